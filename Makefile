@@ -1,0 +1,65 @@
+# `make demo` and `make test` set up everything they need.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Newer than pyproject.toml and constraints.txt when .venv is up to date.
+STAMP := .venv/.installed
+
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+export POT_BACKEND_DISABLE_TENSORFLOW := 1
+export POT_BACKEND_DISABLE_JAX := 1
+export RAY_USAGE_STATS_ENABLED := 0
+
+.PHONY: help install demo test test-all check bench clean distclean
+
+help:
+	@echo 'make install    make .venv with everything pinned in constraints.txt'
+	@echo 'make demo       score the example corpus into scores/ladder'
+	@echo 'make test       the quick tests'
+	@echo 'make test-all   the slow tests too'
+	@echo 'make check      lint, format, types, import layers'
+	@echo 'make bench      list the benchmarks'
+	@echo 'make clean      remove caches and the demo scores (distclean: .venv too)'
+
+install: $(STAMP)
+	@:
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo 'assay needs Python 3.11 or newer as `$(PYTHON)`; name one, for example: make install PYTHON=python3.12' >&2; \
+	  exit 1; }
+	@echo 'Installing into .venv (a few minutes the first time)' >&2
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: install
+	$(BIN)/assay score examples/quality_ladder.jsonl --out scores/ladder --fresh
+
+test: install
+	$(BIN)/pytest -q
+
+# The last -m wins over the one in pyproject.toml.
+test-all: install
+	$(BIN)/pytest -q -m ''
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench:
+	@echo "Once: $(BIN)/pip install -c constraints.txt -e '.[bench]'. Then $(BIN)/python FILE, where FILE is"
+	@for file in benchmarks/*.py; do \
+	  if [ -f "$$file" ]; then printf '%-36s %s\n' "$$file" "$$(sed -n '1s/"""//gp' "$$file")"; fi; \
+	done
+
+clean:
+	rm -rf build *.egg-info scores/ladder
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find sms reffree cluster pipelines tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv

@@ -1,0 +1,56 @@
+"""Runs any scorer over a corpus of rows, whole-or-nothing per shard, in one process or on Ray.
+
+The order of a run: `list_inputs` and `plan_shards` say what there is to do, `committed` says what
+an earlier run has done, `run_local` or `run_ray` does the rest. This package knows no metric: it
+is handed a function that makes a `Scorer`. Importing it does not import Ray.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cluster.local_runner import run_local
+from cluster.reading import column_names
+from cluster.schema import canonical_table, resolve_columns
+from cluster.shards import InputFile, Shard, list_inputs, plan_shards
+from cluster.store import write_whole
+from cluster.worker import (
+    Job,
+    Scorer,
+    ShardReport,
+    committed,
+    part_path,
+    report_from_file,
+    score_shard,
+)
+
+if TYPE_CHECKING:
+    from cluster.ray_runner import run_ray
+
+__all__ = [
+    "InputFile",
+    "Job",
+    "Scorer",
+    "Shard",
+    "ShardReport",
+    "canonical_table",
+    "column_names",
+    "committed",
+    "list_inputs",
+    "part_path",
+    "plan_shards",
+    "report_from_file",
+    "resolve_columns",
+    "run_local",
+    "run_ray",
+    "score_shard",
+    "write_whole",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  (whatever is asked for)
+    if name == "run_ray":
+        from cluster.ray_runner import run_ray
+
+        return run_ray
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

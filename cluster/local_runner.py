@@ -1,0 +1,55 @@
+"""Scores shards in this process, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cluster.shards import Shard
+from cluster.worker import Job, Scorer, ShardReport, try_shard
+
+
+def run_local(
+    shards: Sequence[Shard],
+    make_scorer: Callable[[int], Scorer],
+    job: Job,
+    on_report: Callable[[ShardReport], None] | None = None,
+    *,
+    max_attempts: int = 3,
+) -> list[ShardReport]:
+    """Score every shard that is handed in.
+
+    A shard that keeps failing is reported with its error and the others go on. Interrupting
+    leaves the shards that are done, and nothing of the one at work.
+
+    Parameters
+    ----------
+    shards : sequence of Shard
+        Those still to do (`committed` says which are done).
+    make_scorer : callable
+        Given the number of threads, returns the scorer. What it raises is raised here.
+    job : Job
+        What is the same for all of them.
+    on_report : callable, optional
+        Called with each report as soon as there is one.
+    max_attempts : int
+        After so many failures a shard is given up.
+
+    Returns
+    -------
+    list of ShardReport
+        One per shard, in the order of `shards`.
+    """
+    reports: list[ShardReport] = []
+    if not shards:
+        return reports
+    scorer = make_scorer(job.threads)
+    for shard in shards:
+        for attempt in range(1, max_attempts + 1):
+            report = replace(try_shard(shard, scorer, job), attempts=attempt)
+            if report.error is None:
+                break
+        reports.append(report)
+        if on_report is not None:
+            on_report(report)
+    return reports

@@ -1,0 +1,242 @@
+"""Column names of a corpus, and the one table every scorer reads, whatever the file called things.
+
+The canonical table has `document_id`, `system_id`, the needed ones of `candidate` (text),
+`references` and `sources` (lists of text), and `unreadable`: null, or why this row cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import compress
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+DOCUMENT_ID = "document_id"
+SYSTEM_ID = "system_id"
+CANDIDATE = "candidate"
+REFERENCES = "references"
+SOURCES = "sources"
+UNREADABLE = "unreadable"
+
+IDS = (DOCUMENT_ID, SYSTEM_ID)
+LISTS = (REFERENCES, SOURCES)
+TEXT_LIST = pa.list_(pa.string())
+
+# What a file may call each canonical column, in order of preference.
+_ACCEPTED = {
+    DOCUMENT_ID: ("document_id",),
+    SYSTEM_ID: ("system_id",),
+    CANDIDATE: ("candidate",),
+    REFERENCES: ("references", "reference"),
+    SOURCES: ("source", "sources"),
+}
+_ALIASES = {alias: name for name, aliases in _ACCEPTED.items() for alias in aliases}
+
+
+def resolve_columns(
+    names: Sequence[str],
+    needed: Sequence[str],
+    columns: Mapping[str, str] | None = None,
+    *,
+    where: str = "the corpus",
+) -> dict[str, str]:
+    """Find the file's column for each column a scorer needs.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Columns the file has.
+    needed : sequence of str
+        Out of `candidate`, `references`, `sources`. The ids are always needed.
+    columns : mapping of str to str, optional
+        Our name to the file's name, for example ``{"candidate": "summary"}``. `reference` and
+        `source` are understood as well as the plurals.
+    where : str
+        Named in the error, usually the file's path.
+
+    Returns
+    -------
+    dict
+        Canonical name to the file's name, ids first.
+
+    Raises
+    ------
+    ValueError
+        If a needed column is not there, or `columns` names something that is not a column of ours.
+    """
+    renamed = _check_mapping(columns or {})
+    wanted = {}
+    for name in (*IDS, *needed):
+        accepted = (renamed[name],) if name in renamed else _ACCEPTED[name]
+        found = next((alias for alias in accepted if alias in names), None)
+        if found is None:
+            missing = " or ".join(f"`{alias}`" for alias in accepted)
+            ours = "reference" if name == REFERENCES else "source" if name == SOURCES else name
+            raise ValueError(
+                f"column {missing} is missing in {where}, which has {', '.join(names) or 'none'}; "
+                f"name it with `--columns {ours}=NAME`"
+            )
+        wanted[name] = found
+    return wanted
+
+
+def canonical_table(
+    raw: pa.Table,
+    needed: Sequence[str],
+    columns: Mapping[str, str] | None = None,
+    *,
+    reasons: pa.Array | None = None,
+    where: str = "the corpus",
+) -> pa.Table:
+    """Turn a table as it was read into the canonical table.
+
+    A cell that is not valid UTF-8 becomes null and its row gets a reason in `unreadable`; nothing
+    is dropped and the order stays. A null text is a null list; nulls inside a list are left out.
+
+    Parameters
+    ----------
+    raw : pyarrow.Table
+        Rows under the file's names. Any string type, dictionary or binary will do for text.
+    needed : sequence of str
+        Out of `candidate`, `references`, `sources`.
+    columns : mapping of str to str, optional
+        Our name to the file's name.
+    reasons : pyarrow.Array of string, optional
+        What the reader already found wrong, null where a row is fine.
+    where : str
+        Named in errors.
+
+    Raises
+    ------
+    ValueError
+        If a needed column is missing, or is neither text nor a list of text.
+    """
+    wanted = resolve_columns(raw.column_names, needed, columns, where=where)
+    found = np.full(raw.num_rows, None, dtype=object)
+    arrays = {}
+    for name, theirs in wanted.items():
+        read = _text_lists if name in LISTS else _ids if name in IDS else _texts
+        arrays[name], is_bad = read(_one_array(raw.column(theirs)), f"`{theirs}` in {where}")
+        found[is_bad & (found == None)] = f"`{theirs}` is not valid UTF-8"  # noqa: E711
+    unreadable = pa.array(found, pa.string())
+    if reasons is not None:
+        unreadable = pc.coalesce(reasons, unreadable)
+    return pa.table({**arrays, UNREADABLE: unreadable})
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Say whether an Arrow type holds a list of values per row."""
+    return (
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+def _check_mapping(columns: Mapping[str, str]) -> dict[str, str]:
+    for ours in columns:
+        if ours not in _ALIASES:
+            raise ValueError(
+                f"`--columns` knows {', '.join(_ALIASES)}, got `{ours}`; "
+                "write our name first: `--columns candidate=summary`"
+            )
+    return {_ALIASES[ours]: theirs for ours, theirs in columns.items()}
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _ids(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
+    if _is_text(array.type):
+        return _texts(array, where)
+    if pa.types.is_nested(array.type):
+        raise ValueError(f"{where} must be text or a number, got {array.type}")
+    return array.cast(pa.string()), np.zeros(len(array), dtype=bool)
+
+
+def _texts(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
+    """Return the text of every cell and which cells were not valid UTF-8 (they become null)."""
+    if not _is_text(array.type):
+        raise ValueError(f"{where} must be text, got {array.type}")
+    # Through binary: Arrow trusts what calls itself a string and checks only what does not.
+    raw = array if pa.types.is_null(array.type) else array.cast(pa.binary())
+    try:
+        return raw.cast(pa.string()), np.zeros(len(raw), dtype=bool)
+    except pa.ArrowInvalid:
+        cells = [_decoded(cell) for cell in raw.to_pylist()]
+    texts = pa.array(cells, pa.string())
+    return texts, np.asarray(texts.is_null()) & np.asarray(raw.is_valid())
+
+
+def _decoded(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _text_lists(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
+    """Return a list of texts for every cell; a cell with one bad text is bad as a whole."""
+    if not is_list(array.type):
+        texts, is_bad = _texts(array, where)
+        offsets = np.arange(len(texts) + 1, dtype=np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=texts.is_null()), is_bad
+    values = pc.list_flatten(array)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not _is_text(values.type):
+        raise ValueError(f"{where} must be text or a list of text, got {array.type}")
+    texts, is_bad_text = _texts(values, where)
+    parents = np.asarray(pc.list_parent_indices(array))
+    is_bad = np.zeros(len(array), dtype=bool)
+    is_bad[parents[is_bad_text]] = True
+    # Masked cells must still own a consistent run of values, so their texts go as well.
+    is_kept = np.asarray(texts.is_valid()) & ~is_bad[parents]
+    counts = np.bincount(parents[is_kept], minlength=len(array))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    is_null = np.asarray(array.is_null()) | is_bad
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets), texts.filter(pa.array(is_kept)), mask=pa.array(is_null)
+    )
+    return lists, is_bad
+
+
+def text_list_or_none(value: object) -> list[str] | None:
+    """Read one JSON value as a list of texts; a single text is a list of one.
+
+    Raises
+    ------
+    TypeError
+        If the value is neither text, nor a list of text, nor null.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list):
+        raise TypeError(f"must be text or a list of text, got {type(value).__name__}")
+    texts = list(compress(value, (item is not None for item in value)))
+    if not all(isinstance(item, str) for item in texts):
+        raise TypeError("must be text or a list of text, got a list of other things")
+    return texts

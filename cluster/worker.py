@@ -1,0 +1,373 @@
+"""Scores one shard: reads it, hands its rows to a scorer batch by batch, writes one whole file.
+
+The same function runs in one process and on Ray. What a scorer is, is said here too.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cluster.reading import RawBatch, read_batches
+from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE, canonical_table
+from cluster.shards import Shard
+from cluster.store import list_names, open_input, write_whole
+
+STATUS = "status"
+SCORES_FOLDER = "scores"
+ERRORS_FOLDER = "errors"
+FINGERPRINT_LENGTH = 12
+"""Characters of the fingerprint that a file's name carries."""
+
+_HAND_OFF = 2  # batches that are being compared or wait for it
+_PART_NAME = re.compile(r"part-(\d{6,})-([^-.]+)\.parquet")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+logger = logging.getLogger(__name__)
+
+
+class Scorer(Protocol):
+    """Turns rows into scores in two steps, so that the steps of two batches may overlap.
+
+    `prepare` and `compare` run in different threads, each in one thread at a time.
+    """
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """What is read besides the ids: out of `candidate`, `references`, `sources`."""
+
+    @property
+    def score_fields(self) -> tuple[str, ...]:
+        """Names of the score columns."""
+
+    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (the scorer's own business)
+        """Handle and encode the text of some rows of the canonical table."""
+
+    def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
+        """Return `score_fields` as float64 and `status`, null when fine; one row per row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is the same for every shard of a run."""
+
+    out: str
+    """Folder or URL of the run."""
+    fingerprint: str
+    """Of everything the scores depend on; its first 12 characters name the files."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Our column name to the file's name, where they differ."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Goes into every scores file: signatures, versions."""
+    batch_rows: int = 1024
+    """Rows the scorer gets at a time."""
+    threads: int = 1
+    """From 2 on, one batch is prepared while another is compared."""
+
+    def __post_init__(self) -> None:
+        if self.batch_rows < 1 or self.threads < 1:
+            raise ValueError(
+                "`batch_rows` and `threads` must be at least 1, "
+                f"got {self.batch_rows} and {self.threads}"
+            )
+        if not re.fullmatch(r"[0-9A-Za-z]+", self.fingerprint):
+            raise ValueError(
+                f"`fingerprint` must be letters and digits (it names files), "
+                f"got {self.fingerprint!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardReport:
+    """What became of one shard."""
+
+    index: int
+    n_rows: int = 0
+    """Rows written; 0 if the shard failed."""
+    n_status: Mapping[str, int] = field(default_factory=dict)
+    """Rows by status; rows that are fine have none."""
+    sums: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Sum of the scores there are, by system, then by metric. No system id is ``""``."""
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Number of the scores there are, by system, then by metric."""
+    seconds: float = 0.0
+    """All of it; less than the sum of the stages where they overlap."""
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    """By stage: `read`, `prepare`, `compare`, `write`."""
+    attempts: int = 1
+    error: str | None = None
+    """Why the shard failed; None if its file is committed."""
+
+
+def part_path(out: str, index: int, fingerprint: str) -> str:
+    """Name the scores file of a shard; that it exists is the commit."""
+    return _join(out, SCORES_FOLDER, f"{_part_stem(index, fingerprint)}.parquet")
+
+
+def committed(out: str, plan: Sequence[Shard], fingerprint: str) -> set[int]:
+    """Find the shards of a plan whose scores are written.
+
+    Files of other fingerprints, and files that were never finished, do not count.
+    """
+    names = set(list_names(_join(out, SCORES_FOLDER)))
+    stems = {shard.index: _part_stem(shard.index, fingerprint) for shard in plan}
+    return {index for index, stem in stems.items() if f"{stem}.parquet" in names}
+
+
+def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
+    """Score a shard and commit its file.
+
+    Rows keep their order. A row that cannot be read is not shown to the scorer: its scores are
+    null, its status says why, and `errors/` says which row of the file it was.
+
+    Raises
+    ------
+    ValueError
+        If the file lacks a column, or has not the rows the plan says.
+    RuntimeError
+        If the scorer does not return what it promised.
+    """
+    clock = _Clock()
+    raw = read_batches(
+        shard, scorer.input_columns, job.columns, job.batch_rows, use_threads=job.threads > 1
+    )
+    batches = _canonical(clock.each("read", raw), shard, scorer, job)
+    prepared = (_prepared(rows, scorer, clock) for rows in batches)
+
+    def finish(batch: _Prepared) -> pa.Table:
+        return _finished(batch, scorer, clock)
+
+    results = _in_one_other_thread(finish, prepared) if job.threads > 1 else map(finish, prepared)
+    scores = pa.concat_tables([_empty_scores(scorer), *results]).combine_chunks()
+    if scores.num_rows != shard.n_rows:
+        raise ValueError(
+            f"{shard.path} must have {shard.n_rows} rows from row {shard.first_row} on, "
+            f"got {scores.num_rows}; it has changed since the plan was made"
+        )
+    with clock.stage("write"):
+        _commit(scores, shard, job)
+    report = _report(shard.index, scores.drop_columns(UNREADABLE))
+    return replace(report, seconds=clock.total(), stage_seconds=dict(clock.seconds))
+
+
+def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
+    """Score a shard; a failure becomes the report's `error` instead of an exception."""
+    try:
+        return score_shard(shard, scorer, job)
+    except Exception as error:  # one shard's failure must not stop the others
+        logger.info("shard %d failed", shard.index, exc_info=True)
+        return ShardReport(index=shard.index, error=one_line(error))
+
+
+def one_line(error: BaseException) -> str:
+    """Say what went wrong in one line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def report_from_file(path: str) -> ShardReport:
+    """Count and sum the scores of a shard that an earlier run committed.
+
+    Returns
+    -------
+    ShardReport
+        Equal to the one of the run that wrote the file, but for times and attempts.
+    """
+    name = _PART_NAME.fullmatch(path.rsplit("/", 1)[-1])
+    if name is None:
+        raise ValueError(f"`path` must be a scores file `part-SHARD-FINGERPRINT.parquet`: {path}")
+    with open_input(path) as stream:
+        return _report(int(name[1]), pq.read_table(stream))
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A batch without its text: what the other thread needs to make its part of the file."""
+
+    keys: pa.Table
+    value: Any
+    """What the scorer prepared; None if no row can be read."""
+
+
+class _Clock:
+    """Adds up the seconds of every stage; a stage belongs to one thread."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = dict.fromkeys(("read", "prepare", "compare", "write"), 0.0)
+        self._started = time.perf_counter()
+
+    def stage(self, name: str) -> _Stage:
+        return _Stage(self, name)
+
+    def each(self, name: str, items: Iterator[_T]) -> Iterator[_T]:
+        """Charge a stage for waiting for each item."""
+        while True:
+            with self.stage(name):
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
+
+    def total(self) -> float:
+        return time.perf_counter() - self._started
+
+
+class _Stage:
+    def __init__(self, clock: _Clock, name: str) -> None:
+        self._clock, self._name = clock, name
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *exception: object) -> None:
+        self._clock.seconds[self._name] += time.perf_counter() - self._started
+
+
+def _canonical(
+    raw: Iterable[RawBatch], shard: Shard, scorer: Scorer, job: Job
+) -> Iterator[pa.Table]:
+    for table, reasons in raw:
+        yield canonical_table(
+            table, scorer.input_columns, job.columns, reasons=reasons, where=shard.path
+        )
+
+
+def _prepared(rows: pa.Table, scorer: Scorer, clock: _Clock) -> _Prepared:
+    keys = rows.select([*IDS, UNREADABLE])
+    readable = rows.filter(pc.is_null(rows[UNREADABLE])).drop_columns(UNREADABLE)
+    with clock.stage("prepare"):
+        value = scorer.prepare(readable) if readable.num_rows else None
+    return _Prepared(keys, value)
+
+
+def _finished(batch: _Prepared, scorer: Scorer, clock: _Clock) -> pa.Table:
+    is_readable = np.asarray(pc.is_null(batch.keys[UNREADABLE]))
+    with clock.stage("compare"):
+        compared = scorer.compare(batch.value) if is_readable.any() else _empty_scores(scorer)
+    n_readable = int(is_readable.sum())
+    scores = _checked(compared, n_readable, scorer)
+    if n_readable < len(is_readable):
+        # Row i of the batch is the i-th readable one, or nothing.
+        places = pa.array(np.cumsum(is_readable) - 1, pa.int64(), mask=~is_readable)
+        scores = scores.take(places)
+    why = pc.binary_join_element_wise("unreadable", batch.keys[UNREADABLE], ": ")
+    columns = {name: batch.keys[name] for name in IDS}
+    columns |= {name: scores[name] for name in scorer.score_fields}
+    columns[STATUS] = pc.coalesce(why, scores[STATUS])
+    columns[UNREADABLE] = batch.keys[UNREADABLE]
+    return pa.table(columns)
+
+
+def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
+    """Hold a scorer to its word, and make a score that is not a number a null with a status."""
+    promised = (*scorer.score_fields, STATUS)
+    missing = [name for name in promised if name not in compared.column_names]
+    if missing or compared.num_rows != n_rows:
+        raise RuntimeError(
+            f"the scorer must return {n_rows} rows of {', '.join(promised)}; got "
+            f"{compared.num_rows} rows of {', '.join(compared.column_names)}"
+        )
+    status = compared[STATUS].cast(pa.string())
+    columns = {}
+    for name in scorer.score_fields:
+        scores = compared[name].cast(pa.float64())
+        is_nan = pc.fill_null(pc.is_nan(scores), False)
+        if pc.any(is_nan).as_py():
+            scores = pc.if_else(is_nan, pa.scalar(None, pa.float64()), scores)
+            why = pc.if_else(is_nan, f"`{name}` is not a number", pa.scalar(None, pa.string()))
+            status = pc.coalesce(status, why)
+        columns[name] = scores
+    return pa.table({**columns, STATUS: status})
+
+
+def _empty_scores(scorer: Scorer) -> pa.Table:
+    text = dict.fromkeys(IDS, pa.string())
+    numbers = dict.fromkeys(scorer.score_fields, pa.float64())
+    return pa.schema(
+        {**text, **numbers, STATUS: pa.string(), UNREADABLE: pa.string()}
+    ).empty_table()
+
+
+def _in_one_other_thread(function: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
+    """Map in order; the next item is made here while the one before it is worked on there."""
+    waiting: deque[Future[_R]] = deque()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) == _HAND_OFF:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _commit(scores: pa.Table, shard: Shard, job: Job) -> None:
+    """Write what could not be read first: once the scores are there, the shard is done."""
+    stem = _part_stem(shard.index, job.fingerprint)
+    broken = scores.append_column("row", pa.array(range(scores.num_rows), pa.int64()))
+    broken = broken.filter(pc.is_valid(broken[UNREADABLE]))
+    if broken.num_rows:
+        lines = [
+            {
+                "path": shard.path,
+                "row": shard.first_row + row["row"],
+                DOCUMENT_ID: row[DOCUMENT_ID],
+                SYSTEM_ID: row[SYSTEM_ID],
+                "reason": row[UNREADABLE],
+            }
+            for row in broken.to_pylist()
+        ]
+        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        write_whole(_join(job.out, ERRORS_FOLDER, f"{stem}.jsonl"), text.encode())
+    table = scores.drop_columns(UNREADABLE).replace_schema_metadata(dict(job.metadata))
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    write_whole(_join(job.out, SCORES_FOLDER, f"{stem}.parquet"), sink.getvalue())
+
+
+def _report(index: int, scores: pa.Table) -> ShardReport:
+    metrics = [name for name in scores.column_names if name not in (*IDS, STATUS)]
+    statuses = Counter(scores[STATUS].drop_null().to_pylist())
+    # One thread: the order of a sum is part of its last digit.
+    grouped = scores.group_by(SYSTEM_ID, use_threads=False).aggregate(
+        [(name, how) for name in metrics for how in ("sum", "count")]
+    )
+    sums: dict[str, dict[str, float]] = defaultdict(dict)
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in grouped.to_pylist():
+        system = row[SYSTEM_ID] or ""
+        for name in metrics:
+            sums[system][name] = sums[system].get(name, 0.0) + (row[f"{name}_sum"] or 0.0)
+            counts[system][name] = counts[system].get(name, 0) + row[f"{name}_count"]
+    return ShardReport(
+        index=index,
+        n_rows=scores.num_rows,
+        n_status=dict(sorted(statuses.items())),
+        sums=dict(sums),
+        counts=dict(counts),
+    )
+
+
+def _part_stem(index: int, fingerprint: str) -> str:
+    return f"part-{index:06d}-{fingerprint[:FINGERPRINT_LENGTH]}"
+
+
+def _join(*parts: str) -> str:
+    return "/".join([*(part.rstrip("/") for part in parts[:-1]), parts[-1]])

@@ -1,0 +1,117 @@
+"""Matrices of scores: checking them, and keeping the cells that several of them share.
+
+A matrix has shape (n_systems, n_documents) and NaN where a cell is missing. Nothing here
+knows where the numbers come from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+TIE_RTOL = 1e-12
+"""Values closer than this, relative to the largest magnitude among them, count as equal. It
+absorbs the last bits of sums and means (0.1 + 0.2 against 0.3) and nothing that was measured."""
+
+
+def as_stack(name: str, values: np.ndarray, n_dimensions: int) -> np.ndarray:
+    """Return `values` as float64 after checking its number of dimensions and its kind.
+
+    Raises
+    ------
+    TypeError
+        If the values are not numbers.
+    ValueError
+        If the number of dimensions is wrong or a value is infinite.
+    """
+    raw = np.asarray(values)
+    if raw.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold numbers, got dtype {raw.dtype}; convert it first")
+    array = raw.astype(np.float64)
+    if array.ndim != n_dimensions:
+        raise ValueError(f"`{name}` must have {n_dimensions} dimensions, got shape {array.shape}")
+    if np.isinf(array).any():
+        where = tuple(int(i) for i in np.argwhere(np.isinf(array))[0])
+        raise ValueError(
+            f"`{name}` must be finite or NaN, got {array[where]:g} at {where}; use NaN for missing"
+        )
+    return array
+
+
+def as_matrices(**named: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return named matrices as float64, all of one shape (n_systems, n_documents).
+
+    Raises
+    ------
+    ValueError
+        If one is not a matrix, or its shape differs from the first one's.
+    """
+    arrays = {name: as_stack(name, values, 2) for name, values in named.items()}
+    first, *_ = arrays
+    for name, array in arrays.items():
+        if array.shape != arrays[first].shape:
+            raise ValueError(
+                f"`{name}` must have the shape of `{first}`, {arrays[first].shape}, "
+                f"got {array.shape}; align systems and documents first"
+            )
+    return tuple(arrays.values())
+
+
+def as_stacks(scores: np.ndarray, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return metrics' scores and aspects' ratings as two stacks over the same cells.
+
+    Raises
+    ------
+    ValueError
+        If the two disagree about systems or documents.
+    """
+    metrics, aspects = as_stack("scores", scores, 3), as_stack("ratings", ratings, 3)
+    if metrics.shape[1:] != aspects.shape[1:]:
+        raise ValueError(
+            f"`ratings` must cover the {metrics.shape[1:]} systems and documents of `scores`, "
+            f"got {aspects.shape[1:]}; align them first"
+        )
+    return metrics, aspects
+
+
+def shared_cells(*matrices: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Blank every cell that any of the matrices lacks, so that all are about the same cells.
+
+    Two metrics are only comparable this way: each on its own cells would be a comparison of
+    the cells.
+
+    Parameters
+    ----------
+    *matrices : ndarray, shape (n_systems, n_documents)
+        NaN where missing.
+
+    Returns
+    -------
+    tuple of ndarray
+        Copies, NaN wherever one of them was.
+
+    Examples
+    --------
+    >>> shared_cells(np.array([[1.0, np.nan]]), np.array([[3.0, 4.0]]))[1]
+    array([[ 3., nan]])
+    """
+    arrays = as_matrices(**{f"matrices[{i}]": matrix for i, matrix in enumerate(matrices)})
+    missing = np.logical_or.reduce([np.isnan(array) for array in arrays])
+    return tuple(np.where(missing, np.nan, array) for array in arrays)
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise `ValueError` unless `value` is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
+
+
+def require_fraction(name: str, value: float) -> None:
+    """Raise `ValueError` unless `value` lies strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"`{name}` must lie between 0 and 1, both excluded, got {value:g}")
+
+
+def require_positive(name: str, value: int) -> None:
+    """Raise `ValueError` unless `value` is at least 1."""
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1, got {value}")

@@ -1,0 +1,1 @@
+"""Reference-based summary metrics: text, embeddings, transport, similarity."""

@@ -1,0 +1,325 @@
+"""Trivial baselines: what a metric has to beat before its scores are worth reporting.
+
+Texts come as packed word ids (lower-cased words, no punctuation), pairs as index arrays into
+them. None of these reads the reference. A value is NaN where a text it reads has no word. Unlike
+the other metrics, some of them are counts or ratios that exceed 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sms.overlap import check_pairs, number, number_ngrams, rouge_l
+from sms.ragged import Ragged, offsets_of, ranges
+
+LEAD_SENTENCES = 3
+"""Sentences of a news article that are its lead, as in Nallapati, Zhai and Zhou 2017."""
+
+
+def length(words: Ragged, candidate: np.ndarray) -> np.ndarray:
+    """Count the candidate's words.
+
+    Parameters
+    ----------
+    words : Ragged, int64
+        Word ids of each distinct text.
+    candidate : ndarray of int64, shape (n_pairs,)
+        Text number of each candidate.
+
+    Returns
+    -------
+    ndarray, shape (n_pairs,)
+        Words; NaN, not 0, for a candidate that has none.
+
+    Raises
+    ------
+    ValueError
+        If a text number is out of range.
+
+    Examples
+    --------
+    >>> length(Ragged.from_rows([[4, 2, 4], []]), np.array([0, 1]))
+    array([ 3., nan])
+    """
+    (candidate,) = check_pairs(len(words), candidate=candidate)
+    n_words = words.lengths[candidate]
+    return np.where(n_words > 0, n_words, np.nan)
+
+
+def compression(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Divide the source's words by the candidate's (Grusky, Naaman and Artzi 2018).
+
+    Parameters
+    ----------
+    words : Ragged, int64
+        Word ids of each distinct text.
+    candidate, source : ndarray of int64, shape (n_pairs,)
+        Text numbers of each pair.
+
+    Returns
+    -------
+    ndarray, shape (n_pairs,)
+        Source words per candidate word; higher is shorter.
+
+    Raises
+    ------
+    ValueError
+        If a text number is out of range or the pairs differ in shape.
+
+    Examples
+    --------
+    >>> compression(Ragged.from_rows([[4, 2], [1, 2, 3, 4, 5]]), np.array([0]), np.array([1]))
+    array([2.5])
+    """
+    candidate, source = check_pairs(len(words), candidate=candidate, source=source)
+    return _share(words.lengths[source], words.lengths[candidate], words.lengths[source] > 0)
+
+
+def coverage(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndarray:
+    r"""Measure the share of the candidate's words that are in fragments of the source.
+
+    .. math:: \frac{1}{|S|} \sum_{f \in F(A, S)} |f|
+
+    with the extractive fragments F of article A and summary S (Grusky, Naaman and Artzi 2018,
+    "Newsroom"): from its first word on, the candidate is cut into the longest
+    pieces that occur in the source. As in the paper's algorithm, the search for a piece goes on
+    *behind* a match and so misses a longer one that begins inside it.
+
+    Parameters
+    ----------
+    words : Ragged, int64
+        Word ids of each distinct text.
+    candidate, source : ndarray of int64, shape (n_pairs,)
+        Text numbers of each pair.
+
+    Returns
+    -------
+    ndarray, shape (n_pairs,)
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If a text number is out of range or the pairs differ in shape.
+
+    Examples
+    --------
+    >>> words = Ragged.from_rows([[1, 2, 9, 5], [1, 2, 3, 4, 5]])
+    >>> coverage(words, np.array([0]), np.array([1]))
+    array([0.75])
+    """
+    candidate, source = check_pairs(len(words), candidate=candidate, source=source)
+    sum_of_lengths, _ = _fragments(words, candidate, source)
+    return _share(sum_of_lengths, words.lengths[candidate], words.lengths[source] > 0)
+
+
+def density(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndarray:
+    r"""Measure the average length of the fragment that a word of the candidate is in.
+
+    .. math:: \frac{1}{|S|} \sum_{f \in F(A, S)} |f|^2
+
+    with the fragments of `coverage` (Grusky, Naaman and Artzi 2018); a word that is
+    not in the source counts 0.
+
+    Parameters
+    ----------
+    words : Ragged, int64
+        Word ids of each distinct text.
+    candidate, source : ndarray of int64, shape (n_pairs,)
+        Text numbers of each pair.
+
+    Returns
+    -------
+    ndarray, shape (n_pairs,)
+        Words, between the coverage and the candidate's length.
+
+    Raises
+    ------
+    ValueError
+        If a text number is out of range or the pairs differ in shape.
+
+    Examples
+    --------
+    >>> words = Ragged.from_rows([[1, 2, 9, 5], [1, 2, 3, 4, 5]])
+    >>> density(words, np.array([0]), np.array([1]))
+    array([1.25])
+    """
+    candidate, source = check_pairs(len(words), candidate=candidate, source=source)
+    _, sum_of_squares = _fragments(words, candidate, source)
+    return _share(sum_of_squares, words.lengths[candidate], words.lengths[source] > 0)
+
+
+def novelty(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Measure the share of the candidate's bigrams that the source does not have.
+
+    After the novel n-grams of See, Liu and Manning (2017, "Get to the point"). Every
+    occurrence counts: a novel bigram said twice is two novel bigrams.
+
+    Parameters
+    ----------
+    words : Ragged, int64
+        Word ids of each distinct text.
+    candidate, source : ndarray of int64, shape (n_pairs,)
+        Text numbers of each pair.
+
+    Returns
+    -------
+    ndarray, shape (n_pairs,)
+        In [0, 1]; NaN also for a candidate of one word, which has no bigram.
+
+    Raises
+    ------
+    ValueError
+        If a text number is out of range or the pairs differ in shape.
+
+    Examples
+    --------
+    >>> words = Ragged.from_rows([[1, 2, 4], [1, 2, 3, 4, 5]])
+    >>> novelty(words, np.array([0]), np.array([1]))
+    array([0.5])
+    """
+    candidate, source = check_pairs(len(words), candidate=candidate, source=source)
+    bigrams, n_distinct = number_ngrams(words, 2)
+    n_novel = _count_missing(bigrams.values, bigrams.offsets, candidate, source, n_distinct)
+    return _share(n_novel, bigrams.lengths[candidate], words.lengths[source] > 0)
+
+
+def lead3(
+    sentence_words: Ragged, text_sentences: Ragged, candidate: np.ndarray, source: np.ndarray
+) -> np.ndarray:
+    """Score the candidate by ROUGE-L F against the first three sentences of the source.
+
+    The lead of a news article is itself a strong summary of it (Nallapati, Zhai and Zhou 2017),
+    so this is how much the candidate resembles that summary. Sentences without a word are
+    passed over.
+
+    Parameters
+    ----------
+    sentence_words : Ragged, int64
+        Word ids of each distinct sentence.
+    text_sentences : Ragged, int64
+        Sentence numbers of each distinct text, in reading order.
+    candidate, source : ndarray of int64, shape (n_pairs,)
+        Text numbers of each pair.
+
+    Returns
+    -------
+    ndarray, shape (n_pairs,)
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If a text number is out of range or the pairs differ in shape.
+
+    Examples
+    --------
+    >>> sentences = Ragged.from_rows([[1, 2], [3], [4, 5], [6, 7, 8]])
+    >>> texts = Ragged.from_rows([[0, 2], [0, 1, 2, 3]])
+    >>> lead3(sentences, texts, np.array([0]), np.array([1])).round(3)
+    array([0.889])
+    """
+    candidate, source = check_pairs(len(text_sentences), candidate=candidate, source=source)
+    leads = _leads(sentence_words, text_sentences)
+    texts_and_leads = Ragged.from_lengths(
+        np.concatenate([text_sentences.values, leads.values]),
+        np.concatenate([text_sentences.lengths, leads.lengths]),
+    )
+    words = texts_and_leads.expand(sentence_words)
+    return rouge_l(words, candidate, source + len(text_sentences)).f
+
+
+def _share(part: np.ndarray, whole: np.ndarray, is_defined: np.ndarray) -> np.ndarray:
+    """`part / whole`; NaN where `whole` is 0 or it is not defined."""
+    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=is_defined & (whole > 0))
+
+
+def _leads(sentence_words: Ragged, text_sentences: Ragged) -> Ragged:
+    """First sentences of each text among those that have a word."""
+    has_words = sentence_words.lengths[text_sentences.values] > 0
+    offsets = offsets_of(has_words)[text_sentences.offsets]
+    lengths = np.minimum(np.diff(offsets), LEAD_SENTENCES)
+    spoken = text_sentences.values[has_words]
+    return Ragged.from_lengths(spoken[ranges(offsets[:-1], lengths)], lengths)
+
+
+def _fragments(
+    words: Ragged, candidate: np.ndarray, source: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the lengths, and the squared lengths, of each pair's extractive fragments."""
+    numbers, n_distinct = number(words.values)
+    following = _next_occurrences(numbers, words.offsets, n_distinct)
+    return _sum_fragments(numbers, words.offsets, following, candidate, source, n_distinct)
+
+
+@njit(cache=True, nogil=True)
+def _next_occurrences(values: np.ndarray, offsets: np.ndarray, n_distinct: int) -> np.ndarray:
+    """Where each value comes next in its row; past the row's end where it does not."""
+    following = np.empty(values.size, np.int64)
+    latest = np.full(n_distinct, values.size, np.int64)
+    # What `latest` has from rows further on is past the end of this one.
+    for position in range(offsets[-1] - 1, -1, -1):
+        following[position] = latest[values[position]]
+        latest[values[position]] = position
+    return following
+
+
+@njit(cache=True, nogil=True)
+def _sum_fragments(
+    values: np.ndarray,
+    offsets: np.ndarray,
+    following: np.ndarray,
+    candidate: np.ndarray,
+    source: np.ndarray,
+    n_distinct: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run the algorithm of Grusky et al. 2018, looking at matching words only."""
+    sum_of_lengths = np.zeros(candidate.size, np.int64)
+    sum_of_squares = np.zeros(candidate.size, np.int64)
+    first = np.full(n_distinct, values.size, np.int64)
+    for pair in range(candidate.size):
+        begin, end = offsets[source[pair]], offsets[source[pair] + 1]
+        for j in range(end - 1, begin - 1, -1):
+            first[values[j]] = j
+        i, i_end = offsets[candidate[pair]], offsets[candidate[pair] + 1]
+        while i < i_end:
+            longest = 0
+            j = first[values[i]]
+            while j < end:
+                n_matched = 1
+                while (
+                    i + n_matched < i_end
+                    and j + n_matched < end
+                    and values[i + n_matched] == values[j + n_matched]
+                ):
+                    n_matched += 1
+                longest = max(longest, n_matched)
+                behind = j + n_matched
+                while j < behind:
+                    j = following[j]
+            sum_of_lengths[pair] += longest
+            sum_of_squares[pair] += longest * longest
+            i += max(longest, 1)
+        for j in range(begin, end):
+            first[values[j]] = values.size
+    return sum_of_lengths, sum_of_squares
+
+
+@njit(cache=True, nogil=True)
+def _count_missing(
+    values: np.ndarray,
+    offsets: np.ndarray,
+    candidate: np.ndarray,
+    source: np.ndarray,
+    n_distinct: int,
+) -> np.ndarray:
+    """Count the values of each candidate row that its source row does not have."""
+    n_missing = np.zeros(candidate.size, np.int64)
+    seen_by = np.full(n_distinct, -1, np.int64)
+    for pair in range(candidate.size):
+        for k in range(offsets[source[pair]], offsets[source[pair] + 1]):
+            seen_by[values[k]] = pair
+        for k in range(offsets[candidate[pair]], offsets[candidate[pair] + 1]):
+            n_missing[pair] += seen_by[values[k]] != pair
+    return n_missing

@@ -1,0 +1,307 @@
+"""From a prepared batch to columns of scores and the status of each row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sms import baselines, overlap
+from sms.cosine import cosine_similarities, text_vectors
+from sms.metrics import ROUGE_PARTS, MetricRequest
+from sms.movers import kept_words, mover_similarities, too_large
+from sms.ragged import Ragged, offsets_of
+
+if TYPE_CHECKING:
+    from sms.scoring import Prepared, SummaryScorer
+
+_ROUGE_N = {"rouge1": 1, "rouge2": 2, "rouge4": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Every candidate with each text it is compared with."""
+
+    candidate: np.ndarray
+    other: np.ndarray
+    lengths: np.ndarray
+    """Number of pairs of each row."""
+    how: str
+    """How a row's pairs become one score: `best` or `mean`."""
+
+
+def compare_batch(scorer: SummaryScorer, batch: Prepared) -> pa.Table:
+    """Score a prepared batch under all metrics of a scorer."""
+    config = scorer.config
+    pairs = {
+        side: _Pairs(
+            np.repeat(batch.candidate, texts.lengths),
+            texts.values,
+            texts.lengths,
+            "best" if side == "references" and config.multi_reference == "best" else "mean",
+        )
+        for side, texts in batch.sides.items()
+    }
+    scores: dict[str, np.ndarray] = {}
+    with _timed(scorer, "transport"):
+        _score_movers(scorer, batch, pairs, scores)
+    with _timed(scorer, "overlap"):
+        _score_cosines(scorer, batch, pairs, scores)
+        _score_rouge(scorer, batch, pairs, scores)
+        _score_baselines(scorer, batch, pairs, scores)
+        for alias in scorer.encoders:
+            if f"coverage@{alias}" in config.columns:
+                scores[f"coverage@{alias}"] = _coverage(scorer, batch, pairs, alias)
+        status = _statuses(scorer, batch, pairs, scores)
+    columns = {name: pa.array(scores[name], from_pandas=True) for name in config.columns}
+    return pa.table(columns | {"status": status})
+
+
+@contextmanager
+def _timed(scorer: SummaryScorer, stage: str) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    scorer.seconds[stage] += time.perf_counter() - started
+
+
+def _requests(scorer: SummaryScorer, family: str) -> Iterator[tuple[MetricRequest, str]]:
+    for request in scorer.config.requests:
+        if request.metric.family == family:
+            yield request, "references" if request.against == "reference" else "sources"
+
+
+def _score_movers(
+    scorer: SummaryScorer,
+    batch: Prepared,
+    pairs: dict[str, _Pairs],
+    scores: dict[str, np.ndarray],
+) -> None:
+    groups: dict[tuple[str, str], list[MetricRequest]] = {}
+    for request, side in _requests(scorer, "mover"):
+        groups.setdefault((request.encoder or "", side), []).append(request)
+    for (alias, side), requests in groups.items():
+        encoded, text_sentences = batch.encoded[alias]
+        found = mover_similarities(
+            encoded,
+            text_sentences,
+            pairs[side].candidate,
+            pairs[side].other,
+            frozenset(request.metric.name for request in requests),
+            scorer.threads,
+        )
+        for request in requests:
+            scores[request.name] = _aggregate(found[request.metric.name], pairs[side])
+
+
+def _score_cosines(
+    scorer: SummaryScorer,
+    batch: Prepared,
+    pairs: dict[str, _Pairs],
+    scores: dict[str, np.ndarray],
+) -> None:
+    vectors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for request, side in _requests(scorer, "cosine"):
+        alias = request.encoder or ""
+        if alias not in vectors:
+            vectors[alias] = text_vectors(*batch.encoded[alias], scorer.encoders[alias].pooling)
+        found = cosine_similarities(*vectors[alias], pairs[side].candidate, pairs[side].other)
+        scores[request.name] = _aggregate(found, pairs[side])
+
+
+def _score_rouge(
+    scorer: SummaryScorer,
+    batch: Prepared,
+    pairs: dict[str, _Pairs],
+    scores: dict[str, np.ndarray],
+) -> None:
+    if batch.rouge_tokens is None:
+        return
+    sentence_tokens, text_sentences = batch.rouge_tokens, batch.texts.text_sentences
+    done: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    tokens = text_sentences.expand(sentence_tokens)
+    for request, side in _requests(scorer, "rouge"):
+        name, of = request.metric.name, pairs[side]
+        if (name, side) not in done:
+            if name in _ROUGE_N:
+                found = overlap.rouge_n(tokens, of.candidate, of.other, _ROUGE_N[name])
+            elif name == "rougeLsum":
+                found = overlap.rouge_lsum(sentence_tokens, text_sentences, of.candidate, of.other)
+            elif name == "rougeW":
+                found = overlap.rouge_w(tokens, of.candidate, of.other)
+            else:
+                found = overlap.rouge_l(tokens, of.candidate, of.other)
+            parts = {"p": found.precision, "r": found.recall, "f": found.f}
+            chosen = _best_pair(found.f, of) if of.how == "best" else None
+            done[name, side] = {
+                part: _aggregate(parts[part], of) if chosen is None else _pick(parts[part], chosen)
+                for part in ROUGE_PARTS
+            }
+        for column, part in zip(request.columns, request.parts, strict=True):
+            scores[column] = done[name, side][part[-1]]
+
+
+def _score_baselines(
+    scorer: SummaryScorer,
+    batch: Prepared,
+    pairs: dict[str, _Pairs],
+    scores: dict[str, np.ndarray],
+) -> None:
+    requests = [request for request, _ in _requests(scorer, "baseline")]
+    if not requests:
+        return
+    texts = batch.texts
+    numbers = texts.sentence_words.values
+    lower = texts.vocabulary.lower[numbers] if numbers.size else numbers
+    owner = np.repeat(np.arange(len(texts.sentence_words)), texts.sentence_words.lengths)
+    counts = np.bincount(owner[lower >= 0], minlength=len(texts.sentence_words))
+    sentence_words = Ragged.from_lengths(lower[lower >= 0], counts)
+    words = texts.text_sentences.expand(sentence_words)
+    for request in requests:
+        name = request.metric.name
+        if name == "length":
+            scores[request.name] = baselines.length(words, batch.candidate)
+            continue
+        of = pairs["sources"]
+        if name == "lead3":
+            found = baselines.lead3(sentence_words, texts.text_sentences, of.candidate, of.other)
+        else:
+            found = getattr(baselines, name)(words, of.candidate, of.other)
+        scores[request.name] = _aggregate(found, of)
+
+
+def _coverage(
+    scorer: SummaryScorer, batch: Prepared, pairs: dict[str, _Pairs], alias: str
+) -> np.ndarray:
+    """Share of the kept words of a candidate and its compared texts that have a vector."""
+    encoded, text_sentences = batch.encoded[alias]
+    known = offsets_of(encoded.n_known[text_sentences.values])
+    kept = offsets_of(encoded.n_kept[text_sentences.values])
+    ends, starts = text_sentences.offsets[1:], text_sentences.offsets[:-1]
+    known_of, kept_of = known[ends] - known[starts], kept[ends] - kept[starts]
+    n_known, n_kept = known_of[batch.candidate], kept_of[batch.candidate]
+    sides = {side for family in ("mover", "cosine")
+             for request, side in _requests(scorer, family) if request.encoder == alias}  # fmt: skip
+    for side in sides:
+        of = pairs[side]
+        rows = np.repeat(np.arange(of.lengths.size), of.lengths)
+        n_known = n_known + np.bincount(rows, known_of[of.other], of.lengths.size)
+        n_kept = n_kept + np.bincount(rows, kept_of[of.other], of.lengths.size)
+    return np.where(n_kept > 0, n_known / np.maximum(n_kept, 1), np.nan)
+
+
+def _aggregate(values: np.ndarray, of: _Pairs) -> np.ndarray:
+    """Make one score per row from its pairs, undefined pairs left out; NaN where none is left."""
+    found = np.full(of.lengths.size, np.nan)
+    rows = np.flatnonzero(of.lengths)
+    if rows.size:
+        starts = offsets_of(of.lengths)[rows]
+        if of.how == "best":
+            found[rows] = np.fmax.reduceat(values, starts)
+        else:
+            defined = ~np.isnan(values)
+            counts = np.add.reduceat(defined.astype(np.int64), starts)
+            sums = np.add.reduceat(np.where(defined, values, 0.0), starts)
+            found[rows] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return found
+
+
+def _best_pair(values: np.ndarray, of: _Pairs) -> np.ndarray:
+    """Return the first pair with the highest value of each row, -1 where none is defined."""
+    chosen = np.full(of.lengths.size, -1)
+    best = np.repeat(_aggregate(values, of), of.lengths)
+    rows = np.repeat(np.arange(of.lengths.size), of.lengths)
+    hits = np.flatnonzero(values == best)
+    chosen[rows[hits[::-1]]] = hits[::-1]
+    return chosen
+
+
+def _pick(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    return np.where(chosen >= 0, values[chosen], np.nan) if values.size else np.full(
+        chosen.size, np.nan
+    )  # fmt: skip
+
+
+# Statuses
+
+
+def _statuses(
+    scorer: SummaryScorer,
+    batch: Prepared,
+    pairs: dict[str, _Pairs],
+    scores: dict[str, np.ndarray],
+) -> pa.Array:
+    """Say of every row with a null score why it has one."""
+    columns = scorer.config.columns
+    undefined = {name: np.isnan(scores[name]) for name in columns}
+    rows = np.flatnonzero(np.any([undefined[name] for name in columns], axis=0))
+    status: list[str | None] = [None] * batch.candidate.size
+    if rows.size:
+        reasons = _text_reasons(scorer, batch)
+        offsets = {side: offsets_of(of.lengths) for side, of in pairs.items()}
+        long = {side: too_large_pairs(scorer, batch, of) for side, of in pairs.items()}
+        for row in rows.tolist():
+            found = [f"candidate:{reason}" for reason in reasons[batch.candidate[row]]]
+            for side, of in pairs.items():
+                span = slice(offsets[side][row], offsets[side][row + 1])
+                others = [reasons[text] for text in of.other[span]]
+                name = side[:-1]
+                if not others:
+                    found.append(f"{name}:missing")
+                elif all(others):
+                    found += [f"{name}:{reason}" for reason in others[0]]
+                if long[side][span].any():
+                    found.append(f"{name}:too_long")
+            if not found:
+                found = [f"{name}:undefined" for name in columns if undefined[name][row]]
+            status[row] = "; ".join(dict.fromkeys(found))
+    return pa.array(status, pa.string())
+
+
+def too_large_pairs(scorer: SummaryScorer, batch: Prepared, of: _Pairs) -> np.ndarray:
+    """Tell which pairs are beyond the solver's memory under some encoder."""
+    found = np.zeros(of.other.size, dtype=bool)
+    for encoded, text_sentences in batch.encoded.values():
+        found |= too_large(encoded, text_sentences, of.candidate, of.other)
+    return found
+
+
+def _text_reasons(scorer: SummaryScorer, batch: Prepared) -> list[tuple[str, ...]]:
+    """Return for every text why it cannot be scored, most basic reason first."""
+    texts = batch.texts
+    numbers = texts.sentence_words.values
+    kept = texts.vocabulary.is_kept[numbers] if numbers.size else np.empty(0, dtype=bool)
+    owner = np.repeat(np.arange(len(texts.sentence_words)), texts.sentence_words.lengths)
+    n_kept = offsets_of(
+        np.bincount(owner[kept], minlength=len(texts.sentence_words))[texts.text_sentences.values]
+    )
+    ends, starts = texts.text_sentences.offsets[1:], texts.text_sentences.offsets[:-1]
+    n_words = n_kept[ends] - n_kept[starts]
+    n_sentences = texts.text_sentences.lengths
+    known = {alias: kept_words(*encoded) for alias, encoded in batch.encoded.items()}
+    needed = {alias: encoded[1].lengths > 0 for alias, encoded in batch.encoded.items()}
+    n_tokens = None
+    if batch.rouge_tokens is not None:
+        n_tokens = texts.text_sentences.expand(batch.rouge_tokens).lengths
+    reasons: list[tuple[str, ...]] = []
+    for text in range(len(n_sentences)):
+        if batch.is_null[text]:
+            reasons.append(("null",))
+        elif n_sentences[text] == 0:
+            reasons.append(("empty",))
+        elif n_words[text] == 0:
+            reasons.append(("no_words",))
+        else:
+            found = [
+                f"no_known_words@{alias}"
+                for alias in known
+                if needed[alias][text] and known[alias][text] == 0
+            ]
+            if n_tokens is not None and n_tokens[text] == 0:
+                found.append("no_rouge_tokens")
+            reasons.append(tuple(found))
+    return reasons

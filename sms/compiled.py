@@ -1,0 +1,73 @@
+"""How compiled kernels are built: cached on disk, free of the interpreter lock.
+
+Not here: any kernel. Compiled code is stored beside the sources, or in the user's cache
+folder, or, where neither can be written (a read-only install without a home), in a private
+folder below the system's temporary one.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numba
+
+SUMS = {"reassoc", "contract", "nsz"}
+"""Licence to reorder sums, so that they are vectorised; NaN and infinity keep their meaning."""
+
+
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401
+    """Compile a function on its first call, without the interpreter lock, and cache it."""
+    return numba.njit(cache=True, nogil=True, **options)
+
+
+def available_threads() -> int:
+    """Return how many threads this process should use.
+
+    `OMP_NUM_THREADS` where it is set (Ray sets it to a worker's share of the machine),
+    otherwise the processors this process may run on.
+    """
+    declared = os.environ.get("OMP_NUM_THREADS", "")
+    if declared.isdigit() and int(declared) > 0:
+        return int(declared)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def thread_pool(threads: int) -> ThreadPoolExecutor:
+    """Return the shared pool of that many threads."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="sms-kernel")
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _choose_cache_folder() -> None:
+    if numba.config.CACHE_DIR:
+        return
+    beside = Path(__file__).parent / "__pycache__"
+    if _is_writable(beside) or _is_writable(Path.home() / ".cache" / "numba"):
+        return  # numba finds these two by itself
+    private = Path(tempfile.gettempdir()) / f"sms-kernels-{os.getuid()}"
+    private.mkdir(mode=0o700, exist_ok=True)
+    status = private.lstat()
+    if private.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise RuntimeError(
+            f"`{private}` must belong to this user alone, since compiled code is loaded from it; "
+            "remove it or set NUMBA_CACHE_DIR"
+        )
+    numba.config.CACHE_DIR = str(private)
+
+
+_choose_cache_folder()

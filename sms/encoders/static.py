@@ -1,0 +1,289 @@
+"""Static word vectors from GloVe, word2vec and fastText files."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sms.encoders import EncodedSentences
+from sms.ragged import Ragged, offsets_of
+from sms.text import SegmentedTexts
+
+FORMATS = ("glove", "word2vec", "fasttext")
+_BLOCK_BYTES = 1 << 24
+
+
+class StaticEncoder:
+    """Looks words up in a table of vectors.
+
+    A word is looked up as it stands, then lower-cased, then without symbols at its ends.
+    Words that are not found are left out, or, with `zero_unknown`, stay in the bag as a zero
+    vector, as in the released sentence mover code.
+
+    Parameters
+    ----------
+    words : list of str
+    vectors : ndarray, shape (n_words, d)
+    name : str
+        For the signature.
+    content_hash : str
+    pooling : {"mean", "max"}
+        How a text's word vectors become one vector for cosine.
+    zero_unknown : bool
+        Keep unknown words as zero vectors.
+    """
+
+    has_words = True
+
+    def __init__(
+        self,
+        words: list[str],
+        vectors: np.ndarray,
+        *,
+        name: str,
+        content_hash: str = "",
+        pooling: str = "mean",
+        zero_unknown: bool = False,
+    ) -> None:
+        if pooling not in ("mean", "max"):
+            raise ValueError(f"`pooling` must be mean or max, got {pooling!r}")
+        self._rows: dict[str, int] = {}
+        for row, word in enumerate(words):
+            self._rows.setdefault(word, row)
+        # the last row is the zero vector of unknown words
+        self._vectors = np.concatenate([vectors, np.zeros((1, vectors.shape[1]), vectors.dtype)])
+        self._name = name
+        self._column = f"row:{content_hash or id(self)}"
+        self.content_hash = content_hash
+        self.pooling = pooling
+        self._zero_unknown = zero_unknown
+
+    @property
+    def signature(self) -> str:
+        """Name, number of words, dimension and what happens to unknown words."""
+        n, d = self._vectors.shape
+        unknown = "zero" if self._zero_unknown else "drop"
+        return f"{self._name}-{n - 1}x{d}|pool:{self.pooling}|oov:{unknown}"
+
+    def row_of(self, word: str) -> int:
+        """Return the row of a word's vector, or -1."""
+        row = self._rows.get(word)
+        if row is None:
+            lower = word.lower()
+            row = self._rows.get(lower)
+            if row is None:
+                row = self._rows.get(lower.strip(_SYMBOLS), -1)
+        return row
+
+    def encode(self, texts: SegmentedTexts) -> EncodedSentences:
+        """Look up the kept words of every sentence."""
+        vocabulary = texts.vocabulary
+        row_of_word = vocabulary.column(
+            self._column, lambda words: np.array([self.row_of(w) for w in words], dtype=np.int64)
+        )
+        words = texts.sentence_words
+        owner = np.repeat(np.arange(len(words)), words.lengths)
+        kept = vocabulary.is_kept[words.values] if words.values.size else np.empty(0, dtype=bool)
+        rows = row_of_word[words.values] if words.values.size else np.empty(0, dtype=np.int64)
+        n_kept = np.bincount(owner[kept], minlength=len(words))
+        n_known = np.bincount(owner[kept & (rows >= 0)], minlength=len(words))
+        if self._zero_unknown:
+            rows = np.where(rows < 0, len(self._vectors) - 1, rows)
+        used = kept & (rows >= 0)
+        weights = np.bincount(owner[used], minlength=len(words))
+        sentence_words = Ragged(rows[used], offsets_of(weights))
+        means, largest = self._pool(sentence_words)
+        return EncodedSentences(
+            word_points=self._vectors,
+            sentence_words=sentence_words,
+            sentence_points=means,
+            weights=weights,
+            pooled=largest if self.pooling == "max" else means,
+            pooled_weights=weights.astype(np.float64),
+            n_kept=n_kept,
+            n_known=n_known,
+        )
+
+    def _pool(self, sentence_words: Ragged) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean and, for max pooling, the maximum of every sentence's vectors."""
+        n, d = len(sentence_words), self._vectors.shape[1]
+        means = np.zeros((n, d))
+        largest = np.full((n, d), -np.inf) if self.pooling == "max" else means
+        filled = np.flatnonzero(sentence_words.lengths)
+        if filled.size:
+            starts = sentence_words.offsets[filled]
+            # sorted within the sentence, so that word order cannot change the last digit
+            owner = np.repeat(np.arange(n), sentence_words.lengths)
+            in_order = sentence_words.values[np.lexsort((sentence_words.values, owner))]
+            vectors = self._vectors[in_order].astype(np.float64)
+            means[filled] = np.add.reduceat(vectors, starts, axis=0)
+            means[filled] /= sentence_words.lengths[filled, None]
+            if self.pooling == "max":
+                largest[filled] = np.maximum.reduceat(vectors, starts, axis=0)
+        return means, largest
+
+
+_SYMBOLS = "£€¥₹©®™°"
+
+
+def load_static(
+    path: Path, file_format: str, *, pooling: str = "mean", zero_unknown: bool = False
+) -> StaticEncoder:
+    """Read a vector file.
+
+    Parameters
+    ----------
+    path : Path
+    file_format : {"glove", "word2vec", "fasttext"}
+        `glove` has no header line; the other two have one; `word2vec` may be text or binary.
+    pooling : {"mean", "max"}
+    zero_unknown : bool
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, truncated or not in that format, with its path and line.
+    """
+    if not path.is_file():
+        raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
+    if file_format == "word2vec" and _is_binary(path):
+        words, vectors = _read_binary(path)
+    else:
+        words, vectors = _read_text(path, has_header=file_format != "glove")
+    return StaticEncoder(
+        words,
+        vectors,
+        name=f"{file_format}-{path.stem}",
+        content_hash=_hash_of(path),
+        pooling=pooling,
+        zero_unknown=zero_unknown,
+    )
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+
+
+def _header(path: Path, line: bytes) -> tuple[int, int]:
+    parts = line.split()
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        raise ValueError(
+            f"`{path}` line 1 must be `number-of-words dimension`, got {_shown(line)}; "
+            "a file without a header is read with `glove:`"
+        )
+    return int(parts[0]), int(parts[1])
+
+
+def _is_binary(path: Path) -> bool:
+    with path.open("rb") as file:
+        _, dimension = _header(path, file.readline(1 << 16))
+        line = file.readline(1 << 16)
+    try:
+        [float(part) for part in line.split()[-dimension:]]
+    except ValueError:
+        return True
+    return len(line.split()) <= dimension
+
+
+def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
+    """Read word2vec's binary format: header, then word, space, little-endian float32 values."""
+    data = path.read_bytes()
+    end = data.index(b"\n")
+    n_words, dimension = _header(path, data[:end])
+    width = 4 * dimension
+    words, vectors = [], np.empty((n_words, dimension), dtype=np.float32)
+    at = end + 1
+    for row in range(n_words):
+        space = data.find(b" ", at)
+        if space < 0 or space + 1 + width > len(data):
+            raise ValueError(
+                f"`{path}` must hold {n_words} vectors of {dimension} values, got {row} whole ones "
+                f"before it ends at byte {len(data)}; download it again"
+            )
+        words.append(data[at:space].lstrip(b"\n").decode("utf-8", errors="replace"))
+        vectors[row] = np.frombuffer(data, dtype="<f4", count=dimension, offset=space + 1)
+        at = space + 1 + width
+    bad = ~np.isfinite(vectors).all(axis=1)
+    if bad.any():
+        raise ValueError(f"`{path}` vector {int(bad.argmax()) + 1} must be finite")
+    return words, vectors
+
+
+def _read_text(path: Path, *, has_header: bool) -> tuple[list[str], np.ndarray]:
+    with path.open("rb") as file:
+        first = file.readline(1 << 20)
+        if not first:
+            raise ValueError(f"`{path}` must hold vectors, got an empty file")
+        if has_header:
+            n_words, dimension = _header(path, first)
+            first_line = 2
+        else:
+            n_words, dimension = -1, len(first.split()) - 1
+            first_line = 1
+            file.seek(0)
+            if dimension == 1 and first.split()[0].isdigit():
+                raise ValueError(
+                    f"`{path}` line 1 looks like a header, got {_shown(first)}; "
+                    "read the file with `word2vec:` or `fasttext:`"
+                )
+        if dimension < 1:
+            raise ValueError(f"`{path}` line 1 must be a word and its values, got {_shown(first)}")
+        words: list[str] = []
+        blocks = []
+        for lines in _blocks(file):
+            heads, values = _parse_block(path, lines, dimension, first_line + len(words))
+            words += heads
+            blocks.append(values)
+    vectors = np.concatenate(blocks) if blocks else np.empty((0, dimension), dtype=np.float32)
+    if n_words >= 0 and n_words != len(words):
+        raise ValueError(
+            f"`{path}` must hold {n_words} vectors by its first line, got {len(words)} before it "
+            f"ends at line {first_line + len(words) - 1}; download it again"
+        )
+    return words, vectors
+
+
+def _blocks(file: Iterator[bytes]) -> Iterator[list[bytes]]:
+    while lines := file.readlines(_BLOCK_BYTES):  # type: ignore[attr-defined]
+        yield lines
+
+
+def _parse_block(
+    path: Path, lines: list[bytes], dimension: int, first_line: int
+) -> tuple[list[str], np.ndarray]:
+    heads, numbers = [], []
+    for line in lines:
+        head, _, rest = line.partition(b" ")
+        heads.append(head)
+        numbers.append(rest)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # says where parsing stopped short
+        values = np.fromstring(b" ".join(numbers), dtype=np.float64, sep=" ")
+    if values.size != dimension * len(lines) or not np.isfinite(values).all():
+        # slow and exact: words may hold spaces, or a line is damaged
+        values = np.empty(dimension * len(lines))
+        for k, line in enumerate(lines):
+            parts = line.rstrip().rsplit(b" ", dimension)
+            try:
+                row = [float(part) for part in parts[1:]]
+            except ValueError:
+                row = []
+            if len(row) != dimension or not np.isfinite(row).all():
+                raise ValueError(
+                    f"`{path}` line {first_line + k} must be a word and {dimension} finite values, "
+                    f"got {_shown(line)}; download it again"
+                )
+            heads[k] = parts[0]
+            values[k * dimension : (k + 1) * dimension] = row
+    shaped = values.reshape(len(lines), dimension).astype(np.float32)
+    return [head.decode("utf-8", errors="replace") for head in heads], shaped
+
+
+def _shown(line: bytes) -> str:
+    text = line.decode("utf-8", errors="replace").strip()
+    return repr(text[:60] + ("..." if len(text) > 60 else ""))

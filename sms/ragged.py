@@ -1,0 +1,72 @@
+"""Packed rows of unequal length: one flat array and where each row starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """Rows of unequal length, packed.
+
+    Row `i` is `values[offsets[i]:offsets[i + 1]]`.
+    """
+
+    values: np.ndarray
+    """All rows one after the other, shape (n_values,)."""
+    offsets: np.ndarray
+    """Start of each row and the end of the last, int64, shape (n_rows + 1,)."""
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of values in each row, shape (n_rows,)."""
+        return np.diff(self.offsets)
+
+    @classmethod
+    def from_lengths(cls, values: np.ndarray, lengths: np.ndarray) -> Ragged:
+        """Cut `values` into rows of the given lengths."""
+        return cls(values, offsets_of(lengths))
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[np.ndarray], dtype: type = np.int64) -> Ragged:
+        """Pack separate rows; for tests and small inputs."""
+        listed = [np.asarray(row, dtype=dtype) for row in rows]
+        values = np.concatenate(listed) if listed else np.empty(0, dtype=dtype)
+        return cls.from_lengths(values, np.array([row.size for row in listed], dtype=np.int64))
+
+    def take(self, rows: np.ndarray) -> Ragged:
+        """Return the rows named by `rows`, in that order; a row may be named twice."""
+        lengths = self.lengths[rows]
+        return Ragged.from_lengths(self.values[ranges(self.offsets[rows], lengths)], lengths)
+
+    def expand(self, rows_of_values: Ragged) -> Ragged:
+        """Replace every value of `self`, a row number, by that row of `rows_of_values`.
+
+        With `self` the sentences of each text and `rows_of_values` the words of each
+        sentence, the result has the words of each text.
+        """
+        picked = rows_of_values.take(self.values)
+        return Ragged(picked.values, picked.offsets[self.offsets])
+
+
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """Return the packed offsets of rows with these lengths, shape (n_rows + 1,)."""
+    offsets = np.zeros(lengths.size + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Concatenate `arange(start, start + length)` of every row."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if ends.size else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)

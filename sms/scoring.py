@@ -1,0 +1,361 @@
+"""Scoring a batch under many metrics at once: texts cut once, each encoder run once.
+
+`ScoringConfig` says what to compute, `SummaryScorer` computes it in two steps, `prepare` (text
+and embeddings) and `compare` (transport, cosine, overlap), so that a caller may prepare the
+next batch while this one is being compared.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sms.encoders.registry import ENCODERS, load_encoder, parse_spec
+from sms.metrics import MetricRequest, parse_metric
+from sms.ragged import Ragged
+from sms.text import ChunkTable, SegmentedTexts, Segmenter, TextRules
+
+if TYPE_CHECKING:
+    from sms.encoders import EncodedSentences, Encoder
+
+PRESETS = ("default", "clark2019")
+MULTI_REFERENCE = ("best", "mean", "first")
+SIDES = ("candidate", "references", "sources")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringConfig:
+    """What to compute for every row."""
+
+    metrics: tuple[str, ...] = ("sms", "wms", "s+wms", "cosine", "rougeL")
+    """Names as in `metrics.parse_metric`."""
+    encoders: Mapping[str, str] = field(default_factory=lambda: {"minilm": "minilm"})
+    """Alias and specification of every encoder; the first is the default."""
+    preset: str = "default"
+    """`clark2019` reproduces the text handling of the released sentence mover code."""
+    multi_reference: str = "best"
+    """With several references: the best, their mean, or the first. Sources are averaged."""
+    language: str = "en"
+    source_tokens: int | None = None
+    """Read only this many whitespace-separated tokens of each source."""
+
+    def __post_init__(self) -> None:
+        for name, choices in (("preset", PRESETS), ("multi_reference", MULTI_REFERENCE)):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
+                )
+        if self.source_tokens is not None and self.source_tokens < 1:
+            raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
+        if not self.metrics:
+            raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
+        if not self.encoders:
+            raise ValueError("`encoders` must name at least one encoder; see `assay encoders`")
+        for alias, spec in self.encoders.items():
+            if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
+                raise ValueError(f"encoder alias {alias!r} must be letters, digits, `.`, `-`, `_`")
+            parse_spec(spec)
+        columns = self.columns
+        if len(set(columns)) != len(columns):
+            twice = next(column for column in columns if columns.count(column) > 1)
+            raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
+        for request in self.requests:
+            vectors = [need for need in request.metric.needs if need == "words"]
+            if request.encoder and vectors:
+                kind, _ = parse_spec(self.encoders[request.encoder])
+                if "words" not in kind.vectors:
+                    able = ", ".join(k.spec for k in ENCODERS.values() if "words" in k.vectors)
+                    raise ValueError(
+                        f"metric {request.name!r} needs word vectors, which `{kind.kind}` has "
+                        f"not; encoders with word vectors are {able}"
+                    )
+        _ = self.rules
+
+    @property
+    def requests(self) -> tuple[MetricRequest, ...]:
+        """The metrics, read."""
+        return tuple(parse_metric(name, list(self.encoders)) for name in self.metrics)
+
+    @property
+    def rules(self) -> TextRules:
+        """How text is cut."""
+        words = "clark2019" if self.preset == "clark2019" else "default"
+        return TextRules(language=self.language, words=words)
+
+    @property
+    def used_encoders(self) -> tuple[str, ...]:
+        """Aliases that some metric reads, in the order of `encoders`."""
+        named = {request.encoder for request in self.requests}
+        return tuple(alias for alias in self.encoders if alias in named)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns: the metrics', then one of coverage per static encoder."""
+        asked = tuple(column for request in self.requests for column in request.columns)
+        static = [
+            alias
+            for alias in self.used_encoders
+            if parse_spec(self.encoders[alias])[0].vectors == ("words",)
+        ]
+        return asked + tuple(f"coverage@{alias}" for alias in static)
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Canonical columns that must be there: candidate and what the metrics compare with."""
+        reads = set()
+        for request in self.requests:
+            if request.against == "reference":
+                reads.add("references")
+            elif request.against == "source" or "source" in request.metric.needs:
+                reads.add("sources")
+        return tuple(side for side in SIDES if side == "candidate" or side in reads)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the configuration as JSON-able values."""
+        return asdict(self) | {"encoders": dict(self.encoders), "metrics": list(self.metrics)}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A batch after text handling and encoding."""
+
+    texts: SegmentedTexts
+    candidate: np.ndarray
+    """Text of every row's candidate, int64, shape (n_rows,)."""
+    sides: Mapping[str, Ragged]
+    """Texts of every row's references and sources."""
+    is_null: np.ndarray
+    """Texts that were null, bool, shape (n_texts,)."""
+    encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
+    """By encoder: its sentences, and the texts in terms of them."""
+    rouge_tokens: Ragged | None
+    """ROUGE tokens of every sentence."""
+
+
+class SummaryScorer:
+    """Scores batches under a configuration.
+
+    Parameters
+    ----------
+    config : ScoringConfig
+    threads : int, optional
+        Threads of the compiled kernels and of the encoders.
+
+    Raises
+    ------
+    ValueError
+        If an encoder's file is missing or damaged, with its path and line.
+
+    Examples
+    --------
+    >>> scorer = SummaryScorer(ScoringConfig(metrics=("length",)))
+    >>> rows = pa.table({"candidate": ["Two words.", None]})
+    >>> scorer.compare(scorer.prepare(rows)).to_pylist()
+    [{'length': 2.0, 'status': None}, {'length': None, 'status': 'candidate:null'}]
+    """
+
+    def __init__(self, config: ScoringConfig, threads: int | None = None) -> None:
+        from sms.compiled import available_threads
+
+        self.config = config
+        self.threads = threads or available_threads()
+        self._segmenter = Segmenter(config.rules)
+        self._requests = config.requests
+        self._rouge = ChunkTable(_plain_rouge_tokens)
+        self.seconds = {"text": 0.0, "encode": 0.0, "transport": 0.0, "overlap": 0.0}
+        """Time spent in each stage so far."""
+        self.encoders: dict[str, Encoder] = {
+            alias: load_encoder(
+                config.encoders[alias], zero_unknown=config.preset == "clark2019"
+            )
+            for alias in config.used_encoders
+        }
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Canonical columns that `prepare` reads."""
+        return self.config.input_columns
+
+    @property
+    def score_fields(self) -> tuple[str, ...]:
+        """Columns that `compare` returns beside `status`."""
+        return self.config.columns
+
+    @property
+    def content(self) -> dict[str, str]:
+        """Hash of every encoder's weights."""
+        return {alias: encoder.content_hash for alias, encoder in self.encoders.items()}
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """What identifies each column's numbers, from the configuration alone."""
+        from sms.signature import signatures
+
+        return signatures(self.config, self.encoders)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a run reports: seconds by stage, and tokens and cache hits by encoder."""
+        encoders = {
+            alias: encoder.state()
+            for alias, encoder in self.encoders.items()
+            if hasattr(encoder, "state")
+        }
+        return {"seconds": dict(self.seconds), "encoders": encoders}
+
+    def score(self, rows: pa.Table) -> pa.Table:
+        """Prepare and compare in one step."""
+        return self.compare(self.prepare(rows))
+
+    def prepare(self, rows: pa.Table) -> Prepared:
+        """Cut the distinct texts of a batch and encode their distinct sentences.
+
+        Parameters
+        ----------
+        rows : pyarrow.Table
+            `candidate` (string) and, as needed, `references` and `sources` (list of string).
+        """
+        started = time.perf_counter()
+        texts, candidate, sides, is_null = _distinct_texts(rows, self.config)
+        segmented = self._segmenter.segment(texts)
+        rouge_tokens = None
+        if any(request.metric.family == "rouge" for request in self._requests):
+            if len(self._rouge) > len(self._segmenter.vocabulary.table) + len(segmented.chunks):
+                self._rouge.clear()
+            rouge_tokens = segmented.tokens(self._rouge)
+        self.seconds["text"] += time.perf_counter() - started
+        started = time.perf_counter()
+        encoded = {}
+        for alias, encoder in self.encoders.items():
+            needed = np.zeros(len(segmented.text_sentences), dtype=bool)
+            needed[candidate] = True
+            for request in self._requests:
+                if request.encoder == alias:
+                    needed[sides[_side(request)].values] = True
+            part = segmented.restrict(needed)
+            encoded[alias] = (encoder.encode(part), part.text_sentences)
+        self.seconds["encode"] += time.perf_counter() - started
+        return Prepared(segmented, candidate, sides, is_null, encoded, rouge_tokens)
+
+    def compare(self, batch: Prepared) -> pa.Table:
+        """Score a prepared batch.
+
+        Returns
+        -------
+        pyarrow.Table
+            One float64 column per name in `score_fields`, null where undefined, and `status`,
+            null where every score is defined.
+        """
+        from sms.comparing import compare_batch
+
+        return compare_batch(self, batch)
+
+
+def _side(request: MetricRequest) -> str:
+    return "references" if request.against == "reference" else "sources"
+
+
+def _plain_rouge_tokens(chunk: str) -> list[str]:
+    from sms.overlap import rouge_tokens
+
+    return rouge_tokens(chunk, stem=False)
+
+
+def _distinct_texts(
+    rows: pa.Table, config: ScoringConfig
+) -> tuple[pa.StringArray, np.ndarray, dict[str, Ragged], np.ndarray]:
+    """Number the distinct texts of a batch and return each row's texts by number."""
+    columns: list[pa.Array] = [_combined(rows["candidate"]).cast(pa.string())]
+    offsets = {}
+    for side in config.input_columns[1:]:
+        lists = _combined(rows[side])
+        lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        offsets[side] = lengths.astype(np.int64)
+        values = lists.flatten().cast(pa.string())  # a null list has no values
+        if side == "references" and config.multi_reference == "first":
+            has = offsets[side] > 0
+            starts = np.cumsum(offsets[side]) - offsets[side]
+            values = values.take(pa.array(starts[has]))
+            offsets[side] = has.astype(np.int64)
+        if side == "sources" and config.source_tokens is not None:
+            values = _cut(values, config.source_tokens)
+        columns.append(values)
+    encoded = pa.chunked_array(columns, pa.string()).combine_chunks().dictionary_encode("encode")
+    numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    is_null = encoded.dictionary.is_null().to_numpy(zero_copy_only=False)
+    n_rows = len(rows)
+    sides, at = {}, n_rows
+    for side, lengths in offsets.items():
+        size = int(lengths.sum())
+        sides[side] = Ragged.from_lengths(numbers[at : at + size], lengths)
+        at += size
+    return encoded.dictionary, numbers[:n_rows], sides, is_null
+
+
+def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _cut(texts: pa.Array, n_tokens: int) -> pa.Array:
+    """Keep the first `n_tokens` whitespace-separated tokens of each text, spacing untouched."""
+    pattern = re.compile(rf"\s*(?:\S+\s+){{{n_tokens - 1}}}\S+")
+    found = []
+    for text in texts.to_pylist():
+        match = pattern.match(text) if text else None
+        found.append(match.group() if match else text)
+    return pa.array(found, pa.string())
+
+
+def score_texts(
+    candidates: Sequence[str | None],
+    references: Sequence[str | Sequence[str] | None] | None = None,
+    sources: Sequence[str | Sequence[str] | None] | None = None,
+    **options: Any,  # noqa: ANN401
+) -> pa.Table:
+    """Score a list of texts.
+
+    Parameters
+    ----------
+    candidates : sequence of str
+    references, sources : sequence of str or of list of str, optional
+        As many as candidates; several references or sources for one candidate as a list.
+    **options
+        Fields of `ScoringConfig`, for example `metrics=("sms", "rougeL")`.
+
+    Returns
+    -------
+    pyarrow.Table
+        One float64 column per metric and `status`, as many rows as candidates.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or an option is wrong.
+
+    Examples
+    --------
+    >>> table = score_texts(["A cat sat."], ["The cat sat down."], metrics=("rouge1_r",))
+    >>> table["rouge1_r"].to_pylist()
+    [0.5]
+    """
+    columns: dict[str, pa.Array] = {"candidate": pa.array(candidates, pa.string())}
+    for name, side in (("references", references), ("sources", sources)):
+        if side is None:
+            continue
+        if len(side) != len(candidates):
+            raise ValueError(
+                f"`{name}` must be as many as candidates, got {len(side)} and {len(candidates)}"
+            )
+        listed = [[item] if isinstance(item, str) else item for item in side]
+        columns[name] = pa.array(listed, pa.list_(pa.string()))
+    config = ScoringConfig(**options)
+    missing = [name for name in config.input_columns if name not in columns]
+    if missing:
+        raise ValueError(f"`{missing[0]}` must be given for {', '.join(config.metrics)}")
+    return SummaryScorer(config).score(pa.table(columns))
+

@@ -1,0 +1,67 @@
+"""Signatures: one string per column that says what its numbers are, built from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from sms.metrics import MetricRequest
+
+if TYPE_CHECKING:
+    from sms.encoders import Encoder
+    from sms.scoring import ScoringConfig
+
+
+def version() -> str:
+    """Return the installed version of this project."""
+    try:
+        return metadata.version("assay")
+    except metadata.PackageNotFoundError:
+        return "0+source"
+
+
+def signatures(config: ScoringConfig, encoders: Mapping[str, Encoder]) -> dict[str, str]:
+    """Return the signature of every output column.
+
+    Parameters
+    ----------
+    config : ScoringConfig
+    encoders : mapping of str to Encoder
+        The loaded encoders, which name themselves.
+
+    Returns
+    -------
+    dict of str to str
+        For example `sms|enc:all-MiniLM-L6-v2|...|cost:l2|weight:words|ref:best|...|v:0.1.0`.
+    """
+    found = {}
+    for request in config.requests:
+        for column in request.columns:
+            found[column] = _signature(column, request, config, encoders)
+    for column in config.columns:
+        if column not in found:
+            encoder = encoders[column.partition("@")[2]]
+            found[column] = f"{column}|enc:{encoder.signature}|{config.rules.signature}"
+            found[column] += f"|v:{version()}"
+    return found
+
+
+def _signature(
+    column: str, request: MetricRequest, config: ScoringConfig, encoders: Mapping[str, Encoder]
+) -> str:
+    parts = [column]
+    if request.encoder is not None:
+        parts.append(f"enc:{encoders[request.encoder].signature}")
+    if request.metric.family == "mover":
+        parts.append("sim:exp-emd|cost:l2|weight:count|solver:exact")
+    if request.metric.family == "rouge":
+        parts.append("tok:rouge-score|stem:no|" + f"rs:{metadata.version('rouge-score')}")
+    if request.against == "reference":
+        parts.append(f"ref:{config.multi_reference}")
+    elif request.against == "source" or "source" in request.metric.needs:
+        cut = config.source_tokens
+        parts.append(f"source:mean|first:{cut if cut is not None else 'all'}")
+    parts.append(config.rules.signature)
+    parts.append(f"v:{version()}")
+    return "|".join(parts)

@@ -1,0 +1,505 @@
+"""The compiled transportation simplex: one problem at a time, nothing allocated, exact.
+
+`transport` is the public face; this file is the inner loop it calls millions of times.
+
+The method is the primal simplex on the transportation polytope (Dantzig 1951), arranged so
+that every long loop runs over contiguous integers and is vectorised by the compiler:
+
+- **Exact arithmetic.** Costs are scaled to 64-bit integers (a power of two brings the largest
+  to about 2**50), masses are integers. No tolerance decides anything.
+- **No cycling.** Every supply is raised by one unit and the last demand by the number of
+  rows, in units finer than any sum of true masses can resolve (Charnes 1952). No proper
+  subset of supplies then equals a subset of demands, so no basis is degenerate, every pivot
+  moves a positive mass at a negative reduced cost, the integer objective falls strictly, and
+  no basis can return: the method ends. The value is read with the unperturbed masses.
+- **A good start.** Vogel's approximation on costs reduced by column potentials, with costs
+  rounded to a few bits and the column number in the low bits of the key, so that one
+  vectorised minimum yields the cheapest column. It roughly halves the pivots.
+- **The basis tree as bit sets.** For each node the set of rows below it. A pivot changes the
+  sets of the nodes on its cycle only, and the potentials of a whole subtree are shifted by
+  masked arithmetic instead of a walk over its nodes.
+
+Rows are the smaller side; `transport` turns a problem round when it has more rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from sms.compiled import kernel
+
+COST_BITS = 50
+"""The largest scaled cost lies in [2**(COST_BITS - 1), 2**COST_BITS]; fewer bits are used
+where more than 2**9 nodes could make a potential overflow."""
+MASS_BITS = 60
+"""Total mass times the perturbation scale stays below 2**MASS_BITS."""
+
+_I = np.int64
+_U = np.uint64
+_ONE = np.uint64(1)
+_BIG = np.int64(1) << np.int64(62)
+_PAD_COST = np.int64(1) << np.int64(60)
+_KEY_MAX = np.int32(2**31 - 1)
+_EXHAUSTED = np.int32(-(2**30))
+_PRICED_ROWS = 4  # rows priced before the best candidate among them enters
+
+
+@intrinsic
+def _lowest_bit(typing_context, word):
+    """Index of the lowest set bit of a non-zero 64-bit word."""
+
+    def generate(context, builder, signature, arguments):
+        i64, i1 = ir.IntType(64), ir.IntType(1)
+        cttz = builder.module.declare_intrinsic(
+            "llvm.cttz", (i64,), ir.FunctionType(i64, (i64, i1))
+        )
+        return builder.call(cttz, (arguments[0], ir.Constant(i1, 1)))
+
+    return types.uint64(types.uint64), generate
+
+
+@kernel()
+def padded(n: int) -> int:
+    """Round a row length up to whole vectors."""
+    return (n + 7) & ~7
+
+
+@kernel()
+def allocate(n: int, m: int, cells: int) -> tuple[np.ndarray, ...]:
+    """Make the work arrays for problems up to `n` rows, `m` columns and `cells` padded cells."""
+    mp = padded(m)
+    words = (n + 63) >> 6
+    return (
+        np.empty(cells, np.int64),  # 0 scaled costs
+        np.empty(cells, np.int32),  # 1 keys of the start
+        np.empty(mp, np.int32),  # 2 column offsets of the start
+        np.empty(padded(n), np.int32),  # 3 regret of each row
+        np.empty(n, np.uint64),  # 4 cheapest column of each row
+        np.empty(mp * words, np.uint64),  # 5 rows whose two cheapest hold a column
+        np.empty(n + m, np.uint64),  # 6 order in which nodes were exhausted
+        np.empty(n + m, np.uint64),  # 7 parent
+        np.empty(n + m, np.int64),  # 8 flow to the parent
+        np.empty(n, np.int64),  # 9 row potentials
+        np.empty(mp, np.int64),  # 10 column potentials
+        np.empty((n + m) * words, np.uint64),  # 11 rows below each node
+        np.empty(words, np.uint64),  # 12 rows of the moving subtree
+        np.empty(words * 64, np.int64),  # 13 change of the row potentials
+        np.empty(2 * (n + m), np.uint64),  # 14 nodes on the cycle
+        np.empty(n, np.int64),  # 15 supplies
+        np.empty(m, np.int64),  # 16 demands
+    )
+
+
+@kernel()
+def _row_minimum(cost, i, mp, v):
+    best = _BIG
+    for j in range(mp):
+        best = min(best, cost[i, j] - v[j])
+    return best
+
+
+@kernel()
+def _find_column(cost, i, m, v, value):
+    for j in range(m):
+        if cost[i, j] - v[j] == value:
+            return j
+    return -1
+
+
+@kernel()
+def _smallest_key(keys, i, mp, w):
+    best = _KEY_MAX
+    for j in range(mp):
+        best = min(best, np.int32(keys[i, j] - w[j]))
+    return best
+
+
+@kernel()
+def _next_key(keys, i, mp, w, floor):
+    best = _KEY_MAX
+    for j in range(mp):
+        key = np.int32(keys[i, j] - w[j])
+        best = min(best, key if key > floor else _KEY_MAX)
+    return best
+
+
+@kernel()
+def _vogel_start(cost, n, m, mp, cost_bits, work):
+    """Fill parents, flows and the order of exhaustion with a feasible basis tree.
+
+    Each allocation exhausts one row or one column, which becomes a child of the other: the
+    order of exhaustion lists every node before its parent, the root last.
+    """
+    keys = work[1][: n * mp].reshape(n, mp)
+    w, regret, cheapest = work[2], work[3], work[4]
+    words = (n + 63) >> 6
+    users = work[5][: mp * words].reshape(mp, words)
+    order, parent, flow, a, b = work[6], work[7], work[8], work[15], work[16]
+    first_column = _U(n)
+    column_bits = 0
+    while (1 << column_bits) < mp:
+        column_bits += 1
+    shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
+    low = np.int32((1 << column_bits) - 1)
+
+    for j in range(mp):
+        w[j] = _KEY_MAX
+        for k in range(words):
+            users[j, k] = 0
+    for i in range(n):
+        for j in range(mp):
+            keys[i, j] = np.int32(((cost[i, j] >> shift) << column_bits) | j)
+        for j in range(m, mp):
+            keys[i, j] = _KEY_MAX
+        smallest = _KEY_MAX
+        for j in range(mp):
+            smallest = min(smallest, keys[i, j])
+        smallest = smallest & ~low
+        for j in range(mp):
+            w[j] = min(w[j], np.int32(keys[i, j] - smallest))
+    for j in range(mp):
+        w[j] = w[j] & ~low
+    for j in range(m, mp):
+        w[j] = 0
+
+    rows_padded = padded(n)
+    for i in range(n, rows_padded):
+        regret[i] = -2
+    for i in range(n):
+        key = _smallest_key(keys, i, mp, w)
+        second = _next_key(keys, i, mp, w, key)
+        cheapest[i] = _U(key & low)
+        bit = _ONE << _U(i & 63)
+        users[_U(key & low), i >> 6] |= bit
+        users[_U(second & low), i >> 6] |= bit
+        regret[i] = ((second - key) & ~low) | np.int32(i)
+
+    k = 0
+    rows_left = n
+    while rows_left > 1:
+        best = np.int32(-1)
+        for i in range(rows_padded):
+            best = max(best, regret[i])
+        i = _I(best & low)
+        j = cheapest[i]
+        if b[j] < a[i]:  # the column is exhausted and hangs below the row
+            parent[first_column + j] = _U(i)
+            flow[first_column + j] = b[j]
+            order[k] = first_column + j
+            a[i] -= b[j]
+            w[j] = _EXHAUSTED
+            column = j
+            for word in range(words):
+                bits = users[column, word]
+                while bits != _U(0):
+                    i = _I(_lowest_bit(bits)) + (word << 6)
+                    bit = bits & ~(bits - _ONE)
+                    bits ^= bit
+                    if regret[i] >= 0:
+                        key = _smallest_key(keys, i, mp, w)
+                        second = _next_key(keys, i, mp, w, key)
+                        cheapest[i] = _U(key & low)
+                        users[_U(key & low), word] |= bit
+                        users[_U(second & low), word] |= bit
+                        regret[i] = ((second - key) & ~low) | np.int32(i)
+        else:
+            parent[i] = first_column + j
+            flow[i] = a[i]
+            order[k] = _U(i)
+            b[j] -= a[i]
+            regret[i] = -2
+            rows_left -= 1
+        k += 1
+    # the last row takes every column that is left and is the root
+    i = 0
+    while regret[i] < 0:
+        i += 1
+    for j in range(m):
+        if w[j] != _EXHAUSTED:
+            parent[n + j] = _U(i)
+            flow[n + j] = b[j]
+            order[k] = _U(n + j)
+            k += 1
+    order[k] = _U(i)
+    parent[i] = _U(i)
+
+
+@kernel()
+def _simplex(cost, n, m, mp, cost_bits, work):
+    """Pivot from Vogel's start to the optimum; parents, flows and potentials are left in `work`."""
+    _vogel_start(cost, n, m, mp, cost_bits, work)
+    order, parent, flow, u, v = work[6], work[7], work[8], work[9], work[10]
+    words = (n + 63) >> 6
+    nodes = n + m
+    below = work[11][: nodes * words].reshape(nodes, words)
+    moving, change, cycle = work[12], work[13], work[14]
+    first_column = _U(n)
+
+    for j in range(mp):
+        v[j] = 0
+    u[order[nodes - 1]] = 0
+    for t in range(nodes - 2, -1, -1):
+        x = order[t]
+        above = parent[x]
+        if x < first_column:
+            u[x] = cost[x, above - first_column] - v[above - first_column]
+        else:
+            v[x - first_column] = cost[above, x - first_column] - u[above]
+    for x in range(nodes):
+        for k in range(words):
+            below[x, k] = 0
+    for i in range(n):
+        below[i, i >> 6] = _ONE << _U(i & 63)
+    for t in range(nodes - 1):
+        x = order[t]
+        above = parent[x]
+        for k in range(words):
+            below[above, k] |= below[x, k]
+
+    next_row = 0
+    rows_clean = 0
+    while True:
+        # the entering cell: the most negative reduced cost among a few rows, taken in turn
+        best = _I(0)
+        row = -1
+        priced = 0
+        i = next_row
+        while rows_clean < n:
+            reduced = _row_minimum(cost, i, mp, v) - u[i]
+            if reduced < best:
+                best = reduced
+                row = i
+            i += 1
+            if i == n:
+                i = 0
+            rows_clean += 1
+            priced += 1
+            if priced >= _PRICED_ROWS and row >= 0:
+                break
+        next_row = i
+        if row < 0:
+            return
+        rows_clean = 0
+        column = _find_column(cost, row, m, v, best + u[row])
+
+        # its cycle: from the row and from the column up to their nearest common ancestor,
+        # which is the first node above the row that has the column below it
+        p = _U(row)
+        q = first_column + _U(column)
+        above = parent[q]
+        word, bit = above >> _U(6), above & _U(63)
+        x = p
+        n_row_side = 0
+        while x != q and ((below[x, word] >> bit) & _ONE) == _U(0):
+            cycle[n_row_side] = x
+            n_row_side += 1
+            x = parent[x]
+        ancestor = x
+        x = q
+        n_cycle = n_row_side
+        while x != ancestor:
+            cycle[n_cycle] = x
+            n_cycle += 1
+            x = parent[x]
+
+        # edges lose and gain mass in turn; the scarcest loser leaves (never a tie, see above)
+        mass = _BIG
+        leaving_at = 0
+        for t in range(0, n_row_side, 2):
+            f = flow[cycle[t]]
+            if f < mass:
+                mass = f
+                leaving_at = t
+        for t in range(n_row_side, n_cycle, 2):
+            f = flow[cycle[t]]
+            if f < mass:
+                mass = f
+                leaving_at = t
+        for t in range(0, n_row_side, 2):
+            flow[cycle[t]] -= mass
+        for t in range(1, n_row_side, 2):
+            flow[cycle[t]] += mass
+        for t in range(n_row_side, n_cycle, 2):
+            flow[cycle[t]] -= mass
+        for t in range(n_row_side + 1, n_cycle, 2):
+            flow[cycle[t]] += mass
+        leaving = cycle[leaving_at]
+        if leaving_at < n_row_side:
+            root, attach, shift = p, q, best
+            own_start, own_end, other_start, other_end = 0, n_row_side, n_row_side, n_cycle
+        else:
+            root, attach, shift = q, p, -best
+            own_start, own_end, other_start, other_end = n_row_side, n_cycle, 0, n_row_side
+
+        # potentials of the subtree that hangs at the leaving edge
+        for k in range(words):
+            bits = below[leaving, k]
+            moving[k] = bits
+            for t in range(64):
+                change[k * 64 + t] = shift & -_I((bits >> _U(t)) & _ONE)
+        for i in range(n):
+            u[i] += change[i]
+        if words == 1:  # a column moves with its parent; up to 128 rows the set fits registers
+            bits = moving[0]
+            for j in range(m):
+                v[j] -= shift & -_I((bits >> (parent[n + j] & _U(63))) & _ONE)
+        elif words == 2:
+            bits, more_bits = moving[0], moving[1]
+            for j in range(m):
+                above = parent[n + j]
+                half = bits if above < _U(64) else more_bits
+                v[j] -= shift & -_I((half >> (above & _U(63))) & _ONE)
+        else:
+            for j in range(m):
+                v[j] -= change[parent[n + j]]
+        if leaving >= first_column:
+            v[leaving - first_column] -= shift
+
+        # rows below the nodes of the cycle
+        if words == 1:
+            bits = moving[0]
+            for t in range(other_start, other_end):
+                below[cycle[t], 0] |= bits
+            for t in range(leaving_at, own_start, -1):
+                below[cycle[t], 0] = bits & ~below[cycle[t - 1], 0]
+            below[root, 0] = bits
+            for t in range(leaving_at + 1, own_end):
+                below[cycle[t], 0] &= ~bits
+        else:
+            for t in range(other_start, other_end):
+                x = cycle[t]
+                for k in range(words):
+                    below[x, k] |= moving[k]
+            for t in range(leaving_at, own_start, -1):
+                x = cycle[t]
+                y = cycle[t - 1]
+                for k in range(words):
+                    below[x, k] = moving[k] & ~below[y, k]
+            for k in range(words):
+                below[root, k] = moving[k]
+            for t in range(leaving_at + 1, own_end):
+                x = cycle[t]
+                for k in range(words):
+                    below[x, k] &= ~moving[k]
+
+        # the path from the entering to the leaving edge is turned round
+        new_parent, new_flow = attach, mass
+        for t in range(own_start, leaving_at + 1):
+            x = cycle[t]
+            old_flow = flow[x]
+            parent[x] = new_parent
+            flow[x] = new_flow
+            new_parent, new_flow = x, old_flow
+
+
+@kernel()
+def solve(
+    cost,
+    cost_bits_of,
+    start,
+    row_stride,
+    column_stride,
+    n,
+    m,
+    work,
+    plan_rows,
+    plan_columns,
+    plan_mass,
+    duals,
+):
+    """Solve one problem whose supplies and demands lie in `work[15]` and `work[16]`.
+
+    Parameters
+    ----------
+    cost : ndarray of float64, flat
+        Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`, finite and >= 0.
+    cost_bits_of : ndarray of int64, flat
+        The same memory as `cost`, seen as integers: for non-negative floats the order is
+        the same, and integer maxima are vectorised.
+    n, m : int
+        Rows and columns, `1 <= n <= m`; supplies and demands are positive integers with
+        equal sums.
+    plan_rows, plan_columns, plan_mass : ndarray
+        Filled with the cells that carry mass, where their length is not zero.
+    duals : ndarray of float64
+        Filled with the `n` row and `m` column potentials, where its length is not zero.
+
+    Returns
+    -------
+    cost : float
+        Sum of integer mass times cost; divide by the total mass.
+    n_cells : int
+        Number of plan cells written.
+    """
+    a, b = work[15], work[16]
+    value = 0.0
+    n_cells = 0
+    if n == 1:
+        for j in range(m):
+            value += b[j] * cost[start + j * column_stride]
+        if plan_mass.size:
+            for j in range(m):
+                plan_rows[j], plan_columns[j], plan_mass[j] = 0, j, b[j]
+            n_cells = m
+        if duals.size:
+            duals[0] = 0.0
+            for j in range(m):
+                duals[1 + j] = cost[start + j * column_stride]
+        return value, n_cells
+
+    mp = padded(m)
+    scaled = work[0][: n * mp].reshape(n, mp)
+    largest = _I(0)
+    for i in range(n):
+        for j in range(m):
+            largest = max(largest, cost_bits_of[start + i * row_stride + j * column_stride])
+    if largest == 0:
+        largest = _I(1023) << 52  # all costs are zero: any scale will do
+    nodes_bits = 0
+    while (1 << nodes_bits) <= n + m:
+        nodes_bits += 1
+    cost_bits = min(COST_BITS, 59 - nodes_bits)
+    # 2**exponent brings the largest cost, in [2**e, 2**(e+1)), to [2**(bits-1), 2**bits]
+    exponent = min(cost_bits - 1 - ((largest >> 52) - 1023), 1000)
+    up, down = 2.0 ** (exponent // 2), 2.0 ** (exponent - exponent // 2)
+    scale = up * down
+    for i in range(n):
+        for j in range(m):
+            scaled[i, j] = _I(np.rint(cost[start + i * row_stride + j * column_stride] * scale))
+        for j in range(m, mp):
+            scaled[i, j] = _PAD_COST
+
+    shift = 1
+    while (1 << shift) < 2 * n + 2:
+        shift += 1
+    for i in range(n):
+        a[i] = (a[i] << shift) + 1
+    for j in range(m):
+        b[j] <<= shift
+    b[m - 1] += n
+    _simplex(scaled, n, m, mp, cost_bits, work)
+
+    parent, flow, u, v = work[7], work[8], work[9], work[10]
+    half = _I(1) << (shift - 1)
+    for x in range(n + m):
+        above = _I(parent[x])
+        if x < n:
+            if above == x:
+                continue
+            i, j = x, above - n
+        else:
+            i, j = above, x - n
+        mass = (flow[x] + half) >> shift
+        value += mass * cost[start + i * row_stride + j * column_stride]
+        if plan_mass.size and mass > 0:
+            plan_rows[n_cells], plan_columns[n_cells], plan_mass[n_cells] = i, j, mass
+            n_cells += 1
+    if duals.size:
+        for i in range(n):
+            duals[i] = u[i] / scale
+        for j in range(m):
+            duals[n + j] = v[j] / scale
+    return value, n_cells

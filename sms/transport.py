@@ -1,0 +1,879 @@
+"""Exact optimal transport for many small problems in one call.
+
+`exact_transport` solves one problem, `exact_transport_batch` many cost matrices,
+`point_cloud_transport` many pairs of weighted point clouds, `mover_costs` the word,
+sentence and joint problems of pairs of texts from one block of distances. The method and
+why it always ends are described in `simplex`.
+
+Not here: entropic regularisation, or anything approximate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sms.compiled import available_threads, kernel, thread_pool
+from sms.ground_costs import (
+    COSINE,
+    EUCLIDEAN,
+    GROUND_COSTS,
+    cost_block,
+    gather,
+    padded_dimension,
+    squared_norm,
+)
+from sms.ragged import Ragged, offsets_of, ranges
+from sms.simplex import MASS_BITS, allocate, solve
+
+MASS_RTOL = 1e-9
+"""Two masses that differ by less than this share of the larger count as equal."""
+MAX_CELLS = 1 << 26
+"""Largest cost matrix that is attempted; the solver needs 20 bytes for each of its cells."""
+WORDS, SENTENCES, JOINT = 1, 2, 4
+"""The problems `mover_costs` solves, to be added up: words, sentences, their union."""
+
+_SLICES_PER_THREAD = 4
+_MAX_COUNT = 1 << 21  # larger totals of counts are scaled like floats
+_FLOAT_TOTAL = np.int64(1) << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """The solution of one problem."""
+
+    cost: float
+    """Mass times ground cost, summed over the plan."""
+    plan: np.ndarray
+    """Mass moved from i to j, shape (n, m)."""
+    potentials: tuple[np.ndarray, np.ndarray]
+    """Dual certificate, shapes (n,) and (m,): their sums never exceed the ground cost, and
+    equal it where the plan moves mass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """Sparse plans of some problems of a batch."""
+
+    problems: np.ndarray
+    """Which problem each plan belongs to, shape (n_plans,)."""
+    rows: Ragged
+    """Row of every cell that carries mass, one ragged row per plan."""
+    columns: Ragged
+    """Its column."""
+    mass: Ragged
+    """Its mass, > 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transports:
+    """The solutions of a batch."""
+
+    costs: np.ndarray
+    """Shape (n_problems,)."""
+    plans: Plans | None
+    """The plans that were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clouds:
+    """Weighted sets of points, packed.
+
+    Cloud `c` holds the rows `members[c]` of some matrix of points, with `weights[c]`.
+    """
+
+    members: Ragged
+    """Rows of the points, strictly increasing within a cloud."""
+    weights: Ragged
+    """Positive, integer or float, same shape as `members`; only their shares matter."""
+
+
+def exact_transport(a: np.ndarray, b: np.ndarray, ground_cost: np.ndarray) -> Transport:
+    r"""Move mass `a` onto mass `b` at the least total cost.
+
+    Solves the Kantorovich problem (Peyré & Cuturi 2019, section 2.3)
+
+    .. math:: \min_{P \ge 0} \sum_{ij} P_{ij} C_{ij}
+              \quad \text{s.t.}\quad P 1 = a,\; P^\top 1 = b
+
+    exactly: by the transportation simplex in integer arithmetic, which cannot cycle (see
+    `simplex`).
+
+    Parameters
+    ----------
+    a : ndarray, shape (n,)
+        Weights of the rows; non-negative.
+    b : ndarray, shape (m,)
+        Weights of the columns; non-negative, with the same sum as `a`.
+    ground_cost : ndarray, shape (n, m)
+        Cost of one unit of mass from i to j; finite, non-negative, not necessarily a metric.
+
+    Returns
+    -------
+    Transport
+        Cost, plan and dual potentials.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a side is empty, a weight or cost is negative or not finite, or
+        the masses differ.
+
+    Examples
+    --------
+    >>> exact_transport(np.array([0.5, 0.5]), np.array([1.0]), np.array([[0.0], [2.0]])).cost
+    1.0
+    """
+    a, b, ground_cost = np.asarray(a), np.asarray(b), np.asarray(ground_cost, dtype=np.float64)
+    if ground_cost.shape != (a.size, b.size):
+        raise ValueError(
+            f"`ground_cost` must have shape {(a.size, b.size)} for these weights, "
+            f"got {ground_cost.shape}"
+        )
+    _check_matrices(_one_row(a), _one_row(b), ground_cost.ravel())
+    rows, columns = np.flatnonzero(a), np.flatnonzero(b)
+    plan, u, v = np.zeros(ground_cost.shape), np.zeros(a.size), np.zeros(b.size)
+    if rows.size == 0:  # no mass at all: any plan is empty
+        return Transport(0.0, plan, (u, v))
+    duals = np.zeros(rows.size + columns.size)
+    found = _solve_matrices(
+        _one_row(a[rows]),
+        _one_row(b[columns]),
+        np.ascontiguousarray(ground_cost[np.ix_(rows, columns)]).ravel(),
+        plans_of=np.array([0]),
+        duals=duals,
+        threads=1,
+    )
+    if found.plans is None:
+        raise RuntimeError("the solver returned no plan")
+    plan[rows[found.plans.rows.values], columns[found.plans.columns.values]] = (
+        found.plans.mass.values
+    )
+    u[rows], v[columns] = duals[: rows.size], duals[rows.size :]
+    # rows and columns without mass take the largest potentials that stay feasible
+    v[b == 0] = (ground_cost[np.ix_(rows, np.flatnonzero(b == 0))] - u[rows, None]).min(axis=0)
+    u[a == 0] = (ground_cost[a == 0] - v).min(axis=1)
+    return Transport(float(found.costs[0]), plan, (u, v))
+
+
+def exact_transport_batch(
+    a: Ragged,
+    b: Ragged,
+    ground_costs: np.ndarray,
+    *,
+    plans_of: Sequence[int] | np.ndarray = (),
+    threads: int | None = None,
+) -> Transports:
+    """Solve many transport problems given by their cost matrices.
+
+    Parameters
+    ----------
+    a, b : Ragged
+        Weights of every problem's rows and columns; non-negative, integer or float. Within a
+        problem both sides have the same sum.
+    ground_costs : ndarray, shape (sum of n * m,)
+        The cost matrices in C order, one after the other.
+    plans_of : sequence of int
+        Problems whose plan is wanted.
+    threads : int, optional
+        By default one per processor of this process.
+
+    Returns
+    -------
+    Transports
+        Costs, shape (n_problems,), and the plans asked for.
+
+    Raises
+    ------
+    ValueError
+        As `exact_transport`, naming the problem.
+
+    Examples
+    --------
+    >>> a = Ragged.from_rows([[1, 1], [3]])
+    >>> b = Ragged.from_rows([[2], [1, 2]])
+    >>> exact_transport_batch(a, b, np.array([0.0, 2.0, 1.0, 5.0])).costs
+    array([ 2., 11.])
+    """
+    ground_costs = np.ascontiguousarray(ground_costs, dtype=np.float64)
+    plans_of = np.asarray(plans_of, dtype=np.int64)
+    _check_matrices(a, b, ground_costs)
+    threads = threads or available_threads()
+    no_duals = np.empty(0)
+    if (a.values > 0).all() and (b.values > 0).all():
+        return _solve_matrices(
+            a, b, ground_costs, plans_of=plans_of, duals=no_duals, threads=threads
+        )
+    # rows and columns without mass are left out, since a basis with them is degenerate
+    rows, columns = _with_mass(a), _with_mass(b)
+    problem = np.repeat(np.arange(len(a)), rows.lengths * columns.lengths)
+    within = ranges(np.zeros(len(a), dtype=np.int64), rows.lengths * columns.lengths)
+    i = rows.values[rows.offsets[problem] + within // columns.lengths[problem]]
+    j = columns.values[columns.offsets[problem] + within % columns.lengths[problem]]
+    cells = offsets_of(a.lengths * b.lengths)[problem] + i * b.lengths[problem] + j
+    scored = np.flatnonzero(rows.lengths)
+    found = _solve_matrices(
+        Ragged(a.values[a.values > 0], rows.offsets).take(scored),
+        Ragged(b.values[b.values > 0], columns.offsets).take(scored),
+        ground_costs[cells],
+        plans_of=np.flatnonzero(np.isin(scored, plans_of)),
+        duals=no_duals,
+        threads=threads,
+    )
+    costs = np.zeros(len(a))
+    costs[scored] = found.costs
+    if found.plans is None:
+        return Transports(costs, None)
+    plans, of = found.plans, scored[found.plans.problems]
+    row_start = np.repeat(rows.offsets[of], plans.rows.lengths)
+    column_start = np.repeat(columns.offsets[of], plans.rows.lengths)
+    renumbered = Plans(
+        of,
+        Ragged(rows.values[row_start + plans.rows.values], plans.rows.offsets),
+        Ragged(columns.values[column_start + plans.columns.values], plans.rows.offsets),
+        plans.mass,
+    )
+    return Transports(costs, renumbered)
+
+
+def point_cloud_transport(
+    points: np.ndarray,
+    clouds: Clouds,
+    left: np.ndarray,
+    right: np.ndarray,
+    *,
+    ground_cost: str = "euclidean",
+    plans_of: Sequence[int] | np.ndarray = (),
+    threads: int | None = None,
+) -> Transports:
+    """Transport between many pairs of weighted point clouds; every cloud has mass 1.
+
+    Distances are computed here, in the same pass, block by block; mass that two clouds share
+    on the same point stays where it is when the ground cost is a metric (`euclidean`), which
+    is optimal by the triangle inequality and makes the problem smaller.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n_points, d)
+        float32 or float64.
+    clouds : Clouds
+        Members are rows of `points`.
+    left, right : ndarray of int, shape (n_pairs,)
+        The two clouds of every pair.
+    ground_cost : {"euclidean", "sqeuclidean", "cosine"}
+    plans_of : sequence of int
+        Pairs whose plan is wanted; rows and columns count within the two clouds.
+    threads : int, optional
+        By default one per processor of this process.
+
+    Returns
+    -------
+    Transports
+        Costs, shape (n_pairs,), and the plans asked for.
+
+    Raises
+    ------
+    ValueError
+        If a cloud of a pair is empty, a weight is not positive, members are not increasing,
+        or a point is not finite (or zero, for `cosine`).
+    """
+    _check_clouds(points, clouds, left, right, ground_cost)
+    splits = clouds.members.offsets[1:]
+    costs, plans = _solve_clouds(
+        points,
+        np.empty((0, points.shape[1])),
+        clouds,
+        splits,
+        left,
+        right,
+        WORDS,
+        GROUND_COSTS[ground_cost],
+        np.asarray(plans_of, dtype=np.int64),
+        threads or available_threads(),
+    )
+    return Transports(np.ascontiguousarray(costs[:, 0]), plans)
+
+
+def mover_costs(
+    word_points: np.ndarray,
+    sentence_points: np.ndarray,
+    texts: Clouds,
+    splits: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    problems: int,
+    *,
+    plans_of: Sequence[int] | np.ndarray = (),
+    threads: int | None = None,
+) -> tuple[np.ndarray, Plans | None]:
+    """Word, sentence and joint mover's distances of pairs of texts (Clark et al. 2019, eq. 2).
+
+    A text's cloud lists its words, then its sentences. One block of distances serves all
+    three problems; the joint problem is over the union and gives each half the mass (eq. 5).
+
+    Parameters
+    ----------
+    word_points, sentence_points : ndarray, shapes (n_words, d) and (n_sentences, d)
+    texts : Clouds
+        Members up to `splits` are rows of `word_points`, then rows of `sentence_points`.
+        Weights are integers with the same sum over words and over sentences, where a text
+        has both.
+    splits : ndarray of int64, shape (n_texts,)
+        Where in `texts.members.values` each text's sentences begin.
+    left, right : ndarray of int, shape (n_pairs,)
+    problems : int
+        Sum of `WORDS`, `SENTENCES` and `JOINT`.
+    plans_of : sequence of int
+        Pairs whose plan is wanted; `problems` must then name one problem.
+    threads : int, optional
+
+    Returns
+    -------
+    costs : ndarray, shape (n_pairs, 3)
+        Distances by words, by sentences and joint; NaN where not asked for.
+    plans : Plans or None
+    """
+    return _solve_clouds(
+        word_points,
+        sentence_points,
+        texts,
+        splits,
+        left,
+        right,
+        problems,
+        GROUND_COSTS["euclidean"],
+        np.asarray(plans_of, dtype=np.int64),
+        threads or available_threads(),
+    )
+
+
+# Batches of cost matrices
+
+
+def _solve_matrices(
+    a: Ragged,
+    b: Ragged,
+    ground_costs: np.ndarray,
+    *,
+    plans_of: np.ndarray,
+    duals: np.ndarray,
+    threads: int,
+) -> Transports:
+    """Solve checked problems in which every row and column has mass."""
+    n, m = a.lengths, b.lengths
+    cost_offsets = offsets_of(n * m)
+    small, large = np.minimum(n, m), np.maximum(n, m)
+    masses_a, masses_b, totals, true_totals = _integer_masses(a, b, small)
+    space = _PlanSpace(plans_of, n + m)
+    costs = np.empty(len(a))
+
+    def run(first: int, last: int) -> None:
+        part = slice(first, last)
+        _matrices_kernel(
+            ground_costs,
+            ground_costs.view(np.int64),
+            cost_offsets,
+            masses_a,
+            a.offsets,
+            masses_b,
+            b.offsets,
+            totals,
+            first,
+            last,
+            int(small[part].max()),
+            int(large[part].max()),
+            int((small[part] * ((large[part] + 7) & ~7)).max()),
+            costs,
+            space.starts,
+            space.rows,
+            space.columns,
+            space.mass,
+            space.counts,
+            duals,
+        )
+
+    _in_slices(run, n * m * (small + 4), threads)
+    costs *= true_totals
+    return Transports(costs, space.plans(true_totals / totals))
+
+
+@kernel()
+def _matrices_kernel(
+    costs,
+    costs_as_int,
+    cost_offsets,
+    a,
+    a_offsets,
+    b,
+    b_offsets,
+    totals,
+    first,
+    last,
+    n_most,
+    m_most,
+    cells_most,
+    out,
+    plan_starts,
+    plan_rows,
+    plan_columns,
+    plan_mass,
+    plan_counts,
+    duals,
+):
+    work = allocate(n_most, m_most, cells_most)
+    supplies, demands = work[15], work[16]
+    found_duals = np.empty(duals.size)
+    for p in range(first, last):
+        n = a_offsets[p + 1] - a_offsets[p]
+        m = b_offsets[p + 1] - b_offsets[p]
+        turned = n > m
+        if turned:
+            for i in range(n):
+                demands[i] = a[a_offsets[p] + i]
+            for j in range(m):
+                supplies[j] = b[b_offsets[p] + j]
+            n, m = m, n
+            row_stride, column_stride = 1, n
+        else:
+            for i in range(n):
+                supplies[i] = a[a_offsets[p] + i]
+            for j in range(m):
+                demands[j] = b[b_offsets[p] + j]
+            row_stride, column_stride = m, 1
+        start = plan_starts[p]
+        end = start + n + m if start >= 0 else 0
+        start = max(start, 0)
+        into_rows, into_columns = plan_rows[start:end], plan_columns[start:end]
+        if turned:
+            into_rows, into_columns = into_columns, into_rows
+        value, n_cells = solve(
+            costs,
+            costs_as_int,
+            cost_offsets[p],
+            row_stride,
+            column_stride,
+            n,
+            m,
+            work,
+            into_rows,
+            into_columns,
+            plan_mass[start:end],
+            found_duals,
+        )
+        out[p] = value / totals[p]
+        plan_counts[p] = n_cells
+        for x in range(found_duals.size):  # the kernel's rows first, then its columns
+            at = (x + m if x < n else x - n) if turned else x
+            duals[at] = found_duals[x]
+
+
+# Batches of point clouds
+
+
+def _solve_clouds(
+    word_points: np.ndarray,
+    sentence_points: np.ndarray,
+    texts: Clouds,
+    splits: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    problems: int,
+    kind: int,
+    plans_of: np.ndarray,
+    threads: int,
+) -> tuple[np.ndarray, Plans | None]:
+    offsets = texts.members.offsets
+    left = np.ascontiguousarray(left, dtype=np.int64)
+    right = np.ascontiguousarray(right, dtype=np.int64)
+    sizes = texts.members.lengths
+    n, m = sizes[left], sizes[right]
+    too_large = np.flatnonzero(n * m > MAX_CELLS)
+    if too_large.size:
+        pair = too_large[0]
+        raise ValueError(
+            f"the ground cost of pair {pair} must have at most {MAX_CELLS} cells, "
+            f"got {n[pair]} x {m[pair]}; score shorter texts"
+        )
+    weights, totals = _integer_weights(texts, splits)
+    space = _PlanSpace(plans_of, n + m)
+    costs = np.full((left.size, 3), np.nan)
+    pair_totals = np.empty(left.size)
+    small, large = np.minimum(n, m), np.maximum(n, m)
+
+    def run(first: int, last: int) -> None:
+        part = slice(first, last)
+        _clouds_kernel(
+            word_points,
+            sentence_points,
+            texts.members.values,
+            weights,
+            offsets,
+            splits,
+            totals,
+            left,
+            right,
+            first,
+            last,
+            problems,
+            kind,
+            int(small[part].max()),
+            int(large[part].max()),
+            int((small[part] * ((large[part] + 7) & ~7)).max()),
+            costs,
+            space.starts,
+            space.rows,
+            space.columns,
+            space.mass,
+            space.counts,
+            pair_totals,
+        )
+
+    _in_slices(run, n * m * (small + 40), threads)
+    return costs, space.plans(1.0 / pair_totals)
+
+
+@kernel()
+def _greatest_common_divisor(a, b):
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@kernel()
+def _clouds_kernel(
+    word_points,
+    sentence_points,
+    members,
+    weights,
+    offsets,
+    splits,
+    totals,
+    left,
+    right,
+    first,
+    last,
+    problems,
+    kind,
+    n_most,
+    m_most,
+    cells_most,
+    out,
+    plan_starts,
+    plan_rows,
+    plan_columns,
+    plan_mass,
+    plan_counts,
+    pair_totals,
+):
+    work = allocate(n_most, m_most, cells_most)
+    supplies, demands = work[15], work[16]
+    d = padded_dimension(word_points.shape[1])
+    x, y = np.empty((m_most, d)), np.empty((m_most, d))
+    squares_x, squares_y = np.empty(m_most), np.empty(m_most)
+    at_x, at_y = np.empty(m_most, np.int64), np.empty(m_most, np.int64)
+    mass_x, mass_y = np.empty(m_most, np.int64), np.empty(m_most, np.int64)
+    block_memory = np.empty(n_most * m_most)
+    block_as_int = block_memory.view(np.int64)
+    no_duals = np.empty(0)
+    for p in range(first, last):
+        cloud_x, cloud_y = left[p], right[p]
+        shared = _greatest_common_divisor(totals[cloud_x], totals[cloud_y])
+        factor_x, factor_y = totals[cloud_y] // shared, totals[cloud_x] // shared
+        total = totals[cloud_x] * factor_x
+        start = plan_starts[p]
+        n_cells = 0
+
+        # what is left of each side once the mass on shared points has cancelled
+        n = m = n_words = m_words = 0
+        for part in range(2):
+            i = offsets[cloud_x] if part == 0 else splits[cloud_x]
+            i_end = splits[cloud_x] if part == 0 else offsets[cloud_x + 1]
+            j = offsets[cloud_y] if part == 0 else splits[cloud_y]
+            j_end = splits[cloud_y] if part == 0 else offsets[cloud_y + 1]
+            if part == 1:
+                n_words, m_words = n, m
+                if problems == WORDS:
+                    break
+            elif problems == SENTENCES:
+                continue
+            while i < i_end or j < j_end:
+                mass_i = mass_j = 0
+                i_now, j_now = i, j
+                take_i = i < i_end and (j >= j_end or members[i] <= members[j])
+                take_j = j < j_end and (i >= i_end or members[j] <= members[i])
+                if take_i:
+                    mass_i = weights[i] * factor_x
+                    i += 1
+                if take_j:
+                    mass_j = weights[j] * factor_y
+                    j += 1
+                if take_i and take_j and kind == EUCLIDEAN:  # exact for a metric only
+                    same = min(mass_i, mass_j)
+                    mass_i -= same
+                    mass_j -= same
+                    if start >= 0:
+                        plan_rows[start + n_cells] = i_now - offsets[cloud_x]
+                        plan_columns[start + n_cells] = j_now - offsets[cloud_y]
+                        plan_mass[start + n_cells] = same
+                        n_cells += 1
+                if mass_i > 0:
+                    _gather_one(word_points, sentence_points, part, members[i_now], x, n)
+                    mass_x[n] = mass_i
+                    at_x[n] = i_now - offsets[cloud_x]
+                    n += 1
+                if mass_j > 0:
+                    _gather_one(word_points, sentence_points, part, members[j_now], y, m)
+                    mass_y[m] = mass_j
+                    at_y[m] = j_now - offsets[cloud_y]
+                    m += 1
+
+        block = block_memory[: n * m].reshape(n, m)
+        for i in range(n):
+            squares_x[i] = squared_norm(x, i)
+        for j in range(m):
+            squares_y[j] = squared_norm(y, j)
+        for part in range(2):  # words, then sentences; or everything at once for the joint problem
+            row_0 = n_words if part == 1 else 0
+            column_0 = m_words if part == 1 else 0
+            row_1 = n if part == 1 or problems & JOINT else n_words
+            column_1 = m if part == 1 or problems & JOINT else m_words
+            if part == 0 or not problems & JOINT:
+                cost_block(
+                    x, row_0, row_1, y, column_0, column_1, kind, squares_x, squares_y, block
+                )
+
+        pair_totals[p] = total
+        for which in range(3):
+            if not problems & (1 << which):
+                continue
+            row_0 = n_words if which == 1 else 0
+            row_1 = n_words if which == 0 else n
+            column_0 = m_words if which == 1 else 0
+            column_1 = m_words if which == 0 else m
+            halves = 2 if which == 2 else 1
+            if which == 2:
+                pair_totals[p] = 2 * total
+            n_rows, n_columns = row_1 - row_0, column_1 - column_0
+            if n_rows == 0:  # everything is shared
+                out[p, which] = 0.0
+                continue
+            cell_0 = row_0 * m + column_0
+            at = start + n_cells if start >= 0 else 0
+            end = at + n_rows + n_columns if start >= 0 else 0
+            turned = n_rows > n_columns  # the solver's rows are the smaller side
+            mass_n, mass_m, at_n, at_m = mass_x, mass_y, row_0, column_0
+            row_stride, column_stride = m, 1
+            into_rows, into_columns = plan_rows[at:end], plan_columns[at:end]
+            if turned:
+                mass_n, mass_m, at_n, at_m = mass_y, mass_x, column_0, row_0
+                row_stride, column_stride = 1, m
+                into_rows, into_columns = into_columns, into_rows
+                n_rows, n_columns = n_columns, n_rows
+            for i in range(n_rows):
+                supplies[i] = mass_n[at_n + i]
+            for j in range(n_columns):
+                demands[j] = mass_m[at_m + j]
+            value, n_found = solve(
+                block_memory,
+                block_as_int,
+                cell_0,
+                row_stride,
+                column_stride,
+                n_rows,
+                n_columns,
+                work,
+                into_rows,
+                into_columns,
+                plan_mass[at:end],
+                no_duals,
+            )
+            out[p, which] = value / (total * halves)
+            if start >= 0:
+                for cell in range(at, at + n_found):
+                    plan_rows[cell] = at_x[row_0 + plan_rows[cell]]
+                    plan_columns[cell] = at_y[column_0 + plan_columns[cell]]
+                n_cells += n_found
+        plan_counts[p] = n_cells
+
+
+@kernel()
+def _gather_one(word_points, sentence_points, part, row, into, at):
+    if part == 0:
+        gather(word_points, row, into, at)
+    else:
+        gather(sentence_points, row, into, at)
+
+
+# Masses, plans, slices
+
+
+def _integer_masses(
+    a: Ragged, b: Ragged, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return integer masses with equal sums per problem, those sums, and the true sums.
+
+    Integers stay as they are where they fit. Floats are scaled to as many bits as the solver
+    has room for, which moves no mass by more than about 1e-15 of the total.
+    """
+    sums_a = np.add.reduceat(a.values, a.offsets[:-1]) if len(a) else np.empty(0)
+    sums_b = np.add.reduceat(b.values, b.offsets[:-1]) if len(b) else np.empty(0)
+    true_totals = (sums_a.astype(np.float64) + sums_b) / 2
+    bits = MASS_BITS - np.ceil(np.log2(2.0 * rows + 2)).astype(np.int64) - 1
+    integers = a.values.dtype.kind in "iu" and b.values.dtype.kind in "iu"
+    if integers and (sums_a <= (np.int64(1) << bits)).all():
+        return a.values.astype(np.int64), b.values.astype(np.int64), sums_a, true_totals
+    totals = np.int64(1) << bits
+    return _scaled(a, sums_a, totals), _scaled(b, sums_b, totals), totals, true_totals
+
+
+def _scaled(weights: Ragged, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Round weights to positive integers that add up to `totals`, per row of the ragged array."""
+    rows = np.repeat(np.arange(len(weights)), weights.lengths)
+    masses = np.rint(weights.values / sums[rows] * totals[rows]).astype(np.int64)
+    masses = np.maximum(masses, 1)
+    excess = np.add.reduceat(masses, weights.offsets[:-1]) - totals
+    by_size = np.lexsort((masses, rows))
+    masses[by_size[weights.offsets[1:] - 1]] -= excess  # the largest bears the rounding
+    return masses
+
+
+def _integer_weights(clouds: Clouds, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return integer weights of every cloud and the sum of its words (or sentences)."""
+    offsets, values = clouds.members.offsets, clouds.weights.values
+    has_words = splits > offsets[:-1]
+    ends = np.where(has_words, splits, offsets[1:])
+    if values.dtype.kind in "iu":
+        running = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+        totals = running[ends] - running[offsets[:-1]]
+        if totals.size == 0 or totals.max() <= _MAX_COUNT:
+            return np.ascontiguousarray(values, dtype=np.int64), totals
+    halves = Ragged(values, np.unique(np.concatenate([offsets, splits])))
+    keep = halves.lengths > 0
+    sums = np.add.reduceat(halves.values, halves.offsets[:-1][keep]).astype(np.float64)
+    part = Ragged(values, np.append(halves.offsets[:-1][keep], values.size))
+    totals = np.full(sums.size, _FLOAT_TOTAL)
+    return _scaled(part, sums, totals), np.full(len(clouds.members), _FLOAT_TOTAL)
+
+
+class _PlanSpace:
+    """Room for the plans of the chosen problems, written by the kernels."""
+
+    def __init__(self, problems: np.ndarray, sizes: np.ndarray) -> None:
+        self.problems = problems
+        self.offsets = offsets_of(2 * sizes[problems])
+        self.starts = np.full(sizes.size, -1, dtype=np.int64)
+        self.starts[problems] = self.offsets[:-1]
+        self.counts = np.zeros(sizes.size, dtype=np.int64)
+        self.rows = np.zeros(self.offsets[-1], dtype=np.int64)
+        self.columns = np.zeros(self.offsets[-1], dtype=np.int64)
+        self.mass = np.zeros(self.offsets[-1], dtype=np.int64)
+
+    def plans(self, unit: np.ndarray) -> Plans | None:
+        """Cut the filled part out; `unit` is the true mass of one integer unit, per problem."""
+        if not self.problems.size:
+            return None
+        counts = self.counts[self.problems]
+        kept = ranges(self.offsets[:-1], counts)
+        mass = self.mass[kept] * np.repeat(unit[self.problems], counts)
+        return Plans(
+            self.problems,
+            Ragged.from_lengths(self.rows[kept], counts),
+            Ragged.from_lengths(self.columns[kept], counts),
+            Ragged.from_lengths(mass, counts),
+        )
+
+
+def _in_slices(run: Callable[[int, int], None], work: np.ndarray, threads: int) -> None:
+    """Call `run(first, last)` over all problems, in slices of about equal work."""
+    if not work.size:
+        return
+    if threads == 1:
+        run(0, work.size)
+        return
+    done = np.cumsum(work, dtype=np.float64)
+    n_slices = min(threads * _SLICES_PER_THREAD, work.size)
+    cuts = np.searchsorted(done, done[-1] * np.arange(1, n_slices) / n_slices)
+    bounds = np.unique(np.concatenate([[0], cuts, [work.size]]))
+    list(thread_pool(threads).map(run, bounds[:-1].tolist(), bounds[1:].tolist()))
+
+
+# Zero weights and checks
+
+
+def _one_row(values: np.ndarray) -> Ragged:
+    return Ragged(values.ravel(), np.array([0, values.size]))
+
+
+def _with_mass(weights: Ragged) -> Ragged:
+    """Return the positions within each row that have mass."""
+    kept = np.flatnonzero(weights.values > 0)
+    row = np.repeat(np.arange(len(weights)), weights.lengths)[kept]
+    counts = np.bincount(row, minlength=len(weights))
+    return Ragged.from_lengths(kept - weights.offsets[row], counts)
+
+
+def _check_matrices(a: Ragged, b: Ragged, ground_costs: np.ndarray) -> None:
+    if len(a) != len(b):
+        raise ValueError(f"`a` and `b` must have as many problems, got {len(a)} and {len(b)}")
+    cost_offsets = offsets_of(a.lengths * b.lengths)
+    if ground_costs.shape != (cost_offsets[-1],):
+        raise ValueError(
+            f"`ground_costs` must hold {cost_offsets[-1]} cells for these weights, "
+            f"got shape {ground_costs.shape}"
+        )
+    for name, side in (("a", a), ("b", b)):
+        empty = np.flatnonzero(side.lengths == 0)
+        if empty.size:
+            raise ValueError(f"`{name}` must not be empty, got no weight in problem {empty[0]}")
+        _refuse(~(side.values >= 0) | ~np.isfinite(side.values), side, f"`{name}` must be >= 0")
+    costs = Ragged(ground_costs, cost_offsets)
+    _refuse(
+        ~(ground_costs >= 0) | ~np.isfinite(ground_costs), costs, "`ground_costs` must be >= 0"
+    )
+    sums_a = np.add.reduceat(a.values, a.offsets[:-1]) if len(a) else np.empty(0)
+    sums_b = np.add.reduceat(b.values, b.offsets[:-1]) if len(b) else np.empty(0)
+    differ = np.abs(sums_a - sums_b) > MASS_RTOL * np.maximum(sums_a, sums_b)
+    if differ.any():
+        p = np.flatnonzero(differ)[0]
+        raise ValueError(
+            f"`a` and `b` must have the same sum, got {sums_a[p]:.9g} and {sums_b[p]:.9g} "
+            f"in problem {p}"
+        )
+
+
+def _check_clouds(
+    points: np.ndarray, clouds: Clouds, left: np.ndarray, right: np.ndarray, ground_cost: str
+) -> None:
+    if ground_cost not in GROUND_COSTS:
+        raise ValueError(f"`ground_cost` must be one of {list(GROUND_COSTS)}, got {ground_cost!r}")
+    members, weights = clouds.members, clouds.weights
+    if not np.array_equal(members.offsets, weights.offsets):
+        raise ValueError("`clouds` must have as many weights as members")
+    if len(left) != len(right):
+        raise ValueError(f"`left` and `right` must pair up, got {len(left)} and {len(right)}")
+    used = np.unique(np.concatenate([left, right]))
+    empty = used[members.lengths[used] == 0]
+    if empty.size:
+        pair = np.flatnonzero((left == empty[0]) | (right == empty[0]))[0]
+        raise ValueError(f"clouds must not be empty, got cloud {empty[0]} in pair {pair}")
+    _refuse(~(weights.values > 0) | ~np.isfinite(weights.values), weights, "weights must be > 0")
+    rises = np.diff(members.values, prepend=-1) > 0
+    rises[members.offsets[:-1][members.lengths > 0]] = True
+    _refuse(~rises, members, "members must be increasing")
+    _refuse(
+        (members.values < 0) | (members.values >= len(points)), members,
+        f"members must be rows of the {len(points)} points",
+    )  # fmt: skip
+    squares = np.einsum("ij,ij->i", points, points, dtype=np.float64)
+    bad = ~np.isfinite(squares) | ((squares == 0) & (GROUND_COSTS[ground_cost] == COSINE))
+    _refuse(bad[members.values], members, "points must be finite, and not zero for `cosine`")
+
+
+def _refuse(wrong: np.ndarray, rows: Ragged, rule: str) -> None:
+    """Raise for the first wrong value, naming its row of the packed batch."""
+    if wrong.any():
+        at = int(np.flatnonzero(wrong)[0])
+        row = int(np.searchsorted(rows.offsets, at, side="right")) - 1
+        raise ValueError(f"{rule}, got {rows.values[at]} in problem {row}")

@@ -1,0 +1,134 @@
+"""The same shards on Ray: same bytes, and nothing lost when workers die."""
+
+import logging
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cluster import committed, list_inputs, plan_shards, run_local
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    """Two cores that the runs of this module share; a run uses the connection it finds."""
+    from cluster import ray_runner  # sets the environment before Ray is imported
+
+    ray_runner.ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    yield ray_runner
+    ray_runner.ray.shutdown()
+
+
+@pytest.fixture
+def run(ray_cluster):
+    return ray_cluster.run_ray
+
+
+@pytest.fixture
+def make_scorer(make_scorer, ray_cluster):
+    """Send the toy by value: a worker cannot import a conftest."""
+    ray_cluster.ray.cloudpickle.register_pickle_by_value(sys.modules[make_scorer.__module__])
+    return make_scorer
+
+
+@pytest.fixture
+def plan(write_corpus, make_rows):
+    return plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=8)]), 8)
+
+
+def parts_of(out):
+    return {path.name: path.read_bytes() for path in Path(out, "scores").iterdir()}
+
+
+def test_same_bytes_as_in_one_process(plan, make_scorer, job, run, tmp_path):
+    alone = replace(job, out=str(tmp_path / "alone"))
+    expected = run_local(plan, make_scorer(), alone)
+    seen = []
+    reports = run(plan, make_scorer(), job, seen.append, workers=2)
+    assert parts_of(job.out) == parts_of(alone.out)
+    assert sorted(report.index for report in seen) == [0, 1, 2, 3, 4, 5]
+    without_times = {"seconds": 0.0, "stage_seconds": {}}
+    assert [replace(report, **without_times) for report in reports] == [
+        replace(report, **without_times) for report in expected
+    ]
+
+
+def test_killed_worker_loses_and_doubles_nothing(
+    plan, make_scorer, job, run, tmp_path, read_scores, make_rows, capfd
+):
+    how = {"kills_on": make_rows(48)[20]["candidate"], "once": str(tmp_path / "killed")}
+    reports = run(plan, make_scorer(**how), job, workers=2)
+    assert (tmp_path / "killed").exists()
+    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
+    assert all(report.error is None for report in reports)
+    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
+    assert read_scores(job.out)["characters"].to_pylist() == lengths
+    assert len(parts_of(job.out)) == 6
+    assert capfd.readouterr().out == ""  # where results go
+
+
+def test_shard_that_always_fails_is_reported_and_the_others_finish(
+    plan, make_scorer, job, run, make_rows
+):
+    how = {"fails_on": make_rows(48)[9]["candidate"]}
+    reports = run(plan, make_scorer(**how), job, workers=2)
+    assert [report.attempts for report in reports] == [1, 3, 1, 1, 1, 1]
+    assert reports[1].error == 'RuntimeError: cannot score 9 says "yes",'
+    assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
+
+
+def test_shard_that_always_kills_its_worker_is_reported_and_the_others_finish(
+    plan, make_scorer, job, run, make_rows
+):
+    how = {"kills_on": make_rows(48)[9]["candidate"]}
+    reports = run(plan, make_scorer(**how), job, workers=2, max_attempts=2)
+    assert [report.attempts for report in reports] == [1, 2, 1, 1, 1, 1]
+    assert reports[1].error.startswith("the worker was lost while scoring it (Actor")
+    assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
+
+
+def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
+    def make(threads):
+        raise FileNotFoundError("no weights")
+
+    with pytest.raises(FileNotFoundError, match="no weights"):
+        run(plan, make, job, workers=1)
+
+
+def test_workers_that_die_before_they_are_ready_stop_the_run(
+    plan, job, run, ray_cluster, monkeypatch
+):
+    def make(threads):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 2)
+    with pytest.raises(RuntimeError, match=r"all 1 workers died 2 times before they were ready"):
+        run(plan, make, job, workers=1)
+
+
+def test_worker_has_the_threads_it_was_given(plan, make_scorer, job, run, tmp_path):
+    def make(threads):
+        import pyarrow as pa
+
+        seen = (threads, os.environ["OMP_NUM_THREADS"], pa.cpu_count())
+        (tmp_path / "seen").write_text(str(seen))
+        return make_scorer()(threads)
+
+    run(plan[:1], make, job, cpus_per_worker=2)
+    assert (tmp_path / "seen").read_text() == "(2, '2', 2)"
+
+
+def test_wrong_number_of_workers_rejected(plan, job, run):
+    with pytest.raises(ValueError, match="must be at least 1, got 0 and 1"):
+        run(plan, None, job, workers=0)

@@ -1,0 +1,220 @@
+"""One shard: order, statuses, commit, report."""
+
+import json
+import math
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from cluster import (
+    Job,
+    committed,
+    list_inputs,
+    part_path,
+    plan_shards,
+    report_from_file,
+    score_shard,
+)
+
+
+@pytest.fixture
+def shard(write_corpus, make_rows):
+    path = write_corpus(make_rows(30), row_group_size=8)
+    return plan_shards(list_inputs([path]), rows_per_shard=20)[1]
+
+
+@pytest.fixture
+def scorer(make_scorer):
+    return make_scorer()(1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_keep_their_order(shard, scorer, job, read_scores, make_rows, threads):
+    report = score_shard(shard, scorer, replace(job, threads=threads))
+    table = read_scores(job.out)
+    expected = make_rows(30)[16:]
+    assert table["document_id"].to_pylist() == [row["document_id"] for row in expected]
+    assert table["characters"].to_pylist() == [float(len(row["candidate"])) for row in expected]
+    assert table.column_names == ["document_id", "system_id", "characters", "half", "status"]
+    assert table.schema.metadata[b"signature"] == b"characters|v:1"
+    assert (report.n_rows, report.n_status, report.error) == (14, {}, None)
+
+
+def test_same_bytes_whatever_the_threads(shard, scorer, job, tmp_path):
+    written = []
+    for threads in (1, 2, 2):
+        again = replace(job, out=str(tmp_path / f"again{len(written)}"), threads=threads)
+        score_shard(shard, scorer, again)
+        written.append(Path(part_path(again.out, shard.index, job.fingerprint)).read_bytes())
+    assert written[0] == written[1] == written[2]
+
+
+def test_part_is_named_after_shard_and_fingerprint(shard, scorer, job):
+    score_shard(shard, scorer, job)
+    names = [path.name for path in Path(job.out, "scores").iterdir()]
+    assert names == ["part-000001-0123456789ab.parquet"]
+
+
+def test_one_batch_is_prepared_while_another_is_compared(shard, scorer, job):
+    is_second_prepared = threading.Event()
+    threads = {"prepare": set(), "compare": set()}
+    n_prepared = 0
+
+    class Watched(type(scorer)):
+        def prepare(self, rows):
+            nonlocal n_prepared
+            threads["prepare"].add(threading.get_ident())
+            n_prepared += 1
+            if n_prepared == 2:
+                is_second_prepared.set()
+            return super().prepare(rows)
+
+        def compare(self, prepared):
+            threads["compare"].add(threading.get_ident())
+            assert is_second_prepared.wait(timeout=10)
+            return super().compare(prepared)
+
+    score_shard(shard, Watched(), replace(job, threads=2))
+    assert threads["prepare"] == {threading.get_ident()}
+    assert len(threads["compare"]) == 1
+    assert threads["compare"] != threads["prepare"]
+
+
+def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, read_scores):
+    good = '{"document_id": "d", "system_id": "s", "candidate": "four"}'
+    lines = [good, "{broken", good, '{"document_id": "e", "system_id": "s", "candidate": null}']
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join([good] * 3 + lines))
+    shard = plan_shards(list_inputs([str(path)]), rows_per_shard=3)[1]
+    report = score_shard(shard, scorer, job)
+    assert read_scores(job.out)["characters"].to_pylist() == [4.0, None, 4.0]
+    assert read_scores(job.out)["status"].to_pylist() == [None, "unreadable: malformed JSON", None]
+    assert report.n_status == {"unreadable: malformed JSON": 1}
+    errors = Path(job.out, "errors", "part-000001-0123456789ab.jsonl").read_text()
+    assert [json.loads(line) for line in errors.splitlines()] == [
+        {
+            "path": str(path),
+            "row": 4,
+            "document_id": None,
+            "system_id": None,
+            "reason": "malformed JSON",
+        }
+    ]
+
+
+def test_shard_where_nothing_can_be_read(tmp_path, scorer, job, read_scores):
+    path = tmp_path / "corpus.jsonl"
+    good = '{"document_id": "d", "system_id": "s", "candidate": "four"}\n'
+    path.write_text(good + "{\n" * 6)
+    plan = plan_shards(list_inputs([str(path)]), rows_per_shard=1)
+    report = score_shard(plan[3], scorer, job)
+    assert read_scores(job.out)["characters"].to_pylist() == [None]
+    assert report.sums == {"": {"characters": 0.0, "half": 0.0}}
+    assert report.counts == {"": {"characters": 0, "half": 0}}
+
+
+def test_status_of_the_scorer_is_kept(write_corpus, scorer, job, read_scores):
+    rows = [{"document_id": "d", "system_id": "s", "candidate": text} for text in ("a", None)]
+    (shard,) = plan_shards(list_inputs([write_corpus(rows)]))
+    assert score_shard(shard, scorer, job).n_status == {"no candidate": 1}
+    assert read_scores(job.out)["status"].to_pylist() == [None, "no candidate"]
+
+
+def test_sums_by_hand(write_corpus, scorer, job):
+    rows = [
+        {"document_id": "d", "system_id": system, "candidate": text}
+        for system, text in [("a", "12"), ("b", "1234"), ("a", "123456"), ("b", None)]
+    ]
+    (shard,) = plan_shards(list_inputs([write_corpus(rows)]))
+    report = score_shard(shard, scorer, job)
+    assert report.sums["a"] == {"characters": 8.0, "half": 4.0}
+    assert report.counts["a"] == {"characters": 2, "half": 2}
+    assert report.counts["b"] == {"characters": 1, "half": 1}
+
+
+def test_report_from_file_equals_the_report_of_the_run(shard, scorer, job):
+    report = score_shard(shard, scorer, job)
+    later = report_from_file(part_path(job.out, shard.index, job.fingerprint))
+    assert later == replace(report, seconds=0.0, stage_seconds={})
+    assert set(report.stage_seconds) == {"read", "prepare", "compare", "write"}
+    assert report.seconds > 0
+
+
+def test_report_from_another_file_rejected():
+    with pytest.raises(ValueError, match="`path` must be a scores file"):
+        report_from_file("scores/stray.parquet")
+
+
+def test_only_whole_files_of_this_run_count_as_committed(write_corpus, make_rows, scorer, job):
+    plan = plan_shards(list_inputs([write_corpus(make_rows(20), row_group_size=4)]), 4)
+    assert committed(job.out, plan, job.fingerprint) == set()
+    score_shard(plan[2], scorer, job)
+    scores = Path(job.out, "scores")
+    (scores / "part-000001-0123456789ab.parquet.77.partial").write_bytes(b"PAR1")
+    (scores / "part-000003-ffffffffffff.parquet").write_bytes(b"another run")
+    (scores / "part-000099-0123456789ab.parquet").write_bytes(b"not in the plan")
+    assert committed(job.out, plan, job.fingerprint) == {2}
+
+
+def test_score_that_is_not_a_number_is_null_with_a_status(shard, scorer, job, read_scores):
+    class Undefined(type(scorer)):
+        def compare(self, prepared):
+            table = super().compare(prepared)
+            nan = pc.if_else(pc.greater(table["half"], 12.0), math.nan, table["half"])
+            return table.set_column(1, "half", nan)
+
+    report = score_shard(shard, Undefined(), job)
+    table = read_scores(job.out)
+    n_nan = table["half"].null_count
+    assert 0 < n_nan < table.num_rows
+    assert report.n_status == {"`half` is not a number": n_nan}
+    assert not any(math.isnan(total["half"]) for total in report.sums.values())
+
+
+def test_scorer_that_loses_rows_is_refused(shard, scorer, job):
+    class Loses(type(scorer)):
+        def compare(self, prepared):
+            return super().compare(prepared).slice(1)
+
+    with pytest.raises(RuntimeError, match=r"the scorer must return 4 rows of .*; got 3 rows"):
+        score_shard(shard, Loses(), job)
+    assert not Path(job.out).exists()
+
+
+def test_input_that_lost_rows_is_refused(write_corpus, make_rows, scorer, job):
+    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9))]))
+    write_corpus(make_rows(8))
+    with pytest.raises(ValueError, match=r"must have 9 rows .* got 8; it has changed"):
+        score_shard(shard, scorer, job)
+
+
+def test_only_needed_columns_are_read(write_corpus, make_rows, scorer, job):
+    rows = [{**row, "references": {"not": "text"}} for row in make_rows(3)]
+    (shard,) = plan_shards(list_inputs([write_corpus(rows)]))
+    assert score_shard(shard, scorer, job).n_rows == 3
+
+
+def test_invalid_utf8_in_parquet_does_not_stop_the_shard(tmp_path, scorer, job, read_scores):
+    binary = pa.array([b"ok", b"\xff", b"fine"])
+    candidate = pa.Array.from_buffers(pa.string(), 3, binary.buffers())
+    path = tmp_path / "corpus.parquet"
+    pq.write_table(pa.table([["1", "2", "3"], ["s"] * 3, candidate], IDS_AND_CANDIDATE), path)
+    (shard,) = plan_shards(list_inputs([str(path)]))
+    report = score_shard(shard, scorer, job)
+    assert read_scores(job.out)["characters"].to_pylist() == [2.0, None, 4.0]
+    assert report.n_rows == 3
+    assert sum(report.n_status.values()) == 1
+
+
+IDS_AND_CANDIDATE = ["document_id", "system_id", "candidate"]
+
+
+@pytest.mark.parametrize("wrong", [{"batch_rows": 0}, {"threads": 0}, {"fingerprint": "a/b"}])
+def test_wrong_job_rejected(wrong):
+    with pytest.raises(ValueError, match="must be"):
+        Job(**{"out": "out", "fingerprint": "f", **wrong})

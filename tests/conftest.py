@@ -1,0 +1,29 @@
+"""Environment, hypothesis profiles and the fixtures every test may use."""
+
+import os
+from pathlib import Path
+
+# Read when the libraries are imported, so set before anything else.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("POT_BACKEND_DISABLE_TENSORFLOW", "1")
+os.environ.setdefault("POT_BACKEND_DISABLE_JAX", "1")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+settings.register_profile("assay", deadline=None)
+settings.register_profile("assay-ci", deadline=None, derandomize=True)
+settings.load_profile("assay-ci" if os.environ.get("CI") else "assay")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the evaluation data; a test that asks for it is skipped where there is none."""
+    folder = Path(os.environ.get("ASSAY_DATA") or ROOT.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no evaluation data at {folder}; set ASSAY_DATA to its folder")
+    return folder

@@ -1,0 +1,208 @@
+"""Trivial baselines by hand, against the published fragment algorithm in plain Python, and laws."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sms.baselines import compression, coverage, density, lead3, length, novelty
+from sms.overlap import rouge_l
+from sms.ragged import Ragged
+
+OF_PAIRS = [compression, coverage, density, novelty]
+
+rows_of_words = st.lists(st.lists(st.integers(0, 4), max_size=14), min_size=1, max_size=4)
+
+
+def pack(*texts: str) -> Ragged:
+    ids: dict[str, int] = {}
+    return Ragged.from_rows([[ids.setdefault(w, len(ids)) for w in text.split()] for text in texts])
+
+
+def all_pairs(n_texts: int) -> tuple[np.ndarray, np.ndarray]:
+    candidate, source = np.divmod(np.arange(n_texts**2), n_texts)
+    return candidate, source
+
+
+SOURCE = "a cat sat on the mat and the dog sat by the door"
+
+# candidate, source; compression, coverage, density, novelty worked out by hand
+BY_HAND = [
+    pytest.param("the dog sat", SOURCE, [13 / 3, 1, 3, 0], id="copied"),
+    pytest.param("a bird flew", SOURCE, [13 / 3, 1 / 3, 1 / 3, 1], id="one-word-copied"),
+    pytest.param("cows graze", SOURCE, [13 / 2, 0, 0, 1], id="nothing-copied"),
+    pytest.param(
+        "the dog sat on the mat quietly", SOURCE, [13 / 7, 6 / 7, 18 / 7, 1 / 6], id="two-fragments"
+    ),
+    pytest.param("the the", SOURCE, [13 / 2, 1, 1, 1], id="repeated-word"),
+    pytest.param("door the", SOURCE, [13 / 2, 1, 1, 1], id="fragments-may-change-order"),
+    # The search goes on behind `a b a` and never tries the second `a`, where all four match.
+    pytest.param("a b a c", "a b a b a c", [6 / 4, 1, 10 / 4, 0], id="match-hidden-in-a-match"),
+    pytest.param("b b a b b", "b b a", [3 / 5, 1, 13 / 5, 1 / 4], id="longer-than-source"),
+]
+
+
+@pytest.mark.parametrize(("candidate", "source", "expected"), BY_HAND)
+def test_pairs_by_hand(candidate, source, expected):
+    words, pair = pack(candidate, source), (np.array([0]), np.array([1]))
+    got = [baseline(words, *pair)[0] for baseline in OF_PAIRS]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
+
+
+def plain_fragments(summary: list[int], article: list[int]) -> list[list[int]]:
+    """F(A, S) as Grusky, Naaman and Artzi (2018) print it."""
+    fragments, i = [], 0
+    while i < len(summary):
+        longest: list[int] = []
+        j = 0
+        while j < len(article):
+            if summary[i] != article[j]:
+                j += 1
+                continue
+            k = i
+            while k < len(summary) and j < len(article) and summary[k] == article[j]:
+                k, j = k + 1, j + 1
+            if len(longest) < k - i:
+                longest = summary[i:k]
+        i += max(len(longest), 1)
+        fragments.append(longest)
+    return fragments
+
+
+@settings(deadline=None, max_examples=100)
+@given(rows=rows_of_words)
+def test_fragments_match_plain_algorithm(rows):
+    words, pairs = Ragged.from_rows(rows), all_pairs(len(rows))
+    covered, dense = coverage(words, *pairs), density(words, *pairs)
+    for pair, (summary, article) in enumerate(product(rows, repeat=2)):
+        lengths = [len(fragment) for fragment in plain_fragments(summary, article)]
+        is_defined = bool(summary) and bool(article)
+        n_words = len(summary) if is_defined else np.nan
+        np.testing.assert_allclose(covered[pair], sum(lengths) / n_words)
+        np.testing.assert_allclose(dense[pair], sum(n**2 for n in lengths) / n_words)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=rows_of_words)
+def test_coverage_is_share_of_words_the_source_has(rows):
+    words, (candidate, source) = Ragged.from_rows(rows), all_pairs(len(rows))
+    covered = coverage(words, candidate, source)
+    for pair, (summary, article) in enumerate(product(rows, repeat=2)):
+        if summary and article:
+            assert covered[pair] == pytest.approx(np.isin(summary, article).mean())
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=rows_of_words)
+def test_novelty_matches_plain_count(rows):
+    got = novelty(Ragged.from_rows(rows), *all_pairs(len(rows)))
+    for pair, (summary, article) in enumerate(product(rows, repeat=2)):
+        in_source = set(pairwise(article))
+        novel = [bigram not in in_source for bigram in pairwise(summary)]
+        expected = np.mean(novel) if novel and article else np.nan
+        np.testing.assert_allclose(got[pair], expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=rows_of_words)
+def test_density_is_between_coverage_and_length(rows):
+    words, pairs = Ragged.from_rows(rows), all_pairs(len(rows))
+    covered, dense = coverage(words, *pairs), density(words, *pairs)
+    is_defined = ~np.isnan(covered)
+    np.testing.assert_array_equal(is_defined, ~np.isnan(dense))
+    assert ((covered >= 0) & (covered <= 1))[is_defined].all()
+    assert (dense >= covered)[is_defined].all()
+    assert (dense <= length(words, pairs[0]))[is_defined].all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    before=st.lists(st.integers(0, 9), max_size=5),
+    sentence=st.lists(st.integers(10, 30), min_size=2, max_size=9, unique=True),
+    after=st.lists(st.integers(0, 9), max_size=5),
+)
+def test_copied_sentence_is_covered_dense_and_not_novel(before, sentence, after):
+    words = Ragged.from_rows([sentence, before + sentence + after])
+    pair = np.array([0]), np.array([1])
+    assert coverage(words, *pair) == 1
+    assert density(words, *pair) == len(sentence)
+    assert novelty(words, *pair) == 0
+    assert compression(words, *pair) >= 1
+
+
+@pytest.mark.parametrize("baseline", OF_PAIRS)
+def test_text_without_words_is_nan(baseline):
+    words = Ragged.from_rows([[], [1, 2]])
+    got = baseline(words, np.array([0, 0, 1]), np.array([0, 1, 0]))
+    np.testing.assert_array_equal(got, [np.nan, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("baseline", OF_PAIRS)
+def test_no_pairs(baseline):
+    none = np.array([], dtype=np.int64)
+    for rows in ([], [[1, 2]]):
+        assert baseline(Ragged.from_rows(rows), none, none).shape == (0,)
+
+
+@pytest.mark.parametrize("baseline", OF_PAIRS)
+def test_text_number_out_of_range_rejected(baseline):
+    with pytest.raises(ValueError, match="`source` must be text numbers below 1, got 1 at pair 0"):
+        baseline(pack("a b"), np.array([0]), np.array([1]))
+
+
+def test_length_counts_words():
+    got = length(pack("a b a", "", "c"), np.array([2, 0, 1, 0]))
+    np.testing.assert_array_equal(got, [1, 3, np.nan, 3])
+
+
+def test_novelty_of_one_word_is_nan_and_source_of_one_word_has_no_bigram():
+    words = pack("a", "a b a")
+    got = novelty(words, np.array([0, 1]), np.array([1, 0]))
+    np.testing.assert_array_equal(got, [np.nan, 1])
+
+
+# Sentences 0 to 5; sentence 4 has no word.
+SENTENCES = pack("a b c", "d e", "f g h i", "j k", "", "b x")
+
+
+def lead3_of(candidate: list[int], source: list[int]) -> float:
+    texts = Ragged.from_rows([candidate, source])
+    return float(lead3(SENTENCES, texts, np.array([0]), np.array([1]))[0])
+
+
+# sentences of the candidate, of the source; ROUGE-L F worked out by hand
+LEAD_BY_HAND = [
+    pytest.param([0, 1, 2], [0, 1, 2, 3, 5], 1.0, id="the-lead"),
+    pytest.param([0, 1, 2], [4, 0, 4, 1, 2, 3], 1.0, id="sentences-without-words-passed-over"),
+    pytest.param([3], [0, 1, 2, 3], 0.0, id="not-in-the-lead"),
+    pytest.param([3], [0, 3], 4 / 7, id="short-source"),
+    pytest.param([5], [0], 2 / 5, id="one-word-shared"),
+    pytest.param([4], [0, 1], np.nan, id="candidate-without-words"),
+    pytest.param([0], [4, 4], np.nan, id="source-without-words"),
+    pytest.param([0], [], np.nan, id="source-without-sentences"),
+]
+
+
+@pytest.mark.parametrize(("candidate", "source", "expected"), LEAD_BY_HAND)
+def test_lead3_by_hand(candidate, source, expected):
+    np.testing.assert_allclose(lead3_of(candidate, source), expected, rtol=0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(texts=st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=4))
+def test_lead3_matches_rouge_l_of_the_lead(texts):
+    got = lead3(SENTENCES, Ragged.from_rows(texts), *all_pairs(len(texts)))
+    for pair, (candidate, source) in enumerate(product(texts, repeat=2)):
+        lead = [sentence for sentence in source if sentence != 4][:3]
+        words = Ragged.from_rows([candidate, lead]).expand(SENTENCES)
+        expected = rouge_l(words, np.array([0]), np.array([1])).f
+        np.testing.assert_array_equal(got[pair], expected[0])
+
+
+def test_lead3_without_pairs():
+    none = np.array([], dtype=np.int64)
+    assert lead3(SENTENCES, Ragged.from_rows([]), none, none).shape == (0,)

@@ -1,0 +1,64 @@
+"""The packages import downwards and without side effects, and each of them is installed."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ["sms", "reffree", "cluster", "pipelines"]
+
+# Run in a new interpreter with a package's name as its argument. Any name look-up or connection
+# ends the import with an error.
+IMPORT_ALONE = """
+import logging, sys
+
+def refuse_network(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+        raise RuntimeError(f"network used while importing: {event} {args}")
+
+sys.addaudithook(refuse_network)
+__import__(sys.argv[1])
+heavy = {"torch", "ray", "tensorflow", "transformers"} & set(sys.modules)
+if heavy:
+    sys.exit(f"importing {sys.argv[1]} also imports {sorted(heavy)}")
+if logging.getLogger().handlers:
+    sys.exit(f"importing {sys.argv[1]} adds {logging.getLogger().handlers}")
+"""
+
+LINT_IMPORTS = """
+from importlinter.cli import lint_imports
+
+raise SystemExit(lint_imports(no_cache=True, no_logo=True))
+"""
+
+
+def run_python(*arguments):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_import_is_light_and_offline(package):
+    done = run_python("-W", "error", "-c", IMPORT_ALONE, package)
+    assert done.returncode == 0, done.stderr
+
+
+def test_imports_point_down():
+    done = run_python("-c", LINT_IMPORTS)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_package_named_in_pyproject():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    on_disk = {
+        ".".join(file.parent.relative_to(ROOT).parts)
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*.py")
+    }
+    assert on_disk == set(project["tool"]["setuptools"]["packages"])
