@@ -1,1 +1,49 @@
-"""Reference-based summary metrics: text, embeddings, transport, similarity."""
+"""Reference-based summary metrics: text, embeddings, transport, similarity.
+
+No Ray and no training here. Importing this package loads no model; the names below are
+imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sms.scorers import EmbeddingCosine, Rouge, SentenceMover
+    from sms.scoring import ScoringConfig, SummaryScorer, score_texts
+    from sms.transport import (
+        exact_transport,
+        exact_transport_batch,
+        point_cloud_transport,
+    )
+
+__all__ = [
+    "EmbeddingCosine",
+    "Rouge",
+    "ScoringConfig",
+    "SentenceMover",
+    "SummaryScorer",
+    "exact_transport",
+    "exact_transport_batch",
+    "point_cloud_transport",
+    "score_texts",
+]
+
+_HOMES = {
+    "EmbeddingCosine": "sms.scorers",
+    "Rouge": "sms.scorers",
+    "SentenceMover": "sms.scorers",
+    "ScoringConfig": "sms.scoring",
+    "SummaryScorer": "sms.scoring",
+    "score_texts": "sms.scoring",
+    "exact_transport": "sms.transport",
+    "exact_transport_batch": "sms.transport",
+    "point_cloud_transport": "sms.transport",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -156,7 +156,7 @@ def _score_baselines(
         return
     texts = batch.texts
     numbers = texts.sentence_words.values
-    lower = texts.vocabulary.lower[numbers] if numbers.size else numbers
+    lower = texts.lower[numbers]
     owner = np.repeat(np.arange(len(texts.sentence_words)), texts.sentence_words.lengths)
     counts = np.bincount(owner[lower >= 0], minlength=len(texts.sentence_words))
     sentence_words = Ragged.from_lengths(lower[lower >= 0], counts)
@@ -184,8 +184,12 @@ def _coverage(
     ends, starts = text_sentences.offsets[1:], text_sentences.offsets[:-1]
     known_of, kept_of = known[ends] - known[starts], kept[ends] - kept[starts]
     n_known, n_kept = known_of[batch.candidate], kept_of[batch.candidate]
-    sides = {side for family in ("mover", "cosine")
-             for request, side in _requests(scorer, family) if request.encoder == alias}  # fmt: skip
+    sides = {
+        side
+        for family in ("mover", "cosine")
+        for request, side in _requests(scorer, family)
+        if request.encoder == alias
+    }
     for side in sides:
         of = pairs[side]
         rows = np.repeat(np.arange(of.lengths.size), of.lengths)
@@ -274,7 +278,7 @@ def _text_reasons(scorer: SummaryScorer, batch: Prepared) -> list[tuple[str, ...
     """Return for every text why it cannot be scored, most basic reason first."""
     texts = batch.texts
     numbers = texts.sentence_words.values
-    kept = texts.vocabulary.is_kept[numbers] if numbers.size else np.empty(0, dtype=bool)
+    kept = texts.is_kept[numbers]
     owner = np.repeat(np.arange(len(texts.sentence_words)), texts.sentence_words.lengths)
     n_kept = offsets_of(
         np.bincount(owner[kept], minlength=len(texts.sentence_words))[texts.text_sentences.values]

@@ -14,7 +14,7 @@ _CANCELLATION = 1e-3  # below this share of the squared norms a distance is summ
 
 
 @kernel()
-def padded_dimension(d: int) -> int:
+def padded_dimension(d):
     """Round a dimension up to whole vectors; the padding is zero."""
     return (d + 15) & ~15
 

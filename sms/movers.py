@@ -106,9 +106,16 @@ def text_clouds(
 
 @kernel()
 def _fill_clouds(
-    words, word_offsets, sentences, sentence_offsets, sentence_weights,
-    members, weights, splits, ends,
-):  # fmt: skip
+    words: np.ndarray,
+    word_offsets: np.ndarray,
+    sentences: np.ndarray,
+    sentence_offsets: np.ndarray,
+    sentence_weights: np.ndarray,
+    members: np.ndarray,
+    weights: np.ndarray,
+    splits: np.ndarray,
+    ends: np.ndarray,
+) -> None:
     at = 0
     for text in range(splits.size):
         ordered = np.sort(words[word_offsets[text] : word_offsets[text + 1]])

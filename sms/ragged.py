@@ -39,7 +39,7 @@ class Ragged:
     @classmethod
     def from_rows(cls, rows: Iterable[np.ndarray], dtype: type = np.int64) -> Ragged:
         """Pack separate rows; for tests and small inputs."""
-        listed = [np.asarray(row, dtype=dtype) for row in rows]
+        listed: list[np.ndarray] = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(listed) if listed else np.empty(0, dtype=dtype)
         return cls.from_lengths(values, np.array([row.size for row in listed], dtype=np.int64))
 

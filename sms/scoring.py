@@ -171,9 +171,7 @@ class SummaryScorer:
         self.seconds = {"text": 0.0, "encode": 0.0, "transport": 0.0, "overlap": 0.0}
         """Time spent in each stage so far."""
         self.encoders: dict[str, Encoder] = {
-            alias: load_encoder(
-                config.encoders[alias], zero_unknown=config.preset == "clark2019"
-            )
+            alias: load_encoder(config.encoders[alias], zero_unknown=config.preset == "clark2019")
             for alias in config.used_encoders
         }
 
@@ -269,7 +267,7 @@ def _plain_rouge_tokens(chunk: str) -> list[str]:
 def _distinct_texts(
     rows: pa.Table, config: ScoringConfig
 ) -> tuple[pa.StringArray, np.ndarray, dict[str, Ragged], np.ndarray]:
-    """Number the distinct texts of a batch and return each row's texts by number."""
+    """Give the distinct texts of a batch numbers, and each row's texts by number."""
     columns: list[pa.Array] = [_combined(rows["candidate"]).cast(pa.string())]
     offsets = {}
     for side in config.input_columns[1:]:
@@ -343,6 +341,26 @@ def score_texts(
     >>> table["rouge1_r"].to_pylist()
     [0.5]
     """
+    rows = to_rows(candidates, references=references, sources=sources)
+    config = ScoringConfig(**options)
+    missing = [name for name in config.input_columns if name not in rows.column_names]
+    if missing:
+        raise ValueError(f"`{missing[0]}` must be given for {', '.join(config.metrics)}")
+    return SummaryScorer(config).score(rows)
+
+
+def to_rows(
+    candidates: Sequence[str | None],
+    references: Sequence[str | Sequence[str] | None] | None = None,
+    sources: Sequence[str | Sequence[str] | None] | None = None,
+) -> pa.Table:
+    """Make the table that `SummaryScorer` reads from lists of texts.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ.
+    """
     columns: dict[str, pa.Array] = {"candidate": pa.array(candidates, pa.string())}
     for name, side in (("references", references), ("sources", sources)):
         if side is None:
@@ -353,9 +371,4 @@ def score_texts(
             )
         listed = [[item] if isinstance(item, str) else item for item in side]
         columns[name] = pa.array(listed, pa.list_(pa.string()))
-    config = ScoringConfig(**options)
-    missing = [name for name in config.input_columns if name not in columns]
-    if missing:
-        raise ValueError(f"`{missing[0]}` must be given for {', '.join(config.metrics)}")
-    return SummaryScorer(config).score(pa.table(columns))
-
+    return pa.table(columns)

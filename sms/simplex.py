@@ -62,13 +62,13 @@ def _lowest_bit(typing_context, word):
 
 
 @kernel()
-def padded(n: int) -> int:
+def padded(n):
     """Round a row length up to whole vectors."""
     return (n + 7) & ~7
 
 
 @kernel()
-def allocate(n: int, m: int, cells: int) -> tuple[np.ndarray, ...]:
+def allocate(n, m, cells):
     """Make the work arrays for problems up to `n` rows, `m` columns and `cells` padded cells."""
     mp = padded(m)
     words = (n + 63) >> 6

@@ -93,7 +93,11 @@ class SegmentedTexts:
     sentence_words: Ragged
     """Words of every sentence, numbers in `vocabulary`."""
     vocabulary: Vocabulary
-    """The words behind the numbers."""
+    """The words behind the numbers; the next batch may add words to it or empty it."""
+    is_kept: np.ndarray
+    """Whether each word counts: neither punctuation nor a stop word; bool, (n_words,)."""
+    lower: np.ndarray
+    """Number of each word's lower-cased form, -1 for punctuation; int64, (n_words,)."""
 
     @property
     def text_words(self) -> Ragged:
@@ -114,6 +118,8 @@ class SegmentedTexts:
             self.sentence_chunks.take(sentences),
             self.sentence_words.take(sentences),
             self.vocabulary,
+            self.is_kept,
+            self.lower,
         )
 
     def tokens(self, table: ChunkTable) -> Ragged:
@@ -260,6 +266,8 @@ class Segmenter:
             sentence_chunks,
             sentence_chunks.expand(self.vocabulary.table.tokens_of(chunks)),
             self.vocabulary,
+            self.vocabulary.is_kept,
+            self.vocabulary.lower,
         )
 
 

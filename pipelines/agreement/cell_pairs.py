@@ -103,8 +103,11 @@ class _PairForms:
         return result
 
     def _signs(self, classes: Array, pairs: slice) -> tuple[Array, Array]:
-        """Signs of pairs of cells over (pairs of systems, pairs of documents): (i, d) against
-        (j, e), and (i, e) against (j, d) where that is another pair."""
+        """Signs of pairs of cells, over (pairs of systems, pairs of documents).
+
+        Straight is cell (i, d) against (j, e), crossed is (i, e) against (j, d), 0 where that is
+        no other pair.
+        """
         i, j, d, e = self._i[pairs], self._j[pairs], self._d, self._e
         have, is_missing = self._joint, not self._joint.all()
 

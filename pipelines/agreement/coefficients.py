@@ -163,7 +163,7 @@ def undefined_reason(x: Array, y: Array) -> str | None:
 
 
 def tie_classes(values: Array) -> Array:
-    """Number the distinct values of each row from 0 upwards, in order.
+    """Assign each value its place among the distinct values of its row, from 0 upwards.
 
     Values count as equal if a chain of steps of at most `TIE_RTOL` times the row's largest
     magnitude joins them. NaN falls into some class and should have weight zero.
@@ -240,14 +240,14 @@ def combine(products: Array, left: Scale, right: Scale, coefficient: str) -> Arr
         with np.errstate(divide="ignore", invalid="ignore"):
             result = products / left.squared_norm * (fewest / (fewest - 1.0))
         return np.where(fewest > 1, np.clip(result, -1.0, 1.0), np.nan)
-    result = products / _norm(left)
-    result /= _norm(right)
+    # One root of the product: equal norms then give exactly 1 for a perfect correlation.
+    result = products / np.sqrt(_squared_norm(left) * _squared_norm(right))
     return np.clip(result, -1.0, 1.0)
 
 
-def _norm(scale: Scale) -> Array:
-    """Length of the vectors, NaN where a variable is constant."""
-    return np.sqrt(np.where(scale.n_distinct > 1, scale.squared_norm, np.nan))
+def _squared_norm(scale: Scale) -> Array:
+    """Return the norm, NaN where a variable is constant."""
+    return np.where(scale.n_distinct > 1, scale.squared_norm, np.nan)
 
 
 def _centred_values(x: Array, weights: Array) -> tuple[Array, Scale]:
@@ -303,7 +303,8 @@ def _class_totals(classes: Array, weights: Array) -> Array:
     starts = np.arange(n_rows).reshape(*shape[:-1], 1) * n
     flat = (starts + classes).ravel()
     counts = np.broadcast_to(weights, shape).ravel()
-    return np.bincount(flat, weights=counts, minlength=n_rows * n).reshape(shape)
+    totals = np.bincount(flat, weights=counts, minlength=n_rows * n)
+    return totals.astype(np.float64, copy=False).reshape(shape)
 
 
 def _kendall_by_sorting(x: Array, y: Array, counts: Array, coefficient: str) -> Array:

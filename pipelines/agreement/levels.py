@@ -168,9 +168,9 @@ def correlation_test(
     x, y = (_rows(each, level)[0] for each in shared_cells(scores, ratings))
     present = ~np.isnan(x)
     n = int(present.sum())
-    reason = result.reason or (None if n > 2 else f"needs at least 3 units, got {n}")
-    if reason:
-        return CorrelationTest(value=result.value, p_value=np.nan, n=n, reason=reason)
+    problem = result.reason or (None if n > 2 else f"needs at least 3 units, got {n}")
+    if problem:
+        return CorrelationTest(value=result.value, p_value=np.nan, n=n, reason=problem)
     pair = x[present], y[present]
     if coefficient == "pearson":
         p_value = stats.pearsonr(*pair).pvalue
@@ -245,7 +245,9 @@ def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
     if level == "global":
         return undefined_reason(x.ravel(), y.ravel())
     with_cells = (~np.isnan(x)).any(0)
-    reasons = [undefined_reason(a, b) for a, b in zip(x.T[with_cells], y.T[with_cells], strict=True)]
+    reasons = [
+        undefined_reason(a, b) for a, b in zip(x.T[with_cells], y.T[with_cells], strict=True)
+    ]
     if None in reasons:
         return None
     first = max(set(reasons), key=lambda each: (reasons.count(each), str(each)))

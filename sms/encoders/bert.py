@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
@@ -76,9 +76,9 @@ class BertEncoder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._cls: int = self._tokenizer.token_to_id("[CLS]")
-        self._sep: int = self._tokenizer.token_to_id("[SEP]")
-        self._unknown: int = self._tokenizer.token_to_id("[UNK]")
+        self._cls, self._sep, self._unknown = (
+            self._special_token(folder, token) for token in ("[CLS]", "[SEP]", "[UNK]")
+        )
         self._name = name
         with (folder / "model.safetensors").open("rb") as file:
             self.content_hash = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
@@ -101,14 +101,10 @@ class BertEncoder:
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch that are not in the cache."""
         sentences, words = texts.sentences, texts.sentence_words
-        kept = (
-            texts.vocabulary.is_kept[words.values]
-            if words.values.size
-            else np.empty(0, dtype=bool)
-        )
+        kept = texts.is_kept[words.values]
         owner = np.repeat(np.arange(len(words)), words.lengths)
         n_kept = np.bincount(owner[kept], minlength=len(words))
-        content = texts.vocabulary.lower[words.values] >= 0 if words.values.size else kept
+        content = texts.lower[words.values] >= 0
         has_content = np.bincount(owner[content], minlength=len(words)) > 0
         missing = np.array(
             [k for k, sentence in enumerate(sentences) if sentence not in self._cache],
@@ -158,6 +154,12 @@ class BertEncoder:
             n_known=n_kept,
         )
 
+    def _special_token(self, folder: Path, token: str) -> int:
+        number = self._tokenizer.token_to_id(token)
+        if number is None:
+            raise ValueError(f"`{folder}/tokenizer.json` must have the token {token}")
+        return number
+
     def _remember(self, fresh: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
         for sentence, (vectors, pooled) in fresh.items():
             self._cache[sentence] = (vectors.copy(), pooled.copy())
@@ -190,9 +192,7 @@ class BertEncoder:
         words = texts.sentence_words.take(missing)
         kept = kept.take(missing)
         pieces = self._word_pieces(texts).take(words.values)
-        sequence_of_word, n_sequences, sentence_of_sequence = self._windows(
-            words, pieces.lengths
-        )
+        sequence_of_word, n_sequences, sentence_of_sequence = self._windows(words, pieces.lengths)
         # tokens of every sequence: [CLS], the pieces of its words, [SEP]
         lengths = np.bincount(
             sequence_of_word, weights=pieces.lengths, minlength=n_sequences
@@ -216,9 +216,7 @@ class BertEncoder:
             starts = offsets_of(lengths[block] + 2)
             sums[block] = np.add.reduceat(states, starts[:-1], axis=0)
             # mean over the pieces of each kept word
-            picked = ranges(
-                first_wanted[block], first_wanted[block + 1] - first_wanted[block]
-            )
+            picked = ranges(first_wanted[block], first_wanted[block + 1] - first_wanted[block])
             if picked.size:
                 word = wanted[picked]
                 shift = np.repeat(
@@ -240,9 +238,7 @@ class BertEncoder:
         counts = np.bincount(owner[kept.values], minlength=missing.size)
         return vectors, counts, pooled
 
-    def _windows(
-        self, words: Ragged, n_pieces: np.ndarray
-    ) -> tuple[np.ndarray, int, np.ndarray]:
+    def _windows(self, words: Ragged, n_pieces: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
         """Assign every word to a sequence of at most `_max_pieces` pieces, in order."""
         owner = np.repeat(np.arange(len(words)), words.lengths)
         per_sentence = np.bincount(owner, weights=n_pieces, minlength=len(words))
@@ -286,7 +282,9 @@ class BertEncoder:
             at = 0
             for length, count in groups:
                 end = at + length * count
-                q, k, v = qkv[at:end].view(count, length, 3, heads, d // heads).permute(2, 0, 3, 1, 4)
+                q, k, v = (
+                    qkv[at:end].view(count, length, 3, heads, d // heads).permute(2, 0, 3, 1, 4)
+                )
                 mixed = F.scaled_dot_product_attention(q, k, v)
                 context[at:end] = mixed.transpose(1, 2).reshape(end - at, d)
                 at = end

@@ -81,14 +81,13 @@ class StaticEncoder:
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Look up the kept words of every sentence."""
-        vocabulary = texts.vocabulary
-        row_of_word = vocabulary.column(
+        row_of_word = texts.vocabulary.column(
             self._column, lambda words: np.array([self.row_of(w) for w in words], dtype=np.int64)
         )
         words = texts.sentence_words
         owner = np.repeat(np.arange(len(words)), words.lengths)
-        kept = vocabulary.is_kept[words.values] if words.values.size else np.empty(0, dtype=bool)
-        rows = row_of_word[words.values] if words.values.size else np.empty(0, dtype=np.int64)
+        kept = texts.is_kept[words.values]
+        rows = row_of_word[words.values]
         n_kept = np.bincount(owner[kept], minlength=len(words))
         n_known = np.bincount(owner[kept & (rows >= 0)], minlength=len(words))
         if self._zero_unknown:

@@ -1,0 +1,41 @@
+"""What a user does: score a corpus from the command line or from Python.
+
+`from pipelines import score_corpus` gives the function; the file it lives in has the same name.
+Importing this package is quick and loads no model.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipelines.score_corpus import ScoreRun, score_corpus
+
+__all__ = ["ScoreRun", "score_corpus"]
+
+
+class _Package(ModuleType):
+    """Keeps `score_corpus` the function, also once the submodule of that name is imported."""
+
+    @property
+    def score_corpus(self) -> Any:  # noqa: ANN401  (a function; the class above has its type)
+        from pipelines.score_corpus import score_corpus
+
+        return score_corpus
+
+    @score_corpus.setter
+    def score_corpus(self, _submodule: ModuleType) -> None:
+        """Python binds a submodule to its package's attribute when it is first imported."""
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  (whatever is asked for)
+    if name == "ScoreRun":
+        from pipelines.score_corpus import ScoreRun
+
+        return ScoreRun
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+sys.modules[__name__].__class__ = _Package

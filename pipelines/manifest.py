@@ -1,0 +1,269 @@
+"""The folder of a run, and its `run.json`: what was asked for, on which inputs and versions.
+
+The fingerprint covers everything the scores and their files depend on. A run may be resumed only
+under the fingerprint it began with; `differences` says in words what is not the same. The scores
+files themselves are written by `cluster`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from cluster import InputFile, Shard, write_whole
+from cluster.store import filesystem_for, list_names, open_input
+from cluster.worker import ERRORS_FOLDER, SCORES_FOLDER
+from sms.signature import version
+
+RUN_FILE = "run.json"
+SUCCESS_FILE = "_SUCCESS"
+LIBRARIES = (
+    "numpy",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "sentencex",
+    "rouge-score",
+)
+"""Distributions whose version may change a score."""
+
+_PARTIAL_PART = re.compile(r"part-\d{6,}-[0-9a-f]+\.(parquet|jsonl)\.[0-9a-f]+\.partial")
+_PART = re.compile(rf"part-\d{{6,}}-[0-9a-f]+\.(parquet|jsonl)|{_PARTIAL_PART.pattern}")
+_FORMAT = 1
+_SHOWN_LENGTH = 60
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A run: what is asked for, and, once it has ended, what came of it."""
+
+    configuration: Mapping[str, Any]
+    """What to compute, columns, and how the inputs are cut."""
+    signatures: Mapping[str, str]
+    """By column."""
+    encoders: Mapping[str, str]
+    """Hash of the weights, by encoder."""
+    versions: Mapping[str, str]
+    """By distribution."""
+    inputs: Sequence[InputFile]
+    shards: Sequence[Shard]
+    result: Mapping[str, Any] = field(default_factory=dict)
+    """Counts, means and seconds; empty until the run has ended."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all but the signatures (they follow from the rest) and the result."""
+        covered = self.to_json()
+        for key in ("format", "fingerprint", "signatures", "result"):
+            covered.pop(key, None)
+        text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `json.dumps` can write, without the fingerprint."""
+        return {
+            "format": _FORMAT,
+            "configuration": dict(self.configuration),
+            "signatures": dict(self.signatures),
+            "encoders": dict(self.encoders),
+            "versions": dict(self.versions),
+            "inputs": [asdict(file) for file in self.inputs],
+            "shards": [shard.to_json() for shard in self.shards],
+            "result": dict(self.result),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Manifest:
+        """Make a manifest from what `to_json` returned, before or after it went through JSON."""
+        return cls(
+            configuration=values["configuration"],
+            signatures=values["signatures"],
+            encoders=values["encoders"],
+            versions=values["versions"],
+            inputs=[InputFile(**file) for file in values["inputs"]],
+            shards=[Shard.from_json(shard) for shard in values["shards"]],
+            result=values["result"],
+        )
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of this project and of the libraries that may change a score."""
+    found = {"assay": version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "none"
+    return found
+
+
+def write_manifest(out: str, manifest: Manifest) -> None:
+    """Write `run.json` into the folder of a run, whole or not at all."""
+    values = {"fingerprint": manifest.fingerprint, **manifest.to_json()}
+    text = json.dumps(values, indent=1, ensure_ascii=False)
+    write_whole(_inside(out, RUN_FILE), f"{text}\n".encode("utf-8", "surrogateescape"))
+
+
+def read_manifest(out: str) -> Manifest | None:
+    """Read `run.json`; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        If there is a file of that name that no run of ours wrote.
+    """
+    path = _inside(out, RUN_FILE)
+    try:
+        with open_input(path) as stream:
+            text = stream.read()
+    except FileNotFoundError:
+        return None
+    try:
+        values = json.loads(text.decode("utf-8", "surrogateescape"))
+        if values["format"] != _FORMAT:
+            raise ValueError(
+                f"{path} has format {values['format']!r}, this version reads {_FORMAT}"
+            )
+        return Manifest.from_json(values)
+    except (ValueError, KeyError, TypeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(
+            f"{path} was not written by this version of assay ({reason}); choose another folder"
+        ) from error
+
+
+def write_success(out: str, parts: Iterable[str]) -> None:
+    """Say that a run is complete; the file lists the scores files that count."""
+    write_whole(_inside(out, SUCCESS_FILE), "".join(f"{part}\n" for part in parts).encode())
+
+
+def differences(old: Manifest, new: Manifest) -> list[str]:
+    """Say what makes two fingerprints differ, one short phrase each; none if nothing does."""
+    found = [
+        f"`{name}` was {_shown(was)} and is {_shown(now)}"
+        for name, was, now in _changed(old.configuration, new.configuration)
+    ]
+    found += [
+        f"the vectors of encoder `{alias}` have changed"
+        for alias, was, now in _changed(old.encoders, new.encoders)
+        if was is not _ABSENT and now is not _ABSENT
+    ]
+    found += [
+        f"{name} was {_plain(was)} and is {_plain(now)}"
+        for name, was, now in _changed(old.versions, new.versions)
+    ]
+    found += [
+        f"input file {'added' if was is _ABSENT else 'removed' if now is _ABSENT else 'changed'}: "
+        f"{path}"
+        for path, was, now in _changed(_by_path(old.inputs), _by_path(new.inputs))
+    ]
+    if not found and old.fingerprint != new.fingerprint:
+        found.append("the inputs are cut into other shards")
+    return found
+
+
+def refusal(out: str, old: Manifest, new: Manifest, n_shown: int = 3) -> str:
+    """Say why a folder's run cannot be resumed, and what to do."""
+    found = differences(old, new)
+    shown = "; ".join(found[:n_shown])
+    more = f"; and {len(found) - n_shown} more" if len(found) > n_shown else ""
+    return (
+        f"{out} holds another run: {shown}{more}; "
+        "use `--fresh` to replace it, or another `--out` folder"
+    )
+
+
+def folder_entries(out: str) -> list[str]:
+    """List the names right inside a folder, hidden ones aside; none where there is no folder."""
+    filesystem, inner = filesystem_for(out)
+    found = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
+    return sorted(info.base_name for info in found if not info.base_name.startswith("."))
+
+
+def delete_own_files(out: str) -> None:
+    """Delete what runs have left in a folder, and nothing else.
+
+    `run.json` stays until the next run replaces it, so that the folder is never without one while
+    there are scores in it.
+    """
+    delete_file(_inside(out, SUCCESS_FILE))
+    _delete_matching(out, _PART)
+
+
+def delete_partial_files(out: str) -> None:
+    """Delete what killed processes had begun to write."""
+    _delete_matching(out, _PARTIAL_PART)
+
+
+def delete_file(path: str) -> None:
+    """Delete a file, if it is there."""
+    filesystem, inner = filesystem_for(path)
+    if filesystem.get_file_info(inner).type == pafs.FileType.File:
+        filesystem.delete_file(inner)
+
+
+def check_can_write(out: str) -> None:
+    """Check, without leaving anything behind, that a folder is there or can be made.
+
+    An object store is not asked; there the first file that is written tells.
+
+    Raises
+    ------
+    NotADirectoryError
+        If a file is in the way.
+    PermissionError
+        If nothing may be written there.
+    """
+    filesystem, inner = filesystem_for(out)
+    if not isinstance(filesystem, pafs.LocalFileSystem):
+        return
+    nearest = inner
+    while not os.path.lexists(nearest):
+        nearest = os.path.dirname(nearest)
+    if not os.path.isdir(nearest):
+        raise NotADirectoryError(f"`--out` must be a folder, got a file: {nearest}")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise PermissionError(f"no permission to write in {nearest}; choose another `--out` folder")
+
+
+def _inside(out: str, name: str) -> str:
+    return f"{out.rstrip('/')}/{name}"
+
+
+def _delete_matching(out: str, names: re.Pattern[str]) -> None:
+    for part in (SCORES_FOLDER, ERRORS_FOLDER):
+        inside = _inside(out, part)
+        for name in list_names(inside):
+            if names.fullmatch(name):
+                delete_file(_inside(inside, name))
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
+    for name in dict.fromkeys((*old, *new)):
+        was, now = old.get(name, _ABSENT), new.get(name, _ABSENT)
+        if was is _ABSENT or now is _ABSENT or was != now:
+            yield name, was, now
+
+
+def _by_path(files: Sequence[InputFile]) -> dict[str, tuple[int, str]]:
+    return {file.path: (file.size, file.footer_hash) for file in files}
+
+
+def _plain(value: Any) -> str:  # noqa: ANN401  (any JSON)
+    return "absent" if value is _ABSENT else str(value)
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401  (any JSON)
+    if value is _ABSENT:
+        return "absent"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…"

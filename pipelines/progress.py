@@ -1,0 +1,185 @@
+"""Shows how far a run is: a bar where there is a terminal, a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO
+
+SCORING = "scoring"
+"""The stage in which rows are counted; what comes before it has no known length."""
+LINE_EVERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run is."""
+
+    stage: str
+    """What is being done, for people."""
+    n_rows: int = 0
+    """Rows of the whole plan."""
+    n_done: int = 0
+    """Rows whose shard is committed."""
+    n_earlier: int = 0
+    """Rows among them that an earlier run had committed."""
+    n_failed_shards: int = 0
+
+
+class Pace:
+    """Rows per second and time left, counted from the first time it is told of a run."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started: float | None = None
+        self._ends_at: float | None = None
+        self.rows_per_s: float | None = None
+        """None before the first rows of this run are done."""
+
+    def update(self, progress: Progress) -> None:
+        """Take note of how far the run is now."""
+        now = self._clock()
+        if self._started is None:
+            self._started = now
+        n_new = progress.n_done - progress.n_earlier
+        if n_new and now > self._started:
+            self.rows_per_s = n_new / (now - self._started)
+            self._ends_at = now + (progress.n_rows - progress.n_done) / self.rows_per_s
+
+    def seconds_left(self) -> float | None:
+        """Estimate the time left; it runs down between updates. None before the first rows."""
+        return None if self._ends_at is None else max(0.0, self._ends_at - self._clock())
+
+
+@contextmanager
+def show_progress(stream: TextIO, *, is_terminal: bool) -> Iterator[Callable[[Progress], None]]:
+    """Show progress on a stream while the block runs; yields what to call with each news."""
+    if is_terminal:
+        with _bar(stream) as show:
+            yield show
+        return
+    lines = Lines(stream)
+    yield lines.show
+    lines.end()
+
+
+class Lines:
+    """Writes a line now and then; the first once rows are done, so that an early error is alone."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._pace = Pace(clock)
+        self._shown: Progress | None = None
+        self._latest: Progress | None = None
+        self._shown_at = clock()
+
+    def show(self, progress: Progress) -> None:
+        """Write a line if the last one is some seconds old."""
+        if progress.stage != SCORING:
+            return
+        self._pace.update(progress)
+        is_news = self._latest is not None
+        self._latest = progress
+        if is_news and self._clock() - self._shown_at >= LINE_EVERY_S:
+            self._write(progress)
+
+    def end(self) -> None:
+        """Write how it ended, if that has not been said."""
+        if self._latest is not None and self._latest != self._shown:
+            self._write(self._latest)
+
+    def _write(self, progress: Progress) -> None:
+        print_line = f"{describe(progress, self._pace)}\n"
+        self._stream.write(print_line)
+        self._stream.flush()
+        self._shown, self._shown_at = progress, self._clock()
+
+
+def describe(progress: Progress, pace: Pace) -> str:
+    """Say in one line how far a run is."""
+    share = progress.n_done / progress.n_rows if progress.n_rows else 1.0
+    parts = [f"{progress.n_done:,} of {progress.n_rows:,} rows ({share:.0%})", rate(pace)]
+    seconds = pace.seconds_left()
+    if progress.n_done < progress.n_rows and seconds is not None:
+        parts.append(f"{duration(seconds)} left")
+    if progress.n_failed_shards:
+        parts.append(failed(progress.n_failed_shards))
+    return ", ".join(part for part in parts if part)
+
+
+def rate(pace: Pace) -> str:
+    """Say how fast it goes; nothing as long as that is not known."""
+    if pace.rows_per_s is None:
+        return ""
+    return f"{pace.rows_per_s:,.{1 if pace.rows_per_s < 10 else 0}f} rows/s"
+
+
+def failed(n_shards: int) -> str:
+    """Say how many shards failed; nothing if none did."""
+    return f"{n_shards} shard{'' if n_shards == 1 else 's'} failed" if n_shards else ""
+
+
+def duration(seconds: float) -> str:
+    """Write a time span the way people say it.
+
+    Examples
+    --------
+    >>> duration(7.4), duration(125), duration(7380)
+    ('7 s', '2 min 05 s', '2 h 03 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+@contextmanager
+def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
+    from rich.progress import Progress as Bar
+    from rich.text import Text
+
+    pace = Pace()
+
+    class TimeLeft(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            seconds = pace.seconds_left()
+            is_known = seconds is not None and not task.finished
+            return Text(f"{duration(seconds or 0.0)} left" if is_known else "")
+
+    bar = Bar(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rows]}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeLeft(),
+        TextColumn("[red]{task.fields[failed]}"),
+        console=Console(file=stream, stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=None, rows="", rate="", failed="")
+
+        def show(progress: Progress) -> None:
+            if progress.stage != SCORING:
+                bar.update(task, description=progress.stage)
+                return
+            pace.update(progress)
+            bar.update(
+                task,
+                description=progress.stage,
+                total=progress.n_rows,
+                completed=progress.n_done,
+                rows=f"{progress.n_done:,}/{progress.n_rows:,} rows",
+                rate=rate(pace),
+                failed=failed(progress.n_failed_shards),
+            )
+
+        yield show

@@ -1,0 +1,135 @@
+"""The text that ends a run: how many rows, what became of them, the mean scores, where they lie."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.progress import duration
+from sms.metrics import METRICS
+
+if TYPE_CHECKING:
+    from pipelines.score_corpus import ScoreRun
+
+MAX_SYSTEMS = 40
+"""The table of means has no more rows."""
+MAX_STATUSES = 10
+"""No more different statuses are listed."""
+
+_PLAIN_WIDTH = 100
+
+
+def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None = None) -> str:
+    """Sum up a run for people.
+
+    Parameters
+    ----------
+    run : ScoreRun
+        What `score_corpus` returned.
+    is_terminal : bool
+        Whether colours and lines are welcome.
+    width : int, optional
+        Characters of a line; a table that needs more gets more.
+    """
+    parts = ["\n".join(_counts(run))]
+    if run.means:
+        columns = list(next(iter(run.means.values())))
+        parts.append(table_text(*_means(run.means, columns), is_terminal=is_terminal, width=width))
+        parts[-1] += "\n".join(["", *_below_means(run, columns)])
+    parts.append("\n".join(_places(run)))
+    return "\n\n".join(parts)
+
+
+def table_text(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    n_left: int = 1,
+    is_terminal: bool = False,
+    width: int | None = None,
+) -> str:
+    """Lay out a table; the first `n_left` columns are text, the others numbers."""
+    table = Table(box=box.SIMPLE_HEAD if is_terminal else None, padding=(0, 1), pad_edge=False)
+    for i, name in enumerate(header):
+        table.add_column(name, justify="left" if i < n_left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width or _PLAIN_WIDTH,
+        force_terminal=is_terminal,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    console.width = max(console.width, console.measure(table).maximum)
+    console.print(table)
+    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
+
+
+def _counts(run: ScoreRun) -> Iterator[str]:
+    if run.n_new_shards == 0 and not run.failed_shards:
+        yield f"Already scored: {run.n_rows:,} rows, nothing left to do"
+    else:
+        yield (
+            f"Rows scored: {run.n_rows:,} of {run.n_planned_rows:,} in {duration(run.seconds)}"
+            + (f" ({run.n_earlier_rows:,} of them by an earlier run)" if run.n_earlier_rows else "")
+        )
+    yield f"Rows with a status: {run.n_with_status:,}"
+    statuses = sorted(run.statuses.items(), key=lambda item: (-item[1], item[0]))
+    for status, n_rows in statuses[:MAX_STATUSES]:
+        yield f"  {n_rows:,}  {status}"
+    if len(statuses) > MAX_STATUSES:
+        yield f"  and {len(statuses) - MAX_STATUSES} other statuses"
+    yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
+    if run.failed_shards:
+        yield f"Failed shards: {len(run.failed_shards):,} of {run.n_shards:,}"
+
+
+def _means(
+    means: Mapping[str, Mapping[str, float]], columns: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Return the header and rows of the table of means."""
+    shown = list(means.items())[:MAX_SYSTEMS]
+    rows = [[system or "(none)", *(_number(mean[c]) for c in columns)] for system, mean in shown]
+    return ["mean by system", *columns], rows
+
+
+def _number(mean: float) -> str:
+    return "–" if math.isnan(mean) else f"{mean:.4f}"
+
+
+def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
+    if len(run.means) > MAX_SYSTEMS:
+        yield f"and {len(run.means) - MAX_SYSTEMS:,} more systems; all are in {run.out}/run.json"
+    up: dict[str, list[str]] = {}
+    for column in columns:
+        up.setdefault(_higher_is(column), []).append(column)
+    for meaning, names in up.items():
+        yield f"Higher is {meaning}: {', '.join(names)}"
+
+
+def _higher_is(column: str) -> str:
+    """Say what a higher value of a column means, whatever encoder or side it names."""
+    name, at, _ = column.partition(":")[0].partition("@")
+    if name == "coverage" and at:
+        return "more words with a vector, 0 to 1"
+    for metric in METRICS.values():
+        if name == metric.name or name in metric.columns:
+            return metric.higher_is
+    return "closer"
+
+
+def _places(run: ScoreRun) -> Iterator[str]:
+    yield f"Scores: {run.scores}/part-*.parquet"
+    yield f"Signatures: {run.out}/run.json, and in the metadata of every scores file"
+    if run.n_unreadable:
+        yield f"Rows that could not be read: {run.out}/errors"

@@ -1,0 +1,152 @@
+"""One metric as an object: lists of texts in, an array of similarities out.
+
+Unlike a run over files, which gives a text that cannot be scored a null and a status, these
+raise: a list has no place for a status. `scoring.score_texts` returns both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+
+Texts = Sequence[str] | Sequence[Sequence[str]]
+"""One text per candidate, or several."""
+
+
+class _OneMetric:
+    """A scorer for one column."""
+
+    def __init__(self, metric: str, encoder: str, against: str, multi_reference: str) -> None:
+        self._side = "references" if against == "reference" else "sources"
+        config = ScoringConfig(
+            metrics=(metric if against == "reference" else f"{metric}:{against}",),
+            encoders={"encoder": encoder},
+            multi_reference=multi_reference,
+        )
+        self._scorer = SummaryScorer(config)
+        self._column = config.requests[0].columns[0]
+
+    @property
+    def signature(self) -> str:
+        """Metric, parameters and versions as one string."""
+        return self._scorer.signatures[self._column]
+
+    @property
+    def needs_references(self) -> bool:
+        """Whether the second argument of `score` are references, or else sources."""
+        return self._side == "references"
+
+    def score(self, candidates: Sequence[str], against: Texts) -> np.ndarray:
+        """Return the similarity of each candidate to its reference or source.
+
+        Parameters
+        ----------
+        candidates : sequence of str
+        against : sequence of str or of list of str
+            References or sources, as many as candidates; a candidate with several has a list.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Higher is closer.
+
+        Raises
+        ------
+        ValueError
+            If a text has nothing to score, naming the first one, or lengths differ.
+        """
+        rows = to_rows(candidates, **{self._side: against})
+        table = self._scorer.score(rows)
+        scores = table[self._column].to_numpy()
+        if table[self._column].null_count:
+            first = int(np.flatnonzero(np.isnan(scores))[0])
+            raise ValueError(
+                f"`candidates` and what they are compared with must have words, got "
+                f"{table['status'][first].as_py()} in row {first}; leave the row out, or use "
+                "`score_texts`, which returns a status"
+            )
+        return scores
+
+
+class SentenceMover(_OneMetric):
+    """Word or sentence mover's similarity (Clark, Celikyilmaz and Smith 2019).
+
+    Parameters
+    ----------
+    kind : {"sms", "wms", "s+wms"}
+        Move sentences, words, or both.
+    encoder : str
+        As in `assay encoders`, for example `minilm` or `glove:PATH`.
+    against : {"reference", "source"}
+    multi_reference : {"best", "mean", "first"}
+
+    Examples
+    --------
+    >>> mover = SentenceMover("sms")
+    >>> mover.score(["A cat sat on the mat."], ["A cat sat on the mat."])
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        kind: str = "sms",
+        *,
+        encoder: str = "minilm",
+        against: str = "reference",
+        multi_reference: str = "best",
+    ) -> None:
+        if kind not in ("sms", "wms", "s+wms"):
+            raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
+        super().__init__(kind, encoder, against, multi_reference)
+
+
+class EmbeddingCosine(_OneMetric):
+    """Cosine of text embeddings (Sun and Nenkova 2019).
+
+    Parameters
+    ----------
+    encoder : str
+        As in `assay encoders`.
+    against : {"reference", "source"}
+    multi_reference : {"best", "mean", "first"}
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: str = "minilm",
+        against: str = "reference",
+        multi_reference: str = "best",
+    ) -> None:
+        super().__init__("cosine", encoder, against, multi_reference)
+
+
+class Rouge(_OneMetric):
+    """ROUGE (Lin 2004), equal to `rouge-score` where that has the variant.
+
+    Parameters
+    ----------
+    column : str
+        For example `rougeL_f`, `rouge1_r`, `rougeW_f`.
+    against : {"reference", "source"}
+    multi_reference : {"best", "mean", "first"}
+
+    Examples
+    --------
+    >>> Rouge("rouge1_r").score(["A cat sat."], ["The cat sat down."])
+    array([0.5])
+    """
+
+    def __init__(
+        self,
+        column: str = "rougeL_f",
+        *,
+        against: str = "reference",
+        multi_reference: str = "best",
+    ) -> None:
+        if not column.startswith("rouge") or column[-2:] not in ("_p", "_r", "_f"):
+            raise ValueError(f"`column` must be like rougeL_f, got {column!r}")
+        super().__init__(column, "minilm", against, multi_reference)
