@@ -31,20 +31,22 @@ MAX_CHUNKS = 200_000
 # whitespace, ASCII and Unicode punctuation and around ideographs only. An encoder may therefore
 # cut a sentence into word pieces word by word.
 _INSIDE = (
-    r"[[^\s\p{P}\p{C}!-/:-@\[-`{-~]--[\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF"
+    r"[[^\s\p{P}!-/:-@\[-`{-~]--[\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF"
     r"\U00020000-\U0002CEAF\U0002F800-\U0002FA1F]]"
 )
 _WORD = regex.compile(
     rf"""
       -[lr][rcs]b-                       # a bracket of tokenised corpora
     | (?:\p{{L}}\.){{2,}}                # U.S., p.m.
-    | {_INSIDE}*?\d+(?:[.,]\d+)+         # 2,000.5 and £2,000.5
-    | {_INSIDE}+(?:['’](?!s\b){_INSIDE}+)*   # don't; but the 's of "team's" is a word
-    | ['’](?:s|t|re|ve|ll|d|m)\b
+    | {_INSIDE}*?(?<!\d)\d++(?:[.,]\d+)+{_INSIDE}*  # 2,000.5 and £2,000.5, and 253.5km whole
+    | {_INSIDE}+(?:['’](?!s(?!{_INSIDE})){_INSIDE}+)*  # don't; but the 's of "team's" is a word
+    | ['’](?:s|t|re|ve|ll|d|m)(?!{_INSIDE})
     | [^\s]
     """,
     regex.VERBOSE | regex.VERSION1 | regex.IGNORECASE,
 )
+# Soft hyphens, joiners, byte order marks and the like, which BERT's tokeniser deletes as well.
+_INVISIBLE = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}]+")
 _BRACKET = regex.compile(r"-[lr][rcs]b-", regex.IGNORECASE)
 _HAS_CONTENT = regex.compile(r"[\p{L}\p{N}]")
 _CLITICS = frozenset(["'s", "'t", "'re", "'ve", "'ll", "'d", "'m", "n't"])
@@ -279,7 +281,7 @@ def split_words(chunk: str) -> list[str]:
     >>> split_words("team's"), split_words("$2,000-a-year"), split_words("don't.")
     (['team', "'s"], ['$', '2,000', '-', 'a', '-', 'year'], ["don't", '.'])
     """
-    return _WORD.findall(chunk)
+    return _WORD.findall(chunk if chunk.isprintable() else _INVISIBLE.sub("", chunk))
 
 
 def clark2019_words(chunk: str) -> list[str]:

@@ -30,6 +30,10 @@ from sms.text import SegmentedTexts
 
 BLOCK_TOKENS = 1024
 """Tokens that go through the linear layers together; sentences are never split over blocks."""
+ROWS_MULTIPLE = 256
+"""A block's tokens are filled up with zeros to a multiple of this. Matrix products choose their
+kernels by the number of rows; with it, a sentence's vectors are the same to the last bit
+whatever its neighbours, the size of the block and the number of threads (on one kind of CPU)."""
 CACHE_BYTES = 256 << 20
 """Vectors of recent sentences that are kept for later batches."""
 
@@ -177,11 +181,19 @@ class BertEncoder:
         n_known = len(self._pieces)
         if n_known < len(words):
             encoded = self._tokenizer.encode_batch(words[n_known:], add_special_tokens=False)
-            # a word that the tokenizer deletes (control characters) keeps its place as unknown
-            fresh = [encoding.ids or [self._unknown] for encoding in encoded]
+            # the tokenizer deletes some words (lone combining marks); one that counts must not go
+            fresh = [
+                encoding.ids or [self._unknown] * int(counts)
+                for encoding, counts in zip(
+                    encoded, texts.vocabulary.is_kept[n_known:], strict=True
+                )
+            ]
+            # no window holds more; the tokenizer itself does so to runs of over 100 characters
+            fresh = [row if len(row) <= self._max_pieces else [self._unknown] for row in fresh]
+            ids = [np.array(row, dtype=np.int64) for row in fresh]
             self._pieces = Ragged.from_lengths(
-                np.concatenate([self._pieces.values, np.concatenate(fresh)]),
-                np.concatenate([self._pieces.lengths, [len(ids) for ids in fresh]]),
+                np.concatenate([self._pieces.values, *ids]),
+                np.concatenate([self._pieces.lengths, [row.size for row in ids]]),
             )
         return self._pieces
 
@@ -205,7 +217,7 @@ class BertEncoder:
         tokens[body] = pieces.values
         self.n_tokens += tokens.size
 
-        token_of_word = body[pieces.offsets[:-1]] if pieces.values.size else np.empty(0, np.int64)
+        token_of_word = np.append(body, -1)[pieces.offsets[:-1]]  # a last word may be empty
         wanted = np.flatnonzero(kept.values)
         vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
         sums = np.zeros((n_sequences, self.dimension), dtype=np.float32)
@@ -273,12 +285,14 @@ class BertEncoder:
         places = torch.from_numpy(ranges(np.zeros_like(lengths), lengths))
         sizes, counts = np.unique(-lengths, return_counts=True)
         groups = list(zip((-sizes).tolist(), counts.tolist(), strict=True))
-        x = self._word_embeddings[ids] + self._place_embeddings[places]
+        n_tokens = ids.numel()
+        x = torch.zeros(-(-n_tokens // ROWS_MULTIPLE) * ROWS_MULTIPLE, self.dimension)
+        x[:n_tokens] = self._word_embeddings[ids] + self._place_embeddings[places]
         x = self._norm(x, self._embedding_norm)
         d, heads = self.dimension, self._heads
         for layer in self._layers:
             qkv = F.linear(x, *layer.qkv)
-            context = torch.empty_like(x)
+            context = torch.zeros_like(x)
             at = 0
             for length, count in groups:
                 end = at + length * count
@@ -291,7 +305,7 @@ class BertEncoder:
             x = self._norm(x + F.linear(context, *layer.attended), layer.attended_norm)
             inner = F.gelu(F.linear(x, *layer.inner))
             x = self._norm(x + F.linear(inner, *layer.outer), layer.outer_norm)
-        return x.numpy()
+        return x[:n_tokens].numpy()
 
     def _norm(self, x: torch.Tensor, weights: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         return F.layer_norm(x, (self.dimension,), *weights, eps=self._epsilon)
