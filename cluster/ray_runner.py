@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 import time
 from collections import Counter, deque
@@ -43,6 +44,8 @@ _THREAD_VARIABLES = (
     "RAYON_NUM_THREADS",
     "POLARS_MAX_THREADS",
 )
+_PORT, _CLIENT_PORT = 6379, 10001  # where Ray listens unless told otherwise
+_KNOCK_S = 10.0
 _RETRY_WAIT_S = 0.5
 _REMIND_EVERY_S = 60.0
 
@@ -265,8 +268,9 @@ def _connected(address: str | None, n_cpus: int) -> Iterator[None]:
         )
     else:
         try:
+            address = _reachable(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except ConnectionError as error:
+        except OSError as error:  # ConnectionError among them
             raise ConnectionError(
                 f"no Ray cluster answers at `{address}`; start one, or leave the address out "
                 "to run on this machine"
@@ -275,6 +279,17 @@ def _connected(address: str | None, n_cpus: int) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _reachable(address: str) -> str:
+    """Complete a host by its port and knock there; Ray itself would wait for many minutes."""
+    if address == "auto":
+        return address
+    scheme, _, place = address.rpartition("://")
+    host, _, port = place.partition(":")
+    number = int(port) if port.isdigit() else _CLIENT_PORT if scheme else _PORT
+    socket.create_connection((host, number), timeout=_KNOCK_S).close()
+    return f"{scheme}://{host}:{number}" if scheme else f"{host}:{number}"
 
 
 def _environment(n_threads: int, *, is_local: bool) -> dict[str, str]:

@@ -258,9 +258,13 @@ def score_corpus(
         earlier = None
 
     done = _committed_reports(out, manifest, earlier)
-    reports = _score_rest(out, manifest, done, machines.runner(make_scorer), tell)
-    run = _sum_up(out, manifest, done, reports, started, is_strict=strict)
-    _close(out, manifest, run, reports)
+    try:
+        reports = _score_rest(out, manifest, done, machines.runner(make_scorer), tell)
+        run = _sum_up(out, manifest, done, reports, started, is_strict=strict)
+        _close(out, manifest, run, reports)
+    except KeyboardInterrupt as interrupt:
+        n_committed = len(committed(out, plan, manifest.fingerprint))
+        raise RunInterrupted(n_committed, len(plan)) from interrupt
     return run
 
 
@@ -465,10 +469,8 @@ def _score_rest(
     try:
         tell(so_far)
         runner(left, job, on_report)
-    except KeyboardInterrupt as interrupt:
+    finally:  # how long the shards took is written nowhere else
         write_manifest(out, replace(manifest, result=_result(reports)))
-        n_committed = len(committed(out, manifest.shards, manifest.fingerprint))
-        raise RunInterrupted(n_committed, len(manifest.shards)) from interrupt
     return dict(sorted(reports.items()))
 
 

@@ -23,6 +23,8 @@ MAX_STATUSES = 10
 """No more different statuses are listed."""
 
 _PLAIN_WIDTH = 100
+_WIDEST = 10_000
+_SHOWN_DIGITS = 4
 
 
 def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None = None) -> str:
@@ -70,7 +72,8 @@ def table_text(
         emoji=False,
         legacy_windows=False,
     )
-    console.width = max(console.width, console.measure(table).maximum)
+    roomy = console.options.update(max_width=_WIDEST)
+    console.width = max(console.width, console.measure(table, options=roomy).maximum)
     console.print(table)
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
@@ -99,12 +102,24 @@ def _means(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and rows of the table of means."""
     shown = list(means.items())[:MAX_SYSTEMS]
-    rows = [[system or "(none)", *(_number(mean[c]) for c in columns)] for system, mean in shown]
+    n_decimals = {name: _decimals(mean[name] for _, mean in shown) for name in columns}
+    rows = [
+        [system or "(none)", *(_number(mean[name], n_decimals[name]) for name in columns)]
+        for system, mean in shown
+    ]
     return ["mean by system", *columns], rows
 
 
-def _number(mean: float) -> str:
-    return "–" if math.isnan(mean) else f"{mean:.4f}"
+def _decimals(means: Iterable[float]) -> int:
+    """Give the largest of a column its four digits, however small it is."""
+    largest = max((abs(mean) for mean in means if not math.isnan(mean)), default=0.0)
+    if largest == 0.0:
+        return _SHOWN_DIGITS
+    return min(max(_SHOWN_DIGITS - 1 - math.floor(math.log10(largest)), 1), 12)
+
+
+def _number(mean: float, n_decimals: int) -> str:
+    return "–" if math.isnan(mean) else f"{mean:,.{n_decimals}f}"
 
 
 def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
@@ -114,7 +129,7 @@ def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
     for column in columns:
         up.setdefault(_higher_is(column), []).append(column)
     for meaning, names in up.items():
-        yield f"Higher is {meaning}: {', '.join(names)}"
+        yield f"Higher means {meaning}: {', '.join(names)}"
 
 
 def _higher_is(column: str) -> str:

@@ -485,7 +485,7 @@ def _integer_masses(
     true_totals = (sums_a.astype(np.float64) + sums_b) / 2
     bits = MASS_BITS - np.ceil(np.log2(2.0 * rows + 2)).astype(np.int64) - 1
     integers = a.values.dtype.kind in "iu" and b.values.dtype.kind in "iu"
-    if integers and (sums_a <= (np.int64(1) << bits)).all():
+    if integers and (sums_a == sums_b).all() and (sums_a <= (np.int64(1) << bits)).all():
         return a.values.astype(np.int64), b.values.astype(np.int64), sums_a, true_totals
     totals = np.int64(1) << bits
     return _scaled(a, sums_a, totals), _scaled(b, sums_b, totals), totals, true_totals

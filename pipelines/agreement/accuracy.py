@@ -235,11 +235,7 @@ class _Pairs:
             groups = [(x.ravel(), y.ravel())]
         else:
             groups = list(zip(x.T, y.T, strict=True))
-        kept = [
-            (a[present], b[present])
-            for a, b in groups
-            if (present := ~np.isnan(a)).sum() >= 2
-        ]
+        kept = [(a[present], b[present]) for a, b in groups if (present := ~np.isnan(a)).sum() >= 2]
         differences = [
             (a[i] - a[j], b[i] - b[j], np.full(i.size, 1.0 / (i.size * len(kept))))
             for a, b in kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipelines.agreement.coefficients import combine, tie_classes
-from pipelines.agreement.fixed_values import kendall_scale
+from pipelines.agreement.fixed_values import blank_nearly_constant, kendall_scale
 
 FORM_NUMBERS = 4_000_000
 """Numbers in one block of signs, and in one block of products of counts."""
@@ -58,7 +58,9 @@ def resampled_kendall_of_cells(
         cells = (systems[:, :, None] * documents[:, None, :])[:, joint]
         x_scale = kendall_scale(x_classes[:, joint], cells, coefficient)
         y_scale = kendall_scale(y_classes[:, joint], cells, coefficient)
-        result[rows] = combine(products[rows], x_scale.column(), y_scale.row(), coefficient)
+        values = combine(products[rows], x_scale.column(), y_scale.row(), coefficient)
+        x, y = metrics[:, joint], aspects[:, joint]
+        result[rows] = blank_nearly_constant(values, x, y, cells)
     return result
 
 

@@ -82,7 +82,7 @@ def constant_documents(scores: np.ndarray) -> np.ndarray:
     constant = [
         document
         for document, column in enumerate(matrix.T)
-        if (present := column[~np.isnan(column)]).size and tie_classes(present).max() == 0
+        if (present := column[~np.isnan(column)]).size and tie_classes(present, TIE_RTOL).max() == 0
     ]
     return np.array(constant, dtype=np.int64)
 

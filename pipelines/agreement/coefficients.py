@@ -56,7 +56,8 @@ def pearson(x: Array, y: Array, weights: Array | None = None) -> Array:
 def spearman(x: Array, y: Array, weights: Array | None = None) -> Array:
     """Correlate mid-ranks, over the last axis; parameters and result as for `pearson`.
 
-    Ranks are taken among the pairs that are present, ties (up to `TIE_RTOL`) share theirs.
+    Ranks are taken among the pairs that are present. Only equal values are tied, as in other
+    libraries: of a metric that leaves noise in the last bits, round the scores first.
     """
     return rowwise(x, y, "spearman", weights)
 
@@ -157,30 +158,70 @@ def undefined_reason(x: Array, y: Array) -> str | None:
     constant = [
         name
         for name, values in (("scores", x[present]), ("ratings", y[present]))
-        if tie_classes(values).max() == 0
+        if tie_classes(values, TIE_RTOL).max() == 0
     ]
     return f"{' and '.join(constant)} are constant" if constant else None
 
 
-def tie_classes(values: Array) -> Array:
+def tie_classes(values: Array, rtol: float = 0.0) -> Array:
     """Assign each value its place among the distinct values of its row, from 0 upwards.
 
-    Values count as equal if a chain of steps of at most `TIE_RTOL` times the row's largest
-    magnitude joins them. NaN falls into some class and should have weight zero.
+    Parameters
+    ----------
+    values : ndarray, shape (..., n)
+        NaN falls into some class and should have weight zero.
+    rtol : float
+        Values joined by a chain of steps of at most this times the row's largest magnitude
+        are in one class.
+
+    Returns
+    -------
+    ndarray of int, shape (..., n)
+        In the order of the values.
 
     Examples
     --------
-    >>> tie_classes(np.array([0.3, 5.0, 0.1 + 0.2]))
-    array([0, 1, 0])
+    >>> tie_classes(np.array([0.3, 5.0, 0.1 + 0.2])).tolist()
+    [0, 2, 1]
+    >>> tie_classes(np.array([0.3, 5.0, 0.1 + 0.2]), TIE_RTOL).tolist()
+    [0, 1, 0]
     """
-    order = np.argsort(values, axis=-1)
-    ascending = np.take_along_axis(values, order, -1)
-    largest = np.abs(np.nan_to_num(values)).max(axis=-1, keepdims=True, initial=0.0)
     classes = np.zeros(values.shape, dtype=np.int64)
     if values.shape[-1] > 1:
-        steps = np.diff(ascending, axis=-1) > TIE_RTOL * largest
+        order, _, steps = _steps(values, rtol)
         np.put_along_axis(classes, order[..., 1:], np.cumsum(steps, axis=-1), -1)
     return classes
+
+
+def merge_close(values: Array) -> Array:
+    """Replace values that differ in the last bits by the smallest of them, along the last axis.
+
+    For means, which tie in theory and differ in how they were summed.
+
+    Examples
+    --------
+    >>> merge_close(np.array([0.3, 5.0, 0.1 + 0.2])).tolist()
+    [0.3, 5.0, 0.3]
+    """
+    if values.shape[-1] < 2:
+        return values
+    order, ascending, steps = _steps(values, TIE_RTOL)
+    starts = np.zeros(values.shape, dtype=np.int64)
+    starts[..., 1:] = steps * np.arange(1, values.shape[-1])
+    smallest = np.take_along_axis(ascending, np.maximum.accumulate(starts, axis=-1), -1)
+    merged = np.empty_like(values)
+    np.put_along_axis(merged, order, smallest, -1)
+    return np.where(np.isnan(values), np.nan, merged)
+
+
+def _steps(values: Array, rtol: float) -> tuple[Array, Array, Array]:
+    """Order of the values, themselves in order, and where one is larger than the one before."""
+    order = np.argsort(values, axis=-1)
+    ascending = np.take_along_axis(values, order, -1)
+    tolerance = 0.0
+    if rtol > 0.0:
+        tolerance = rtol * np.abs(np.nan_to_num(values)).max(axis=-1, keepdims=True)
+    return order, ascending, np.diff(ascending, axis=-1) > tolerance
 
 
 def n_distinct(classes: Array, weights: Array) -> Array:
@@ -228,9 +269,15 @@ def vectors(x: Array, weights: Array, coefficient: str) -> tuple[Array, Scale]:
     """
     if coefficient == "pearson":
         return _centred_values(x, weights)
+    classes, near = tie_classes(x), tie_classes(x, TIE_RTOL)
     if coefficient == "spearman":
-        return _centred_ranks(tie_classes(x), weights)
-    return _signs(tie_classes(x), weights, count_values=coefficient == "kendall_c")
+        values, scale = _centred_ranks(classes, weights)
+    else:
+        values, scale = _signs(classes, weights, count_values=coefficient == "kendall_c")
+    if (near.max(axis=-1, initial=0) < classes.max(axis=-1, initial=0)).any():
+        distinct = np.where(n_distinct(near, weights) > 1, scale.n_distinct, 1)
+        scale = Scale(scale.squared_norm, distinct)
+    return values, scale
 
 
 def combine(products: Array, left: Scale, right: Scale, coefficient: str) -> Array:
@@ -267,7 +314,7 @@ def _centred_values(x: Array, weights: Array) -> tuple[Array, Scale]:
         shape = np.broadcast_shapes(x.shape, weights.shape)
         rows = np.broadcast_to(np.where(weights > 0, x, np.nan), shape)[is_narrow]
         counts = np.broadcast_to(weights, shape)[is_narrow]
-        distinct[is_narrow] = n_distinct(tie_classes(rows), counts)
+        distinct[is_narrow] = n_distinct(tie_classes(rows, TIE_RTOL), counts)
     return scaled, Scale(squared_norm, distinct)
 
 
@@ -320,9 +367,6 @@ def _kendall_by_sorting(x: Array, y: Array, counts: Array, coefficient: str) -> 
 
 def _kendall_of_long_row(x: Array, y: Array, counts: Array, variant: str) -> float:
     kept = np.repeat(np.arange(x.size), counts)
-    if kept.size < 2:
+    if undefined_reason(x[kept], y[kept]):
         return np.nan
-    a, b = tie_classes(x[kept]), tie_classes(y[kept])
-    if a.max() == 0 or b.max() == 0:
-        return np.nan
-    return float(stats.kendalltau(a, b, variant=variant).statistic)
+    return float(stats.kendalltau(x[kept], y[kept], variant=variant).statistic)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.agreement.coefficients import Scale, all_pairs, combine, tie_classes
+from pipelines.agreement.coefficients import Scale, all_pairs, combine, n_distinct, tie_classes
+from pipelines.agreement.matrices import TIE_RTOL
 
 SAFE_SPREAD = 1e-6
 """Variance from sums of squares is used down to this share of the largest squared deviation; it
@@ -46,7 +47,8 @@ def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> 
         left, x_scale = _ranked(x, weights)
         right, y_scale = _ranked(y, weights)
         products = left @ np.swapaxes(right * weights[:, None], 1, 2)
-        return combine(products, x_scale.column(), y_scale.row(), coefficient)
+        result = combine(products, x_scale.column(), y_scale.row(), coefficient)
+        return blank_nearly_constant(result, x, y, weights)
     x_scaled, y_scaled = _scaled(x), _scaled(y)
     total = weights.sum(1, keepdims=True)
     sums_x, sums_y = weights @ x_scaled.T, weights @ y_scaled.T
@@ -64,6 +66,31 @@ def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> 
     again = (variance_x <= safe).any(1) | (variance_y <= safe).any(1)
     if again.any():
         result[again] = all_pairs(x[None], y[None], weights[again], coefficient)
+    return result
+
+
+def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> Array:
+    """Set coefficients of ranks to NaN where only the last bits of a side differ.
+
+    Parameters
+    ----------
+    result : ndarray, shape (n_rows, n_x, n_y)
+        Changed in place.
+    x, y : ndarray, shapes (n_x, n) and (n_y, n)
+        The values.
+    weights : ndarray, shape (n_rows, n)
+        Counts.
+
+    Returns
+    -------
+    ndarray
+        `result`.
+    """
+    for by_variable, values in ((result.swapaxes(0, 1), x), (result.transpose(2, 0, 1), y)):
+        near = tie_classes(values, TIE_RTOL)
+        is_close = near.max(axis=1) < tie_classes(values).max(axis=1)
+        for variable in np.flatnonzero(is_close):
+            by_variable[variable, n_distinct(near[variable], weights) < 2] = np.nan
     return result
 
 

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from pipelines.agreement.coefficients import COEFFICIENTS, rowwise, undefined_reason
+from pipelines.agreement.coefficients import (
+    COEFFICIENTS,
+    merge_close,
+    rowwise,
+    undefined_reason,
+)
 from pipelines.agreement.matrices import as_matrices, require_choice, shared_cells
 
 LEVELS = ("system", "summary", "global")
@@ -221,7 +226,7 @@ def system_means(scores: np.ndarray) -> np.ndarray:
 def _rows(x: np.ndarray, level: str) -> np.ndarray:
     """Return what is correlated, shape (..., n_correlations, n): means, documents or all cells."""
     if level == "system":
-        return system_means(x)[..., None, :]
+        return merge_close(system_means(x))[..., None, :]
     if level == "summary":
         return np.swapaxes(x, -1, -2)
     return x.reshape(*x.shape[:-2], 1, -1)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 TIE_RTOL = 1e-12
-"""Values closer than this, relative to the largest magnitude among them, count as equal. It
-absorbs the last bits of sums and means (0.1 + 0.2 against 0.3) and nothing that was measured."""
+"""Relative to the largest magnitude: values no further apart than this are constant, and means
+no further apart than this are tied. It absorbs the last bits of sums (0.1 + 0.2 against 0.3) and
+nothing that was measured."""
 
 
 def as_stack(name: str, values: np.ndarray, n_dimensions: int) -> np.ndarray:

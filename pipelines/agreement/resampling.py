@@ -19,8 +19,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.agreement.cell_pairs import exact_kind, resampled_kendall_of_cells, rows_of
-from pipelines.agreement.coefficients import COEFFICIENTS, all_pairs, combine, tie_classes
-from pipelines.agreement.fixed_values import all_pairs_of_fixed, kendall_scale
+from pipelines.agreement.coefficients import (
+    COEFFICIENTS,
+    all_pairs,
+    combine,
+    merge_close,
+    tie_classes,
+)
+from pipelines.agreement.fixed_values import (
+    all_pairs_of_fixed,
+    blank_nearly_constant,
+    kendall_scale,
+)
 from pipelines.agreement.levels import LEVELS
 from pipelines.agreement.matrices import as_stacks, require_choice, require_positive
 
@@ -190,7 +200,7 @@ def _resampled_means(stack: Array, joint: Array, document_counts: Array, n_cells
     sums = document_counts @ filled.reshape(-1, filled.shape[-1]).T
     sums = sums.reshape(len(document_counts), *filled.shape[:2])
     n_cells = n_cells[:, None, :]
-    return np.where(n_cells > 0, sums / np.maximum(n_cells, 1.0), np.nan)
+    return merge_close(np.where(n_cells > 0, sums / np.maximum(n_cells, 1.0), np.nan))
 
 
 def _summary_level(
@@ -247,7 +257,8 @@ class _DocumentCorrelations:
         numerator = (self._pair_counts @ products.T).reshape(-1, len(left), len(right))
         x_scale = kendall_scale(x_classes, counts, self._coefficient)
         y_scale = kendall_scale(y_classes, counts, self._coefficient)
-        return combine(numerator, x_scale.column(), y_scale.row(), self._coefficient)
+        result = combine(numerator, x_scale.column(), y_scale.row(), self._coefficient)
+        return blank_nearly_constant(result, x, y, counts)
 
     def _signs(self, classes: Array, joint: Array) -> Array:
         """Signs of the differences of all pairs of systems, 0 for a pair not in `joint`."""

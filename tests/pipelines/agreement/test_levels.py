@@ -30,7 +30,9 @@ def test_levels_match_scipy(coefficient, pilot):
     }[coefficient]
     x, y = shared_cells(scores, ratings)
     system = function(np.nanmean(x, 1), np.nanmean(y, 1)).statistic
-    inside = [function(a[~np.isnan(a)], b[~np.isnan(b)]).statistic for a, b in zip(x.T, y.T, strict=True)]
+    inside = [
+        function(a[~np.isnan(a)], b[~np.isnan(b)]).statistic for a, b in zip(x.T, y.T, strict=True)
+    ]
     flat = function(x[~np.isnan(x)], y[~np.isnan(y)]).statistic
     expected = {"system": system, "summary": np.mean(inside), "global": flat}
     for level in LEVELS:
@@ -51,6 +53,14 @@ def test_constant_documents_are_skipped_and_counted():
     ratings = np.array([[1.0, 5.0, 1.0], [2.0, 5.0, 2.0], [4.0, 5.0, 3.0]])
     result = correlate(scores, ratings, level="summary", coefficient="spearman")
     assert (result.value, result.n_documents, result.n_skipped) == (1.0, 3, 2)
+
+
+def test_means_that_differ_by_rounding_are_tied():
+    # 0.1 + 0.2 and 0.3 + 0.0 are the same mean; summing leaves one bit between them.
+    scores = np.array([[0.1, 0.2], [0.3, 0.0], [0.7, 0.7]])
+    ratings = np.array([[2.0, 2.0], [1.0, 1.0], [3.0, 3.0]])
+    result = correlate(scores, ratings, level="system", coefficient="kendall_b")
+    assert result.value == pytest.approx(2 / np.sqrt(2 * 3))
 
 
 def test_documents_with_insignificant_correlation_stay_in_the_mean(rng):
@@ -95,7 +105,9 @@ def test_systems_and_documents_without_cells_are_not_counted():
 
 
 UNDEFINED = [
-    pytest.param(np.ones((1, 3)), np.ones((1, 3)), "system", "fewer than 2 systems, got 1", id="one"),
+    pytest.param(
+        np.ones((1, 3)), np.ones((1, 3)), "system", "fewer than 2 systems, got 1", id="one"
+    ),
     pytest.param(np.eye(3), np.ones((3, 3)), "global", "ratings are constant", id="constant"),
     pytest.param(
         np.full((2, 2), np.nan), np.eye(2), "system", "no cell has both", id="all-missing"
@@ -151,7 +163,10 @@ def test_partial_correlation_matches_residuals(level, rng):
     expected = {
         "system": residual_correlation(*(m.mean(1) for m in (scores, ratings, length))),
         "summary": np.mean(
-            [residual_correlation(*each) for each in zip(scores.T, ratings.T, length.T, strict=True)]
+            [
+                residual_correlation(*each)
+                for each in zip(scores.T, ratings.T, length.T, strict=True)
+            ]
         ),
         "global": residual_correlation(*(m.ravel() for m in (scores, ratings, length))),
     }[level]

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from pipelines.agreement import LEVELS, correlate, draw_resamples, resampled_correlations
-from pipelines.agreement import cell_pairs, fixed_values, resampling
+from pipelines.agreement import (
+    LEVELS,
+    cell_pairs,
+    correlate,
+    draw_resamples,
+    fixed_values,
+    resampled_correlations,
+    resampling,
+)
 from pipelines.agreement.coefficients import COEFFICIENTS, rowwise
 
 
@@ -14,6 +21,7 @@ def stacks(rng, *, with_holes, n_systems=6, n_documents=7):
     scores[0] = rng.normal(size=(n_systems, n_documents))
     ratings = rng.integers(1, 4, size=(2, n_systems, n_documents)).astype(float)
     ratings[0, :, 2] = 3.0
+    scores[0, :4, 5] = [0.3, 0.1 + 0.2, 0.3, 0.3]  # nearly constant in some resamples
     if with_holes:
         scores[1][rng.random(scores[1].shape) < 0.2] = np.nan
         scores[2, 4], ratings[1, :, 3] = np.nan, np.nan

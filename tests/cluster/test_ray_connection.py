@@ -1,4 +1,4 @@
-"""A run that starts its own Ray, interrupted: what is committed stays, Ray does not."""
+"""A run that connects to Ray itself: interrupted, or with nobody at the address."""
 
 import sys
 
@@ -32,3 +32,11 @@ def test_interrupted_run_stops_ray_and_can_be_resumed(
     assert committed(job.out, plan, job.fingerprint) == {0, 1, 2, 3, 4, 5}
     lengths = [float(len(row["candidate"])) for row in make_rows(48)]
     assert read_scores(job.out)["characters"].to_pylist() == lengths
+
+
+def test_address_where_nobody_answers_is_refused_at_once(write_corpus, make_rows, make_scorer, job):
+    from cluster import ray_runner
+
+    plan = plan_shards(list_inputs([write_corpus(make_rows(3))]))
+    with pytest.raises(ConnectionError, match=r"no Ray cluster answers at `127\.0\.0\.1:1`"):
+        ray_runner.run_ray(plan, make_scorer(), job, address="127.0.0.1:1")

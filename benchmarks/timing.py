@@ -1,0 +1,147 @@
+"""Not a benchmark: how the others time, in rounds in which every contender takes its turn."""
+
+from __future__ import annotations
+
+import gc
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Seconds per unit of work."""
+
+    median: float
+    fastest: float
+    slowest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Seconds per unit of work, by contender, one per round."""
+
+    seconds: Mapping[str, list[float]]
+
+    def __getitem__(self, name: str) -> Spread:
+        found = self.seconds[name]
+        return Spread(statistics.median(found), min(found), max(found))
+
+    def times_faster(self, name: str, than: str) -> Spread:
+        """Seconds of `than` over those of `name`, taken within each round."""
+        found = [
+            slow / fast
+            for fast, slow in zip(self.seconds[name], self.seconds[than], strict=True)
+        ]
+        return Spread(statistics.median(found), min(found), max(found))
+
+
+def interleave(
+    contenders: Mapping[str, tuple[Callable[[], object], int]],
+    n_rounds: int,
+    *,
+    warm_up: bool = True,
+) -> Rounds:
+    """Time every contender once per round.
+
+    A round lasts seconds, a disturbance longer: what slows one contender slows the others of its
+    round, and ratios within a round are steadier than ratios of medians. Each round begins with
+    another contender, so that none is always the one after the slowest.
+
+    Parameters
+    ----------
+    contenders : mapping of str to (callable, int)
+        What to call, and how many units of work one call does.
+    n_rounds : int
+    warm_up : bool
+        Call everything once before the first round.
+    """
+    if n_rounds < 1:
+        raise ValueError(f"`n_rounds` must be at least 1, got {n_rounds}")
+    names = list(contenders)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    if warm_up:
+        for work, _ in contenders.values():
+            work()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for turn in range(n_rounds):
+            first = turn % len(names)
+            for name in names[first:] + names[:first]:
+                work, n_units = contenders[name]
+                gc.collect()
+                started = time.perf_counter()
+                work()
+                seconds[name].append((time.perf_counter() - started) / n_units)
+    finally:
+        if was_enabled:
+            gc.enable()
+    return Rounds(seconds)
+
+
+def machine(*distributions: str) -> dict[str, str]:
+    """Say on what, and with which versions, a benchmark ran."""
+    from sms.compiled import available_threads
+
+    return {
+        "processor": _processor(),
+        "processors": str(available_threads()),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("numpy", "numba", *distributions)},
+    }
+
+
+def in_one_line(facts: Mapping[str, str]) -> str:
+    """Write `machine` down."""
+    versions = [f"{name} {value}" for name, value in facts.items() if "processor" not in name]
+    return f"{facts['processor']}, {facts['processors']} of it used; {', '.join(versions)}"
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """Print a result as the one last line."""
+    print(json.dumps(result, default=_plain), flush=True)
+
+
+def short(figure: float) -> str:
+    """Write a figure with three digits that count."""
+    if not np.isfinite(figure):
+        return "–"
+    digits = 0 if abs(figure) >= 100 else 1 if abs(figure) >= 10 else 2
+    return f"{figure:,.{digits}f}"
+
+
+def say(line: str = "") -> None:
+    """Print at once, also into a pipe."""
+    print(line, flush=True)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or sys.platform
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "none"

@@ -1,0 +1,339 @@
+"""How much faster is one compiled call for many small exact transport problems than its peers?
+
+On one thread. Problems are pairs of 300-dimensional Gaussian points with about 40 % of the points
+shared and integer weights from 1 to 3. All contenders get the same problems:
+
+- from cost matrices: `exact_transport_batch` in one call, with counts as weights ("matrices") and
+  with the floats that the peers get ("floats"); `ot.emd2`, and the C++ solver under it (`emd_c`),
+  in a loop; pyemd in a loop, on the union of the points, as it needs;
+- from vectors: `point_cloud_transport` in one call; `cdist` and `ot.emd2` in a loop; gensim's
+  `wmdistance` in a loop, on texts that repeat a word by its weight.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+os.environ["POT_BACKEND_DISABLE_TENSORFLOW"] = "1"  # or `import ot` takes seconds
+os.environ["POT_BACKEND_DISABLE_JAX"] = "1"
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import ot
+from ot.lp._network_simplex import emd_c
+from scipy.spatial.distance import cdist
+from timing import Rounds, in_one_line, interleave, machine, print_json, say, short
+
+from sms.ragged import Ragged
+from sms.transport import Clouds, exact_transport_batch, point_cloud_transport
+
+try:
+    from gensim.models import KeyedVectors
+except ImportError:
+    KeyedVectors = None
+try:
+    from pyemd import emd as pyemd_emd
+except ImportError:
+    pyemd_emd = None
+
+SIZES = ("3x3", "4x4", "10x10", "20x20", "25x25", "40x40", "45x45", "70x70", "80x80", "400x60")
+DIMENSION = 300
+N_POINTS = 10_000
+SHARED = 0.4
+CELLS_PER_ROUND = 1_500_000
+"""Sets how many problems a round has; 50 to 100 ms of ours."""
+FEWEST, MOST, MOST_OF_PEERS = 60, 60_000, 1_000
+"""Bounds of the number of problems in a round; the peers get the first ones of them."""
+MAX_ITERATIONS = 1_000_000
+EXACT_RTOL = 1e-9
+"""Two exact solvers in float64 agree so well."""
+FLOAT32_RTOL = 1e-4
+"""gensim subtracts float32 vectors."""
+TARGETS = {
+    (3, 4): (120, 6, 60),
+    (10, 10): (35, 3.5, 20),
+    (20, 25): (18, 4, 13),
+    (40, 45): (8, 4, 9),
+    (70, 80): (6, 4.5, 7),
+    (400, 400): (4, 4, 5),
+}
+"""By first and last number of rows: what the three ratios must reach."""
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Many problems of one size, as each contender wants them."""
+
+    points: np.ndarray
+    clouds: Clouds
+    left: np.ndarray
+    right: np.ndarray
+    n_peer: int
+
+    @cached_property
+    def weights(self) -> tuple[Ragged, Ragged]:
+        """Weights of all rows and of all columns, with sum 1."""
+        sides = []
+        for clouds in (self.left, self.right):
+            counts = self.clouds.weights.take(clouds)
+            sums = np.add.reduceat(counts.values, counts.offsets[:-1])
+            shares = counts.values / np.repeat(sums, counts.lengths)
+            sides.append(Ragged(shares, counts.offsets))
+        return sides[0], sides[1]
+
+    @cached_property
+    def counts(self) -> tuple[Ragged, Ragged]:
+        """Integer weights of all rows and columns; each side times the sum of the other one."""
+        one, other = (self.clouds.weights.take(clouds) for clouds in (self.left, self.right))
+        sums = [np.add.reduceat(side.values, side.offsets[:-1]) for side in (one, other)]
+        return (
+            Ragged(one.values * np.repeat(sums[1], one.lengths), one.offsets),
+            Ragged(other.values * np.repeat(sums[0], other.lengths), other.offsets),
+        )
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """Sum of the integer weights of each problem, shape (n_problems,)."""
+        counts, _ = self.counts
+        return np.add.reduceat(counts.values, counts.offsets[:-1])
+
+    @cached_property
+    def vectors(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Points of the peers' problems, float32."""
+        members = self.clouds.members
+        return [
+            (self.points[members[i]], self.points[members[j]])
+            for i, j in zip(self.left[: self.n_peer], self.right[: self.n_peer], strict=True)
+        ]
+
+    @cached_property
+    def shares(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Weights of the peers' problems."""
+        a, b = self.weights
+        return [(a[p].copy(), b[p].copy()) for p in range(self.n_peer)]
+
+    @cached_property
+    def matrices(self) -> np.ndarray:
+        """All cost matrices, one after the other."""
+        members = self.clouds.members
+        found = [
+            cdist(self.points[members[i]], self.points[members[j]]).ravel()
+            for i, j in zip(self.left, self.right, strict=True)
+        ]
+        return np.concatenate(found)
+
+    @cached_property
+    def peer_matrices(self) -> list[np.ndarray]:
+        """The peers' cost matrices, C-contiguous as both want them."""
+        return [cdist(x, y) for x, y in self.vectors]
+
+    @cached_property
+    def unions(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Two histograms over the same points and the distances between all of them."""
+        members = self.clouds.members
+        found = []
+        for p, (a, b) in enumerate(self.shares):
+            rows, columns = members[self.left[p]], members[self.right[p]]
+            union = np.union1d(rows, columns)
+            histograms = np.zeros((2, union.size))
+            histograms[0, np.searchsorted(union, rows)] = a
+            histograms[1, np.searchsorted(union, columns)] = b
+            points = self.points[union]
+            found.append((histograms[0], histograms[1], cdist(points, points)))
+        return found
+
+    @cached_property
+    def texts(self) -> list[tuple[list[str], list[str]]]:
+        """The peers' problems as words, each as often as it weighs."""
+        members, weights = self.clouds.members, self.clouds.weights
+        text = [
+            [f"w{word}" for word in np.repeat(members[cloud], weights[cloud]).tolist()]
+            for cloud in range(2 * self.n_peer)
+        ]
+        return list(zip(text[0::2], text[1::2], strict=True))
+
+
+def make_problems(n: int, m: int, n_problems: int, rng: np.random.Generator) -> Problems:
+    points = rng.standard_normal((N_POINTS, DIMENSION)).astype(np.float32)
+    n_shared = round(SHARED * min(n, m))
+    rows = []
+    for _ in range(n_problems):
+        drawn = rng.choice(N_POINTS, n + m - n_shared, replace=False)
+        rows += [np.sort(drawn[:n]), np.sort(drawn[n - n_shared :])]
+    members = Ragged.from_rows(rows)
+    weights = Ragged(rng.integers(1, 4, members.values.size), members.offsets)
+    pairs = np.arange(n_problems)
+    n_peer = min(n_problems, MOST_OF_PEERS)
+    return Problems(points, Clouds(members, weights), 2 * pairs, 2 * pairs + 1, n_peer)
+
+
+def from_matrices(problems: Problems) -> np.ndarray:
+    a, b = problems.counts
+    return exact_transport_batch(a, b, problems.matrices, threads=1).costs / problems.totals
+
+
+def from_matrices_and_floats(problems: Problems) -> np.ndarray:
+    a, b = problems.weights
+    return exact_transport_batch(a, b, problems.matrices, threads=1).costs
+
+
+def from_vectors(problems: Problems) -> np.ndarray:
+    return point_cloud_transport(
+        problems.points, problems.clouds, problems.left, problems.right, threads=1
+    ).costs
+
+
+def emd2(problems: Problems) -> list[float]:
+    return [
+        ot.emd2(a, b, matrix)
+        for (a, b), matrix in zip(problems.shares, problems.peer_matrices, strict=True)
+    ]
+
+
+def emd_c_directly(problems: Problems) -> list[float]:
+    return [
+        emd_c(a, b, matrix, MAX_ITERATIONS, 1)[1]
+        for (a, b), matrix in zip(problems.shares, problems.peer_matrices, strict=True)
+    ]
+
+
+def cdist_and_emd2(problems: Problems) -> list[float]:
+    return [
+        ot.emd2(a, b, cdist(x, y))
+        for (a, b), (x, y) in zip(problems.shares, problems.vectors, strict=True)
+    ]
+
+
+def pyemd(problems: Problems) -> list[float]:
+    return [pyemd_emd(a, b, distances) for a, b, distances in problems.unions]
+
+
+def make_gensim(problems: Problems):
+    vectors = KeyedVectors(DIMENSION)
+    vectors.add_vectors([f"w{row}" for row in range(N_POINTS)], problems.points)
+
+    def gensim(problems: Problems) -> list[float]:
+        return [vectors.wmdistance(one, other, norm=False) for one, other in problems.texts]
+
+    return gensim
+
+
+def measure(n: int, m: int, n_rounds: int, seed: int) -> tuple[Rounds, int, int]:
+    """Check that all agree, then time them; return how many problems a round has, too."""
+    n_problems = int(np.clip(CELLS_PER_ROUND // (n * m), FEWEST, MOST))
+    problems = make_problems(n, m, n_problems, np.random.default_rng(seed))
+    ours = {
+        "matrices": from_matrices,
+        "floats": from_matrices_and_floats,
+        "vectors": from_vectors,
+    }
+    peers = {"emd2": emd2, "emd_c": emd_c_directly, "cdist + emd2": cdist_and_emd2}
+    tolerance = dict.fromkeys(peers, EXACT_RTOL)
+    if KeyedVectors is not None:
+        peers["gensim"] = make_gensim(problems)
+        tolerance["gensim"] = FLOAT32_RTOL
+    if pyemd_emd is not None:
+        peers["pyemd"] = pyemd
+        tolerance["pyemd"] = 1e-5  # it rounds distances to integers
+    costs = from_matrices(problems)
+    for work in (from_matrices_and_floats, from_vectors):
+        np.testing.assert_allclose(work(problems), costs, rtol=EXACT_RTOL)
+    for name, peer in peers.items():
+        np.testing.assert_allclose(
+            peer(problems), costs[: problems.n_peer], rtol=tolerance[name], err_msg=name
+        )
+    contenders = {name: (lambda work=work: work(problems), n_problems) for name, work in ours.items()}
+    contenders |= {
+        name: (lambda work=work: work(problems), problems.n_peer) for name, work in peers.items()
+    }
+    # every contender has just run: that was the warm-up
+    return interleave(contenders, n_rounds, warm_up=False), n_problems, problems.n_peer
+
+
+def row_of(size: str, rounds: Rounds) -> dict[str, object]:
+    """Return what `--json` says of one size."""
+    row: dict[str, object] = {
+        "size": size,
+        "vs_emd2": rounds.times_faster("matrices", "emd2").median,
+        "vs_emd_c": rounds.times_faster("matrices", "emd_c").median,
+        "packed_vs_cdist_emd2": rounds.times_faster("vectors", "cdist + emd2").median,
+        "vs_emd_c_float_weights": rounds.times_faster("floats", "emd_c").median,
+    }
+    if "pyemd" in rounds.seconds:
+        row["vs_pyemd"] = rounds.times_faster("matrices", "pyemd").median
+    if "gensim" in rounds.seconds:
+        row["packed_vs_gensim"] = rounds.times_faster("vectors", "gensim").median
+    row["microseconds"] = {
+        name: [1e6 * value for value in (rounds[name].median, rounds[name].fastest, rounds[name].slowest)]
+        for name in rounds.seconds
+    }
+    return row
+
+
+def targets_of(n: int) -> tuple[float, float, float]:
+    return next(
+        (goals for (first, last), goals in TARGETS.items() if first <= n <= last),
+        (float("nan"),) * 3,
+    )
+
+
+def print_times(names: list[str], measured: dict[str, Rounds]) -> None:
+    say("\nMicroseconds per problem: median (fastest–slowest)")
+    say(f"{'size':>8}" + "".join(f"{name:>24}" for name in names))
+    for size, rounds in measured.items():
+        cells = []
+        for name in names:
+            us = rounds[name]
+            low, high = short(1e6 * us.fastest), short(1e6 * us.slowest)
+            cells.append(f"{short(1e6 * us.median)} ({low}–{high})")
+        say(f"{size:>8}" + "".join(f"{cell:>24}" for cell in cells))
+
+
+def print_ratios(rows: list[dict[str, object]]) -> None:
+    say("\nTimes faster (least that is asked for): median of the ratios of each round")
+    heads = ("matrices / emd2", "matrices / emd_c", "vectors / cdist + emd2")
+    say(f"{'size':>8}" + "".join(f"{head:>24}" for head in heads) + f"{'reached':>9}")
+    for row in rows:
+        size = str(row["size"])
+        goals = targets_of(int(size.partition("x")[0]))
+        found = [float(row[key]) for key in ("vs_emd2", "vs_emd_c", "packed_vs_cdist_emd2")]
+        cells = [f"{short(f)} ({short(g)})" for f, g in zip(found, goals, strict=True)]
+        below = [f < g for f, g in zip(found, goals, strict=True)]
+        say(
+            f"{size:>8}" + "".join(f"{cell:>24}" for cell in cells)
+            + f"{'no' if any(below) else 'yes':>9}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default=",".join(SIZES), help="as 4x4,400x60")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="end with one JSON line")
+    options = parser.parse_args()
+    facts = machine("POT", "scipy", "gensim", "pyemd")
+    say(in_one_line(facts))
+    for name, module in (("gensim", KeyedVectors), ("pyemd", pyemd_emd)):
+        if module is None:
+            say(f"{name} is left out: it cannot be imported")
+    rows, measured = [], {}
+    for size in options.sizes.split(","):
+        n, m = (int(part) for part in size.split("x"))
+        rounds, n_problems, n_peer = measure(n, m, options.rounds, options.seed)
+        say(f"{size}: {n_problems} problems a round, {n_peer} of them for the peers; all agree")
+        measured[size] = rounds
+        rows.append(row_of(size, rounds))
+    print_times(list(next(iter(measured.values())).seconds), measured)
+    print_ratios(rows)
+    if options.json:
+        print_json({"rows": rows, "rounds": options.rounds, "machine": facts})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Ranking systems from scores alone."""
+
+import numpy as np
+import pytest
+
+from pipelines.agreement import clusters, compare_systems, holm, rank_systems
+
+
+def test_ranks_means_and_ties_by_hand(rng):
+    scores = np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0], [3.0, 2.0, 1.0]])
+    ranking = rank_systems(scores, n_resamples=200, rng=rng)
+    assert ranking.ranks.tolist() == [2, 1, 2]
+    assert [each.value for each in ranking.means] == [2.0, 5.0, 2.0]
+    assert (ranking.rank_low[1], ranking.rank_high[1]) == (1, 1)
+    assert ranking.p_values[1, 0] == 1 / 201
+    assert ranking.p_values[0, 1] == 1.0
+    assert np.isnan(np.diag(ranking.p_values)).all()
+
+
+def test_p_values_match_explicit_draws(rng):
+    scores = rng.normal(size=(3, 15))
+    scores[1, 4] = np.nan
+    ranking = rank_systems(scores, n_resamples=4_000, rng=rng)
+    shared = np.delete(scores, 4, axis=1)
+    drawn = rng.integers(0, 14, size=(4_000, 14))
+    differences = (shared[0] - shared[1])[drawn].mean(1)
+    assert ranking.p_values[0, 1] == pytest.approx((differences <= 0).mean(), abs=0.03)
+
+
+def test_identical_systems_cannot_be_told_apart(rng):
+    scores = np.tile(rng.normal(size=10), (2, 1))
+    ranking = rank_systems(scores, n_resamples=100, rng=rng)
+    assert ranking.ranks.tolist() == [1, 1]
+    assert ranking.p_values[0, 1] == ranking.p_values[1, 0] == 1.0
+    assert (ranking.rank_low.tolist(), ranking.rank_high.tolist()) == ([1, 1], [1, 1])
+
+
+def test_system_without_scores_has_no_rank(rng):
+    scores = np.array([[1.0, 2.0], [np.nan, np.nan], [3.0, 4.0]])
+    ranking = rank_systems(scores, n_resamples=50, rng=rng)
+    assert ranking.ranks.tolist() == [2, 0, 1]
+    assert (ranking.rank_low[1], ranking.rank_high[1]) == (0, 0)
+    assert ranking.means[1].reason == "the system has no score"
+    assert np.isnan(ranking.p_values[1]).all()
+    assert ranking.n_missing == 2
+
+
+def test_order_of_documents_is_irrelevant_to_ranks(rng):
+    scores = rng.normal(size=(5, 20))
+    first, second = (
+        rank_systems(each, n_resamples=50, rng=np.random.default_rng(1)).ranks
+        for each in (scores, scores[:, ::-1])
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_ranking_feeds_clusters(rng):
+    scores = np.array([[0.0], [0.05], [3.0]]) + 0.5 * rng.normal(size=(3, 60))
+    ranking = rank_systems(scores, n_resamples=999, rng=rng)
+    found = clusters([each.value for each in ranking.means], holm(ranking.p_values))
+    assert found.tolist() == [2, 2, 1]
+
+
+def test_paired_comparison_uses_shared_documents(rng):
+    a, b = np.array([1.0, 2.0, np.nan, 4.0]), np.array([0.5, 1.0, 9.0, np.nan])
+    result = compare_systems(a, b, n_resamples=99, rng=rng)
+    assert result.difference.value == 0.75
+    assert (result.n_documents, result.n_missing) == (2, 2)
+    assert (result.p_a_better, result.p_b_better) == (0.01, 1.0)
+    assert result.difference.low >= 0.5
+
+
+def test_comparison_without_shared_documents_is_undefined(rng):
+    result = compare_systems(np.array([1.0, np.nan]), np.array([np.nan, 1.0]), rng=rng)
+    assert np.isnan(result.p_a_better)
+    assert result.reason == result.difference.reason == "no document has both scores"
+
+
+def test_comparison_of_different_lengths_rejected(rng):
+    with pytest.raises(ValueError, match="`scores_b` must have 2 documents like `scores_a`, got 3"):
+        compare_systems(np.ones(2), np.ones(3), rng=rng)

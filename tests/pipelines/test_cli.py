@@ -1,0 +1,451 @@
+"""The command line: exit status, one line for what is wrong, interruption, the summary."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.cli import run
+from pipelines.progress import SCORING, Lines, Pace, Progress, describe, show_progress
+from pipelines.score_corpus import ScoreRun
+from pipelines.summary import MAX_SYSTEMS, summary_text
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The command line with a scorer that takes its time: 0.1 s for every batch.
+SLOW = """
+import importlib, sys, time
+from pipelines.cli import main
+from sms.scoring import SummaryScorer
+
+class SlowScorer(SummaryScorer):
+    def prepare(self, rows):
+        time.sleep(0.1)
+        return super().prepare(rows)
+
+module = importlib.import_module("pipelines.score_corpus")
+module.SummaryScorer, module.ROWS_PER_SHARD = SlowScorer, 2
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Forty rows of two systems, one of them without a candidate."""
+    rows = [
+        {
+            "document_id": f"d{i // 2}",
+            "system_id": f"s{i % 2}",
+            "candidate": None if i == 3 else "The cat sat" + " on a mat" * (i % 5),
+            "reference": "A cat sat on the mat.",
+        }
+        for i in range(40)
+    ]
+    path = tmp_path / "corpus.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+    return path
+
+
+@pytest.fixture
+def score(corpus, tmp_path):
+    """Run `assay score` on the corpus with quick metrics and whatever else is given."""
+
+    def call(*options, corpora=(), out=tmp_path / "out"):
+        quick = () if "--metrics" in options else ("--metrics", "length,rouge1_r")
+        places = (*(corpora or (corpus,)), "--out", out, "--local")
+        return run(["score", *map(str, places), *quick, *map(str, options)])
+
+    return call
+
+
+@pytest.fixture
+def wrong(capsys):
+    """Check that a call was refused in one line, and return the line."""
+
+    def check(status, expected=2):
+        captured = capsys.readouterr()
+        assert status == expected
+        assert captured.err.startswith("assay: ")
+        assert captured.err.endswith("\n")
+        assert len(captured.err.splitlines()) == 1, captured.err
+        return captured.err[len("assay: ") : -1]
+
+    return check
+
+
+def start_slow(corpus, out, *options):
+    """Start the slow command line in a process of its own."""
+    command = [sys.executable, "-c", SLOW, "score", str(corpus), "--out", str(out), "--local"]
+    return subprocess.Popen(
+        [*command, "--metrics", "length,rouge1_r", *options],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_parts(out, n_parts):
+    deadline = time.monotonic() + 30
+    while len(list(out.glob("scores/part-*.parquet"))) < n_parts:
+        assert time.monotonic() < deadline, "no shard was committed"
+        time.sleep(0.01)
+
+
+def table_of(out):
+    parts = (out / "_SUCCESS").read_text(encoding="utf-8").split()
+    return pa.concat_tables([pq.read_table(out / part) for part in parts])
+
+
+def test_help_is_quick_and_loads_nothing_heavy():
+    heavy = {"torch", "ray", "polars", "numpy", "pyarrow", "numba"}
+    code = (
+        "import sys; from pipelines.cli import run; status = run(['--help']); "
+        f"sys.exit(status or ', '.join({heavy} & set(sys.modules)))"
+    )
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "score" in done.stdout
+    assert time.perf_counter() - started < 5  # about 0.2 s; machines under test are busy
+
+
+def test_no_command_shows_help(capsys):
+    assert run([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_version_and_lists(capsys):
+    assert run(["--version"]) == 0
+    assert run(["metrics"]) == 0
+    assert run(["encoders"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("assay")
+    for name in ("s+wms", "rougeLsum", "closer, -1 to 1", "glove:PATH", "minilm"):
+        assert name in printed
+
+
+def test_score_prints_the_summary(score, tmp_path, capsys):
+    assert score() == 0
+    captured = capsys.readouterr()
+    assert captured.err.splitlines()[-1].startswith("40 of 40 rows (100%), ")
+    lines = captured.out.splitlines()
+    assert lines[0].startswith("Rows scored: 40 of 40 in ")
+    assert lines[1:3] == ["Rows with a status: 1", "  1  candidate:null"]
+    assert "Duplicate keys (document_id, system_id): 0" in lines
+    assert [line.split()[0] for line in lines if line.startswith("s")] == ["s0", "s1"]
+    assert "Higher means longer: length" in lines
+    assert f"Scores: {tmp_path}/out/scores/part-*.parquet" in lines
+    assert score("--quiet") == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out.startswith("Already scored: 40 rows, nothing left to do\n")
+
+
+def test_strict_run_with_a_status_exits_1(score, wrong):
+    assert wrong(score("--strict", "--quiet"), 1) == (
+        "1 rows have a status, which `--strict` does not accept"
+    )
+
+
+def test_failed_shard_exits_1(score, corpus, wrong):
+    group = pq.read_metadata(corpus).row_group(2).column(2)
+    data = bytearray(corpus.read_bytes())
+    start = group.dictionary_page_offset
+    data[start : start + 8] = b"\xff" * 8
+    corpus.write_bytes(data)
+    line = wrong(score("--quiet"), 1)
+    assert line.startswith("1 of 1 shards failed, the same command (without `--fresh`) tries them")
+    assert "shard 0: " in line
+
+
+def test_no_such_file(score, wrong, tmp_path):
+    line = wrong(score(corpora=[tmp_path / "none.parquet"]))
+    assert line == f"no such file or folder: {tmp_path}/none.parquet"
+
+
+def test_file_that_is_not_parquet(score, wrong, tmp_path):
+    (tmp_path / "fake.parquet").write_text("document_id,system_id\n", encoding="utf-8")
+    line = wrong(score(corpora=[tmp_path / "fake.parquet"]))
+    assert line == f"not a Parquet file (or not all of one): {tmp_path}/fake.parquet"
+
+
+def test_damaged_footer(score, wrong, corpus, tmp_path):
+    data = bytearray(corpus.read_bytes())
+    data[-60:-20] = b"\xff" * 40
+    corpus.write_bytes(data)
+    assert str(corpus) in wrong(score())
+
+
+def test_missing_column_says_which_there_are(score, wrong, corpus):
+    assert wrong(score("--columns", "candidate=summary")) == (
+        f"column `summary` is missing in {corpus}, which has document_id, system_id, candidate, "
+        "reference; name it with `--columns candidate=NAME`"
+    )
+
+
+def test_file_in_the_way_of_the_folder(score, wrong, tmp_path):
+    (tmp_path / "out").touch()
+    assert wrong(score()) == f"`--out` must be a folder, got a file: {tmp_path}/out"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_without_permission(score, wrong, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    line = wrong(score(out=tmp_path / "locked" / "out"))
+    assert line.startswith("no permission to write in ")
+
+
+def test_changed_configuration_named(score, wrong, tmp_path):
+    assert score("--quiet", "--metrics", "length") == 0
+    assert wrong(score()) == (
+        f'{tmp_path}/out holds another run: `metrics` was ["length"] and is ["length", "rouge1_r"]'
+        "; use `--fresh` to replace it, or another `--out` folder"
+    )
+
+
+# arguments after `score CORPUS --out DIR --local --metrics ...`, what is said
+WRONG = [
+    pytest.param(("--metrics", "smss"), "unknown metric 'smss'; did you mean `sms`?", id="metric"),
+    pytest.param(("--encoder", "mini"), "unknown encoder 'mini'; did you mean", id="encoder"),
+    pytest.param(
+        ("--encoder", "glove:a", "--encoder", "glove:b"),
+        "two encoders are called `glove`; give one another name: --encoder ALIAS=glove:b",
+        id="alias",
+    ),
+    pytest.param(("--encoder", "minilm", "--metrics", "sms@x"), "names no encoder", id="at"),
+    pytest.param(("--columns", "candidate"), "must be written OURS=THEIRS", id="columns"),
+    pytest.param(("--worker", "1"), "No such option '--worker'", id="option"),
+    pytest.param(("--workers", "x"), "Invalid value for '--workers'", id="integer"),
+    pytest.param(("--limit", "0"), "`limit` must be at least 1, got 0", id="limit"),
+    pytest.param(("--address", "auto"), "`--local` scores in one process", id="address"),
+    pytest.param(("--config", "none.toml"), "No such file or directory: none.toml", id="config"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
+    assert message in wrong(score(*options))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["scores"], "no such command `scores`; did you mean `score`?"),
+        (["zzz"], "no such command `zzz`; there are encoders, metrics, score"),
+        (["score"], "name at least one file, folder, glob or URL to score"),
+        (["score", "a.parquet"], "`--out` is missing; name a folder for the scores"),
+        (["--verson"], "No such option '--verson'."),
+    ],
+)
+def test_wrong_command_is_one_line(wrong, arguments, message):
+    assert wrong(run(arguments)).startswith(message)
+
+
+def test_config_file_gives_options_and_the_command_line_wins(corpus, tmp_path, capsys):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("cat 1 0\nmat 0 1\nsat 1 1\n", encoding="utf-8")
+    config = tmp_path / "run.toml"
+    config.write_text(
+        f'corpora = ["{corpus}"]\nout = "{tmp_path}/out"\nmetrics = ["wms@tiny", "length"]\n'
+        f'local = true\nlimit = 30\nworkers = 1\nquiet = true\nencoder.tiny = "glove:{vectors}"\n'
+        'columns = {candidate = "candidate"}\n',
+        encoding="utf-8",
+    )
+    assert run(["score", "--config", str(config), "--limit", "6"]) == 0
+    assert "Rows scored: 6 of 6" in capsys.readouterr().out
+    asked = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))["configuration"]
+    assert asked["metrics"] == ["wms@tiny", "length"]
+    assert asked["encoders"] == {"tiny": f"glove:{vectors}"}
+    assert asked["columns"] == {"candidate": "candidate"}
+    assert asked["limit"] == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("metric = 'sms'", "unknown key `metric` in .*; did you mean `metrics`?"),
+        ("local = 'yes'", "`local` in .* must be true or false, got 'yes'"),
+        ("limit = true", "`limit` in .* must be a value, got True"),
+        ("limit = 2.5", "Invalid value for '--limit': '2.5' is not a valid integer."),
+        ("limit = ", "is not a TOML file: "),
+    ],
+)
+def test_wrong_config_file_is_one_line(score, wrong, tmp_path, text, message):
+    config = tmp_path / "run.toml"
+    config.write_text(text, encoding="utf-8")
+    line = wrong(score("--config", config))
+    for part in message.split(".*"):
+        assert part in line
+
+
+def test_interrupt_exits_130_and_the_same_command_goes_on(corpus, tmp_path):
+    out = tmp_path / "out"
+    process = start_slow(corpus, out, "--quiet")
+    wait_for_parts(out, 3)
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=30)
+    assert (process.returncode, printed) == (130, "")
+    n_parts = len(list(out.glob("scores/*.parquet")))
+    assert 3 <= n_parts < 20
+    assert said == (
+        f"assay: interrupted; {n_parts} of 20 shards are committed, the same command (without "
+        "`--fresh`) goes on from there\n"
+    )
+    assert not (out / "_SUCCESS").exists()
+    again = start_slow(corpus, out, "--quiet")
+    printed, said = again.communicate(timeout=30)
+    assert (again.returncode, said) == (0, "")
+    assert f"({2 * n_parts} of them by an earlier run)" in printed
+
+
+def test_killed_run_resumed_gives_the_same_table(corpus, tmp_path):
+    out, once = tmp_path / "out", tmp_path / "once"
+    process = start_slow(corpus, out)
+    wait_for_parts(out, 2)
+    process.kill()
+    process.communicate(timeout=30)
+    kept = {path.name: path.stat().st_mtime_ns for path in out.glob("scores/part-*.parquet")}
+    assert 2 <= len(kept) < 20
+    for folder in (out, once):
+        process = start_slow(corpus, folder)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+    assert table_of(out).equals(table_of(once))
+    assert table_of(out).num_rows == 40
+    assert kept.items() <= {
+        path.name: path.stat().st_mtime_ns for path in out.glob("scores/*.parquet")
+    }.items()
+    assert not list(out.rglob("*.partial"))
+
+
+def scored(**changes):
+    values = {
+        "out": "out",
+        "scores": "out/scores",
+        "n_rows": 1_500,
+        "n_planned_rows": 1_500,
+        "n_earlier_rows": 0,
+        "n_with_status": 0,
+        "statuses": {},
+        "n_duplicate_keys": 0,
+        "means": {"a": {"sms": 0.5, "length": 12.25}, "b": {"sms": float("nan"), "length": 8.0}},
+        "signatures": {},
+        "n_shards": 2,
+        "n_new_shards": 2,
+        "failed_shards": {},
+        "seconds": 75.0,
+        "is_strict": False,
+    }
+    return ScoreRun(**{**values, **changes})
+
+
+def test_summary_by_hand():
+    assert summary_text(scored()).splitlines() == [
+        "Rows scored: 1,500 of 1,500 in 1 min 15 s",
+        "Rows with a status: 0",
+        "Duplicate keys (document_id, system_id): 0",
+        "",
+        "mean by system     sms  length",
+        "a               0.5000   12.25",
+        "b                    –    8.00",
+        "Higher means closer, 0 to 1: sms",
+        "Higher means longer: length",
+        "",
+        "Scores: out/scores/part-*.parquet",
+        "Signatures: out/run.json, and in the metadata of every scores file",
+    ]
+
+
+def test_summary_of_many_systems_says_how_many_more():
+    means = {f"s{i:03}": {"wms@glove": i / 1e6} for i in range(MAX_SYSTEMS + 5)}
+    lines = summary_text(scored(means=means)).splitlines()
+    assert sum(line.startswith("s0") for line in lines) == MAX_SYSTEMS
+    assert "and 5 more systems; all are in out/run.json" in lines
+    assert "s039            0.00003900" in lines
+    assert "Higher means closer, 0 to 1: wms@glove" in lines
+
+
+def test_summary_never_cuts_a_number_or_a_name():
+    columns = {f"cosine@a-rather-long-encoder-name-{i}:source": 0.123456 for i in range(12)}
+    for is_terminal in (False, True):
+        text = summary_text(scored(means={"s": columns}), is_terminal=is_terminal, width=60)
+        assert "…" not in text
+        assert text.count("0.1235") == 12
+
+
+def test_summary_lists_statuses_most_frequent_first():
+    statuses = {f"reason {i:02}": i + 1 for i in range(12)}
+    text = summary_text(scored(statuses=statuses, n_with_status=78, failed_shards={1: "why"}))
+    assert "Rows with a status: 78\n  12  reason 11\n  11  reason 10\n" in text
+    assert "  and 2 other statuses\n" in text
+    assert "Failed shards: 1 of 2" in text
+
+
+def test_pace_by_hand():
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    start = Progress(stage=SCORING, n_rows=100, n_done=20, n_earlier=20)
+    pace.update(start)
+    assert pace.rows_per_s is None
+    assert pace.seconds_left() is None
+    now[0] = 4.0
+    later = Progress(stage=SCORING, n_rows=100, n_done=40, n_earlier=20, n_failed_shards=1)
+    pace.update(later)
+    assert pace.rows_per_s == 5.0
+    assert describe(later, pace) == "40 of 100 rows (40%), 5.0 rows/s, 12 s left, 1 shard failed"
+    now[0] = 10.0
+    assert pace.seconds_left() == 6.0
+
+
+def test_lines_come_every_few_seconds_and_at_the_end():
+    now, stream = [0.0], io.StringIO()
+    lines = Lines(stream, lambda: now[0])
+    lines.show(Progress(stage="loading minilm"))
+    for n_done in range(0, 13):
+        lines.show(Progress(stage=SCORING, n_rows=12, n_done=n_done))
+        now[0] += 1.0
+    lines.end()
+    lines.end()
+    assert [line.split(" rows")[0] for line in stream.getvalue().splitlines()] == [
+        "5 of 12",
+        "10 of 12",
+        "12 of 12",
+    ]
+
+
+def test_nothing_written_before_rows_are_done():
+    stream = io.StringIO()
+    with pytest.raises(ValueError, match="wrong"):  # noqa: PT012, SIM117
+        with show_progress(stream, is_terminal=False) as show:
+            show(Progress(stage="reading the inputs"))
+            show(Progress(stage=SCORING, n_rows=5))
+            raise ValueError("wrong")
+    assert stream.getvalue() == ""
+
+
+def test_bar_leaves_nothing_behind():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    with show_progress(stream, is_terminal=True) as show:
+        show(Progress(stage="loading minilm"))
+        show(Progress(stage=SCORING, n_rows=5, n_done=2, n_failed_shards=1))
+        show(Progress(stage=SCORING, n_rows=5, n_done=5, n_failed_shards=1))
+    assert "rows" in stream.getvalue()

@@ -1,0 +1,167 @@
+"""The folder of a run: fingerprint, `run.json` and back, differences in words, what is ours."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cluster import InputFile, Shard
+from pipelines.manifest import (
+    Manifest,
+    check_can_write,
+    delete_own_files,
+    differences,
+    library_versions,
+    read_manifest,
+    refusal,
+    write_manifest,
+)
+
+FILE = InputFile("/data/a.jsonl", 120, "ab12")
+SHARD = Shard(
+    index=0, path="/data/a.jsonl", format="jsonl", first_row=0, n_rows=3, byte_range=(0, 120)
+)
+MANIFEST = Manifest(
+    configuration={"metrics": ["sms", "wms"], "limit": None},
+    signatures={"sms": "sms|enc:glove"},
+    encoders={"glove": "c0ffee"},
+    versions={"assay": "0.1.0", "numpy": "2.4.0"},
+    inputs=[FILE],
+    shards=[SHARD],
+)
+
+
+def with_configuration(**changes):
+    return replace(MANIFEST, configuration={**MANIFEST.configuration, **changes})
+
+
+# what changes, what is said about it
+CHANGES = [
+    pytest.param(
+        with_configuration(metrics=["sms"]),
+        ['`metrics` was ["sms", "wms"] and is ["sms"]'],
+        id="metrics",
+    ),
+    pytest.param(with_configuration(limit=5), ["`limit` was null and is 5"], id="limit"),
+    pytest.param(
+        with_configuration(language="de"), ['`language` was absent and is "de"'], id="new-key"
+    ),
+    pytest.param(
+        replace(MANIFEST, encoders={"glove": "decaf"}),
+        ["the vectors of encoder `glove` have changed"],
+        id="vectors",
+    ),
+    pytest.param(
+        replace(MANIFEST, versions={"assay": "0.1.0", "numpy": "2.5.1"}),
+        ["numpy was 2.4.0 and is 2.5.1"],
+        id="version",
+    ),
+    pytest.param(
+        replace(MANIFEST, inputs=[replace(FILE, footer_hash="cd34")]),
+        ["input file changed: /data/a.jsonl"],
+        id="input-changed",
+    ),
+    pytest.param(
+        replace(MANIFEST, inputs=[FILE, InputFile("/data/b.jsonl", 1, "ef")]),
+        ["input file added: /data/b.jsonl"],
+        id="input-added",
+    ),
+    pytest.param(
+        replace(MANIFEST, inputs=[]), ["input file removed: /data/a.jsonl"], id="input-removed"
+    ),
+    pytest.param(
+        replace(MANIFEST, shards=[replace(SHARD, n_rows=2)]),
+        ["the inputs are cut into other shards"],
+        id="plan",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changed", "expected"), CHANGES)
+def test_differences_name_what_changed(changed, expected):
+    assert differences(MANIFEST, changed) == expected
+    assert changed.fingerprint != MANIFEST.fingerprint
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        pytest.param(replace(MANIFEST, result={"n_rows": 3}), id="result"),
+        pytest.param(
+            with_configuration(), id="copy"
+        ),
+        pytest.param(
+            replace(MANIFEST, configuration={"limit": None, "metrics": ["sms", "wms"]}),
+            id="order-of-keys",
+        ),
+    ],
+)
+def test_fingerprint_ignores_what_scores_do_not_depend_on(same):
+    assert same.fingerprint == MANIFEST.fingerprint
+    assert differences(MANIFEST, same) == []
+
+
+def test_manifest_survives_its_file(tmp_path):
+    write_manifest(str(tmp_path), MANIFEST)
+    found = read_manifest(str(tmp_path))
+    assert found == MANIFEST
+    assert found.fingerprint == MANIFEST.fingerprint
+
+
+def test_no_manifest_in_a_new_folder(tmp_path):
+    assert read_manifest(str(tmp_path / "new")) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 99}', "\xff{"])
+def test_foreign_run_json_rejected(tmp_path, text):
+    (tmp_path / "run.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match=r"run\.json was not written by this version of assay"):
+        read_manifest(str(tmp_path))
+
+
+def test_refusal_is_one_line_and_shows_the_first_differences():
+    changed = with_configuration(a=1, b=2, c=3, d=4)
+    text = refusal("scores", MANIFEST, changed)
+    assert text == (
+        "scores holds another run: `a` was absent and is 1; `b` was absent and is 2; "
+        "`c` was absent and is 3; and 1 more; use `--fresh` to replace it, or another `--out` "
+        "folder"
+    )
+
+
+def test_own_files_deleted_and_no_others(tmp_path):
+    ours = [
+        "_SUCCESS",
+        "scores/part-000000-0123456789ab.parquet",
+        "scores/part-1000000-0123456789ab.parquet.0f0f.partial",
+        "errors/part-000000-0123456789ab.jsonl",
+    ]
+    others = ["run.json", "notes.txt", "scores/part-0.parquet", "scores/mine.parquet"]
+    for name in ours + others:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    delete_own_files(str(tmp_path))
+    left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert left == set(others)
+
+
+def test_file_in_the_way_of_the_folder_rejected(tmp_path):
+    (tmp_path / "taken").touch()
+    with pytest.raises(NotADirectoryError, match=r"must be a folder, got a file: .*taken"):
+        check_can_write(str(tmp_path / "taken" / "deeper"))
+
+
+def test_checking_makes_no_folder(tmp_path):
+    check_can_write(str(tmp_path / "a" / "b"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_without_permission_rejected(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(PermissionError, match=r"no permission to write in .*; choose another"):
+        check_can_write(str(tmp_path / "new"))
+
+
+def test_versions_name_what_changes_scores():
+    assert {"assay", "numpy", "torch", "rouge-score"} <= set(library_versions())

@@ -1,0 +1,391 @@
+"""`score_corpus`: checks first, resumes what is missing, counts what came of it."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import score_corpus
+from pipelines.score_corpus import RunInterrupted, ScoreRun, count_duplicate_keys
+from sms.scoring import SummaryScorer
+
+# The attribute of the package is the function.
+MODULE = importlib.import_module("pipelines.score_corpus")
+METRICS = ("length", "rouge1_r")
+
+
+class WatchedScorer(SummaryScorer):
+    """Keeps the documents it was shown; may be told to fail or to be interrupted at one."""
+
+    seen: list[str] = []
+    fails_on = interrupts_on = None
+
+    def prepare(self, rows):
+        documents = rows["document_id"].to_pylist()
+        WatchedScorer.seen += documents
+        if self.fails_on in documents:
+            raise RuntimeError(f"cannot score {self.fails_on}")
+        if self.interrupts_on in documents:
+            raise KeyboardInterrupt
+        return super().prepare(rows)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    monkeypatch.setattr(MODULE, "SummaryScorer", WatchedScorer)
+    for name, value in (("seen", []), ("fails_on", None), ("interrupts_on", None)):
+        monkeypatch.setattr(WatchedScorer, name, value)
+    return WatchedScorer
+
+
+def rows_of(n):
+    return [
+        {
+            "document_id": f"d{i}",
+            "system_id": f"s{i % 2}",
+            "candidate": "cats sat" + " on mats" * i,
+            "reference": "Cats sat on mats.",
+        }
+        for i in range(n)
+    ]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Ten rows in five row groups."""
+    path = tmp_path / "corpus.parquet"
+    pq.write_table(pa.Table.from_pylist(rows_of(10)), path, row_group_size=2)
+    return path
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+def score(corpora, out, **options):
+    options = {"metrics": METRICS, "local": True, "workers": 1, "rows_per_shard": 2, **options}
+    return score_corpus(corpora, out, **options)
+
+
+def table_of(out):
+    """The rows that `_SUCCESS` says count."""
+    parts = (out / "_SUCCESS").read_text(encoding="utf-8").split()
+    return pa.concat_tables([pq.read_table(out / part) for part in parts])
+
+
+def files_of(out):
+    return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+
+
+def test_function_wins_over_the_submodule_of_its_name():
+    import pipelines
+    import pipelines.score_corpus as by_import
+
+    assert sys.modules["pipelines.score_corpus"] is MODULE
+    assert pipelines.score_corpus is by_import is MODULE.score_corpus
+    assert pipelines.ScoreRun is ScoreRun
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = pipelines.nothing
+
+
+def test_run_by_hand(corpus, out):
+    run = score(corpus, out)
+    assert (run.n_rows, run.n_planned_rows, run.n_shards, run.n_new_shards) == (10, 10, 5, 5)
+    assert (run.n_with_status, run.n_duplicate_keys, run.failed_shards) == (0, 0, {})
+    assert run.is_complete
+    assert run.is_accepted
+    # 2 words, then 2 more per row: the even rows are the first system's.
+    assert run.means["s0"]["length"] == 10.0
+    assert run.means["s1"]["length"] == 12.0
+    scores = table_of(out)
+    assert scores.column_names == ["document_id", "system_id", "length", "rouge1_r", "status"]
+    assert scores["document_id"].to_pylist() == [f"d{i}" for i in range(10)]
+    assert scores["rouge1_r"].to_pylist() == [0.5] + [1.0] * 9
+
+
+def test_run_json_says_what_was_done(corpus, out):
+    run = score(corpus, out, columns={"reference": "reference"})
+    written = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert written["configuration"]["metrics"] == list(METRICS)
+    assert written["configuration"]["columns"] == {"reference": "reference"}
+    assert written["signatures"] == run.signatures
+    assert written["inputs"][0]["path"] == str(corpus)
+    assert written["inputs"][0]["size"] == corpus.stat().st_size
+    assert [shard["n_rows"] for shard in written["shards"]] == [2] * 5
+    assert [shard["n_rows"] for shard in written["result"]["shards"]] == [2] * 5
+    assert all(shard["seconds"] > 0 for shard in written["result"]["shards"])
+    assert written["result"]["means"] == run.means
+    metadata = pq.read_schema(next(out.glob("scores/*.parquet"))).metadata
+    assert json.loads(metadata[b"assay.signatures"]) == run.signatures
+    assert metadata[b"assay.fingerprint"].decode() == written["fingerprint"]
+
+
+def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
+    rows = rows_of(4)
+    rows[1]["candidate"] = None
+    rows[2]["candidate"] = " "
+    path = tmp_path / "some.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows) + "{broken\n", encoding="utf-8")
+    run = score(path, out, strict=True)
+    assert run.n_rows == 5
+    assert run.n_with_status == sum(run.statuses.values()) == 3
+    assert run.n_unreadable == 1
+    assert run.is_complete
+    assert not run.is_accepted
+    assert (out / "_SUCCESS").exists()
+    assert len(list(out.glob("errors/*.jsonl"))) == 1
+
+
+def test_duplicate_keys_counted(tmp_path, out):
+    rows = [*rows_of(4), *rows_of(2), *rows_of(1), {**rows_of(1)[0], "document_id": None}]
+    path = tmp_path / "twice.parquet"
+    pq.write_table(pa.Table.from_pylist([*rows, rows[-1]]), path)
+    run = score(path, out)
+    assert run.n_rows == 9
+    assert run.n_duplicate_keys == 2
+
+
+def test_duplicate_keys_counted_portion_by_portion(tmp_path, monkeypatch):
+    monkeypatch.setattr(MODULE, "_KEY_ROWS_AT_ONCE", 7)
+    path = tmp_path / "part.parquet"
+    ids = [str(i % 40) for i in range(60)]
+    pq.write_table(pa.table({"document_id": ids, "system_id": ["a"] * 60}), path)
+    assert count_duplicate_keys([str(path)], 60) == 20
+    assert count_duplicate_keys([], 0) == 0
+
+
+def test_interrupted_run_keeps_shards_and_goes_on(corpus, out, watched):
+    watched.interrupts_on = "d4"
+    with pytest.raises(RunInterrupted, match="2 of 5 shards are committed"):
+        score(corpus, out)
+    assert not (out / "_SUCCESS").exists()
+    watched.interrupts_on = None
+    watched.seen.clear()
+    run = score(corpus, out)
+    assert watched.seen == ["d4", "d5", "d6", "d7", "d8", "d9"]
+    assert (run.n_rows, run.n_earlier_rows, run.n_new_shards) == (10, 4, 3)
+    once = score(corpus, out.with_name("once"))
+    assert table_of(out).equals(table_of(out.with_name("once")))
+    assert run.means == once.means
+    written = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert all(shard["seconds"] > 0 for shard in written["result"]["shards"])
+
+
+def test_finished_run_not_scored_again(corpus, out, watched):
+    first = score(corpus, out)
+    before = {name: (out / name).read_bytes() for name in files_of(out)}
+    watched.seen.clear()
+    again = score(corpus, out)
+    assert watched.seen == []
+    assert again.n_new_shards == 0
+    assert (again.means, again.n_rows) == (first.means, first.n_rows)
+    assert {name: (out / name).read_bytes() for name in files_of(out)} == before
+
+
+def test_failed_shard_reported_the_others_scored(corpus, out, watched):
+    watched.fails_on = "d2"
+    run = score(corpus, out)
+    assert run.failed_shards == {1: "RuntimeError: cannot score d2"}
+    assert not run.is_complete
+    assert (run.n_rows, run.n_new_shards) == (8, 4)
+    assert not (out / "_SUCCESS").exists()
+    watched.fails_on = None
+    watched.seen.clear()
+    assert score(corpus, out).is_complete
+    assert watched.seen == ["d2", "d3"]
+
+
+def test_row_group_that_cannot_be_decoded_is_one_failed_shard(corpus, out):
+    group = pq.read_metadata(corpus).row_group(2).column(2)
+    data = bytearray(corpus.read_bytes())
+    start = group.dictionary_page_offset or group.data_page_offset
+    data[start : start + 8] = b"\xff" * 8
+    corpus.write_bytes(data)
+    run = score(corpus, out)
+    assert list(run.failed_shards) == [2]
+    assert run.n_rows == 8
+
+
+def test_fresh_replaces_only_the_earlier_run(corpus, out, watched):
+    score(corpus, out)
+    old = files_of(out)
+    (out / "notes.txt").write_text("mine", encoding="utf-8")
+    run = score(corpus, out, metrics=("length",), fresh=True)
+    assert (run.n_new_shards, run.n_earlier_rows) == (5, 0)
+    assert files_of(out) & old == {"run.json", "_SUCCESS"}
+    assert "notes.txt" in files_of(out)
+    assert table_of(out).column_names == ["document_id", "system_id", "length", "status"]
+
+
+# option of the second run, what the refusal says
+OTHER_RUNS = [
+    pytest.param({"metrics": ("length",)}, r'`metrics` was \["length", "rouge1_r"\]', id="metrics"),
+    pytest.param({"limit": 3}, "`limit` was null and is 3", id="limit"),
+    pytest.param({"rows_per_shard": 4}, "`rows_per_shard` was 2 and is 4", id="shards"),
+    pytest.param(
+        {"multi_reference": "mean"}, '`multi_reference` was "best" and is "mean"', id="references"
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), OTHER_RUNS)
+def test_other_configuration_refused_and_nothing_touched(corpus, out, options, message):
+    score(corpus, out)
+    before = {name: (out / name).read_bytes() for name in files_of(out)}
+    with pytest.raises(ValueError, match=rf"holds another run: {message}.*use `--fresh`"):
+        score(corpus, out, **options)
+    assert {name: (out / name).read_bytes() for name in files_of(out)} == before
+
+
+def test_changed_input_refused(corpus, out, tmp_path):
+    score(corpus, out)
+    pq.write_table(pa.Table.from_pylist(rows_of(11)), corpus)
+    with pytest.raises(ValueError, match=r"input file changed: .*corpus\.parquet"):
+        score(corpus, out)
+    other = tmp_path / "other.parquet"
+    other.write_bytes(corpus.read_bytes())
+    with pytest.raises(ValueError, match=r"input file removed: .*corpus.*added: .*other"):
+        score(other, out)
+
+
+def test_changed_vectors_refused(corpus, out, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    options = {"metrics": ("wms",), "encoders": {"tiny": f"glove:{vectors}"}}
+    vectors.write_text("cats 1 0\nmats 0 1\n", encoding="utf-8")
+    assert score(corpus, out, **options).n_rows == 10
+    vectors.write_text("cats 1 0\nmats 0 2\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="the vectors of encoder `tiny` have changed"):
+        score(corpus, out, **options)
+
+
+def test_input_that_changes_meanwhile_is_no_success(corpus, out):
+    def append(progress):
+        if progress.n_done == 10:
+            pq.write_table(pa.Table.from_pylist(rows_of(10)), corpus)
+
+    with pytest.raises(RuntimeError, match=r"corpus\.parquet while it was being scored"):
+        score(corpus, out, on_progress=append)
+    assert not (out / "_SUCCESS").exists()
+
+
+def test_damaged_scores_file_named(corpus, out):
+    score(corpus, out)
+    part = sorted(out.glob("scores/*.parquet"))[1]
+    part.write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=rf"scores file {part} is damaged .*delete it"):
+        score(corpus, out)
+    part.unlink()
+    assert score(corpus, out).n_new_shards == 1
+
+
+def test_folder_of_something_else_refused(corpus, out):
+    out.mkdir()
+    (out / "thesis.tex").touch()
+    for fresh in (False, True):
+        with pytest.raises(ValueError, match=r"no run of assay \(thesis\.tex\)"):
+            score(corpus, out, fresh=fresh)
+    assert files_of(out) == {"thesis.tex"}
+
+
+def test_output_inside_the_corpus_refused(corpus):
+    with pytest.raises(ValueError, match="`--out` must not lie inside the corpus"):
+        score(corpus.parent, corpus.parent / "scored")
+    score(corpus, corpus.parent / "scored")
+    with pytest.raises(ValueError, match="`--out` must not lie inside the corpus"):
+        score(f"{corpus.parent}/**/*.parquet", corpus.parent / "scored")
+
+
+# options, error
+WRONG = [
+    pytest.param({"metrics": ("smss",)}, "did you mean `sms`", id="metric"),
+    pytest.param({"encoders": {"a": "glov:x"}}, "did you mean `glove:PATH`", id="encoder"),
+    pytest.param({"preset": "none"}, "`preset` must be one of", id="preset"),
+    pytest.param({"workers": 0}, "`workers` must be at least 1, got 0", id="workers"),
+    pytest.param({"gpus_per_worker": -1}, "`gpus_per_worker` must be at least 0", id="gpus"),
+    pytest.param({"address": "auto"}, "`--local` scores in one process", id="local-address"),
+    pytest.param({"limit": 0}, "`limit` must be at least 1", id="limit"),
+    pytest.param({"columns": {"candidat": "x"}}, "`--columns` knows", id="column-name"),
+    pytest.param(
+        {"columns": {"candidate": "x"}},
+        "`x` is missing in .*corpus.parquet, which has document_id, system_id, candidate, ref",
+        id="column",
+    ),
+    pytest.param(
+        {"metrics": ("novelty",)}, "`source` or `sources` is missing .*which has", id="source"
+    ),
+    pytest.param(
+        {"metrics": ("wms",), "encoders": {"a": "glove:/no/such.txt"}}, "/no/such.txt", id="vectors"
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_wrong_request_leaves_no_folder(corpus, out, options, message):
+    with pytest.raises(ValueError, match=message):
+        score(corpus, out, **options)
+    assert not out.exists()
+
+
+def test_column_of_numbers_refused_before_anything_runs(tmp_path, out):
+    path = tmp_path / "numbers.parquet"
+    rows = [{**row, "candidate": 7} for row in rows_of(2)]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    with pytest.raises(ValueError, match=r"`candidate` in .*numbers\.parquet must be text"):
+        score(path, out)
+    assert not out.exists()
+
+
+def test_missing_column_in_one_of_many_files(corpus, out, tmp_path):
+    pq.write_table(pa.table({"document_id": ["d"]}), tmp_path / "z.parquet")
+    with pytest.raises(ValueError, match=r"missing in .*z\.parquet, which has document_id;"):
+        score(tmp_path, out.parent.parent / "elsewhere" / out.parent.name)
+
+
+@pytest.mark.parametrize("name", ["empty.parquet", "empty.jsonl"])
+def test_empty_corpus_rejected(tmp_path, out, name):
+    if name.endswith("parquet"):
+        pq.write_table(pa.Table.from_pylist(rows_of(1)).slice(0, 0), tmp_path / name)
+    else:
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match="has no rows"):
+        score(tmp_path / name, out)
+
+
+def test_jsonl_without_a_single_object_rejected(tmp_path, out):
+    path = tmp_path / "bad.jsonl"
+    path.write_text("{\n[1]\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"no line of .*bad\.jsonl is a JSON object"):
+        score(path, out)
+
+
+def test_progress_counts_rows(corpus, out, watched):
+    told = []
+    watched.fails_on = "d2"
+    score(corpus, out, on_progress=told.append)
+    assert [p.stage for p in told[:2]] == ["reading the inputs", "loading the metrics"]
+    assert [(p.n_done, p.n_failed_shards) for p in told[2:]] == [
+        (0, 0), (2, 0), (2, 1), (4, 1), (6, 1), (8, 1)
+    ]  # fmt: skip
+    assert {p.n_rows for p in told[2:]} == {10}
+    watched.fails_on = None
+    told.clear()
+    score(corpus, out, on_progress=told.append)
+    assert [(p.n_done, p.n_earlier) for p in told[2:]] == [(8, 8), (10, 8)]
+
+
+@pytest.mark.ray
+@pytest.mark.filterwarnings("default")
+def test_ray_and_local_give_the_same_table(corpus, out):
+    vectors = corpus.with_name("vectors.txt")
+    vectors.write_text("cats 1 0\nmats 0 1\nsat 1 1\n", encoding="utf-8")
+    options = {"metrics": ("wms", "rougeL"), "encoders": {"tiny": f"glove:{vectors}"}}
+    run = score(corpus, out, **options, local=False, workers=1)
+    alone = score(corpus, Path(f"{out}-local"), **options)
+    assert table_of(out).equals(table_of(Path(f"{out}-local")))
+    assert run.means == alone.means
+    assert files_of(out) == files_of(Path(f"{out}-local"))

@@ -1,0 +1,738 @@
+"""The solver by hand, against POT and SciPy, and by certificates of optimality."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import numba
+import numpy as np
+import ot
+import pytest
+from ot.lp.emd_wrap import emd_c
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from sms import compiled
+from sms.ragged import Ragged, offsets_of
+from sms.transport import (
+    Clouds,
+    Transports,
+    exact_transport,
+    exact_transport_batch,
+    point_cloud_transport,
+)
+
+COST_RTOL = 1e-9
+"""Agreement with another solver."""
+DUAL_TOL = 1e-13
+"""Costs are rounded to 2**-47 of the largest or better; this share of the largest cost allows
+for that and for the checks' own sums."""
+MARGINAL_TOL = 1e-14
+"""Float masses are rounded to 2**-48 of the total or better; integer masses not at all."""
+POT_ITERATIONS = 10_000_000
+GROUND_COSTS = ("euclidean", "sqeuclidean", "cosine")
+
+
+# By hand
+
+# row weights, column weights, ground cost, cost worked out by hand
+BY_HAND = [
+    pytest.param([1.0], [1.0], [[3.0]], 3.0, id="one-to-one"),
+    pytest.param([0.5, 0.5], [1.0], [[0.0], [2.0]], 1.0, id="half-moves"),
+    pytest.param([1.0], [0.25, 0.75], [[4.0, 8.0]], 7.0, id="one-row"),
+    pytest.param([1, 2, 3], [6], [[1.0], [10.0], [100.0]], 321.0, id="one-column"),
+    pytest.param([1, 1], [1, 1], [[0.0, 1.0], [1.0, 0.0]], 0.0, id="all-stay"),
+    pytest.param([1, 1], [1, 1], [[5.0, 1.0], [1.0, 5.0]], 2.0, id="all-change-places"),
+    # the cheapest cell of all must stay empty: 0 + 9 > 1 + 2
+    pytest.param([1, 1], [1, 1], [[0.0, 1.0], [2.0, 9.0]], 3.0, id="greedy-is-wrong"),
+    pytest.param([3, 1], [2, 2], [[1.0, 2.0], [3.0, 1.0]], 5.0, id="one-moves"),
+    pytest.param([2, 1], [1, 1, 1], [[1.0, 2.0, 3.0], [1.0, 1.0, 5.0]], 5.0, id="2x3"),
+    # no metric: staying costs most, and going round by the middle would be cheaper than 7
+    pytest.param([1, 0, 0], [0, 0, 1], [[9.0, 1.0, 7.0], [1.0, 9.0, 1.0], [7.0, 1.0, 9.0]], 7.0,
+                 id="not-a-metric"),
+    pytest.param([4, 0], [1, 3], [[1.0, 2.0], [0.0, 0.0]], 7.0, id="row-without-mass"),
+    pytest.param([0, 0], [0], [[1.0], [2.0]], 0.0, id="no-mass"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "ground_cost", "expected"), BY_HAND)
+def test_cost_by_hand(a, b, ground_cost, expected):
+    result = exact_transport(np.array(a), np.array(b), np.array(ground_cost))
+    assert result.cost == pytest.approx(expected, abs=1e-12)
+    turned = exact_transport(np.array(b), np.array(a), np.array(ground_cost).T)
+    assert turned.cost == pytest.approx(expected, abs=1e-12)
+
+
+def test_batch_cost_by_hand():
+    a, b, ground_costs, expected = zip(*(case.values for case in BY_HAND), strict=True)
+    found = exact_transport_batch(
+        Ragged.from_rows(a, np.float64),
+        Ragged.from_rows(b, np.float64),
+        np.concatenate([np.ravel(ground_cost) for ground_cost in ground_costs]),
+    )
+    np.testing.assert_allclose(found.costs, expected, atol=1e-12)
+    assert found.plans is None
+
+
+def test_plan_by_hand():
+    result = exact_transport(np.array([3, 1]), np.array([2, 2]), np.array([[1.0, 2.0], [3.0, 1.0]]))
+    np.testing.assert_array_equal(result.plan, [[2.0, 1.0], [0.0, 1.0]])
+
+
+# Against POT, with certificates
+
+
+@dataclass(frozen=True)
+class Problem:
+    a: np.ndarray
+    b: np.ndarray
+    ground_cost: np.ndarray
+
+
+def gaussian(rng):
+    n, m = rng.integers(3, 40, 2)
+    d = rng.integers(1, 20)
+    return cdist(rng.normal(size=(n, d)), rng.normal(size=(m, d)))
+
+
+def integer_grid(rng):
+    n, m = rng.integers(3, 40, 2)
+    return cdist(rng.integers(0, 5, (n, 2)), rng.integers(0, 5, (m, 2)), "cityblock")
+
+
+def duplicates(rng):
+    points = rng.normal(size=(rng.integers(2, 8), 3))
+    return cdist(points[rng.integers(0, len(points), rng.integers(3, 40))],
+                 points[rng.integers(0, len(points), rng.integers(3, 40))])  # fmt: skip
+
+
+def zero_cells(rng):
+    shape = rng.integers(3, 40, 2)
+    return rng.random(shape) * (rng.random(shape) < rng.uniform(0.1, 0.9))
+
+
+def one_or_two(rng):
+    shape = [rng.integers(1, 3), rng.integers(1, 60)]
+    return rng.random(shape if rng.random() < 0.5 else shape[::-1])
+
+
+def large(rng):
+    n, m = int(np.exp(rng.uniform(np.log(40), np.log(451)))), rng.integers(30, 66)
+    if rng.random() < 0.5:
+        n, m = m, n
+    return cdist(rng.normal(size=(n, 10)), rng.normal(size=(m, 10)))
+
+
+KINDS = {
+    "gaussian": gaussian,
+    "integer-grid": integer_grid,
+    "duplicates": duplicates,
+    "zero-cells": zero_cells,
+    "equal-weights": zero_cells,
+    "one-or-two": one_or_two,
+    "up-to-450x65": large,
+    "any-weights": gaussian,
+}
+
+
+def draw(rng, kind, integer):
+    """A random problem; integer weights go up to 200 before they are given the same sum."""
+    ground_cost = KINDS[kind](rng)
+    if kind == "equal-weights":
+        weights = [np.ones(size, dtype=np.int64) for size in ground_cost.shape]
+    elif integer:
+        weights = [rng.integers(1, 201, size) for size in ground_cost.shape]
+    elif kind == "any-weights":
+        weights = [10.0 ** rng.uniform(-9, 3, size) for size in ground_cost.shape]
+    else:
+        weights = [rng.random(size) + 1e-3 for size in ground_cost.shape]
+    a, b = weights
+    if integer:
+        return Problem(a * b.sum(), b * a.sum(), ground_cost)
+    return Problem(a / a.sum(), b / b.sum(), ground_cost)
+
+
+def pack(problems, dtype):
+    return (
+        Ragged.from_rows([problem.a for problem in problems], dtype),
+        Ragged.from_rows([problem.b for problem in problems], dtype),
+        np.concatenate([problem.ground_cost.ravel() for problem in problems]),
+    )
+
+
+def cost_by_pot(problem):
+    a, b = problem.a.astype(np.float64), problem.b.astype(np.float64)
+    _, cost, _, _, code = emd_c(
+        a, b * (a.sum() / b.sum()), np.ascontiguousarray(problem.ground_cost), POT_ITERATIONS, 1
+    )
+    assert code == 1, "POT must have reached the optimum"
+    return cost
+
+
+def check_certificate(problem, cost, rows, columns, mass, potentials):
+    """Prove that a plan is optimal: feasible, potentials feasible, complementary slackness."""
+    a, b, ground_cost = problem.a, problem.b, problem.ground_cost
+    (n, m), total = ground_cost.shape, float(a.sum())
+    unit, scale = total * MARGINAL_TOL, ground_cost.max() * DUAL_TOL
+    assert (mass > 0).all()
+    assert np.abs(np.bincount(rows, mass, n) - a).max() <= unit * m
+    assert np.abs(np.bincount(columns, mass, m) - b).max() <= unit * n
+    u, v = potentials
+    slack = ground_cost - u[:, None] - v
+    assert slack.min() >= -scale
+    assert np.abs(slack[rows, columns]).max(initial=0) <= scale
+    np.testing.assert_allclose(cost, mass @ ground_cost[rows, columns], atol=scale * total)
+    np.testing.assert_allclose(cost, a @ u + b @ v, rtol=1e-11, atol=total * scale * (n + m))
+
+
+def check_one(problem):
+    """Solve one problem alone and check its certificate."""
+    found = exact_transport(problem.a, problem.b, problem.ground_cost)
+    rows, columns = np.nonzero(found.plan)
+    check_certificate(
+        problem, found.cost, rows, columns, found.plan[rows, columns], found.potentials
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    "n_problems", [pytest.param(50, id="some"), pytest.param(1250, id="all", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("dtype", [np.int64, np.float64], ids=["integer", "float"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_costs_match_pot(kind, dtype, n_problems):
+    """Eight kinds, integer and float weights: 800 problems, or 20,000 with the slow ones."""
+    rng = np.random.default_rng([list(KINDS).index(kind), n_problems, dtype == np.int64])
+    problems = [draw(rng, kind, dtype == np.int64) for _ in range(n_problems)]
+    found = exact_transport_batch(*pack(problems, dtype), plans_of=range(n_problems))
+    totals = [float(problem.a.sum()) for problem in problems]
+    largest = np.array([problem.ground_cost.max() for problem in problems])
+    expected = [cost_by_pot(problem) for problem in problems]
+    # relative, but for optima that are zero up to rounding
+    error = np.abs(found.costs - expected)
+    assert (error <= COST_RTOL * np.abs(expected) + DUAL_TOL * largest * totals).all()
+    np.testing.assert_array_equal(found.plans.problems, np.arange(n_problems))
+    for k, problem in enumerate(problems):
+        alone = check_one(problem)
+        np.testing.assert_allclose(found.costs[k], alone.cost, rtol=1e-12)
+        # potentials of one optimum certify every other
+        check_certificate(
+            problem,
+            found.costs[k],
+            found.plans.rows[k],
+            found.plans.columns[k],
+            found.plans.mass[k],
+            alone.potentials,
+        )
+
+
+def test_cost_matches_emd2():
+    rng = np.random.default_rng(5)
+    problem = draw(rng, "gaussian", False)
+    expected = ot.emd2(problem.a, problem.b, problem.ground_cost)
+    assert check_one(problem).cost == pytest.approx(expected, rel=COST_RTOL)
+
+
+# Families on which a textbook simplex cycles
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 16, 33, 64, 65, 100, 129, 200])
+@pytest.mark.parametrize("levels", [2, 10, 10**9])
+def test_assignment_matches_scipy(n, levels):
+    rng = np.random.default_rng([n, levels])
+    ground_cost = rng.integers(0, levels, (n, n)).astype(np.float64)
+    rows, columns = linear_sum_assignment(ground_cost)
+    ones = np.ones(n, dtype=np.int64)
+    found = check_one(Problem(ones, ones, ground_cost))
+    assert found.cost == pytest.approx(ground_cost[rows, columns].sum(), rel=1e-14)
+    # a vertex of this polytope is a permutation
+    np.testing.assert_array_equal(np.sort(found.plan, axis=1)[:, -1], 1.0)
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (2, 7), (7, 2), (12, 12), (30, 45), (64, 128)])
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1])
+def test_equal_costs_and_weights(n, m, value):
+    a, b = np.full(n, m), np.full(m, n)
+    found = check_one(Problem(a, b, np.full((n, m), value)))
+    assert found.cost == pytest.approx(value * n * m, rel=1e-14)
+
+
+@pytest.mark.parametrize("n", [4, 9, 31, 64, 80])
+def test_points_on_a_line_match_sorting(n):
+    """Equal weights on a line: sorted points are matched in order, and nearly every cell ties."""
+    x, y = np.random.default_rng(n).integers(0, 6, (2, n)).astype(np.float64)
+    ones = np.ones(n, dtype=np.int64)
+    found = check_one(Problem(ones, ones, np.abs(x[:, None] - y)))
+    assert found.cost == np.abs(np.sort(x) - np.sort(y)).sum()
+
+
+def test_shifted_blocks_of_equal_weights():
+    """Every prefix of the rows has the mass of a prefix of the columns: maximal degeneracy."""
+    rng = np.random.default_rng(3)
+    for n in (6, 24, 60):
+        a, b = np.full(n, 6), np.full(2 * n, 3)
+        problem = Problem(a, b, rng.integers(0, 3, (n, 2 * n)).astype(np.float64))
+        assert check_one(problem).cost == pytest.approx(cost_by_pot(problem), rel=1e-12)
+
+
+def test_largest_sizes_match_pot():
+    rng = np.random.default_rng(11)
+    ground_cost = cdist(rng.normal(size=(700, 8)), rng.normal(size=(900, 8)))
+    a, b = rng.integers(1, 9, 700), rng.integers(1, 9, 900)
+    problem = Problem(a * b.sum(), b * a.sum(), ground_cost)
+    assert check_one(problem).cost == pytest.approx(cost_by_pot(problem), rel=COST_RTOL)
+
+
+# Zero weights and scales
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_zero_weights_match_pot(seed):
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(2, 20, 2)
+    a = rng.integers(1, 9, n) * (rng.random(n) < 0.6)
+    b = rng.integers(1, 9, m) * (rng.random(m) < 0.6)
+    a[rng.integers(n)] = b[rng.integers(m)] = 1
+    problem = Problem(a * b.sum(), b * a.sum(), rng.random((n, m)))
+    found = check_one(problem)
+    assert found.cost == pytest.approx(cost_by_pot(problem), rel=COST_RTOL, abs=1e-12)
+    assert not found.plan[a == 0].any()
+    assert not found.plan[:, b == 0].any()
+
+
+def test_zero_weights_in_a_batch():
+    rng = np.random.default_rng(1)
+    problems = [draw(rng, "gaussian", True) for _ in range(20)]
+    for k in range(0, 20, 2):  # the first row or column loses its mass to the second
+        a, b = problems[k].a.copy(), problems[k].b.copy()
+        side = a if k % 4 else b
+        side[1] += side[0]
+        side[0] = 0
+        problems[k] = replace(problems[k], a=a, b=b)
+    problems[6] = replace(problems[6], a=0 * problems[6].a, b=0 * problems[6].b)
+    chosen = [0, 1, 2, 3, 7, 19]
+    found = exact_transport_batch(*pack(problems, np.int64), plans_of=chosen)
+    assert found.costs[6] == 0
+    np.testing.assert_array_equal(found.plans.problems, chosen)
+    for k, problem in enumerate(problems):
+        alone = exact_transport(problem.a, problem.b, problem.ground_cost)
+        assert found.costs[k] == pytest.approx(alone.cost, rel=1e-14)
+        if k in chosen:
+            at = chosen.index(k)
+            plan = np.zeros(problem.ground_cost.shape)
+            plan[found.plans.rows[at], found.plans.columns[at]] = found.plans.mass[at]
+            np.testing.assert_allclose(plan, alone.plan)
+
+
+SCALES = [1e-200, 1e-100, 1e-9, 1e9, 1e100, 1e200]
+EXTREME_COSTS = pytest.mark.xfail(reason="costs below 1e-286 or above 1e292 leave the range")
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [*SCALES, *(pytest.param(scale, marks=EXTREME_COSTS) for scale in (1e-320, 1e-300, 1e300))],
+)
+def test_cost_scales_with_ground_cost(scale):
+    problem = draw(np.random.default_rng(8), "gaussian", False)
+    scaled = replace(problem, ground_cost=problem.ground_cost * scale)
+    found = exact_transport(scaled.a, scaled.b, scaled.ground_cost)
+    # a denormal cost has few digits itself
+    expected = check_one(problem).cost * scale
+    assert found.cost == pytest.approx(expected, rel=1e-12 if scale > 1e-300 else 0.05, abs=0)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_cost_scales_with_mass(scale):
+    problem = draw(np.random.default_rng(8), "gaussian", False)
+    found = check_one(Problem(problem.a * scale, problem.b * scale, problem.ground_cost))
+    expected = check_one(problem).cost * scale
+    assert found.cost == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64, np.float32, np.bool_])
+def test_weights_of_any_number_type(dtype):
+    ground_cost = np.random.default_rng(2).random((4, 4))
+    a = np.array([1, 1, 1, 1] if dtype == np.bool_ else [200, 56, 100, 100], dtype=np.uint8)
+    expected = exact_transport(a.astype(np.int64), a[::-1].astype(np.int64), ground_cost)
+    found = exact_transport(a.astype(dtype), a[::-1].astype(dtype), ground_cost)
+    assert found.cost == pytest.approx(expected.cost, rel=1e-12)
+
+
+def test_integer_sums_that_nearly_agree():
+    """Sums within the tolerance but not equal once made the compiled loop run off its arrays."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        n, m = rng.integers(2, 9), rng.integers(9, 12)
+        a, b = rng.integers(1, 4, n), rng.integers(1, 4, m)
+        a[-1] = 10**10
+        b[-1] = a.sum() - b[:-1].sum() + rng.integers(-9, 10)
+        ground_cost = rng.random((n, m))
+        found = exact_transport(a, b, ground_cost)
+        np.testing.assert_allclose(found.plan.sum(axis=1), a, rtol=0, atol=20)
+        np.testing.assert_allclose(found.plan.sum(axis=0), b, rtol=0, atol=20)
+
+
+def test_negative_zero_costs():
+    ground_cost = np.array([[-0.0, 1.0], [1.0, -0.0]])
+    assert exact_transport(np.ones(2), np.ones(2), ground_cost).cost == 0
+
+
+# Batches
+
+
+def test_empty_batch():
+    nothing = Ragged.from_rows([])
+    assert exact_transport_batch(nothing, nothing, np.empty(0)).costs.shape == (0,)
+
+
+def test_threads_change_no_bit():
+    rng = np.random.default_rng(4)
+    problems = [draw(rng, kind, False) for kind in KINDS for _ in range(12)]
+    packed, chosen = pack(problems, np.float64), np.arange(0, len(problems), 3)
+    one = exact_transport_batch(*packed, plans_of=chosen, threads=1)
+    for threads in (2, 3):
+        assert_same(exact_transport_batch(*packed, plans_of=chosen, threads=threads), one)
+
+
+def assert_same(found: Transports, expected: Transports):
+    np.testing.assert_array_equal(found.costs, expected.costs)
+    for name in ("rows", "columns", "mass"):
+        one, other = getattr(found.plans, name), getattr(expected.plans, name)
+        np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(one.offsets, other.offsets)
+
+
+def test_result_independent_of_the_batch():
+    rng = np.random.default_rng(6)
+    problems = [draw(rng, kind, True) for kind in KINDS for _ in range(5)]
+    costs = exact_transport_batch(*pack(problems, np.int64)).costs
+    alone = [exact_transport_batch(*pack([problem], np.int64)).costs[0] for problem in problems]
+    np.testing.assert_array_equal(costs, alone)
+    order = rng.permutation(len(problems))
+    shuffled = exact_transport_batch(*pack([problems[k] for k in order], np.int64)).costs
+    np.testing.assert_array_equal(shuffled, costs[order])
+
+
+# Matrices that are refused
+
+# what is wrong with problem 1 of three, and what the message says
+REFUSED = [
+    pytest.param({"a": [-1, 3]}, r"`a` must be >= 0, got -1\.0 in problem 1", id="negative-a"),
+    pytest.param({"b": [3, -1]}, r"`b` must be >= 0, got -1\.0 in problem 1", id="negative-b"),
+    pytest.param({"a": [np.nan, 2]}, r"`a` must be >= 0, got nan in problem 1", id="nan-a"),
+    pytest.param({"b": [np.inf, 2]}, r"`b` must be >= 0, got inf in problem 1", id="infinite-b"),
+    pytest.param({"a": []}, r"`a` must not be empty, got no weight in problem 1", id="empty-a"),
+    pytest.param({"b": []}, r"`b` must not be empty, got no weight in problem 1", id="empty-b"),
+    pytest.param({"a": [1, 2]}, r"must have the same sum, got 3 and 2 in problem 1", id="sums"),
+    pytest.param({"cost": [0, 1, -2, 0]}, r"`ground_costs` must be >= 0, got -2\.0 in problem 1",
+                 id="negative-cost"),
+    pytest.param({"cost": [0, 1, np.nan, 0]}, r"must be >= 0, got nan in problem 1", id="nan-cost"),
+    pytest.param({"cost": [0, np.inf, 1, 0]}, r"must be >= 0, got inf in problem 1",
+                 id="infinite-cost"),
+    pytest.param({"cost": [0, 1, 2]}, r"must hold 12 cells for these weights, got shape \(11,\)",
+                 id="cells-missing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "message"), REFUSED)
+def test_problem_of_a_batch_rejected(wrong, message):
+    a, b, cost = wrong.get("a", [1, 1]), wrong.get("b", [1, 1]), wrong.get("cost")
+    if cost is None:
+        cost = np.zeros(len(a) * len(b))
+    with pytest.raises(ValueError, match=message):
+        exact_transport_batch(
+            Ragged.from_rows([[1, 1], a, [1, 1]], np.float64),
+            Ragged.from_rows([[1, 1], b, [1, 1]], np.float64),
+            np.concatenate([np.zeros(4), cost, np.zeros(4)]),
+        )
+
+
+def test_batch_of_unequal_lengths_rejected():
+    one, two = Ragged.from_rows([[1]]), Ragged.from_rows([[1], [1]])
+    with pytest.raises(ValueError, match="as many problems, got 1 and 2"):
+        exact_transport_batch(one, two, np.zeros(1))
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 2), (3, 2), (2, 3, 1)])
+def test_ground_cost_of_another_shape_rejected(shape):
+    with pytest.raises(ValueError, match=re.escape(f"must have shape (2, 3) for these weights, "
+                                                   f"got {shape}")):  # fmt: skip
+        exact_transport(np.ones(2), np.full(3, 2 / 3), np.zeros(shape))
+
+
+def test_unequal_sums_rejected():
+    with pytest.raises(ValueError, match="must have the same sum, got 2 and 1 in problem 0"):
+        exact_transport(np.ones(2), np.full(2, 0.5), np.zeros((2, 2)))
+
+
+def test_empty_side_rejected():
+    with pytest.raises(ValueError, match="`a` must not be empty"):
+        exact_transport(np.empty(0), np.ones(1), np.empty((0, 1)))
+
+
+# Point clouds
+
+
+def draw_clouds(rng, n_points, n_clouds, dtype, most=25):
+    sizes = rng.integers(1, most, n_clouds)
+    members = [np.sort(rng.choice(n_points, size, replace=False)) for size in sizes]
+    weights = [rng.integers(1, 201, size) for size in sizes]
+    if dtype != np.int64:
+        weights = [weight + rng.random(weight.size) for weight in weights]
+    return Clouds(Ragged.from_rows(members), Ragged.from_rows(weights, dtype))
+
+
+def problem_of(points, clouds, left, right, ground_cost):
+    a, b = clouds.weights[left], clouds.weights[right]
+    x, y = points[clouds.members[left]], points[clouds.members[right]]
+    block = cdist(x.astype(np.float64), y.astype(np.float64), ground_cost)
+    # cosines of a point with itself are 1 up to rounding, on either side of it
+    return Problem(a / a.sum(), b / b.sum(), np.maximum(block, 0.0))
+
+
+@pytest.mark.parametrize("ground_cost", GROUND_COSTS)
+@pytest.mark.parametrize("point_type", [np.float32, np.float64])
+@pytest.mark.parametrize("weight_type", [np.int64, np.float64])
+def test_clouds_match_cdist_and_emd2(ground_cost, point_type, weight_type):
+    rng = np.random.default_rng(9)
+    points = rng.normal(size=(60, 17)).astype(point_type)
+    clouds = draw_clouds(rng, len(points), 30, weight_type)
+    left, right = rng.integers(0, 30, (2, 150))
+    found = point_cloud_transport(
+        points, clouds, left, right, ground_cost=ground_cost, plans_of=range(150)
+    )
+    for k in range(150):
+        problem = problem_of(points, clouds, left[k], right[k], ground_cost)
+        expected = ot.emd2(problem.a, problem.b, problem.ground_cost)
+        assert found.costs[k] == pytest.approx(expected, rel=COST_RTOL, abs=1e-13)
+        plan = np.zeros(problem.ground_cost.shape)
+        np.add.at(plan, (found.plans.rows[k], found.plans.columns[k]), found.plans.mass[k])
+        # float weights are rounded to 2**-40 of a cloud
+        np.testing.assert_allclose(plan.sum(axis=1), problem.a, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(plan.sum(axis=0), problem.b, rtol=0, atol=1e-11)
+        cost = (plan * problem.ground_cost).sum()
+        assert cost == pytest.approx(found.costs[k], rel=1e-12, abs=1e-13)
+        if left[k] == right[k]:
+            assert found.costs[k] == pytest.approx(0, abs=1e-14)
+
+
+def test_shared_mass_cancels_for_a_metric_only():
+    """On a line 0, 1, 2: moving two short ways beats one long way for squared distances."""
+    points = np.array([[0.0], [1.0], [2.0]])
+    clouds = Clouds(Ragged.from_rows([[0, 1], [1, 2]]), Ragged.from_rows([[1, 1], [1, 1]]))
+    pair = np.array([0]), np.array([1])
+    assert point_cloud_transport(points, clouds, *pair).costs[0] == 1.0
+    squared = point_cloud_transport(points, clouds, *pair, ground_cost="sqeuclidean", plans_of=[0])
+    assert squared.costs[0] == 1.0
+    np.testing.assert_array_equal(squared.plans.rows[0] - squared.plans.columns[0], [0, 0])
+
+
+@pytest.mark.parametrize("ground_cost", GROUND_COSTS)
+def test_cloud_against_itself(ground_cost):
+    rng = np.random.default_rng(10)
+    points = rng.normal(size=(40, 300))
+    clouds = draw_clouds(rng, 40, 20, np.int64)
+    costs = point_cloud_transport(
+        points, clouds, np.arange(20), np.arange(20), ground_cost=ground_cost
+    ).costs
+    np.testing.assert_allclose(costs, 0, atol=0 if ground_cost == "euclidean" else 1e-15)
+
+
+def test_doubled_weights_change_nothing():
+    rng = np.random.default_rng(12)
+    points = rng.normal(size=(40, 8))
+    clouds = draw_clouds(rng, 40, 20, np.int64)
+    doubled = Clouds(clouds.members, Ragged(2 * clouds.weights.values, clouds.weights.offsets))
+    left, right = np.divmod(np.arange(400), 20)
+    np.testing.assert_allclose(
+        point_cloud_transport(points, doubled, left, right).costs,
+        point_cloud_transport(points, clouds, left, right).costs,
+        rtol=1e-14,
+    )
+
+
+def test_threads_change_no_bit_of_clouds():
+    rng = np.random.default_rng(13)
+    points = rng.normal(size=(80, 33)).astype(np.float32)
+    clouds = draw_clouds(rng, 80, 40, np.float64)
+    left, right = rng.integers(0, 40, (2, 300))
+    chosen = [5, 0, 299]
+    one = point_cloud_transport(points, clouds, left, right, plans_of=chosen, threads=1)
+    two = point_cloud_transport(points, clouds, left, right, plans_of=chosen, threads=2)
+    assert_same(two, one)
+    np.testing.assert_array_equal(one.plans.problems, chosen)
+
+
+@pytest.mark.parametrize("ground_cost", GROUND_COSTS)
+def test_cloud_costs_independent_of_the_batch(ground_cost):
+    rng = np.random.default_rng(14)
+    points = rng.normal(size=(80, 33))
+    clouds = draw_clouds(rng, 80, 40, np.int64)
+    left, right = rng.integers(0, 40, (2, 60))
+    costs = point_cloud_transport(points, clouds, left, right, ground_cost=ground_cost).costs
+    alone = [
+        point_cloud_transport(points, clouds, left[[k]], right[[k]], ground_cost=ground_cost).costs
+        for k in range(60)
+    ]
+    np.testing.assert_array_equal(costs, np.concatenate(alone))
+
+
+def test_no_pairs():
+    clouds = Clouds(Ragged.from_rows([[0]]), Ragged.from_rows([[1]]))
+    nothing = np.empty(0, dtype=np.int64)
+    assert point_cloud_transport(np.zeros((1, 2)), clouds, nothing, nothing).costs.shape == (0,)
+
+
+# members, weights, points, ground cost; message
+CLOUDS_REFUSED = [
+    pytest.param({"members": [[0, 1], [], [2]], "weights": [[1, 1], [], [1]]},
+                 "clouds must not be empty, got cloud 1 in pair 2", id="empty"),
+    pytest.param({"weights": [[1, 1], [1, 0], [1]]}, r"weights must be > 0, got 0\.0 in problem 1",
+                 id="no-weight"),
+    pytest.param({"weights": [[1, 1], [1, 1], [-2]]}, r"weights must be > 0, got -2\.0 in problem 2",
+                 id="negative-weight"),
+    pytest.param({"weights": [[1, 1], [np.nan, 1], [1]]}, "weights must be > 0, got nan in problem 1",
+                 id="nan-weight"),
+    pytest.param({"weights": [[1, np.inf], [1, 1], [1]]}, "weights must be > 0, got inf in problem 0",
+                 id="infinite-weight"),
+    pytest.param({"weights": [[1, 1], [1], [1, 1]]}, "as many weights as members", id="shapes"),
+    pytest.param({"members": [[0, 1], [2, 1], [2]]}, "members must be increasing, got 1 in problem 1",
+                 id="falling-members"),
+    pytest.param({"members": [[0, 1], [1, 1], [2]]}, "members must be increasing, got 1 in problem 1",
+                 id="member-twice"),
+    pytest.param({"members": [[0, 1], [1, 3], [2]]}, "rows of the 3 points, got 3 in problem 1",
+                 id="member-too-large"),
+    pytest.param({"members": [[-1, 1], [1, 2], [2]]}, "rows of the 3 points, got -1 in problem 0",
+                 id="member-negative"),
+    pytest.param({"ground_cost": "manhattan"}, r"`ground_cost` must be one of .*'cosine'.*manhattan",
+                 id="unknown-cost"),
+    pytest.param({"points": [[1, 0], [np.nan, 1], [1, 1]]}, "points must be finite.* in problem 0",
+                 id="nan-point"),
+    pytest.param({"points": [[1, 0], [1, 1], [np.inf, 1]]}, "points must be finite.* in problem 1",
+                 id="infinite-point"),
+    pytest.param({"points": [[1, 0], [1, 1], [0, 0]], "ground_cost": "cosine"},
+                 "not zero for `cosine`, got 2 in problem 1", id="zero-point"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "message"), CLOUDS_REFUSED)
+def test_cloud_rejected(wrong, message):
+    clouds = Clouds(
+        Ragged.from_rows(wrong.get("members", [[0, 1], [1, 2], [2]])),
+        Ragged.from_rows(wrong.get("weights", [[1, 1], [1, 1], [1]]), np.float64),
+    )
+    points = np.array(wrong.get("points", [[1, 0], [1, 1], [0, 1]]), dtype=np.float64)
+    with pytest.raises(ValueError, match=message):
+        point_cloud_transport(
+            points,
+            clouds,
+            np.array([0, 0, 1]),
+            np.array([0, 2, 2]),
+            ground_cost=wrong.get("ground_cost", "euclidean"),
+        )
+
+
+def test_sides_of_unequal_length_rejected():
+    clouds = Clouds(Ragged.from_rows([[0]]), Ragged.from_rows([[1]]))
+    with pytest.raises(ValueError, match="must pair up, got 2 and 1"):
+        point_cloud_transport(np.zeros((1, 2)), clouds, np.zeros(2, int), np.zeros(1, int))
+
+
+def test_zero_point_allowed_for_distances():
+    clouds = Clouds(Ragged.from_rows([[0], [1]]), Ragged.from_rows([[1], [1]]))
+    points = np.array([[0.0, 0.0], [3.0, 4.0]])
+    for ground_cost, expected in (("euclidean", 5.0), ("sqeuclidean", 25.0)):
+        found = point_cloud_transport(
+            points, clouds, np.array([0]), np.array([1]), ground_cost=ground_cost
+        )
+        assert found.costs[0] == expected
+
+
+def test_more_cells_than_fit_rejected():
+    clouds = Clouds(
+        Ragged.from_rows([range(9000)]), Ragged.from_rows([np.ones(9000)], dtype=np.int64)
+    )
+    with pytest.raises(ValueError, match=r"pair 0 must have at most \d+ cells, got 9000 x 9000"):
+        point_cloud_transport(np.zeros((9000, 1)), clouds, np.array([0]), np.array([0]))
+
+
+# Where compiled code is kept
+
+
+@pytest.fixture
+def nowhere_to_write(tmp_path, monkeypatch):
+    """Neither the sources' folder nor the home can be written, not even by root."""
+    blocked = tmp_path / "a-file"
+    blocked.touch()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(compiled, "__file__", str(blocked / "sms" / "compiled.py"))
+    monkeypatch.setattr(Path, "home", lambda: blocked)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def private_folder(parent):
+    (folder,) = parent.glob("sms-kernels-*")
+    return folder
+
+
+def test_private_cache_folder_where_nothing_else_is_writable(nowhere_to_write):
+    compiled._choose_cache_folder()
+    folder = private_folder(nowhere_to_write)
+    assert Path(numba.config.CACHE_DIR) == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    numba.config.CACHE_DIR = ""
+    compiled._choose_cache_folder()  # and again, now that it is there
+    assert Path(numba.config.CACHE_DIR) == folder
+
+
+def test_cache_folder_open_to_others_rejected(nowhere_to_write):
+    compiled._choose_cache_folder()
+    private_folder(nowhere_to_write).chmod(0o777)
+    numba.config.CACHE_DIR = ""
+    with pytest.raises(RuntimeError, match="must belong to this user alone"):
+        compiled._choose_cache_folder()
+
+
+def test_cache_folder_that_is_a_link_rejected(nowhere_to_write):
+    compiled._choose_cache_folder()
+    folder = private_folder(nowhere_to_write)
+    folder.rename(nowhere_to_write / "elsewhere")
+    folder.symlink_to(nowhere_to_write / "elsewhere")
+    numba.config.CACHE_DIR = ""
+    with pytest.raises(RuntimeError, match="must belong to this user alone"):
+        compiled._choose_cache_folder()
+
+
+@pytest.mark.parametrize("writable", ["sources", "home"])
+def test_usual_cache_folder_left_to_numba(writable, nowhere_to_write, monkeypatch):
+    if writable == "sources":
+        monkeypatch.setattr(compiled, "__file__", str(nowhere_to_write / "sms" / "compiled.py"))
+    else:
+        monkeypatch.setattr(Path, "home", lambda: nowhere_to_write)
+    compiled._choose_cache_folder()
+    assert numba.config.CACHE_DIR == ""
+    assert not list(nowhere_to_write.glob("sms-kernels-*"))
+
+
+def test_named_cache_folder_kept(nowhere_to_write, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "/some/where")
+    compiled._choose_cache_folder()
+    assert numba.config.CACHE_DIR == "/some/where"
+    assert not list(nowhere_to_write.glob("sms-kernels-*"))
+
+
+@pytest.mark.parametrize(("declared", "expected"), [("3", 3), ("1", 1)])
+def test_threads_follow_the_worker(declared, expected, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", declared)
+    assert compiled.available_threads() == expected
+
+
+@pytest.mark.parametrize("declared", ["", "0", "4,2", "many"])
+def test_threads_without_a_declaration(declared, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", declared)
+    assert compiled.available_threads() >= 1
