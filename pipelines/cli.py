@@ -307,8 +307,8 @@ def _fail(message: str, status: int) -> int:
 
 def _sentence(error: Exception) -> str:
     """Say what an exception says, in the way of a sentence."""
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.strerror}: {error.filename}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return str(error) or type(error).__name__
 
 

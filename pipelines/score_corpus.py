@@ -60,7 +60,7 @@ from pipelines.progress import SCORING, Progress
 from sms.encoders.registry import parse_spec
 from sms.scoring import ScoringConfig, SummaryScorer
 
-ROWS_PER_SHARD = 20_000
+ROWS_PER_SHARD = 5_000
 """Where no metric needs a neural encoder: some seconds of work."""
 ROWS_PER_SHARD_NEURAL = 1_000
 """Where one does: some ten seconds of work on a core."""

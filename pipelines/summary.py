@@ -75,7 +75,8 @@ def table_text(
     roomy = console.options.update(max_width=_WIDEST)
     console.width = max(console.width, console.measure(table, options=roomy).maximum)
     console.print(table)
-    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
+    lines = [line.rstrip() for line in stream.getvalue().splitlines()]
+    return "\n".join(line for line in lines if line)  # a terminal's table begins with a blank one
 
 
 def _counts(run: ScoreRun) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import warnings
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from sms.text import SegmentedTexts
 
 FORMATS = ("glove", "word2vec", "fasttext")
 _BLOCK_BYTES = 1 << 24
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
 class StaticEncoder:
@@ -170,7 +172,7 @@ def _hash_of(path: Path) -> str:
 
 def _header(path: Path, line: bytes) -> tuple[int, int]:
     parts = line.split()
-    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+    if len(parts) != 2 or not all(part.isdigit() for part in parts) or int(parts[1]) < 1:
         raise ValueError(
             f"`{path}` line 1 must be `number-of-words dimension`, got {_shown(line)}; "
             "a file without a header is read with `glove:`"
@@ -181,12 +183,13 @@ def _header(path: Path, line: bytes) -> tuple[int, int]:
 def _is_binary(path: Path) -> bool:
     with path.open("rb") as file:
         _, dimension = _header(path, file.readline(1 << 16))
-        line = file.readline(1 << 16)
+        sample = file.read(1 << 16)
+    parts = sample.partition(b"\n")[0].split()
     try:
-        [float(part) for part in line.split()[-dimension:]]
+        [float(part) for part in parts[-dimension:]]
     except ValueError:
-        return True
-    return len(line.split()) <= dimension
+        return _CONTROL.search(sample) is not None
+    return len(parts) <= dimension and _CONTROL.search(sample) is not None
 
 
 def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
@@ -195,7 +198,8 @@ def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
     end = data.index(b"\n")
     n_words, dimension = _header(path, data[:end])
     width = 4 * dimension
-    words, vectors = [], np.empty((n_words, dimension), dtype=np.float32)
+    n_fitting = len(data) // (width + 1)  # whatever the header says
+    words, vectors = [], np.empty((min(n_words, n_fitting), dimension), dtype=np.float32)
     at = end + 1
     for row in range(n_words):
         space = data.find(b" ", at)
@@ -207,6 +211,11 @@ def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
         words.append(data[at:space].lstrip(b"\n").decode("utf-8", errors="replace"))
         vectors[row] = np.frombuffer(data, dtype="<f4", count=dimension, offset=space + 1)
         at = space + 1 + width
+    if data[at:].strip():
+        raise ValueError(
+            f"`{path}` must hold {n_words} vectors of {dimension} values by its first line, got "
+            f"{len(data) - at} more bytes after them; download it again"
+        )
     bad = ~np.isfinite(vectors).all(axis=1)
     if bad.any():
         raise ValueError(f"`{path}` vector {int(bad.argmax()) + 1} must be finite")
@@ -257,12 +266,13 @@ def _parse_block(
 ) -> tuple[list[str], np.ndarray]:
     heads, numbers = [], []
     for line in lines:
-        head, _, rest = line.partition(b" ")
+        head, _, rest = line.rstrip().partition(b" ")
         heads.append(head)
         numbers.append(rest)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # says where parsing stopped short
-        values = np.fromstring(b" ".join(numbers), dtype=np.float64, sep=" ")
+    values = np.empty(0)
+    if all(rest.count(b" ") == dimension - 1 for rest in numbers):
+        with contextlib.suppress(ValueError):  # the line is found below
+            values = np.fromstring(b" ".join(numbers), dtype=np.float64, sep=" ")
     if values.size != dimension * len(lines) or not np.isfinite(values).all():
         # slow and exact: words may hold spaces, or a line is damaged
         values = np.empty(dimension * len(lines))

