@@ -1,4 +1,4 @@
-"""Not a benchmark: runs `assay score` as a user does, from start to exit, and reads what it left."""
+"""Not a benchmark: runs `assay score` as a user does and reads what it left."""
 
 from __future__ import annotations
 

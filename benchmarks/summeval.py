@@ -3,7 +3,7 @@
 Ours is the whole `assay score --local` with five metrics, from start to exit. Theirs is
 `SentenceTransformer.encode`, same model, same distinct sentences, in a process of its own too; its
 seconds are printed for `encode` alone, with the loading of the model, and from start to exit.
-"""
+"""  # noqa: D400  (a question)
 
 from __future__ import annotations
 
@@ -104,8 +104,10 @@ def compare(corpus: Path, references: str, n_rounds: int, folder: Path) -> dict[
     options = ["--local", "--metrics", METRICS]
     options += ["--multi-reference", "first" if references == "first" else "best"]
     n_rows = pq.read_metadata(corpus).num_rows
-    say(f"\n{n_rows:,} rows, {references} reference{'s' * (references == 'all')}: "
-        f"{len(sentences):,} distinct sentences")
+    say(
+        f"\n{n_rows:,} rows, {references} reference{'s' * (references == 'all')}: "
+        f"{len(sentences):,} distinct sentences"
+    )
 
     run = assay_score(corpus, folder / f"{references}-warm", options)  # warm-up, not timed
     run_encode(listed, folder / f"{references}.npy")
@@ -126,13 +128,15 @@ def compare(corpus: Path, references: str, n_rounds: int, folder: Path) -> dict[
         "whole process": [peer["process"] for peer in theirs],
     }
     seconds = [run.seconds for run in ours]
-    say(f"{'':<20}{'median':>9}{'fastest':>9}{'slowest':>9}{'assay / this':>14}   seconds")
+    say(f"{'seconds':<20}{'median':>9}{'fastest':>9}{'slowest':>9}{'assay / this':>14}")
     found = {}
     for name, listing in {"assay score": seconds, **peers}.items():
         ratios = [a / b for a, b in zip(seconds, listing, strict=True)]
         found[name] = {"seconds": statistics.median(listing), "ratio": statistics.median(ratios)}
-        say(f"{name:<20}{statistics.median(listing):>9.2f}{min(listing):>9.2f}"
-            f"{max(listing):>9.2f}{statistics.median(ratios):>14.2f}")
+        say(
+            f"{name:<20}{statistics.median(listing):>9.2f}{min(listing):>9.2f}"
+            f"{max(listing):>9.2f}{statistics.median(ratios):>14.2f}"
+        )
     stages = {
         stage: statistics.median(run.stage_seconds()[stage] for run in ours)
         for stage in ours[0].stage_seconds()
@@ -140,8 +144,10 @@ def compare(corpus: Path, references: str, n_rounds: int, folder: Path) -> dict[
     stages["before and after"] = statistics.median(
         run.seconds - run.shard_seconds() for run in ours
     )
-    say("stages of `assay score` (the first four may overlap): "
-        + ", ".join(f"{stage} {value:.2f}" for stage, value in stages.items()))
+    say(
+        "stages of `assay score` (the first four may overlap): "
+        + ", ".join(f"{stage} {value:.2f}" for stage, value in stages.items())
+    )
     ratio = found["encode alone"]["ratio"]
     say(f"ratio to `encode` alone: {ratio:.2f}, at most {GOAL}: {'yes' if ratio <= GOAL else 'no'}")
     return {

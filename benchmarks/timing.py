@@ -31,6 +31,9 @@ class Rounds:
     """Seconds per unit of work, by contender, one per round."""
 
     seconds: Mapping[str, list[float]]
+    """Wall clock."""
+    cpu_seconds: Mapping[str, list[float]]
+    """Of all processors together; far less than wall clock times threads on a busy machine."""
 
     def __getitem__(self, name: str) -> Spread:
         found = self.seconds[name]
@@ -39,10 +42,13 @@ class Rounds:
     def times_faster(self, name: str, than: str) -> Spread:
         """Seconds of `than` over those of `name`, taken within each round."""
         found = [
-            slow / fast
-            for fast, slow in zip(self.seconds[name], self.seconds[than], strict=True)
+            slow / fast for fast, slow in zip(self.seconds[name], self.seconds[than], strict=True)
         ]
         return Spread(statistics.median(found), min(found), max(found))
+
+    def processors_used(self, name: str) -> float:
+        """Return how many processors a contender had on average."""
+        return sum(self.cpu_seconds[name]) / sum(self.seconds[name])
 
 
 def interleave(
@@ -69,6 +75,7 @@ def interleave(
         raise ValueError(f"`n_rounds` must be at least 1, got {n_rounds}")
     names = list(contenders)
     seconds: dict[str, list[float]] = {name: [] for name in names}
+    cpu_seconds: dict[str, list[float]] = {name: [] for name in names}
     if warm_up:
         for work, _ in contenders.values():
             work()
@@ -80,13 +87,14 @@ def interleave(
             for name in names[first:] + names[:first]:
                 work, n_units = contenders[name]
                 gc.collect()
-                started = time.perf_counter()
+                started, cpu_started = time.perf_counter(), time.process_time()
                 work()
                 seconds[name].append((time.perf_counter() - started) / n_units)
+                cpu_seconds[name].append((time.process_time() - cpu_started) / n_units)
     finally:
         if was_enabled:
             gc.enable()
-    return Rounds(seconds)
+    return Rounds(seconds, cpu_seconds)
 
 
 def machine(*distributions: str) -> dict[str, str]:

@@ -8,20 +8,21 @@ shared and integer weights from 1 to 3. All contenders get the same problems:
   in a loop; pyemd in a loop, on the union of the points, as it needs;
 - from vectors: `point_cloud_transport` in one call; `cdist` and `ot.emd2` in a loop; gensim's
   `wmdistance` in a loop, on texts that repeat a word by its weight.
-"""
+"""  # noqa: D400  (a question)
 
 from __future__ import annotations
 
 import argparse
 import os
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
 os.environ["POT_BACKEND_DISABLE_TENSORFLOW"] = "1"  # or `import ot` takes seconds
 os.environ["POT_BACKEND_DISABLE_JAX"] = "1"
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 
 import numpy as np
 import ot
@@ -247,10 +248,8 @@ def measure(n: int, m: int, n_rounds: int, seed: int) -> tuple[Rounds, int, int]
         np.testing.assert_allclose(
             peer(problems), costs[: problems.n_peer], rtol=tolerance[name], err_msg=name
         )
-    contenders = {name: (lambda work=work: work(problems), n_problems) for name, work in ours.items()}
-    contenders |= {
-        name: (lambda work=work: work(problems), problems.n_peer) for name, work in peers.items()
-    }
+    contenders = {name: (partial(work, problems), n_problems) for name, work in ours.items()}
+    contenders |= {name: (partial(work, problems), problems.n_peer) for name, work in peers.items()}
     # every contender has just run: that was the warm-up
     return interleave(contenders, n_rounds, warm_up=False), n_problems, problems.n_peer
 
@@ -269,7 +268,7 @@ def row_of(size: str, rounds: Rounds) -> dict[str, object]:
     if "gensim" in rounds.seconds:
         row["packed_vs_gensim"] = rounds.times_faster("vectors", "gensim").median
     row["microseconds"] = {
-        name: [1e6 * value for value in (rounds[name].median, rounds[name].fastest, rounds[name].slowest)]
+        name: {of: 1e6 * seconds for of, seconds in asdict(rounds[name]).items()}
         for name in rounds.seconds
     }
     return row
@@ -305,7 +304,8 @@ def print_ratios(rows: list[dict[str, object]]) -> None:
         cells = [f"{short(f)} ({short(g)})" for f, g in zip(found, goals, strict=True)]
         below = [f < g for f, g in zip(found, goals, strict=True)]
         say(
-            f"{size:>8}" + "".join(f"{cell:>24}" for cell in cells)
+            f"{size:>8}"
+            + "".join(f"{cell:>24}" for cell in cells)
             + f"{'no' if any(below) else 'yes':>9}"
         )
 

@@ -1,9 +1,9 @@
 """What do two Ray workers bring over one, and does a worker's memory grow with the corpus?
 
 Rows like SummEval's (texts of about 55 words in 3 sentences, 16 systems), static vectors, the whole
-`assay score` from start to exit. Memory is that of the largest process that Ray calls a worker of
-this run (`ray::`), read from the system every second.
-"""
+`assay score` from start to exit. Memory is that of the run's largest worker process, read
+from the system every second.
+"""  # noqa: D400  (a question)
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ N_SYSTEMS = 16
 GOAL_SPEED_UP = 1.5
 GOAL_GROWTH = 1.2
 MIB = 1 << 20
+WORKER = b"ray::_Worker"
+"""How Ray names the processes of `cluster.ray_runner._Worker`; its own agents are `ray::`, too."""
 
 
 class MemoryWatch:
@@ -44,7 +46,7 @@ class MemoryWatch:
                 status = Path(f"/proc/{process}/status").read_text()
             except OSError:  # it has ended meanwhile
                 continue
-            if b"ray::" not in name or b"ray::IDLE" in name:
+            if not name.startswith(WORKER):
                 continue
             n_workers += 1
             self.sampled = max(self.sampled, _bytes_of(status, "VmRSS"))
@@ -131,37 +133,49 @@ def main() -> None:
                 expected = check(run, n_large, expected)
                 seconds[n_workers].append(run.seconds)
                 shards[n_workers].append(run.shard_seconds())
-    say(f"{n_large:,} rows, {options.rounds} rounds; seconds from start to exit: median, fastest, "
-        "slowest; seconds inside shards, added up over the workers; most workers seen at once")
+    say(
+        f"{n_large:,} rows, {options.rounds} rounds; seconds from start to exit: median, fastest, "
+        "slowest; seconds inside shards, added up over the workers; most workers seen at once"
+    )
     for n_workers, listed in seconds.items():
-        say(f"{n_workers} worker{'s' * (n_workers > 1):<2}{statistics.median(listed):>9.2f}"
+        say(
+            f"{n_workers} worker{'s' * (n_workers > 1):<2}{statistics.median(listed):>9.2f}"
             f"{min(listed):>9.2f}{max(listed):>9.2f}{statistics.median(shards[n_workers]):>10.2f}"
-            f"{memory[n_workers].n_workers:>4}")
+            f"{memory[n_workers].n_workers:>4}"
+        )
     ratios = [one / two for one, two in zip(seconds[1], seconds[2], strict=True)]
     speed_up = statistics.median(ratios)
-    say(f"two workers are {speed_up:.2f} times as fast ({min(ratios):.2f}–{max(ratios):.2f}; asked "
-        f"for on two idle processors: {GOAL_SPEED_UP})")
+    say(
+        f"two workers are {speed_up:.2f} times as fast ({min(ratios):.2f}–{max(ratios):.2f}; asked "
+        f"for on two idle processors: {GOAL_SPEED_UP})"
+    )
     growth = memory[1].peak / small_memory.peak
     say("\nLargest worker, MiB: seen at a reading, peak by the kernel")
     rows = ((n_small, 1, small_memory), (n_large, 1, memory[1]), (n_large, 2, memory[2]))
     for n_rows, n_workers, watch in rows:
-        say(f"{n_rows:>9,} rows, {n_workers} worker{'s' * (n_workers > 1):<2}"
-            f"{watch.sampled / MIB:>8.0f}{watch.peak / MIB:>8.0f}")
-    say(f"with {n_large // n_small} times the rows a worker's peak is {growth:.2f} times as large "
-        f"(at most {GOAL_GROWTH})")
+        say(
+            f"{n_rows:>9,} rows, {n_workers} worker{'s' * (n_workers > 1):<2}"
+            f"{watch.sampled / MIB:>8.0f}{watch.peak / MIB:>8.0f}"
+        )
+    say(
+        f"with {n_large // n_small} times the rows a worker's peak is {growth:.2f} times as large "
+        f"(at most {GOAL_GROWTH})"
+    )
     if options.json:
-        print_json({
-            "rows": n_large,
-            "speed_up": speed_up,
-            "seconds": seconds,
-            "small_rows": n_small,
-            "memory_growth": growth,
-            "peak_mib": {
-                f"{n_rows} rows, {n_workers} workers": watch.peak / MIB
-                for n_rows, n_workers, watch in rows
-            },
-            "machine": facts,
-        })
+        print_json(
+            {
+                "rows": n_large,
+                "speed_up": speed_up,
+                "seconds": seconds,
+                "small_rows": n_small,
+                "memory_growth": growth,
+                "peak_mib": {
+                    f"{n_rows} rows, {n_workers} workers": watch.peak / MIB
+                    for n_rows, n_workers, watch in rows
+                },
+                "machine": facts,
+            }
+        )
 
 
 if __name__ == "__main__":

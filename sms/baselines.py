@@ -8,8 +8,8 @@ the other metrics, some of them are counts or ratios that exceed 1.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sms.compiled import kernel
 from sms.overlap import check_pairs, number, number_ngrams, rouge_l
 from sms.ragged import Ragged, offsets_of, ranges
 
@@ -253,7 +253,7 @@ def _fragments(
     return _sum_fragments(numbers, words.offsets, following, candidate, source, n_distinct)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _next_occurrences(values: np.ndarray, offsets: np.ndarray, n_distinct: int) -> np.ndarray:
     """Where each value comes next in its row; past the row's end where it does not."""
     following = np.empty(values.size, np.int64)
@@ -265,7 +265,7 @@ def _next_occurrences(values: np.ndarray, offsets: np.ndarray, n_distinct: int) 
     return following
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _sum_fragments(
     values: np.ndarray,
     offsets: np.ndarray,
@@ -306,7 +306,7 @@ def _sum_fragments(
     return sum_of_lengths, sum_of_squares
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _count_missing(
     values: np.ndarray,
     offsets: np.ndarray,

@@ -8,6 +8,7 @@ folder below the system's temporary one.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -23,7 +24,54 @@ SUMS = {"reassoc", "contract", "nsz"}
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401
     """Compile a function on its first call, without the interpreter lock, and cache it."""
-    return numba.njit(cache=True, nogil=True, **options)
+
+    def compile_later(function: Callable[..., Any]) -> Any:  # noqa: ANN401
+        chosen, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(cache_folder())
+        try:
+            return numba.njit(cache=True, nogil=True, **options)(function)
+        finally:
+            numba.config.CACHE_DIR = chosen  # other users of numba keep theirs
+
+    return compile_later
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Return the folder of the compiled code of exactly these sources.
+
+    A kernel's machine code holds the kernels it calls, which may live in other files; the
+    folder's name therefore has the hash of all of them, so that code of an older version is
+    never run. `NUMBA_CACHE_DIR` names another place for it.
+    """
+    sources = hashlib.blake2b(digest_size=8)
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        sources.update(source.read_bytes())
+    name = f"kernels-{sources.hexdigest()}"
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR) / name
+    for base in (Path(__file__).parent / "__pycache__", _home_cache()):
+        if base is not None and _is_writable(base):
+            return base / name
+    return _private_folder() / name
+
+
+def _home_cache() -> Path | None:
+    try:
+        return Path.home() / ".cache" / "assay"
+    except RuntimeError:  # no home
+        return None
+
+
+def _private_folder() -> Path:
+    private = Path(tempfile.gettempdir()) / f"sms-kernels-{os.getuid()}"
+    private.mkdir(mode=0o700, exist_ok=True)
+    status = private.lstat()
+    if private.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise RuntimeError(
+            f"`{private}` must belong to this user alone, since compiled code is loaded from it; "
+            "remove it or set NUMBA_CACHE_DIR"
+        )
+    return private
 
 
 def available_threads() -> int:
@@ -51,23 +99,3 @@ def _is_writable(folder: Path) -> bool:
             return True
     except OSError:
         return False
-
-
-def _choose_cache_folder() -> None:
-    if numba.config.CACHE_DIR:
-        return
-    beside = Path(__file__).parent / "__pycache__"
-    if _is_writable(beside) or _is_writable(Path.home() / ".cache" / "numba"):
-        return  # numba finds these two by itself
-    private = Path(tempfile.gettempdir()) / f"sms-kernels-{os.getuid()}"
-    private.mkdir(mode=0o700, exist_ok=True)
-    status = private.lstat()
-    if private.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise RuntimeError(
-            f"`{private}` must belong to this user alone, since compiled code is loaded from it; "
-            "remove it or set NUMBA_CACHE_DIR"
-        )
-    numba.config.CACHE_DIR = str(private)
-
-
-_choose_cache_folder()

@@ -141,8 +141,9 @@ def parse_metric(name: str, encoders: Collection[str]) -> MetricRequest:
     base, at, encoder = head.partition("@")
     known = {**{n: (m, m.columns) for n, m in METRICS.items()}, **_BY_COLUMN}
     if base not in known:
-        near = difflib.get_close_matches(base, known, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else "see `assay metrics`"
+        by_lower = {n.lower(): n for n in known}
+        near = difflib.get_close_matches(base.lower(), by_lower, n=1)
+        hint = f"did you mean `{by_lower[near[0]]}`?" if near else "see `assay metrics`"
         raise ValueError(f"unknown metric {name!r}; {hint}")
     metric, parts = known[base]
     embeds = metric.family in ("mover", "cosine")

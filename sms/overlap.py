@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numba import njit
 from rouge_score.tokenizers import DefaultTokenizer
 
+from sms.compiled import kernel
 from sms.ragged import Ragged, ranges
 
 _WORD = 64
@@ -304,7 +304,7 @@ def number_ngrams(tokens: Ragged, n: int) -> tuple[Ragged, int]:
     return Ragged.from_lengths(numbers[starts], lengths), n_distinct
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def number(keys: np.ndarray) -> tuple[np.ndarray, int]:
     """Give distinct int64 keys numbers from 0, in order of appearance; also return how many.
 
@@ -332,7 +332,7 @@ def number(keys: np.ndarray) -> tuple[np.ndarray, int]:
     return numbers, n_distinct
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _find_slot(key: int, slots: np.ndarray, distinct: np.ndarray, n_bits: int) -> np.int64:
     """Slot that holds `key`'s number, or the empty one where it belongs."""
     slot = np.int64((np.uint64(key) * _GOLDEN) >> np.uint64(64 - n_bits))
@@ -369,7 +369,7 @@ def _overlap(precision: np.ndarray, recall: np.ndarray, has_tokens: np.ndarray) 
     return Overlap(*(np.where(has_tokens, share, np.nan) for share in (precision, recall, f)))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _count_shared(
     values: np.ndarray,
     offsets: np.ndarray,
@@ -400,7 +400,7 @@ def _count_shared(
 # text token j carries out of one block into the next.
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _next_column(
     column: np.uint64, mask: np.uint64, carry: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
@@ -411,13 +411,13 @@ def _next_column(
     return total | (column ^ matches), carry_out
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _set_masks(masks: np.ndarray, block: np.ndarray) -> None:
     for k in range(block.size):
         masks[block[k]] |= _ONE << np.uint64(k)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _lcs_length(
     pattern: np.ndarray, text: np.ndarray, masks: np.ndarray, carries: np.ndarray
 ) -> int:
@@ -438,7 +438,7 @@ def _lcs_length(
     return length
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _lcs_lengths(
     values: np.ndarray,
     offsets: np.ndarray,
@@ -457,7 +457,7 @@ def _lcs_lengths(
     return lengths
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _mark_lcs(
     pattern: np.ndarray,
     text: np.ndarray,
@@ -491,7 +491,7 @@ def _mark_lcs(
             i -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _union_lcs_hits(
     values: np.ndarray,
     sentence_offsets: np.ndarray,
@@ -531,7 +531,7 @@ def _union_lcs_hits(
     return hits
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _weighted_lcs(
     values: np.ndarray,
     offsets: np.ndarray,

@@ -85,7 +85,7 @@ class SegmentedTexts:
     """Distinct texts of a batch as sentences and words."""
 
     sentences: list[str]
-    """Distinct sentences, trimmed."""
+    """Distinct sentences, trimmed and sorted."""
     text_sentences: Ragged
     """Sentences of every text, in order."""
     chunks: list[str]
@@ -251,18 +251,21 @@ class Segmenter:
         filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
         owner = np.repeat(np.arange(lengths.size), lengths)[filled]
         encoded = trimmed.filter(pa.array(filled)).dictionary_encode()
+        # numbered in their own order, so that no sum follows the other texts of the batch
+        order = pc.array_sort_indices(encoded.dictionary)
+        distinct_sentences = encoded.dictionary.take(order)
         text_sentences = Ragged(
-            encoded.indices.to_numpy().astype(np.int64),
+            np.argsort(order.to_numpy())[encoded.indices.to_numpy()],
             offsets_of(np.bincount(owner, minlength=lengths.size)),
         )
-        words = pc.utf8_split_whitespace(encoded.dictionary)
+        words = pc.utf8_split_whitespace(distinct_sentences)
         distinct = words.flatten().dictionary_encode()
         chunks = distinct.dictionary.to_pylist()
         sentence_chunks = Ragged(
             distinct.indices.to_numpy().astype(np.int64), words.offsets.to_numpy().astype(np.int64)
         )
         return SegmentedTexts(
-            encoded.dictionary.to_pylist(),
+            distinct_sentences.to_pylist(),
             text_sentences,
             chunks,
             sentence_chunks,

@@ -23,6 +23,8 @@ from sms.transport_kernels import JOINT, SENTENCES, WORDS, solve_clouds, solve_m
 
 MASS_RTOL = 1e-9
 """Two masses that differ by less than this share of the larger count as equal."""
+LARGEST_COST = 1e280
+"""Costs and weights stay below this, so that their products stay finite."""
 MAX_CELLS = 1 << 26
 """Largest cost matrix that is attempted; the solver needs 20 bytes for each of its cells."""
 
@@ -41,8 +43,7 @@ __all__ = [
 ]
 
 _SLICES_PER_THREAD = 4
-_MAX_COUNT = 1 << 21  # larger totals of counts are scaled like floats
-_FLOAT_TOTAL = np.int64(1) << 40
+_MAX_COUNT = 1 << 20  # larger totals of counts are scaled like floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ def exact_transport(a: np.ndarray, b: np.ndarray, ground_cost: np.ndarray) -> Tr
     >>> exact_transport(np.array([0.5, 0.5]), np.array([1.0]), np.array([[0.0], [2.0]])).cost
     1.0
     """
-    a, b, ground_cost = np.asarray(a), np.asarray(b), np.asarray(ground_cost, dtype=np.float64)
+    a, b = _numbers(np.asarray(a)), _numbers(np.asarray(b))
+    ground_cost = np.asarray(ground_cost, dtype=np.float64)
     if ground_cost.shape != (a.size, b.size):
         raise ValueError(
             f"`ground_cost` must have shape {(a.size, b.size)} for these weights, "
@@ -202,8 +204,9 @@ def exact_transport_batch(
     >>> exact_transport_batch(a, b, np.array([0.0, 2.0, 1.0, 5.0])).costs
     array([ 2., 11.])
     """
+    a, b = Ragged(_numbers(a.values), a.offsets), Ragged(_numbers(b.values), b.offsets)
     ground_costs = np.ascontiguousarray(ground_costs, dtype=np.float64)
-    plans_of = np.asarray(plans_of, dtype=np.int64)
+    plans_of = _checked_problems(plans_of, len(a))
     _check_matrices(a, b, ground_costs)
     threads = threads or available_threads()
     no_duals = np.empty(0)
@@ -219,26 +222,33 @@ def exact_transport_batch(
     j = columns.values[columns.offsets[problem] + within % columns.lengths[problem]]
     cells = offsets_of(a.lengths * b.lengths)[problem] + i * b.lengths[problem] + j
     scored = np.flatnonzero(rows.lengths)
+    place = np.cumsum(rows.lengths > 0) - 1
     found = _solve_matrices(
         Ragged(a.values[a.values > 0], rows.offsets).take(scored),
         Ragged(b.values[b.values > 0], columns.offsets).take(scored),
         ground_costs[cells],
-        plans_of=np.flatnonzero(np.isin(scored, plans_of)),
+        plans_of=place[plans_of[rows.lengths[plans_of] > 0]],
         duals=no_duals,
         threads=threads,
     )
     costs = np.zeros(len(a))
     costs[scored] = found.costs
-    if found.plans is None:
+    if not plans_of.size:
         return Transports(costs, None)
-    plans, of = found.plans, scored[found.plans.problems]
-    row_start = np.repeat(rows.offsets[of], plans.rows.lengths)
-    column_start = np.repeat(columns.offsets[of], plans.rows.lengths)
+    # a problem without mass has an empty plan
+    lengths = np.zeros(plans_of.size, dtype=np.int64)
+    if found.plans is None:
+        nothing = Ragged.from_lengths(np.empty(0, dtype=np.int64), lengths)
+        return Transports(costs, Plans(plans_of, nothing, nothing, nothing))
+    plans = found.plans
+    lengths[rows.lengths[plans_of] > 0] = plans.rows.lengths
+    row_start = np.repeat(rows.offsets[plans_of], lengths)
+    column_start = np.repeat(columns.offsets[plans_of], lengths)
     renumbered = Plans(
-        of,
-        Ragged(rows.values[row_start + plans.rows.values], plans.rows.offsets),
-        Ragged(columns.values[column_start + plans.columns.values], plans.rows.offsets),
-        plans.mass,
+        plans_of,
+        Ragged.from_lengths(rows.values[row_start + plans.rows.values], lengths),
+        Ragged.from_lengths(columns.values[column_start + plans.columns.values], lengths),
+        Ragged.from_lengths(plans.mass.values, lengths),
     )
     return Transports(costs, renumbered)
 
@@ -284,6 +294,7 @@ def point_cloud_transport(
         If a cloud of a pair is empty, a weight is not positive, members are not increasing,
         or a point is not finite (or zero, for `cosine`).
     """
+    left, right = np.asarray(left, dtype=np.int64), np.asarray(right, dtype=np.int64)
     _check_clouds(points, clouds, left, right, ground_cost)
     splits = clouds.members.offsets[1:]
     costs, plans = _solve_clouds(
@@ -295,7 +306,7 @@ def point_cloud_transport(
         right,
         WORDS,
         GROUND_COSTS[ground_cost],
-        np.asarray(plans_of, dtype=np.int64),
+        _checked_problems(plans_of, left.size),
         threads or available_threads(),
     )
     return Transports(np.ascontiguousarray(costs[:, 0]), plans)
@@ -339,7 +350,13 @@ def mover_costs(
     costs : ndarray, shape (n_pairs, 3)
         Distances by words, by sentences and joint; NaN where not asked for.
     plans : Plans or None
+
+    Raises
+    ------
+    ValueError
+        If a text's words and sentences differ in weight.
     """
+    _check_halves(texts, splits)
     return _solve_clouds(
         word_points,
         sentence_points,
@@ -349,7 +366,7 @@ def mover_costs(
         right,
         problems,
         GROUND_COSTS["euclidean"],
-        np.asarray(plans_of, dtype=np.int64),
+        _checked_problems(plans_of, len(left)),
         threads or available_threads(),
     )
 
@@ -431,11 +448,11 @@ def _solve_clouds(
             f"the ground cost of pair {pair} must have at most {MAX_CELLS} cells, "
             f"got {n[pair]} x {m[pair]}; score shorter texts"
         )
-    weights, totals = _integer_weights(texts, splits)
     space = _PlanSpace(plans_of, n + m)
     costs = np.full((left.size, 3), np.nan)
     pair_totals = np.empty(left.size)
     small, large = np.minimum(n, m), np.maximum(n, m)
+    weights, totals = _integer_weights(texts, splits, int(small.max(initial=1)))
 
     def run(first: int, last: int) -> None:
         part = slice(first, last)
@@ -480,15 +497,33 @@ def _integer_masses(
     Integers stay as they are where they fit. Floats are scaled to as many bits as the solver
     has room for, which moves no mass by more than about 1e-15 of the total.
     """
-    sums_a = np.add.reduceat(a.values, a.offsets[:-1]) if len(a) else np.empty(0)
-    sums_b = np.add.reduceat(b.values, b.offsets[:-1]) if len(b) else np.empty(0)
-    true_totals = (sums_a.astype(np.float64) + sums_b) / 2
-    bits = MASS_BITS - np.ceil(np.log2(2.0 * rows + 2)).astype(np.int64) - 1
-    integers = a.values.dtype.kind in "iu" and b.values.dtype.kind in "iu"
+    sums_a, sums_b = _sums(a), _sums(b)
+    true_totals = (sums_a + sums_b) / 2
+    bits = _room_for_mass(rows)
+    integers = a.values.dtype.kind == "i" and b.values.dtype.kind == "i"
     if integers and (sums_a == sums_b).all() and (sums_a <= (np.int64(1) << bits)).all():
-        return a.values.astype(np.int64), b.values.astype(np.int64), sums_a, true_totals
+        return a.values, b.values, sums_a.astype(np.int64), true_totals
     totals = np.int64(1) << bits
     return _scaled(a, sums_a, totals), _scaled(b, sums_b, totals), totals, true_totals
+
+
+def _room_for_mass(rows: np.ndarray) -> np.ndarray:
+    """Bits of total mass that a problem with that many rows has room for."""
+    return MASS_BITS - np.ceil(np.log2(2.0 * rows + 2)).astype(np.int64) - 2
+
+
+def _numbers(weights: np.ndarray) -> np.ndarray:
+    """Weights as int64 where they are integers that fit, otherwise as float64."""
+    if weights.dtype.kind in "bi" or (weights.dtype.kind == "u" and weights.itemsize < 8):
+        return weights.astype(np.int64)
+    return weights.astype(np.float64)
+
+
+def _sums(weights: Ragged) -> np.ndarray:
+    """Sum of every row, float64; no row is empty."""
+    if not len(weights):
+        return np.empty(0)
+    return np.add.reduceat(weights.values.astype(np.float64), weights.offsets[:-1])
 
 
 def _scaled(weights: Ragged, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -502,22 +537,22 @@ def _scaled(weights: Ragged, sums: np.ndarray, totals: np.ndarray) -> np.ndarray
     return masses
 
 
-def _integer_weights(clouds: Clouds, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _integer_weights(
+    clouds: Clouds, splits: np.ndarray, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return integer weights of every cloud and the sum of its words (or sentences)."""
-    offsets, values = clouds.members.offsets, clouds.weights.values
-    has_words = splits > offsets[:-1]
-    ends = np.where(has_words, splits, offsets[1:])
-    if values.dtype.kind in "iu":
-        running = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
-        totals = running[ends] - running[offsets[:-1]]
+    offsets, values = clouds.members.offsets, _numbers(clouds.weights.values)
+    if values.dtype.kind == "i":
+        has_words = splits > offsets[:-1]
+        running = offsets_of(values)
+        totals = running[np.where(has_words, splits, offsets[1:])] - running[offsets[:-1]]
         if totals.size == 0 or totals.max() <= _MAX_COUNT:
-            return np.ascontiguousarray(values, dtype=np.int64), totals
-    halves = Ragged(values, np.unique(np.concatenate([offsets, splits])))
-    keep = halves.lengths > 0
-    sums = np.add.reduceat(halves.values, halves.offsets[:-1][keep]).astype(np.float64)
-    part = Ragged(values, np.append(halves.offsets[:-1][keep], values.size))
-    totals = np.full(sums.size, _FLOAT_TOTAL)
-    return _scaled(part, sums, totals), np.full(len(clouds.members), _FLOAT_TOTAL)
+            return values, totals
+    bounds = np.unique(np.concatenate([offsets, splits]))
+    halves = Ragged(values, bounds)
+    total = np.int64(1) << _room_for_mass(np.array([rows]))[0]
+    masses = _scaled(halves, _sums(halves), np.full(len(halves), total))
+    return masses, np.full(len(clouds.members), total)
 
 
 class _PlanSpace:
@@ -590,17 +625,41 @@ def _check_matrices(a: Ragged, b: Ragged, ground_costs: np.ndarray) -> None:
         empty = np.flatnonzero(side.lengths == 0)
         if empty.size:
             raise ValueError(f"`{name}` must not be empty, got no weight in problem {empty[0]}")
-        _refuse(~(side.values >= 0) | ~np.isfinite(side.values), side, f"`{name}` must be >= 0")
+        _refuse(~(side.values >= 0), side, f"`{name}` must be >= 0")
+        _refuse(side.values > LARGEST_COST, side, f"`{name}` must be below {LARGEST_COST:g}")
     costs = Ragged(ground_costs, cost_offsets)
-    _refuse(~(ground_costs >= 0) | ~np.isfinite(ground_costs), costs, "`ground_costs` must be >= 0")
-    sums_a = np.add.reduceat(a.values, a.offsets[:-1]) if len(a) else np.empty(0)
-    sums_b = np.add.reduceat(b.values, b.offsets[:-1]) if len(b) else np.empty(0)
-    differ = np.abs(sums_a - sums_b) > MASS_RTOL * np.maximum(sums_a, sums_b)
+    _refuse(~(ground_costs >= 0), costs, "`ground_costs` must be >= 0")
+    _refuse(ground_costs > LARGEST_COST, costs, f"`ground_costs` must be below {LARGEST_COST:g}")
+    sums_a, sums_b = _sums(a), _sums(b)
+    differ = ~(np.abs(sums_a - sums_b) <= MASS_RTOL * np.maximum(sums_a, sums_b))
     if differ.any():
         p = np.flatnonzero(differ)[0]
         raise ValueError(
             f"`a` and `b` must have the same sum, got {sums_a[p]:.9g} and {sums_b[p]:.9g} "
             f"in problem {p}"
+        )
+
+
+def _checked_problems(problems: Sequence[int] | np.ndarray, n_problems: int) -> np.ndarray:
+    asked = np.asarray(problems, dtype=np.int64)
+    if asked.size and (asked.min() < 0 or asked.max() >= n_problems):
+        raise ValueError(f"`plans_of` must lie in 0 to {n_problems - 1}, got {asked.tolist()}")
+    if np.unique(asked).size != asked.size:
+        raise ValueError(f"`plans_of` must not name a problem twice, got {asked.tolist()}")
+    return asked
+
+
+def _check_halves(texts: Clouds, splits: np.ndarray) -> None:
+    offsets = texts.members.offsets
+    running = offsets_of(texts.weights.values)
+    words = running[splits] - running[offsets[:-1]]
+    sentences = running[offsets[1:]] - running[splits]
+    differ = (words != sentences) & (words > 0) & (sentences > 0)
+    if differ.any():
+        text = np.flatnonzero(differ)[0]
+        raise ValueError(
+            f"`texts` must weigh words and sentences alike, got {words[text]} and "
+            f"{sentences[text]} in text {text}"
         )
 
 
@@ -615,11 +674,16 @@ def _check_clouds(
     if len(left) != len(right):
         raise ValueError(f"`left` and `right` must pair up, got {len(left)} and {len(right)}")
     used = np.unique(np.concatenate([left, right]))
+    if used.size and (used[0] < 0 or used[-1] >= len(members)):
+        raise ValueError(
+            f"`left` and `right` must lie in 0 to {len(members) - 1}, got {used[[0, -1]].tolist()}"
+        )
     empty = used[members.lengths[used] == 0]
     if empty.size:
         pair = np.flatnonzero((left == empty[0]) | (right == empty[0]))[0]
         raise ValueError(f"clouds must not be empty, got cloud {empty[0]} in pair {pair}")
-    _refuse(~(weights.values > 0) | ~np.isfinite(weights.values), weights, "weights must be > 0")
+    _refuse(~(weights.values > 0), weights, "weights must be > 0")
+    _refuse(weights.values > LARGEST_COST, weights, f"weights must be below {LARGEST_COST:g}")
     rises = np.diff(members.values, prepend=-1) > 0
     rises[members.offsets[:-1][members.lengths > 0]] = True
     _refuse(~rises, members, "members must be increasing")

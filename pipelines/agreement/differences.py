@@ -60,7 +60,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> DifferenceTest:
     .. math:: t = (r_a - r_b) \sqrt{\frac{(n-1)(1+r_{ab})}
               {2 \frac{n-1}{n-3} |R| + \bar r^2 (1-r_{ab})^3}}
 
-    (Williams 1959, "The comparison of regression variables"; Steiger 1980, eq. 7). A widely
+    (Williams 1959, "The Comparison of Regression Variables"; Steiger 1980). A widely
     copied printout has n - 2 degrees of freedom; that is a mistake corrected in 2014.
 
     Parameters
@@ -91,7 +91,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> DifferenceTest:
 
 
 def steiger(r_a: float, r_b: float, r_ab: float, n: int) -> DifferenceTest:
-    """Test two dependent correlations by Steiger's Z (1980, eq. 14); see `williams`."""
+    """Test two dependent correlations by Steiger's Z (1980); see `williams`."""
     return dependent_test(r_a, r_b, r_ab, n, test="steiger1980")
 
 
@@ -158,7 +158,7 @@ def independent_test(r1: float, r2: float, n1: int, n2: int) -> DifferenceTest:
 def zou_interval(
     r_a: float, r_b: float, r_ab: float, n: int, *, confidence: float = 0.95
 ) -> Interval:
-    """Bound the difference of two dependent overlapping correlations (Zou 2007, eq. 15).
+    """Bound the difference of two dependent overlapping correlations (Zou 2007).
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def zou_interval(
 def zou_independent_interval(
     r1: float, r2: float, n1: int, n2: int, *, confidence: float = 0.95
 ) -> Interval:
-    """Bound the difference of two correlations from different units (Zou 2007, eq. 10)."""
+    """Bound the difference of two correlations from different units (Zou 2007)."""
     _require_correlations(r1=r1, r2=r2)
     return _zou(r1, r2, n1, n2, 0.0, confidence, None)
 
@@ -285,7 +285,7 @@ def _meng1992(r_a: float, r_b: float, r_ab: float, n: int) -> float:
 
 
 def _pooled(mean: float, r_ab: float) -> float:
-    """Covariance of the two Fisher z, with one pooled correlation for both (Steiger, eq. 11)."""
+    """Covariance of the two Fisher z, with one pooled correlation for both (Steiger 1980)."""
     square = mean**2
     psi = r_ab * (1.0 - 2.0 * square) - 0.5 * square * (1.0 - 2.0 * square - r_ab**2)
     return psi / (1.0 - square) ** 2

@@ -76,7 +76,8 @@ def permutation_test(
     scores_a, scores_b, ratings : ndarray, shape (n_systems, n_documents)
         NaN where missing; only cells that all three have are used.
     level, coefficient : str
-        See `correlate`.
+        See `correlate`. Kendall over few systems moves in coarse steps, and equal differences
+        count as hits: at system level the test then rejects too rarely, never too often.
     swap : str
         "both" swaps each cell by itself, "systems" all documents of a system together,
         "documents" all systems of a document together.

@@ -14,10 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
+from sms.movers import text_clouds
 from sms.ragged import Ragged
 from sms.scoring import ScoringConfig, SummaryScorer
 from sms.text import TextRules, clark2019_words, is_content_word, split_words, stop_words
-from sms.transport import Clouds, point_cloud_transport
+from sms.transport import (
+    JOINT,
+    SENTENCES,
+    WORDS,
+    Clouds,
+    mover_costs,
+    point_cloud_transport,
+)
 
 METRICS = ("wms", "sms", "s+wms")
 PLAIN_RTOL = 1e-9
@@ -228,6 +236,43 @@ def test_score_independent_of_the_batch(scorer):
     together = score(scorer, texts, others)
     alone = [score(scorer, [text], [other])[0] for text, other in zip(texts, others, strict=True)]
     np.testing.assert_allclose(together, alone, rtol=LAW_TOL)
+
+
+@pytest.mark.parametrize("problem", [WORDS, SENTENCES, JOINT], ids=METRICS)
+def test_plan_has_given_marginals_and_cost(problem, scorer):
+    texts = [text for text in random_texts(np.random.default_rng(8), 40) if text]
+    batch = scorer.prepare(pa.table({"candidate": texts, "references": [[t] for t in texts]}))
+    encoded, text_sentences = batch.encoded["small"]
+    clouds, splits = text_clouds(encoded, text_sentences)
+    filled = np.flatnonzero(clouds.members.lengths)
+    left, right = np.repeat(filled, filled.size), np.tile(filled, filled.size)
+    costs, plans = mover_costs(
+        encoded.word_points, encoded.sentence_points, clouds, splits, left, right, problem,
+        plans_of=np.arange(left.size),
+    )  # fmt: skip
+    both = {WORDS: [0], SENTENCES: [1], JOINT: [0, 1]}[problem]
+
+    def cloud(text):
+        """Points and weights of a text; members that the problem leaves out weigh nothing."""
+        members, weights = clouds.members[text], clouds.weights[text].astype(np.float64)
+        is_sentence = np.arange(members.size) >= splits[text] - clouds.members.offsets[text]
+        points = np.where(
+            is_sentence[:, None],
+            encoded.sentence_points[np.where(is_sentence, members, 0)],
+            encoded.word_points[np.where(is_sentence, 0, members)],
+        )
+        weights *= np.isin(is_sentence, both)
+        return points, weights / weights.sum()
+
+    for k in range(left.size):
+        (x, a), (y, b) = cloud(left[k]), cloud(right[k])
+        rows, columns, mass = plans.rows[k], plans.columns[k], plans.mass[k]
+        np.testing.assert_allclose(np.bincount(rows, mass, a.size), a, atol=1e-14)
+        np.testing.assert_allclose(np.bincount(columns, mass, b.size), b, atol=1e-14)
+        cost = mass @ cdist(x, y)[rows, columns]
+        column = (WORDS, SENTENCES, JOINT).index(problem)
+        assert costs[k, column] == pytest.approx(cost, rel=1e-12, abs=1e-14)
+        assert np.isnan(np.delete(costs[k], column)).all()
 
 
 # By hand

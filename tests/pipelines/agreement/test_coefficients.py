@@ -40,7 +40,7 @@ def test_coefficient_matches_scipy(coefficient, pair):
 
 
 def test_kendall_b_and_c_by_hand():
-    # From the tests of mt-metrics-eval: five values, one tie.
+    # Published values for a gold and a metric of five values, one tie in the gold.
     gold, metric = np.array([1.0, 2, 2, 3, 4]), np.array([2.0, 1, 1.5, 5, 3])
     assert kendall_b(metric, gold) == pytest.approx(0.316227766, abs=1e-9)
     assert kendall_c(metric, gold) == pytest.approx(0.32, abs=1e-12)

@@ -20,8 +20,7 @@ from pipelines.agreement import (
     zou_interval,
 )
 
-# Test, r_a, r_b, r_ab, n, statistic: the examples published with each test, as recomputed by
-# the R package cocor (Diedenhofen and Musch 2015).
+# Test, r_a, r_b, r_ab, n, statistic: examples published with four digits and recomputed in full.
 PUBLISHED = [
     ("williams1959", 0.3, 0.4, 0.5, 100, -1.0767356378373487),
     ("dunn1969", 0.3, 0.4, 0.5, 100, -1.0730358894550336),

@@ -27,18 +27,14 @@ def simulated(rng, n_systems, n_documents, r, noise):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("coefficient", ["pearson"])
-@pytest.mark.parametrize(("n_systems", "n_documents", "r"), [(16, 50, 0.5), (16, 100, 0.8), (30, 50, 0.7)])
-def test_bootstrap_over_both_covers(coefficient, n_systems, n_documents, r):
+@pytest.mark.parametrize(("n_systems", "n_documents", "r"), [(16, 100, 0.8), (30, 50, 0.5)])
+def test_bootstrap_over_both_covers(n_systems, n_documents, r):
     rng = np.random.default_rng(20)
     covered = 0
     for _ in range(N_REPETITIONS):
         scores, ratings, truth = simulated(rng, n_systems, n_documents, r, noise=1.0)
-        interval = bootstrap_interval(
-            scores, ratings, level="system", coefficient=coefficient, n_resamples=1_000, rng=rng
-        )
+        interval = bootstrap_interval(scores, ratings, level="system", n_resamples=1_000, rng=rng)
         covered += interval.low <= truth <= interval.high
-    print(covered)
     assert 0.90 <= covered / N_REPETITIONS <= 0.98
 
 
@@ -53,14 +49,22 @@ def test_fisher_does_not_cover_cells():
         value = float(level_values(scores, ratings, "global", "pearson"))
         interval = fisher_interval(value, scores.size)
         covered += interval.low <= 0.7 / 3 <= interval.high
-    print(covered)
     assert covered / N_REPETITIONS < 0.6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("coefficient", ["pearson", "kendall_b"])
-@pytest.mark.parametrize("level", ["system", "summary"])
-@pytest.mark.parametrize("swap", ["both", "systems", "documents"])
+@pytest.mark.parametrize(
+    ("swap", "level", "coefficient"),
+    [
+        ("both", "system", "pearson"),
+        ("both", "summary", "pearson"),
+        ("both", "summary", "kendall_b"),
+        ("systems", "system", "pearson"),
+        ("systems", "summary", "pearson"),
+        ("documents", "system", "pearson"),
+        ("documents", "summary", "pearson"),
+    ],
+)
 def test_permutation_rejects_five_percent_under_the_null(swap, level, coefficient):
     rng = np.random.default_rng(22)
     rejected = 0
@@ -68,15 +72,31 @@ def test_permutation_rejects_five_percent_under_the_null(swap, level, coefficien
         quality = rng.normal(size=(12, 1)) + rng.normal(size=(12, 20))
         ratings = quality + rng.normal(size=quality.shape)
         first, second = quality + rng.normal(size=(2, *quality.shape))
-        if swap == "systems":  # metrics with system effects of their own may be swapped whole only
+        if swap == "systems":
+            # Metrics with system effects of their own are exchangeable as whole systems only.
             first, second = (each + rng.normal(size=(12, 1)) for each in (first, second))
         result = permutation_test(
             first, second, ratings, level=level, coefficient=coefficient, swap=swap,
             n_resamples=99, rng=rng,
         )  # fmt: skip
         rejected += result.p_value <= 0.05
-    print(swap, level, coefficient, rejected)
     assert 0.03 <= rejected / N_REPETITIONS <= 0.07
+
+
+@pytest.mark.slow
+def test_permutation_of_a_coarse_coefficient_is_cautious():
+    # tau over 12 systems moves in steps of 2/66; equal differences count as hits.
+    rng = np.random.default_rng(24)
+    rejected = 0
+    for _ in range(N_REPETITIONS):
+        quality = rng.normal(size=(12, 1)) + rng.normal(size=(12, 20))
+        ratings = quality + rng.normal(size=quality.shape)
+        first, second = quality + rng.normal(size=(2, *quality.shape))
+        result = permutation_test(
+            first, second, ratings, level="system", coefficient="kendall_b", n_resamples=99, rng=rng
+        )
+        rejected += result.p_value <= 0.05
+    assert 0.01 <= rejected / N_REPETITIONS <= 0.06
 
 
 @pytest.mark.slow
@@ -88,5 +108,4 @@ def test_williams_rejects_five_percent_under_the_null():
         first, second = rating + rng.normal(size=(2, 20))
         r = np.corrcoef([rating, first, second])
         rejected += williams(r[0, 1], r[0, 2], r[1, 2], 20).p_value <= 0.05
-    print(rejected)
     assert 0.03 <= rejected / N_REPETITIONS <= 0.07

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -93,9 +94,11 @@ def vectors_of(encoder: StaticEncoder, words: list[str]) -> np.ndarray:
 
 
 def encode(encoder: StaticEncoder, *texts: str) -> EncodedSentences:
-    segmented = Segmenter().segment(pa.array(texts))
-    assert len(segmented.sentences) == len(texts)
-    return encoder.encode(segmented)
+    """Encode texts that are one sentence each, the sentences numbered in that order."""
+    cut = Segmenter().segment(pa.array(texts))
+    numbers = cut.text_sentences.values
+    assert [cut.sentences[number] for number in numbers] == list(texts)
+    return encoder.encode(replace(cut, sentence_words=cut.sentence_words.take(numbers)))
 
 
 # Formats

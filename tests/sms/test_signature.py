@@ -1,0 +1,110 @@
+"""Signatures: built from the configuration, and different whenever the numbers are."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import pytest
+
+from sms.scoring import ScoringConfig, SummaryScorer
+from sms.signature import version
+
+METRICS = ("sms", "wms", "s+wms", "cosine", "rougeL", "length", "novelty", "sms:source")
+
+
+@pytest.fixture(scope="module")
+def glove(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vectors") / "small.txt"
+    path.write_text("cat 1 2\ndog 3 4\n")
+    return f"glove:{path}"
+
+
+@pytest.fixture(scope="module")
+def other_glove(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vectors") / "larger.txt"
+    path.write_text("cat 1 2 3\ndog 3 4 5\n")
+    return f"glove:{path}"
+
+
+def signatures(glove: str, **options) -> dict[str, str]:
+    options = {"metrics": METRICS, "encoders": {"glove": glove}} | options
+    return SummaryScorer(ScoringConfig(**options)).signatures
+
+
+def test_signature_by_hand(glove):
+    found = signatures(glove)
+    sentencex = metadata.version("sentencex")
+    rules = f"lang:en|split:sentencex-{sentencex}|tok:v1|stop:nltk179+clitics|v:{version()}"
+    encoder = "enc:glove-small-2x2|pool:mean|oov:drop"
+    mover = "sim:exp-emd|cost:l2|weight:count|solver:exact"
+    assert found["sms"] == f"sms|{encoder}|{mover}|ref:best|{rules}"
+    assert found["sms:source"] == f"sms:source|{encoder}|{mover}|source:mean|first:all|{rules}"
+    assert found["cosine"] == f"cosine|{encoder}|ref:best|{rules}"
+    rouge = f"tok:rouge-score|stem:no|rs:{metadata.version('rouge-score')}"
+    assert found["rougeL_f"] == f"rougeL_f|{rouge}|ref:best|{rules}"
+    assert found["length"] == f"length|{rules}"
+    assert found["novelty"] == f"novelty|source:mean|first:all|{rules}"
+    assert found["coverage@glove"] == f"coverage@glove|{encoder}|{rules}"
+
+
+def test_every_column_has_a_signature(glove):
+    config = ScoringConfig(metrics=METRICS, encoders={"glove": glove})
+    found = SummaryScorer(config).signatures
+    assert tuple(found) == config.columns
+    assert len(set(found.values())) == len(found)
+
+
+def test_signature_is_stable(glove):
+    assert signatures(glove) == signatures(glove)
+
+
+def test_signature_has_no_path(glove):
+    folder = glove.partition(":")[2].rpartition("/")[0]
+    assert not any(folder in signature for signature in signatures(glove).values())
+
+
+# option, columns whose numbers it changes
+CHANGES = [
+    pytest.param({"multi_reference": "mean"}, {"sms", "cosine", "rougeL_f"}, id="mean"),
+    pytest.param({"multi_reference": "first"}, {"sms", "cosine", "rougeL_f"}, id="first"),
+    pytest.param({"source_tokens": 100}, {"sms:source", "novelty"}, id="source-tokens"),
+    pytest.param(
+        {"preset": "clark2019"},
+        {"sms", "wms", "s+wms", "cosine", "sms:source", "length", "novelty"},
+        id="preset",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), CHANGES)
+def test_setting_that_changes_numbers_changes_the_signature(glove, options, expected):
+    before, after = signatures(glove), signatures(glove, **options)
+    assert before.keys() == after.keys()
+    assert expected <= {column for column in before if before[column] != after[column]}
+
+
+def test_sources_do_not_follow_the_way_references_are_joined(glove):
+    before, after = signatures(glove), signatures(glove, multi_reference="mean")
+    for column in ("sms:source", "novelty", "length"):
+        assert before[column] == after[column]
+
+
+def test_encoder_changes_the_signature(glove, other_glove):
+    before, after = signatures(glove), signatures(other_glove)
+    for column in ("sms", "cosine", "sms:source", "coverage@glove"):
+        assert before[column] != after[column]
+    assert before["rougeL_f"] == after["rougeL_f"]
+
+
+def test_alias_is_no_part_of_an_encoder(glove):
+    before = signatures(glove, metrics=("sms",))["sms"]
+    assert signatures(glove, metrics=("sms",), encoders={"other": glove})["sms"] == before
+
+
+def test_minilm_signature(glove):
+    found = signatures(
+        glove, metrics=("sms", "sms@glove"), encoders={"minilm": "minilm", "glove": glove}
+    )
+    assert found["sms"].startswith("sms|enc:all-MiniLM-L6-v2|layer:last|words:mean|")
+    assert "enc:glove-small" in found["sms@glove"]
+    assert all(signature.endswith(f"|v:{version()}") for signature in found.values())
