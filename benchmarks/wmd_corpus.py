@@ -204,8 +204,8 @@ def main() -> None:
         ours = run.scores["wms"].take(pa.array(chosen)).to_numpy()
         n_same = check_scores(pairs, ours, gensim_loop(loaded, pairs))
         say(
-            f"wms is exp(-wmdistance) to {SCORE_ATOL:g} on {n_same:,} of {len(pairs):,} pairs; "
-            "the others have other tokens"
+            f"wms is exp(-wmdistance) to {SCORE_ATOL:g} on all {n_same:,} of {len(pairs):,} pairs "
+            "for which both have the same tokens"
         )
 
         runs, loops = [], []

@@ -334,6 +334,8 @@ def score_texts(
     ------
     ValueError
         If lengths differ or an option is wrong.
+    TypeError
+        If one text is given where a list of texts belongs.
 
     Examples
     --------
@@ -361,6 +363,13 @@ def to_rows(
     ValueError
         If lengths differ.
     """
+    for name, given in (
+        ("candidates", candidates),
+        ("references", references),
+        ("sources", sources),
+    ):
+        if isinstance(given, str):  # a sequence too, of one-letter texts
+            raise TypeError(f"`{name}` must be a list of texts, got one text; put it in a list")
     columns: dict[str, pa.Array] = {"candidate": pa.array(candidates, pa.string())}
     for name, side in (("references", references), ("sources", sources)):
         if side is None:

@@ -129,17 +129,18 @@ def _next_key(keys, i, mp, w, floor):
 
 
 @kernel()
-def _vogel_start(cost, n, m, mp, cost_bits, work):
+def _vogel_start(
+    cost, n, m, mp, cost_bits,
+    key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
+):  # fmt: skip
     """Fill parents, flows and the order of exhaustion with a feasible basis tree.
 
     Each allocation exhausts one row or one column, which becomes a child of the other: the
     order of exhaustion lists every node before its parent, the root last.
     """
-    keys = work[1][: n * mp].reshape(n, mp)
-    w, regret, cheapest = work[2], work[3], work[4]
+    keys = key_memory[: n * mp].reshape(n, mp)
     words = (n + 63) >> 6
-    users = work[5][: mp * words].reshape(mp, words)
-    order, parent, flow, a, b = work[6], work[7], work[8], work[15], work[16]
+    users = user_memory[: mp * words].reshape(mp, words)
     first_column = _U(n)
     column_bits = 0
     while (1 << column_bits) < mp:
@@ -230,14 +231,19 @@ def _vogel_start(cost, n, m, mp, cost_bits, work):
 
 
 @kernel()
-def _simplex(cost, n, m, mp, cost_bits, work):
-    """Pivot from Vogel's start to the optimum; parents, flows and potentials are left in `work`."""
-    _vogel_start(cost, n, m, mp, cost_bits, work)
-    order, parent, flow, u, v = work[6], work[7], work[8], work[9], work[10]
+def _simplex(
+    cost, n, m, mp, cost_bits,
+    key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v, below_memory,
+    moving, change, cycle, a, b,
+):  # fmt: skip
+    """Pivot from Vogel's start to the optimum; parents, flows and potentials are left."""
+    _vogel_start(
+        cost, n, m, mp, cost_bits,
+        key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
+    )  # fmt: skip
     words = (n + 63) >> 6
     nodes = n + m
-    below = work[11][: nodes * words].reshape(nodes, words)
-    moving, change, cycle = work[12], work[13], work[14]
+    below = below_memory[: nodes * words].reshape(nodes, words)
     first_column = _U(n)
 
     for j in range(mp):
@@ -399,35 +405,30 @@ def _simplex(cost, n, m, mp, cost_bits, work):
 
 @kernel()
 def solve(
-    cost,
-    cost_bits_of,
-    start,
-    row_stride,
-    column_stride,
-    n,
-    m,
-    work,
-    plan_rows,
-    plan_columns,
-    plan_mass,
-    duals,
-):
-    """Solve one problem whose supplies and demands lie in `work[15]` and `work[16]`.
+    cost, cost_as_int, start, row_stride, column_stride, n, m,
+    plan_rows, plan_columns, plan_mass, plan_at, duals,
+    scaled_memory, key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v,
+    below_memory, moving, change, cycle, a, b,
+):  # fmt: skip
+    """Solve one problem with supplies `a` and demands `b`, which are used up.
 
     Parameters
     ----------
     cost : ndarray of float64, flat
         Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`, finite and >= 0.
-    cost_bits_of : ndarray of int64, flat
+    cost_as_int : ndarray of int64, flat
         The same memory as `cost`, seen as integers: for non-negative floats the order is
         the same, and integer maxima are vectorised.
     n, m : int
         Rows and columns, `1 <= n <= m`; supplies and demands are positive integers with
         equal sums.
-    plan_rows, plan_columns, plan_mass : ndarray
-        Filled with the cells that carry mass, where their length is not zero.
+    plan_rows, plan_columns, plan_mass : ndarray of int64
+        From `plan_at` on filled with the cells that carry mass, unless that is negative.
     duals : ndarray of float64
         Filled with the `n` row and `m` column potentials, where its length is not zero.
+    scaled_memory, ..., cycle : ndarray
+        Work arrays from `allocate`, in its order. They are passed one by one, since taking
+        them out of a tuple costs more than solving a small problem.
 
     Returns
     -------
@@ -436,15 +437,15 @@ def solve(
     n_cells : int
         Number of plan cells written.
     """
-    a, b = work[15], work[16]
     value = 0.0
     n_cells = 0
     if n == 1:
         for j in range(m):
             value += b[j] * cost[start + j * column_stride]
-        if plan_mass.size:
+        if plan_at >= 0:
             for j in range(m):
-                plan_rows[j], plan_columns[j], plan_mass[j] = 0, j, b[j]
+                plan_rows[plan_at + j], plan_columns[plan_at + j] = 0, j
+                plan_mass[plan_at + j] = b[j]
             n_cells = m
         if duals.size:
             duals[0] = 0.0
@@ -453,11 +454,11 @@ def solve(
         return value, n_cells
 
     mp = padded(m)
-    scaled = work[0][: n * mp].reshape(n, mp)
+    scaled = scaled_memory[: n * mp].reshape(n, mp)
     largest = _I(0)
     for i in range(n):
         for j in range(m):
-            largest = max(largest, cost_bits_of[start + i * row_stride + j * column_stride])
+            largest = max(largest, cost_as_int[start + i * row_stride + j * column_stride])
     if largest == 0:
         largest = _I(1023) << 52  # all costs are zero: any scale will do
     nodes_bits = 0
@@ -483,9 +484,12 @@ def solve(
     for j in range(m):
         b[j] <<= shift
     b[m - 1] += n
-    _simplex(scaled, n, m, mp, cost_bits, work)
+    _simplex(
+        scaled, n, m, mp, cost_bits,
+        key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v, below_memory,
+        moving, change, cycle, a, b,
+    )  # fmt: skip
 
-    parent, flow, u, v = work[7], work[8], work[9], work[10]
     half = _I(1) << (shift - 1)
     for x in range(n + m):
         above = _I(parent[x])
@@ -497,8 +501,9 @@ def solve(
             i, j = above, x - n
         mass = (flow[x] + half) >> shift
         value += mass * cost[start + i * row_stride + j * column_stride]
-        if plan_mass.size and mass > 0:
-            plan_rows[n_cells], plan_columns[n_cells], plan_mass[n_cells] = i, j, mass
+        if plan_at >= 0 and mass > 0:
+            cell = plan_at + n_cells
+            plan_rows[cell], plan_columns[cell], plan_mass[cell] = i, j, mass
             n_cells += 1
     if duals.size:
         for i in range(n):

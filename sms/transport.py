@@ -16,15 +16,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from sms.compiled import available_threads, thread_pool
-from sms.ground_costs import COSINE, GROUND_COSTS
+from sms.ground_costs import GROUND_COSTS
 from sms.ragged import Ragged, offsets_of, ranges
-from sms.simplex import MASS_BITS
-from sms.transport_kernels import JOINT, SENTENCES, WORDS, solve_clouds, solve_matrices
+from sms.transport_kernels import (
+    JOINT,
+    LARGEST,
+    MASS_RTOL,
+    SENTENCES,
+    WORDS,
+    integer_masses,
+    room_for_mass,
+    scale_weights,
+    solve_clouds,
+    solve_matrices,
+)
 
-MASS_RTOL = 1e-9
-"""Two masses that differ by less than this share of the larger count as equal."""
-LARGEST_COST = 1e280
-"""Costs and weights stay below this, so that their products stay finite."""
 MAX_CELLS = 1 << 26
 """Largest cost matrix that is attempted; the solver needs 20 bytes for each of its cells."""
 
@@ -132,7 +138,7 @@ def exact_transport(a: np.ndarray, b: np.ndarray, ground_cost: np.ndarray) -> Tr
     >>> exact_transport(np.array([0.5, 0.5]), np.array([1.0]), np.array([[0.0], [2.0]])).cost
     1.0
     """
-    a, b = _numbers(np.asarray(a)), _numbers(np.asarray(b))
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     ground_cost = np.asarray(ground_cost, dtype=np.float64)
     if ground_cost.shape != (a.size, b.size):
         raise ValueError(
@@ -153,7 +159,7 @@ def exact_transport(a: np.ndarray, b: np.ndarray, ground_cost: np.ndarray) -> Tr
         duals=duals,
         threads=1,
     )
-    if found.plans is None:
+    if found is None or found.plans is None:
         raise RuntimeError("the solver returned no plan")
     plan[rows[found.plans.rows.values], columns[found.plans.columns.values]] = (
         found.plans.mass.values
@@ -204,16 +210,15 @@ def exact_transport_batch(
     >>> exact_transport_batch(a, b, np.array([0.0, 2.0, 1.0, 5.0])).costs
     array([ 2., 11.])
     """
-    a, b = Ragged(_numbers(a.values), a.offsets), Ragged(_numbers(b.values), b.offsets)
+    a, b = _as_floats(a), _as_floats(b)
     ground_costs = np.ascontiguousarray(ground_costs, dtype=np.float64)
     plans_of = _checked_problems(plans_of, len(a))
-    _check_matrices(a, b, ground_costs)
+    _check_shapes(a, b, ground_costs)
     threads = threads or available_threads()
     no_duals = np.empty(0)
-    if (a.values > 0).all() and (b.values > 0).all():
-        return _solve_matrices(
-            a, b, ground_costs, plans_of=plans_of, duals=no_duals, threads=threads
-        )
+    whole = _solve_matrices(a, b, ground_costs, plans_of=plans_of, duals=no_duals, threads=threads)
+    if whole is not None:
+        return whole
     # rows and columns without mass are left out, since a basis with them is degenerate
     rows, columns = _with_mass(a), _with_mass(b)
     problem = np.repeat(np.arange(len(a)), rows.lengths * columns.lengths)
@@ -231,6 +236,8 @@ def exact_transport_batch(
         duals=no_duals,
         threads=threads,
     )
+    if found is None:
+        raise RuntimeError("weights that are positive became zero")
     costs = np.zeros(len(a))
     costs[scored] = found.costs
     if not plans_of.size:
@@ -382,12 +389,31 @@ def _solve_matrices(
     plans_of: np.ndarray,
     duals: np.ndarray,
     threads: int,
-) -> Transports:
-    """Solve checked problems in which every row and column has mass."""
+) -> Transports | None:
+    """Solve problems in which every row and column has mass; return None if one has not."""
     n, m = a.lengths, b.lengths
     cost_offsets = offsets_of(n * m)
     small, large = np.minimum(n, m), np.maximum(n, m)
-    masses_a, masses_b, totals, true_totals = _integer_masses(a, b, small)
+    masses_a, masses_b = np.empty(a.values.size, np.int64), np.empty(b.values.size, np.int64)
+    totals, true_totals = np.empty(len(a), np.int64), np.empty(len(a))
+    without_mass = np.zeros(1, np.int64)
+    wrong = integer_masses(
+        a.values,
+        a.offsets,
+        b.values,
+        b.offsets,
+        ground_costs,
+        masses_a,
+        masses_b,
+        totals,
+        true_totals,
+        without_mass,
+    )
+    if wrong >= 0:
+        _check_matrices(a, b, ground_costs)  # finds it again and says what it is
+        raise RuntimeError(f"problem {wrong} was refused without a reason")
+    if without_mass[0]:
+        return None
     space = _PlanSpace(plans_of, n + m)
     costs = np.empty(len(a))
 
@@ -483,75 +509,43 @@ def _solve_clouds(
         )
 
     _in_slices(run, n * m * (small + 40), threads)
+    refused = np.flatnonzero(space.counts < 0)
+    if refused.size:
+        rule = "finite, and not zero for `cosine`"
+        raise ValueError(f"points must be {rule}, got others in pair {refused[0]}")
     return costs, space.plans(1.0 / pair_totals)
 
 
 # Masses, plans, slices
 
 
-def _integer_masses(
-    a: Ragged, b: Ragged, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return integer masses with equal sums per problem, those sums, and the true sums.
-
-    Integers stay as they are where they fit. Floats are scaled to as many bits as the solver
-    has room for, which moves no mass by more than about 1e-15 of the total.
-    """
-    sums_a, sums_b = _sums(a), _sums(b)
-    true_totals = (sums_a + sums_b) / 2
-    bits = _room_for_mass(rows)
-    integers = a.values.dtype.kind == "i" and b.values.dtype.kind == "i"
-    if integers and (sums_a == sums_b).all() and (sums_a <= (np.int64(1) << bits)).all():
-        return a.values, b.values, sums_a.astype(np.int64), true_totals
-    totals = np.int64(1) << bits
-    return _scaled(a, sums_a, totals), _scaled(b, sums_b, totals), totals, true_totals
-
-
-def _room_for_mass(rows: np.ndarray) -> np.ndarray:
-    """Bits of total mass that a problem with that many rows has room for."""
-    return MASS_BITS - np.ceil(np.log2(2.0 * rows + 2)).astype(np.int64) - 2
-
-
-def _numbers(weights: np.ndarray) -> np.ndarray:
-    """Weights as int64 where they are integers that fit, otherwise as float64."""
-    if weights.dtype.kind in "bi" or (weights.dtype.kind == "u" and weights.itemsize < 8):
-        return weights.astype(np.int64)
-    return weights.astype(np.float64)
+def _as_floats(weights: Ragged) -> Ragged:
+    return Ragged(np.ascontiguousarray(weights.values, dtype=np.float64), weights.offsets)
 
 
 def _sums(weights: Ragged) -> np.ndarray:
-    """Sum of every row, float64; no row is empty."""
-    if not len(weights):
-        return np.empty(0)
-    return np.add.reduceat(weights.values.astype(np.float64), weights.offsets[:-1])
-
-
-def _scaled(weights: Ragged, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Round weights to positive integers that add up to `totals`, per row of the ragged array."""
-    rows = np.repeat(np.arange(len(weights)), weights.lengths)
-    masses = np.rint(weights.values / sums[rows] * totals[rows]).astype(np.int64)
-    masses = np.maximum(masses, 1)
-    excess = np.add.reduceat(masses, weights.offsets[:-1]) - totals
-    by_size = np.lexsort((masses, rows))
-    masses[by_size[weights.offsets[1:] - 1]] -= excess  # the largest bears the rounding
-    return masses
+    """Sum of every row; no row is empty."""
+    return np.add.reduceat(weights.values, weights.offsets[:-1]) if len(weights) else np.empty(0)
 
 
 def _integer_weights(
     clouds: Clouds, splits: np.ndarray, rows: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return integer weights of every cloud and the sum of its words (or sentences)."""
-    offsets, values = clouds.members.offsets, _numbers(clouds.weights.values)
-    if values.dtype.kind == "i":
+    offsets, values = clouds.members.offsets, clouds.weights.values
+    if values.dtype.kind in "iu":
         has_words = splits > offsets[:-1]
         running = offsets_of(values)
         totals = running[np.where(has_words, splits, offsets[1:])] - running[offsets[:-1]]
         if totals.size == 0 or totals.max() <= _MAX_COUNT:
-            return values, totals
+            return np.ascontiguousarray(values, dtype=np.int64), totals
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    masses = np.empty(values.size, dtype=np.int64)
+    total = np.int64(1) << room_for_mass(rows)
     bounds = np.unique(np.concatenate([offsets, splits]))
-    halves = Ragged(values, bounds)
-    total = np.int64(1) << _room_for_mass(np.array([rows]))[0]
-    masses = _scaled(halves, _sums(halves), np.full(len(halves), total))
+    sums = _sums(Ragged(values, bounds))
+    for first, end, weight in zip(bounds[:-1], bounds[1:], sums, strict=True):
+        scale_weights(values, first, end, weight, total, masses)
     return masses, np.full(len(clouds.members), total)
 
 
@@ -612,7 +606,7 @@ def _with_mass(weights: Ragged) -> Ragged:
     return Ragged.from_lengths(kept - weights.offsets[row], counts)
 
 
-def _check_matrices(a: Ragged, b: Ragged, ground_costs: np.ndarray) -> None:
+def _check_shapes(a: Ragged, b: Ragged, ground_costs: np.ndarray) -> None:
     if len(a) != len(b):
         raise ValueError(f"`a` and `b` must have as many problems, got {len(a)} and {len(b)}")
     cost_offsets = offsets_of(a.lengths * b.lengths)
@@ -621,15 +615,19 @@ def _check_matrices(a: Ragged, b: Ragged, ground_costs: np.ndarray) -> None:
             f"`ground_costs` must hold {cost_offsets[-1]} cells for these weights, "
             f"got shape {ground_costs.shape}"
         )
+
+
+def _check_matrices(a: Ragged, b: Ragged, ground_costs: np.ndarray) -> None:
+    """Raise for the first value that breaks a rule; the compiled check only says that one does."""
     for name, side in (("a", a), ("b", b)):
         empty = np.flatnonzero(side.lengths == 0)
         if empty.size:
             raise ValueError(f"`{name}` must not be empty, got no weight in problem {empty[0]}")
         _refuse(~(side.values >= 0), side, f"`{name}` must be >= 0")
-        _refuse(side.values > LARGEST_COST, side, f"`{name}` must be below {LARGEST_COST:g}")
-    costs = Ragged(ground_costs, cost_offsets)
+        _refuse(side.values > LARGEST, side, f"`{name}` must be below {LARGEST:g}")
+    costs = Ragged(ground_costs, offsets_of(a.lengths * b.lengths))
     _refuse(~(ground_costs >= 0), costs, "`ground_costs` must be >= 0")
-    _refuse(ground_costs > LARGEST_COST, costs, f"`ground_costs` must be below {LARGEST_COST:g}")
+    _refuse(ground_costs > LARGEST, costs, f"`ground_costs` must be below {LARGEST:g}")
     sums_a, sums_b = _sums(a), _sums(b)
     differ = ~(np.abs(sums_a - sums_b) <= MASS_RTOL * np.maximum(sums_a, sums_b))
     if differ.any():
@@ -683,7 +681,7 @@ def _check_clouds(
         pair = np.flatnonzero((left == empty[0]) | (right == empty[0]))[0]
         raise ValueError(f"clouds must not be empty, got cloud {empty[0]} in pair {pair}")
     _refuse(~(weights.values > 0), weights, "weights must be > 0")
-    _refuse(weights.values > LARGEST_COST, weights, f"weights must be below {LARGEST_COST:g}")
+    _refuse(weights.values > LARGEST, weights, f"weights must be below {LARGEST:g}")
     rises = np.diff(members.values, prepend=-1) > 0
     rises[members.offsets[:-1][members.lengths > 0]] = True
     _refuse(~rises, members, "members must be increasing")
@@ -691,9 +689,6 @@ def _check_clouds(
         (members.values < 0) | (members.values >= len(points)), members,
         f"members must be rows of the {len(points)} points",
     )  # fmt: skip
-    squares = np.einsum("ij,ij->i", points, points, dtype=np.float64)
-    bad = ~np.isfinite(squares) | ((squares == 0) & (GROUND_COSTS[ground_cost] == COSINE))
-    _refuse(bad[members.values], members, "points must be finite, and not zero for `cosine`")
 
 
 def _refuse(wrong: np.ndarray, rows: Ragged, rule: str) -> None:

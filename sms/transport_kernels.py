@@ -5,11 +5,101 @@ from __future__ import annotations
 import numpy as np
 
 from sms.compiled import kernel
-from sms.ground_costs import EUCLIDEAN, cost_block, gather, padded_dimension, squared_norm
-from sms.simplex import allocate, solve
+from sms.ground_costs import (
+    COSINE,
+    EUCLIDEAN,
+    SPARE_COLUMNS,
+    SPARE_ROWS,
+    cost_block,
+    gather,
+    padded_dimension,
+    squared_norm,
+)
+from sms.simplex import MASS_BITS, allocate, solve
+
+MASS_RTOL = 1e-9
+"""Two masses that differ by less than this share of the larger count as equal."""
+LARGEST = 1e280
+"""Costs, weights and squared norms stay below this, so that their products stay finite."""
 
 WORDS, SENTENCES, JOINT = 1, 2, 4
 """The problems of a pair of texts, to be added up: words, sentences, their union."""
+
+
+@kernel()
+def integer_masses(
+    a, a_offsets, b, b_offsets, costs, masses_a, masses_b, totals, true_totals, without_mass
+):
+    """Check every problem and fill in integer masses with equal sums.
+
+    Integers stay as they are where they fit. Other weights are scaled to as many bits as the
+    solver has room for, which moves no mass by more than about 1e-15 of the total.
+
+    Returns
+    -------
+    int
+        The first problem that breaks a rule, -1 if none does. `without_mass[0]` counts weights
+        that are zero.
+    """
+    at = 0
+    for p in range(a_offsets.size - 1):
+        first_a, end_a = a_offsets[p], a_offsets[p + 1]
+        first_b, end_b = b_offsets[p], b_offsets[p + 1]
+        sum_a = sum_b = 0.0
+        n_wrong = n_fractions = 0
+        for i in range(first_a, end_a):
+            sum_a += a[i]
+            n_wrong += not 0 <= a[i] <= LARGEST
+            n_fractions += a[i] != np.floor(a[i])
+            without_mass[0] += a[i] == 0
+        for j in range(first_b, end_b):
+            sum_b += b[j]
+            n_wrong += not 0 <= b[j] <= LARGEST
+            n_fractions += b[j] != np.floor(b[j])
+            without_mass[0] += b[j] == 0
+        end = at + (end_a - first_a) * (end_b - first_b)
+        for cell in range(at, end):
+            n_wrong += not 0 <= costs[cell] <= LARGEST
+        at = end
+        if n_wrong or first_a == end_a or first_b == end_b:
+            return p
+        if not abs(sum_a - sum_b) <= MASS_RTOL * max(sum_a, sum_b):
+            return p
+        true_totals[p] = (sum_a + sum_b) / 2
+        bits = room_for_mass(min(end_a - first_a, end_b - first_b))
+        totals[p] = np.int64(1) << bits
+        if n_fractions == 0 and sum_a == sum_b and sum_a <= totals[p]:
+            totals[p] = np.int64(sum_a)
+            for i in range(first_a, end_a):
+                masses_a[i] = np.int64(a[i])
+            for j in range(first_b, end_b):
+                masses_b[j] = np.int64(b[j])
+        elif sum_a > 0:
+            scale_weights(a, first_a, end_a, sum_a, totals[p], masses_a)
+            scale_weights(b, first_b, end_b, sum_b, totals[p], masses_b)
+    return -1
+
+
+@kernel()
+def room_for_mass(rows):
+    """Bits of total mass that a problem with that many rows has room for."""
+    bits = MASS_BITS - 2
+    while (1 << (MASS_BITS - 2 - bits)) < 2 * rows + 2:
+        bits -= 1
+    return bits
+
+
+@kernel()
+def scale_weights(weights, first, end, total, integer_total, into):
+    """Round weights to positive integers with a given sum; the largest bears the rounding."""
+    excess = -integer_total
+    largest = first
+    for k in range(first, end):
+        into[k] = max(np.int64(np.rint(weights[k] / total * integer_total)), 1)
+        excess += into[k]
+        if into[k] > into[largest]:
+            largest = k
+    into[largest] -= excess
 
 
 @kernel()
@@ -35,8 +125,10 @@ def solve_matrices(
     plan_counts,
     duals,
 ):
-    work = allocate(n_most, m_most, cells_most)
-    supplies, demands = work[15], work[16]
+    (
+        scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
+        below, moving, change, cycle, supplies, demands,
+    ) = allocate(n_most, m_most, cells_most)  # fmt: skip
     found_duals = np.empty(duals.size)
     for p in range(first, last):
         n = a_offsets[p + 1] - a_offsets[p]
@@ -55,26 +147,15 @@ def solve_matrices(
             for j in range(m):
                 demands[j] = b[b_offsets[p] + j]
             row_stride, column_stride = m, 1
-        start = plan_starts[p]
-        end = start + n + m if start >= 0 else 0
-        start = max(start, 0)
-        into_rows, into_columns = plan_rows[start:end], plan_columns[start:end]
-        if turned:
-            into_rows, into_columns = into_columns, into_rows
         value, n_cells = solve(
-            costs,
-            costs_as_int,
-            cost_offsets[p],
-            row_stride,
-            column_stride,
-            n,
-            m,
-            work,
-            into_rows,
-            into_columns,
-            plan_mass[start:end],
-            found_duals,
-        )
+            costs, costs_as_int, cost_offsets[p], row_stride, column_stride, n, m,
+            plan_rows, plan_columns, plan_mass, plan_starts[p], found_duals,
+            scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
+            below, moving, change, cycle, supplies, demands,
+        )  # fmt: skip
+        if turned and plan_starts[p] >= 0:
+            for cell in range(plan_starts[p], plan_starts[p] + n_cells):
+                plan_rows[cell], plan_columns[cell] = plan_columns[cell], plan_rows[cell]
         out[p] = value / totals[p]
         plan_counts[p] = n_cells
         for x in range(found_duals.size):  # the kernel's rows first, then its columns
@@ -115,14 +196,17 @@ def solve_clouds(
     plan_counts,
     pair_totals,
 ):
-    work = allocate(n_most, m_most, cells_most)
-    supplies, demands = work[15], work[16]
+    (
+        scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
+        below, moving, change, cycle, supplies, demands,
+    ) = allocate(n_most, m_most, cells_most)  # fmt: skip
     d = padded_dimension(word_points.shape[1])
-    x, y = np.empty((m_most, d)), np.empty((m_most, d))
+    x, y = np.zeros((m_most + SPARE_ROWS, d)), np.zeros((m_most + SPARE_ROWS, d))
     squares_x, squares_y = np.empty(m_most), np.empty(m_most)
     at_x, at_y = np.empty(m_most, np.int64), np.empty(m_most, np.int64)
     mass_x, mass_y = np.empty(m_most, np.int64), np.empty(m_most, np.int64)
-    block_memory = np.empty(n_most * m_most)
+    spare = (SPARE_ROWS + SPARE_COLUMNS) * (m_most + SPARE_ROWS)
+    block_memory = np.empty(n_most * m_most + spare)
     block_as_int = block_memory.view(np.int64)
     no_duals = np.empty(0)
     for p in range(first, last):
@@ -177,11 +261,18 @@ def solve_clouds(
                     at_y[m] = j_now - offsets[cloud_y]
                     m += 1
 
-        block = block_memory[: n * m].reshape(n, m)
+        width = m + SPARE_COLUMNS
+        block = block_memory[: (n + SPARE_ROWS) * width].reshape(n + SPARE_ROWS, width)
+        n_wrong = 0
         for i in range(n):
             squares_x[i] = squared_norm(x, i)
+            n_wrong += not squares_x[i] <= LARGEST or (kind == COSINE and squares_x[i] == 0)
         for j in range(m):
             squares_y[j] = squared_norm(y, j)
+            n_wrong += not squares_y[j] <= LARGEST or (kind == COSINE and squares_y[j] == 0)
+        if n_wrong:
+            plan_counts[p] = -1
+            continue
         for part in range(2):  # words, then sentences; or everything at once for the joint problem
             row_0 = n_words if part == 1 else 0
             column_0 = m_words if part == 1 else 0
@@ -207,41 +298,36 @@ def solve_clouds(
             if n_rows == 0:  # everything is shared
                 out[p, which] = 0.0
                 continue
-            cell_0 = row_0 * m + column_0
-            at = start + n_cells if start >= 0 else 0
-            end = at + n_rows + n_columns if start >= 0 else 0
+            cell_0 = row_0 * width + column_0
+            at = start + n_cells if start >= 0 else -1
             turned = n_rows > n_columns  # the solver's rows are the smaller side
-            mass_n, mass_m, at_n, at_m = mass_x, mass_y, row_0, column_0
-            row_stride, column_stride = m, 1
-            into_rows, into_columns = plan_rows[at:end], plan_columns[at:end]
             if turned:
-                mass_n, mass_m, at_n, at_m = mass_y, mass_x, column_0, row_0
-                row_stride, column_stride = 1, m
-                into_rows, into_columns = into_columns, into_rows
                 n_rows, n_columns = n_columns, n_rows
-            for i in range(n_rows):
-                supplies[i] = mass_n[at_n + i]
-            for j in range(n_columns):
-                demands[j] = mass_m[at_m + j]
+                row_stride, column_stride = 1, width
+                for i in range(n_rows):
+                    supplies[i] = mass_y[column_0 + i]
+                for j in range(n_columns):
+                    demands[j] = mass_x[row_0 + j]
+            else:
+                row_stride, column_stride = width, 1
+                for i in range(n_rows):
+                    supplies[i] = mass_x[row_0 + i]
+                for j in range(n_columns):
+                    demands[j] = mass_y[column_0 + j]
             value, n_found = solve(
-                block_memory,
-                block_as_int,
-                cell_0,
-                row_stride,
-                column_stride,
-                n_rows,
-                n_columns,
-                work,
-                into_rows,
-                into_columns,
-                plan_mass[at:end],
-                no_duals,
-            )
+                block_memory, block_as_int, cell_0, row_stride, column_stride, n_rows, n_columns,
+                plan_rows, plan_columns, plan_mass, at, no_duals,
+                scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
+                below, moving, change, cycle, supplies, demands,
+            )  # fmt: skip
             out[p, which] = value / (total * halves)
             if start >= 0:
                 for cell in range(at, at + n_found):
-                    plan_rows[cell] = at_x[row_0 + plan_rows[cell]]
-                    plan_columns[cell] = at_y[column_0 + plan_columns[cell]]
+                    i, j = plan_rows[cell], plan_columns[cell]
+                    if turned:
+                        i, j = j, i
+                    plan_rows[cell] = at_x[row_0 + i]
+                    plan_columns[cell] = at_y[column_0 + j]
                 n_cells += n_found
         plan_counts[p] = n_cells
 

@@ -56,6 +56,7 @@ WORDS = [
     pytest.param("``", ["`", "`"], id="tokenised-quote"),
     pytest.param("AT&T", ["AT", "&", "T"], id="ampersand"),
     pytest.param("@a_b", ["@", "a", "_", "b"], id="handle"),
+    pytest.param("[SEP]", ["[", "SEP", "]"], id="special-token"),
     pytest.param("(yes!)", ["(", "yes", "!", ")"], id="brackets"),
     pytest.param("🎉🎉!", ["🎉🎉", "!"], id="emoji"),
     pytest.param("👩\u200d🚀", ["👩🚀"], id="joined-emoji"),

@@ -617,12 +617,12 @@ CLOUDS_REFUSED = [
                  id="member-negative"),
     pytest.param({"ground_cost": "manhattan"}, "must be one of .*'cosine'.*, got 'manhattan'",
                  id="unknown-cost"),
-    pytest.param({"points": [[1, 0], [np.nan, 1], [1, 1]]}, "must be finite.* in problem 0",
+    pytest.param({"points": [[1, 0], [np.nan, 1], [1, 1]]}, "must be finite.* in pair 1",
                  id="nan-point"),
-    pytest.param({"points": [[1, 0], [1, 1], [np.inf, 1]]}, "must be finite.* in problem 1",
+    pytest.param({"points": [[1, 0], [1, 1], [np.inf, 1]]}, "must be finite.* in pair 1",
                  id="infinite-point"),
     pytest.param({"points": [[1, 0], [1, 1], [0, 0]], "ground_cost": "cosine"},
-                 "not zero for `cosine`, got 2 in problem 1", id="zero-point"),
+                 "not zero for `cosine`, got others in pair 1", id="zero-point"),
 ]  # fmt: skip
 
 
