@@ -415,7 +415,8 @@ def solve(
     Parameters
     ----------
     cost : ndarray of float64, flat
-        Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`, finite and >= 0.
+        Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`, finite and >= 0. One of
+        the strides is 1.
     cost_as_int : ndarray of int64, flat
         The same memory as `cost`, seen as integers: for non-negative floats the order is
         the same, and integer maxima are vectorised.
@@ -455,10 +456,13 @@ def solve(
 
     mp = padded(m)
     scaled = scaled_memory[: n * mp].reshape(n, mp)
+    turned = column_stride != 1
+    n_lines, n_in_line, line_stride = (m, n, column_stride) if turned else (n, m, row_stride)
     largest = _I(0)
-    for i in range(n):
-        for j in range(m):
-            largest = max(largest, cost_as_int[start + i * row_stride + j * column_stride])
+    for line in range(n_lines):
+        first = _U(start + line * line_stride)  # unsigned: no index counts from the end
+        for k in range(n_in_line):
+            largest = max(largest, cost_as_int[first + _U(k)])
     if largest == 0:
         largest = _I(1023) << 52  # all costs are zero: any scale will do
     nodes_bits = 0
@@ -469,10 +473,18 @@ def solve(
     # steps, since the factor itself may leave the range of a float
     exponent = cost_bits - 1 - ((largest >> 52) - 1023)
     up, down = 2.0 ** (exponent // 2), 2.0 ** (exponent - exponent // 2)
+    # lines are contiguous in `cost`, so that they are scaled by whole vectors
+    for line in range(n_lines):
+        first = _U(start + line * line_stride)
+        if turned:
+            for k in range(n_in_line):
+                change[k] = _I(np.rint(cost[first + _U(k)] * up * down))
+            for k in range(n_in_line):
+                scaled[k, line] = change[k]
+        else:
+            for k in range(n_in_line):
+                scaled[line, k] = _I(np.rint(cost[first + _U(k)] * up * down))
     for i in range(n):
-        for j in range(m):
-            value_ij = cost[start + i * row_stride + j * column_stride]
-            scaled[i, j] = _I(np.rint(value_ij * up * down))
         for j in range(m, mp):
             scaled[i, j] = _PAD_COST
 
