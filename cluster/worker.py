@@ -170,7 +170,8 @@ def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         return score_shard(shard, scorer, job)
     except Exception as error:  # one shard's failure must not stop the others
         logger.info("shard %d failed", shard.index, exc_info=True)
-        return ShardReport(index=shard.index, error=one_line(error))
+        rows = f"rows {shard.first_row} to {shard.first_row + shard.n_rows - 1} of {shard.path}"
+        return ShardReport(index=shard.index, error=f"{one_line(error)} [{rows}]")
 
 
 def one_line(error: BaseException) -> str:

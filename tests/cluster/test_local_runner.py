@@ -30,7 +30,9 @@ def test_shard_that_always_fails_is_reported_and_the_others_finish(
     reports = run_local(plan, make_scorer(fails_on=poison), job, max_attempts=2)
     failed = [report for report in reports if report.error is not None]
     assert [(report.index, report.attempts, report.n_rows) for report in failed] == [(2, 2, 0)]
-    assert failed[0].error == 'RuntimeError: cannot score 17 says "yes",'
+    shard = plan[2]
+    rows = f"rows {shard.first_row} to {shard.first_row + shard.n_rows - 1} of {shard.path}"
+    assert failed[0].error == f'RuntimeError: cannot score 17 says "yes", [{rows}]'
     assert committed(job.out, plan, job.fingerprint) == {0, 1, 3, 4}
 
 

@@ -84,7 +84,9 @@ def test_shard_that_always_fails_is_reported_and_the_others_finish(
     how = {"fails_on": make_rows(48)[9]["candidate"]}
     reports = run(plan, make_scorer(**how), job, workers=2)
     assert [report.attempts for report in reports] == [1, 3, 1, 1, 1, 1]
-    assert reports[1].error == 'RuntimeError: cannot score 9 says "yes",'
+    shard = plan[1]
+    rows = f"rows {shard.first_row} to {shard.first_row + shard.n_rows - 1} of {shard.path}"
+    assert reports[1].error == f'RuntimeError: cannot score 9 says "yes", [{rows}]'
     assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
 
 

@@ -191,7 +191,8 @@ def test_finished_run_not_scored_again(corpus, out, watched):
 def test_failed_shard_reported_the_others_scored(corpus, out, watched):
     watched.fails_on = "d2"
     run = score(corpus, out)
-    assert run.failed_shards == {1: "RuntimeError: cannot score d2"}
+    expected = f"RuntimeError: cannot score d2 [rows 2 to 3 of {corpus}]"
+    assert run.failed_shards == {1: expected}
     assert not run.is_complete
     assert (run.n_rows, run.n_new_shards) == (8, 4)
     assert not (out / "_SUCCESS").exists()
