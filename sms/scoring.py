@@ -198,7 +198,7 @@ class SummaryScorer:
         return signatures(self.config, self.encoders)
 
     def state(self) -> dict[str, Any]:
-        """Return what a run reports: seconds by stage, and tokens and cache hits by encoder."""
+        """Return what was done so far: seconds by stage, and tokens and cache hits by encoder."""
         encoders = {
             alias: encoder.state()
             for alias, encoder in self.encoders.items()

@@ -334,7 +334,7 @@ class BertEncoder:
             )
 
     def state(self) -> dict[str, Any]:
-        """Return what a run reports: tokens computed, sentences asked for and found cached."""
+        """Return what was done so far: tokens computed, sentences asked for and found cached."""
         return {
             "tokens": self.n_tokens,
             "sentences": self.n_sentences,
