@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +22,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from sms.encoders import EncodedSentences
+from sms.encoders.contextual import ContextualEncoder
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.text import SegmentedTexts
 
@@ -34,8 +32,6 @@ ROWS_MULTIPLE = 256
 """A block's tokens are filled up with zeros to a multiple of this. Matrix products choose their
 kernels by the number of rows; with it, a sentence's vectors are the same to the last bit
 whatever its neighbours, the size of the block and the number of threads (on one kind of CPU)."""
-CACHE_BYTES = 256 << 20
-"""Vectors of recent sentences that are kept for later batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class _Layer:
     outer_norm: tuple[torch.Tensor, torch.Tensor]
 
 
-class BertEncoder:
+class BertEncoder(ContextualEncoder):
     """A BERT model from a sentence-transformers folder.
 
     A word's vector is the mean of its word pieces' last hidden states. A sentence's vector for
@@ -63,114 +59,37 @@ class BertEncoder:
         For the signature.
     """
 
-    has_words = True
-    pooling = "mean"
-
     def __init__(self, folder: Path, *, name: str) -> None:
         config = json.loads((folder / "config.json").read_text())
+        with (folder / "model.safetensors").open("rb") as file:
+            content_hash = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+        super().__init__(
+            signature=f"{name}|layer:last|words:mean|pool:mean",
+            content_hash=content_hash,
+            has_words=True,
+            dimension=config["hidden_size"],
+        )
         self._heads: int = config["num_attention_heads"]
         self._epsilon: float = config["layer_norm_eps"]
-        self.dimension: int = config["hidden_size"]
         limits = json.loads((folder / "sentence_bert_config.json").read_text())
         self._max_pieces = min(limits["max_seq_length"], config["max_position_embeddings"]) - 2
         modules = json.loads((folder / "modules.json").read_text())
         self._normalise = any(module["type"].endswith("Normalize") for module in modules)
-        weights = load_file(folder / "model.safetensors")
-        self._load(weights, config["num_hidden_layers"])
+        self._load(load_file(folder / "model.safetensors"), config["num_hidden_layers"])
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._cls, self._sep, self._unknown = (
             self._special_token(folder, token) for token in ("[CLS]", "[SEP]", "[UNK]")
         )
-        self._name = name
-        with (folder / "model.safetensors").open("rb") as file:
-            self.content_hash = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
-        self._cache: OrderedDict[str, tuple[np.ndarray, np.ndarray]] = OrderedDict()
-        self._cache_bytes = 0
         self._pieces = Ragged(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
         self._pieces_of: object = None
-        self.n_sentences = 0
-        """Distinct sentences asked for so far."""
-        self.n_cached = 0
-        """How many of them were found in the cache."""
-        self.n_tokens = 0
-        """Tokens computed so far."""
-
-    @property
-    def signature(self) -> str:
-        """Name and how words and sentences are made from word pieces."""
-        return f"{self._name}|layer:last|words:mean|pool:mean"
-
-    def encode(self, texts: SegmentedTexts) -> EncodedSentences:
-        """Encode the distinct sentences of a batch that are not in the cache."""
-        sentences, words = texts.sentences, texts.sentence_words
-        kept = texts.is_kept[words.values]
-        owner = np.repeat(np.arange(len(words)), words.lengths)
-        n_kept = np.bincount(owner[kept], minlength=len(words))
-        content = texts.lower[words.values] >= 0
-        has_content = np.bincount(owner[content], minlength=len(words)) > 0
-        missing = np.array(
-            [k for k, sentence in enumerate(sentences) if sentence not in self._cache],
-            dtype=np.int64,
-        )
-        self.n_sentences += len(sentences)
-        self.n_cached += len(sentences) - missing.size
-        fresh: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        if missing.size:
-            kept_rows = Ragged(kept, words.offsets)
-            vectors, counts, pooled = self._encode_missing(texts, missing, kept_rows)
-            starts = offsets_of(counts)
-            for k, position in enumerate(missing.tolist()):
-                fresh[sentences[position]] = (vectors[starts[k] : starts[k + 1]], pooled[k])
-        found = []
-        for sentence in sentences:
-            entry = fresh.get(sentence)
-            if entry is None:
-                entry = self._cache[sentence]
-                self._cache.move_to_end(sentence)
-            found.append(entry)
-        points = (
-            np.concatenate([entry[0] for entry in found])
-            if found
-            else np.empty((0, self.dimension), dtype=np.float32)
-        )
-        own = (
-            np.stack([entry[1] for entry in found]).astype(np.float64)
-            if found
-            else np.empty((0, self.dimension))
-        )
-        self._remember(fresh)
-        offsets = offsets_of(n_kept)
-        means = np.zeros((len(words), self.dimension))
-        filled = np.flatnonzero(n_kept)
-        if filled.size:
-            means[filled] = np.add.reduceat(points, offsets[filled], axis=0, dtype=np.float64)
-            means[filled] /= n_kept[filled, None]
-        return EncodedSentences(
-            word_points=points,
-            sentence_words=Ragged(np.arange(len(points)), offsets),
-            sentence_points=means,
-            weights=n_kept,
-            pooled=own,
-            pooled_weights=np.where(has_content, words.lengths, 0).astype(np.float64),
-            n_kept=n_kept,
-            n_known=n_kept,
-        )
 
     def _special_token(self, folder: Path, token: str) -> int:
         number = self._tokenizer.token_to_id(token)
         if number is None:
             raise ValueError(f"`{folder}/tokenizer.json` must have the token {token}")
         return number
-
-    def _remember(self, fresh: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
-        for sentence, (vectors, pooled) in fresh.items():
-            self._cache[sentence] = (vectors.copy(), pooled.copy())
-            self._cache_bytes += vectors.nbytes + pooled.nbytes
-        while self._cache_bytes > CACHE_BYTES:
-            _, (vectors, pooled) = self._cache.popitem(last=False)
-            self._cache_bytes -= vectors.nbytes + pooled.nbytes
 
     def _word_pieces(self, texts: SegmentedTexts) -> Ragged:
         """Return the word pieces of every word of the vocabulary, new words only being cut."""
@@ -197,12 +116,12 @@ class BertEncoder:
             )
         return self._pieces
 
-    def _encode_missing(
-        self, texts: SegmentedTexts, missing: np.ndarray, kept: Ragged
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return kept words' vectors, their number per sentence, and pooled vectors."""
-        words = texts.sentence_words.take(missing)
-        kept = kept.take(missing)
+    def vectors_of(
+        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Encode some sentences of a batch, longest first."""
+        words = texts.sentence_words.take(wanted)
+        n_sentences = wanted.size
         pieces = self._word_pieces(texts).take(words.values)
         sequence_of_word, n_sequences, sentence_of_sequence = self._windows(words, pieces.lengths)
         # tokens of every sequence: [CLS], the pieces of its words, [SEP]
@@ -218,37 +137,35 @@ class BertEncoder:
         self.n_tokens += tokens.size
 
         token_of_word = np.append(body, -1)[pieces.offsets[:-1]]  # a last word may be empty
-        wanted = np.flatnonzero(kept.values)
-        vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
+        kept_words = np.flatnonzero(kept.values)
+        vectors = np.empty((kept_words.size, self.dimension), dtype=np.float32)
         sums = np.zeros((n_sequences, self.dimension), dtype=np.float32)
-        wanted_sequence = sequence_of_word[wanted]
-        first_wanted = np.searchsorted(wanted_sequence, np.arange(n_sequences + 1))
+        kept_sequence = sequence_of_word[kept_words]
+        first_kept = np.searchsorted(kept_sequence, np.arange(n_sequences + 1))
         for block in self._blocks(lengths + 2):
             states = self._forward(tokens, sequences, block)
             starts = offsets_of(lengths[block] + 2)
             sums[block] = np.add.reduceat(states, starts[:-1], axis=0)
             # mean over the pieces of each kept word
-            picked = ranges(first_wanted[block], first_wanted[block + 1] - first_wanted[block])
+            picked = ranges(first_kept[block], first_kept[block + 1] - first_kept[block])
             if picked.size:
-                word = wanted[picked]
+                word = kept_words[picked]
                 shift = np.repeat(
                     starts[:-1] - sequences[block],
-                    first_wanted[block + 1] - first_wanted[block],
+                    first_kept[block + 1] - first_kept[block],
                 )
                 n_pieces = pieces.lengths[word]
                 rows = ranges(token_of_word[word] + shift, n_pieces)
                 word_starts = offsets_of(n_pieces)[:-1]
                 vectors[picked] = np.add.reduceat(states[rows], word_starts, axis=0)
                 vectors[picked] /= n_pieces[:, None].astype(np.float32)
-        pooled = np.zeros((missing.size, self.dimension), dtype=np.float32)
-        n_tokens = np.bincount(sentence_of_sequence, weights=lengths + 2, minlength=missing.size)
+        pooled = np.zeros((n_sentences, self.dimension), dtype=np.float32)
+        n_tokens = np.bincount(sentence_of_sequence, weights=lengths + 2, minlength=n_sentences)
         np.add.at(pooled, sentence_of_sequence, sums)
         pooled /= n_tokens[:, None].astype(np.float32)
         if self._normalise:
             pooled /= np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
-        owner = np.repeat(np.arange(missing.size), kept.lengths)
-        counts = np.bincount(owner[kept.values], minlength=missing.size)
-        return vectors, counts, pooled
+        return vectors, pooled
 
     def _windows(self, words: Ragged, n_pieces: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
         """Assign every word to a sequence of at most `_max_pieces` pieces, in order."""
@@ -332,14 +249,6 @@ class BertEncoder:
                     both(f"{at}.output.LayerNorm"),
                 )
             )
-
-    def state(self) -> dict[str, Any]:
-        """Return what was done so far: tokens computed, sentences asked for and found cached."""
-        return {
-            "tokens": self.n_tokens,
-            "sentences": self.n_sentences,
-            "cached": self.n_cached,
-        }
 
 
 def load_minilm() -> BertEncoder:

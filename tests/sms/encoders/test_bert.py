@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sms import text
-from sms.encoders import EncodedSentences, bert
+from sms.encoders import EncodedSentences, bert, contextual
 from sms.encoders.bert import BertEncoder, load_minilm
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
@@ -262,7 +262,7 @@ def test_cache_does_not_follow_its_callers(segmented, encoder):
 
 def test_cache_is_bounded(encoder, monkeypatch):
     limit = 20 * 384 * 4
-    monkeypatch.setattr(bert, "CACHE_BYTES", limit)
+    monkeypatch.setattr(contextual, "CACHE_BYTES", limit)
     alone = load_minilm()
     for k in range(6):
         sentence = f"Zebra {k} crossed seven rivers"  # 5 words and one pooled vector
@@ -276,7 +276,7 @@ def test_cache_is_bounded(encoder, monkeypatch):
 
 
 def test_sentence_in_use_stays_in_the_cache(encoder, monkeypatch):
-    monkeypatch.setattr(bert, "CACHE_BYTES", 3 * 6 * 384 * 4)
+    monkeypatch.setattr(contextual, "CACHE_BYTES", 3 * 6 * 384 * 4)
     for k in range(6):
         names = [f"Zebra {j} crossed seven rivers" for j in dict.fromkeys((0, k))]
         encoder.encode(as_they_are(names))
