@@ -1,0 +1,209 @@
+"""`assay score`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipelines.commands.common import DONE, INTERRUPTED, NOT_ACCEPTED, fail, load_config, split
+
+if TYPE_CHECKING:
+    from pipelines.score_corpus import ScoreRun
+
+_ALIAS = re.compile(r"([^=:/\\]+)=(.*)", re.DOTALL)
+_SHOWN_FAILURES = 5
+
+
+@click.command()
+@click.argument("corpora", nargs=-1, metavar="CORPORA...")
+@click.option(
+    "--config",
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=load_config,
+    help="TOML file with options, written with underscores; the command line wins.",
+)
+@click.option("--out", metavar="DIR", help="Folder or URL for the scores. Required.")
+@click.option(
+    "--metrics",
+    metavar="LIST",
+    default="sms,wms,s+wms,cosine,rougeL",
+    show_default=True,
+    help="METRIC[@ENCODER][:AGAINST], separated by commas; see `assay metrics`.",
+)
+@click.option(
+    "--encoder",
+    metavar="[ALIAS=]SPEC",
+    multiple=True,
+    help="May be repeated, the first is the default; see `assay encoders`.  [default: minilm]",
+)
+@click.option(
+    "--columns",
+    metavar="OURS=THEIRS",
+    multiple=True,
+    help="What the corpus calls a column, e.g. candidate=summary; repeated or with commas.",
+)
+@click.option(
+    "--preset",
+    metavar="NAME",
+    default="default",
+    show_default=True,
+    help="`clark2019` handles text as the released sentence mover code does.",
+)
+@click.option(
+    "--multi-reference",
+    metavar="best|mean|first",
+    default="best",
+    show_default=True,
+    help="What counts where there are several references.",
+)
+@click.option(
+    "--language",
+    metavar="CODE",
+    default="en",
+    show_default=True,
+    help="Language of the texts.",
+)
+@click.option(
+    "--source-tokens",
+    metavar="N",
+    type=int,
+    help="Read only the first N tokens of a source.",
+)
+@click.option(
+    "--workers",
+    metavar="N",
+    type=int,
+    help="Workers.  [default: as many as there is room for]",
+)
+@click.option(
+    "--cpus-per-worker",
+    metavar="N",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Cores of a worker.",
+)
+@click.option(
+    "--gpus-per-worker",
+    metavar="G",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="GPUs of a worker; may be a fraction.",
+)
+@click.option(
+    "--address",
+    metavar="auto|HOST",
+    help="Ray cluster to join.  [default: one is started on this machine]",
+)
+@click.option("--local", is_flag=True, help="Score in this process, without Ray.")
+@click.option("--fresh", is_flag=True, help="Replace the run that is in DIR.")
+@click.option("--limit", metavar="N", type=int, help="Score only the first N rows.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if a row has a status.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def score(
+    corpora: tuple[str, ...],
+    out: str | None,
+    metrics: str,
+    encoder: tuple[str, ...],
+    columns: tuple[str, ...],
+    quiet: bool,
+    **options: Any,  # noqa: ANN401  (handed on as they are)
+) -> int:
+    """Score the summaries in CORPORA: Parquet, JSONL or CSV; files, folders, globs or URLs.
+
+    One row is one candidate: `document_id`, `system_id`, `candidate`, and `reference` or
+    `references` and `source` where a metric needs them. A run that was interrupted goes on when
+    the same command is given again.
+    """
+    if not corpora:
+        raise click.UsageError("name at least one file, folder, glob or URL to score")
+    if not out:
+        raise click.UsageError("`--out` is missing; name a folder for the scores")
+    asked = {
+        "metrics": split(metrics),
+        "encoders": _encoders(encoder),
+        "columns": _columns(columns),
+        **options,
+    }
+    try:
+        return _score(corpora, out, asked, is_quiet=quiet)
+    except KeyboardInterrupt:
+        return fail("interrupted; this command has scored nothing yet", INTERRUPTED)
+
+
+def _score(corpora: Sequence[str], out: str, asked: Mapping[str, Any], *, is_quiet: bool) -> int:
+    from pipelines.progress import show_progress
+    from pipelines.score_corpus import RunInterrupted, score_corpus
+    from pipelines.summary import summary_text
+
+    shown = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
+    try:
+        with nullcontext() if is_quiet else shown as on_progress:
+            result = score_corpus(corpora, out, on_progress=on_progress, **asked)
+    except RunInterrupted as interrupt:
+        return fail(
+            f"interrupted; {interrupt.n_committed} of {interrupt.n_shards} shards are committed, "
+            "the same command (without `--fresh`) goes on from there",
+            INTERRUPTED,
+        )
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else None
+    print(summary_text(result, is_terminal=is_terminal, width=width))
+    return _status(result)
+
+
+def _status(result: ScoreRun) -> int:
+    if result.failed_shards:
+        shown = list(result.failed_shards.items())[:_SHOWN_FAILURES]
+        text = "; ".join(f"shard {index}: {error}" for index, error in shown)
+        more = len(result.failed_shards) - len(shown)
+        others = f"; and {more} more, all in run.json" if more else ""
+        return fail(
+            f"{len(result.failed_shards)} of {result.n_shards} shards failed, the same command "
+            f"(without `--fresh`) tries them again: {text}{others}",
+            NOT_ACCEPTED,
+        )
+    if not result.is_accepted:
+        return fail(
+            f"{result.n_with_status} rows have a status, which `--strict` does not accept",
+            NOT_ACCEPTED,
+        )
+    return DONE
+
+
+def _encoders(specs: Sequence[str]) -> dict[str, str] | None:
+    """Read `[ALIAS=]SPEC`; without an alias an encoder is called by its kind."""
+    found: dict[str, str] = {}
+    for text in specs:
+        named = _ALIAS.fullmatch(text)
+        alias, spec = named.groups() if named else (text.partition(":")[0], text)
+        if alias in found:
+            raise click.UsageError(
+                f"two encoders are called `{alias}`; give one another name: "
+                f"--encoder {shlex.quote(f'ALIAS={spec}')}"
+            )
+        found[alias] = spec
+    return found or None
+
+
+def _columns(items: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in (pair for text in items for pair in split(text)):
+        ours, equals, theirs = item.partition("=")
+        if not (ours and equals and theirs):
+            raise click.UsageError(
+                f"`--columns` must be written OURS=THEIRS, got `{item}`; for example "
+                "--columns candidate=summary"
+            )
+        found[ours.strip()] = theirs.strip()
+    return found
