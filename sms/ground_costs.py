@@ -21,22 +21,18 @@ def padded_dimension(d):
     return (d + 15) & ~15
 
 
-@kernel()
+@kernel(fastmath=SUMS)
 def gather(points, row, into, at):
-    """Copy one point as float64 into row `at` of `into`, padded with zeros."""
+    """Copy one point as float64 into row `at` of `into`, padded with zeros; return |point|^2."""
     d = points.shape[1]
+    square = 0.0
     for k in range(d):
-        into[at, k] = np.float64(points[row, k])
+        value = np.float64(points[row, k])
+        into[at, k] = value
+        square += value * value
     for k in range(d, into.shape[1]):
         into[at, k] = 0.0
-
-
-@kernel(fastmath=SUMS)
-def _dot(x, i, y, j, d):
-    total = 0.0
-    for k in range(d):
-        total += x[i, k] * y[j, k]
-    return total
+    return square
 
 
 @kernel(fastmath=SUMS)
@@ -109,9 +105,3 @@ def cost_block(x, n0, n1, y, m0, m1, kind, squares_x, squares_y, into):
         if kind == EUCLIDEAN:
             for j in range(m0, m1):
                 into[i, j] = np.sqrt(into[i, j])
-
-
-@kernel()
-def squared_norm(x, i):
-    """Squared Euclidean norm of row `i`."""
-    return _dot(x, i, x, i, x.shape[1])

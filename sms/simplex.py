@@ -16,7 +16,8 @@ that every long loop runs over contiguous integers and is vectorised by the comp
   no basis can return: the method ends. The value is read with the unperturbed masses.
 - **A good start.** Vogel's approximation on costs reduced by column potentials, with costs
   rounded to a few bits and the column number in the low bits of the key, so that one
-  vectorised minimum yields the cheapest column. It roughly halves the pivots.
+  vectorised minimum yields the cheapest column. It roughly halves the pivots. The smallest
+  problems start from the cheapest column of each row, which takes less than the pivots saved.
 - **The basis tree as bit sets.** For each node the set of rows below it. A pivot changes the
   sets of the nodes on its cycle only, and the potentials of a whole subtree are shifted by
   masked arithmetic instead of a walk over its nodes.
@@ -46,6 +47,7 @@ _BIG = np.int64(1) << np.int64(62)
 _PAD_COST = np.int64(1) << np.int64(60)
 _KEY_MAX = np.int32(2**31 - 1)
 _EXHAUSTED = np.int32(-(2**30))
+_SMALL_CELLS = 40  # up to here a plain start and pivots without a call cost less
 _PRICED_ROWS = 4  # rows priced before the best candidate among them enters
 
 
@@ -61,6 +63,36 @@ def _lowest_bit(typing_context, word):
         return builder.call(cttz, (arguments[0], ir.Constant(i1, 1)))
 
     return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def _bit_length(typing_context, number):
+    """Bits that a positive 64-bit integer needs."""
+
+    def generate(context, builder, signature, arguments):
+        i64, i1 = ir.IntType(64), ir.IntType(1)
+        ctlz = builder.module.declare_intrinsic(
+            "llvm.ctlz", (i64,), ir.FunctionType(i64, (i64, i1))
+        )
+        leading = builder.call(ctlz, (arguments[0], ir.Constant(i1, 1)))
+        return builder.sub(ir.Constant(i64, 64), leading)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _as_float(typing_context, bits):
+    """Return the float64 with these 64 bits."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@kernel(forceinline=True)
+def _power_of_two(exponent):
+    return _as_float((exponent + 1023) << 52)
 
 
 @kernel()
@@ -142,9 +174,7 @@ def _vogel_start(
     words = (n + 63) >> 6
     users = user_memory[: mp * words].reshape(mp, words)
     first_column = _U(n)
-    column_bits = 0
-    while (1 << column_bits) < mp:
-        column_bits += 1
+    column_bits = _bit_length(mp - 1)
     shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
     low = np.int32((1 << column_bits) - 1)
 
@@ -230,17 +260,45 @@ def _vogel_start(
     parent[i] = _U(i)
 
 
-@kernel()
-def _simplex(
-    cost, n, m, mp, cost_bits,
-    key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v, below_memory,
-    moving, change, cycle, a, b,
+@kernel(forceinline=True)
+def _row_minimum_start(cost, n, m, order, parent, flow, a, b):
+    """Fill parents, flows and the order of exhaustion: each row takes its cheapest columns."""
+    k = _U(0)
+    for i in range(n - 1):
+        while True:
+            least = _BIG
+            j = 0
+            for column in range(m):
+                if b[column] > 0 and cost[i, column] < least:
+                    least = cost[i, column]
+                    j = column
+            if b[j] > a[i]:
+                break
+            parent[n + j] = _U(i)
+            flow[n + j] = b[j]
+            order[k] = _U(n + j)
+            a[i] -= b[j]
+            b[j] = 0
+            k += _U(1)
+        parent[i] = _U(n + j)
+        flow[i] = a[i]
+        order[k] = _U(i)
+        b[j] -= a[i]
+        k += _U(1)
+    for j in range(m):
+        if b[j] > 0:
+            parent[n + j] = _U(n - 1)
+            flow[n + j] = b[j]
+            order[k] = _U(n + j)
+            k += _U(1)
+    order[k] = _U(n - 1)
+    parent[n - 1] = _U(n - 1)
+
+
+def _pivot(
+    cost, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle,
 ):  # fmt: skip
-    """Pivot from Vogel's start to the optimum; parents, flows and potentials are left."""
-    _vogel_start(
-        cost, n, m, mp, cost_bits,
-        key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
-    )  # fmt: skip
+    """Pivot from a feasible basis tree to the optimum; parents, flows and potentials are left."""
     words = (n + 63) >> 6
     nodes = n + m
     below = below_memory[: nodes * words].reshape(nodes, words)
@@ -346,10 +404,10 @@ def _simplex(
         for k in range(words):
             bits = below[leaving, k]
             moving[k] = bits
-            for t in range(64):
-                change[k * 64 + t] = shift & -_I((bits >> _U(t)) & _ONE)
-        for i in range(n):
-            u[i] += change[i]
+            first = k << 6
+            for t in range(min(n - first, 64)):
+                change[first + t] = shift & -_I((bits >> _U(t)) & _ONE)
+                u[first + t] += change[first + t]
         if words == 1:  # a column moves with its parent; up to 128 rows the set fits registers
             bits = moving[0]
             for j in range(m):
@@ -401,6 +459,25 @@ def _simplex(
             parent[x] = new_parent
             flow[x] = new_flow
             new_parent, new_flow = x, old_flow
+
+
+# Inlined, a 4x4 problem takes a fifth less; but the loops of Vogel's start, inlined with it, are
+# no longer vectorised.
+_pivot_inlined = kernel(forceinline=True)(_pivot)
+_pivot_apart = kernel()(_pivot)
+
+
+@kernel()
+def _simplex(
+    cost, n, m, mp, cost_bits,
+    key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v, below_memory,
+    moving, change, cycle, a, b,
+):  # fmt: skip
+    _vogel_start(
+        cost, n, m, mp, cost_bits,
+        key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
+    )  # fmt: skip
+    _pivot_apart(cost, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle)
 
 
 @kernel()
@@ -465,14 +542,12 @@ def solve(
             largest = max(largest, cost_as_int[first + _U(k)])
     if largest == 0:
         largest = _I(1023) << 52  # all costs are zero: any scale will do
-    nodes_bits = 0
-    while (1 << nodes_bits) <= n + m:
-        nodes_bits += 1
-    cost_bits = min(COST_BITS, 59 - nodes_bits)
+    cost_bits = min(COST_BITS, 59 - _bit_length(n + m))
     # 2**exponent brings the largest cost, in [2**e, 2**(e+1)), to [2**(bits-1), 2**bits]; in two
     # steps, since the factor itself may leave the range of a float
     exponent = cost_bits - 1 - ((largest >> 52) - 1023)
-    up, down = 2.0 ** (exponent // 2), 2.0 ** (exponent - exponent // 2)
+    half = exponent >> 1
+    up, down = _power_of_two(half), _power_of_two(exponent - half)
     # lines are contiguous in `cost`, so that they are scaled by whole vectors
     for line in range(n_lines):
         first = _U(start + line * line_stride)
@@ -488,21 +563,24 @@ def solve(
         for j in range(m, mp):
             scaled[i, j] = _PAD_COST
 
-    shift = 1
-    while (1 << shift) < 2 * n + 2:
-        shift += 1
+    shift = _bit_length(2 * n + 1)
     for i in range(n):
         a[i] = (a[i] << shift) + 1
     for j in range(m):
         b[j] <<= shift
     b[m - 1] += n
-    _simplex(
-        scaled, n, m, mp, cost_bits,
-        key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v, below_memory,
-        moving, change, cycle, a, b,
-    )  # fmt: skip
-
-    half = _I(1) << (shift - 1)
+    if n * m <= _SMALL_CELLS:
+        _row_minimum_start(scaled, n, m, order, parent, flow, a, b)
+        _pivot_inlined(
+            scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle
+        )
+    else:
+        _simplex(
+            scaled, n, m, mp, cost_bits,
+            key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v, below_memory,
+            moving, change, cycle, a, b,
+        )  # fmt: skip
+    half_unit = _I(1) << (shift - 1)
     for x in range(n + m):
         above = _I(parent[x])
         if x < n:
@@ -511,7 +589,7 @@ def solve(
             i, j = x, above - n
         else:
             i, j = above, x - n
-        mass = (flow[x] + half) >> shift
+        mass = (flow[x] + half_unit) >> shift
         value += mass * cost[start + i * row_stride + j * column_stride]
         if plan_at >= 0 and mass > 0:
             cell = plan_at + n_cells

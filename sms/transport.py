@@ -24,6 +24,7 @@ from sms.transport_kernels import (
     MASS_RTOL,
     SENTENCES,
     WORDS,
+    clouds_are_sound,
     integer_masses,
     room_for_mass,
     scale_weights,
@@ -671,6 +672,8 @@ def _check_clouds(
         raise ValueError("`clouds` must have as many weights as members")
     if len(left) != len(right):
         raise ValueError(f"`left` and `right` must pair up, got {len(left)} and {len(right)}")
+    if clouds_are_sound(members.values, members.offsets, weights.values, len(points), left, right):
+        return
     used = np.unique(np.concatenate([left, right]))
     if used.size and (used[0] < 0 or used[-1] >= len(members)):
         raise ValueError(

@@ -13,7 +13,6 @@ from sms.ground_costs import (
     cost_block,
     gather,
     padded_dimension,
-    squared_norm,
 )
 from sms.simplex import MASS_BITS, allocate, solve
 
@@ -78,6 +77,28 @@ def integer_masses(
             scale_weights(a, first_a, end_a, sum_a, totals[p], masses_a)
             scale_weights(b, first_b, end_b, sum_b, totals[p], masses_b)
     return -1
+
+
+@kernel()
+def clouds_are_sound(members, offsets, weights, n_points, left, right):
+    """Tell whether every cloud is increasing rows of the points with weight, and none named empty.
+
+    `transport` looks for what is wrong where something is.
+    """
+    n_clouds = offsets.size - 1
+    n_wrong = 0
+    for p in range(left.size):
+        for cloud in (left[p], right[p]):
+            if not 0 <= cloud < n_clouds or offsets[cloud] == offsets[cloud + 1]:
+                return False
+    for cloud in range(n_clouds):
+        above = np.int64(-1)
+        for k in range(offsets[cloud], offsets[cloud + 1]):
+            n_wrong += members[k] <= above
+            n_wrong += not 0 < weights[k] <= LARGEST
+            above = members[k]
+        n_wrong += above >= n_points
+    return n_wrong == 0
 
 
 @kernel()
@@ -218,7 +239,7 @@ def solve_clouds(
         n_cells = 0
 
         # what is left of each side once the mass on shared points has cancelled
-        n = m = n_words = m_words = 0
+        n = m = n_words = m_words = n_wrong = 0
         for part in range(2):
             i = offsets[cloud_x] if part == 0 else splits[cloud_x]
             i_end = splits[cloud_x] if part == 0 else offsets[cloud_x + 1]
@@ -251,25 +272,22 @@ def solve_clouds(
                         plan_mass[start + n_cells] = same
                         n_cells += 1
                 if mass_i > 0:
-                    _gather_one(word_points, sentence_points, part, members[i_now], x, n)
+                    square = _gather_one(word_points, sentence_points, part, members[i_now], x, n)
+                    n_wrong += not square <= LARGEST or (kind == COSINE and square == 0)
+                    squares_x[n] = square
                     mass_x[n] = mass_i
                     at_x[n] = i_now - offsets[cloud_x]
                     n += 1
                 if mass_j > 0:
-                    _gather_one(word_points, sentence_points, part, members[j_now], y, m)
+                    square = _gather_one(word_points, sentence_points, part, members[j_now], y, m)
+                    n_wrong += not square <= LARGEST or (kind == COSINE and square == 0)
+                    squares_y[m] = square
                     mass_y[m] = mass_j
                     at_y[m] = j_now - offsets[cloud_y]
                     m += 1
 
         width = m + SPARE_COLUMNS
         block = block_memory[: (n + SPARE_ROWS) * width].reshape(n + SPARE_ROWS, width)
-        n_wrong = 0
-        for i in range(n):
-            squares_x[i] = squared_norm(x, i)
-            n_wrong += not squares_x[i] <= LARGEST or (kind == COSINE and squares_x[i] == 0)
-        for j in range(m):
-            squares_y[j] = squared_norm(y, j)
-            n_wrong += not squares_y[j] <= LARGEST or (kind == COSINE and squares_y[j] == 0)
         if n_wrong:
             plan_counts[p] = -1
             continue
@@ -335,6 +353,5 @@ def solve_clouds(
 @kernel()
 def _gather_one(word_points, sentence_points, part, row, into, at):
     if part == 0:
-        gather(word_points, row, into, at)
-    else:
-        gather(sentence_points, row, into, at)
+        return gather(word_points, row, into, at)
+    return gather(sentence_points, row, into, at)

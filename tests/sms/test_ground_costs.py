@@ -13,7 +13,6 @@ from sms.ground_costs import (
     cost_block,
     gather,
     padded_dimension,
-    squared_norm,
 )
 from sms.ragged import Ragged
 from sms.transport import Clouds, point_cloud_transport
@@ -32,9 +31,8 @@ def block_of(x, y, kind):
     packed = []
     for points in (x, y):
         into = np.zeros((len(points) + SPARE_ROWS, padded_dimension(points.shape[1])))
-        for row in range(len(points)):
-            gather(points, row, into, row)
-        packed.append((into, np.array([squared_norm(into, row) for row in range(len(points))])))
+        squares = [gather(points, row, into, row) for row in range(len(points))]
+        packed.append((into, np.array(squares)))
     (x, squares_x), (y, squares_y) = packed
     n, m = squares_x.size, squares_y.size
     found = np.full((n + SPARE_ROWS, m + SPARE_COLUMNS), np.nan)
@@ -82,7 +80,7 @@ def test_inner_block_leaves_what_lies_before(kind):
     """A pair's words are filled in first, its sentences after them in the same memory."""
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(9 + SPARE_ROWS, 16)), rng.normal(size=(11 + SPARE_ROWS, 16))
-    squares = [np.array([squared_norm(z, row) for row in range(len(z))]) for z in (x, y)]
+    squares = [(z**2).sum(axis=1) for z in (x, y)]
     found = np.full((9 + SPARE_ROWS, 11 + SPARE_COLUMNS), -1.0)
     cost_block(x, 2, 7, y, 3, 10, GROUND_COSTS[kind], *squares, found)
     assert (found[:2] == -1).all()
