@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rouge_score.tokenizers import DefaultTokenizer
 
 from sms.compiled import kernel
 from sms.ragged import Ragged, ranges
+
+if TYPE_CHECKING:
+    from rouge_score.tokenizers import DefaultTokenizer
 
 _WORD = 64
 """Bits that one step of the bit-parallel LCS works on."""
@@ -343,6 +346,8 @@ def _find_slot(key: int, slots: np.ndarray, distinct: np.ndarray, n_bits: int) -
 
 @cache
 def _tokenizer(stem: bool) -> DefaultTokenizer:
+    from rouge_score.tokenizers import DefaultTokenizer  # a second: it imports NLTK, and that SciPy
+
     return DefaultTokenizer(use_stemmer=stem)
 
 

@@ -4,7 +4,8 @@ A batch of distinct texts becomes distinct sentences (by `sentencex`), sentences
 whitespace-separated chunks, and only chunks never seen before are looked at by Python: their
 words are kept in a table. Everything else is index arithmetic on packed arrays.
 
-Not here: embeddings, and n-grams (`overlap` has its own tokens, by the same tables).
+Not here: what a sentence and a word is (`languages`, `words`), embeddings, and n-grams (`overlap`
+has its own tokens, by the same tables).
 """
 
 from __future__ import annotations
@@ -12,44 +13,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata, resources
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import regex
-import sentencex
 
+from sms.languages import LANGUAGES
 from sms.ragged import Ragged, offsets_of
+from sms.words import INVISIBLE, Splitter, clark2019_words
 
-LANGUAGES = ("en",)
-"""Languages with a stop list."""
 MAX_CHUNKS = 200_000
 """A table of chunks is emptied between batches once it holds more, so that memory is bounded."""
 
-# Words are unions of the pieces that BERT's basic tokeniser makes: a boundary falls on
-# whitespace, ASCII and Unicode punctuation and around ideographs only. An encoder may therefore
-# cut a sentence into word pieces word by word.
-_INSIDE = (
-    r"[[^\s\p{P}!-/:-@\[-`{-~]--[\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF"
-    r"\U00020000-\U0002CEAF\U0002F800-\U0002FA1F]]"
-)
-_WORD = regex.compile(
-    rf"""
-      -[lr][rcs]b-                       # a bracket of tokenised corpora
-    | (?:\p{{L}}\.){{2,}}                # U.S., p.m.
-    | {_INSIDE}*?(?<!\d)\d++(?:[.,]\d+)+{_INSIDE}*  # 2,000.5 and £2,000.5, and 253.5km whole
-    | {_INSIDE}+(?:['’](?!s(?!{_INSIDE})){_INSIDE}+)*  # don't; but the 's of "team's" is a word
-    | ['’](?:s|t|re|ve|ll|d|m)(?!{_INSIDE})
-    | [^\s]
-    """,
-    regex.VERBOSE | regex.VERSION1 | regex.IGNORECASE,
-)
-# Soft hyphens, joiners, byte order marks and the like, which BERT's tokeniser deletes as well.
-_INVISIBLE = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}]+")
 _BRACKET = regex.compile(r"-[lr][rcs]b-", regex.IGNORECASE)
 _HAS_CONTENT = regex.compile(r"[\p{L}\p{N}]")
-_CLITICS = frozenset(["'s", "'t", "'re", "'ve", "'ll", "'d", "'m", "n't"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +46,40 @@ class TextRules:
             )
         if self.words not in ("default", "clark2019"):
             raise ValueError(f"`words` must be default or clark2019, got {self.words!r}")
+        if self.words == "clark2019" and self.language != "en":
+            raise ValueError(
+                f"`words` clark2019 is for English, got language {self.language!r}; use default"
+            )
+        LANGUAGES[self.language].check_installed()
+
+    @property
+    def has_piece_words(self) -> bool:
+        """Whether each word is a union of the pieces that BERT's basic tokeniser makes."""
+        return self.words == "default" and LANGUAGES[self.language].has_piece_words
 
     @property
     def signature(self) -> str:
         """The part of a metric's signature that names these rules."""
-        stop = "nltk179" if self.words == "clark2019" else "nltk179+clitics"
-        tokens = "treebank-alpha" if self.words == "clark2019" else "v1"
-        return (
-            f"lang:{self.language}|split:sentencex-{metadata.version('sentencex')}"
-            f"|tok:{tokens}|stop:{stop}"
+        language = LANGUAGES[self.language]
+        if self.words == "clark2019":
+            return f"{language.cut_signature('treebank+alpha')}|stop:{language.stop_list}"
+        return f"{language.cut_signature(language.tokens)}|stop:{language.stop_signature}"
+
+    def splitter(self) -> Splitter:
+        """Return what cuts a chunk into words."""
+        if self.words == "clark2019":
+            return clark2019_words
+        return LANGUAGES[self.language].splitter()
+
+    def counts(self, word: str) -> bool:
+        """Tell whether a word counts in a score.
+
+        It has a letter or digit (under `clark2019` nothing but letters) and is no stop word.
+        """
+        if not (word.isalpha() if self.words == "clark2019" else _HAS_CONTENT.search(word)):
+            return False
+        return not _BRACKET.fullmatch(word) and word.lower().replace("’", "'") not in stop_words(
+            self
         )
 
 
@@ -106,6 +109,23 @@ class SegmentedTexts:
         """Words of every text, in order."""
         return self.text_sentences.expand(self.sentence_words)
 
+    @property
+    def lower_words(self) -> Ragged:
+        """Lower-cased forms of every sentence's words, punctuation left out, as in `lower`."""
+        forms = self.lower[self.sentence_words.values]
+        owner = np.repeat(np.arange(len(self.sentence_words)), self.sentence_words.lengths)
+        counts = np.bincount(owner[forms >= 0], minlength=len(self.sentence_words))
+        return Ragged.from_lengths(forms[forms >= 0], counts)
+
+    @property
+    def has_piece_words(self) -> bool:
+        """Whether each word is a union of the pieces that BERT's basic tokeniser makes.
+
+        Then a BERT encoder may cut a sentence into word pieces word by word. If not, it must cut
+        the whole sentence; `word_spans` says where the words are.
+        """
+        return self.vocabulary.rules.has_piece_words
+
     def restrict(self, needed: np.ndarray) -> SegmentedTexts:
         """Keep the sentences of the texts that are needed; the other texts become empty."""
         if needed.all():
@@ -129,6 +149,61 @@ class SegmentedTexts:
         return self.sentence_chunks.expand(table.tokens_of(self.chunks))
 
 
+def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
+    """Find where the words of a sentence stand in its text.
+
+    For encoders that cut the sentence in their own way and need to know which of their pieces
+    belong to which word; where `SegmentedTexts.has_piece_words`, words may be cut one by one
+    instead. Invisible characters that `words` deletes may lie inside a span.
+
+    Parameters
+    ----------
+    texts : SegmentedTexts
+    sentence : int
+        Number of the sentence in `texts.sentences`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_words, 2)
+        First character of each word of `texts.sentence_words[sentence]` in
+        `texts.sentences[sentence]`, and one past its last. Spans follow each other without
+        overlap; one is empty only if its word does not stand in the text as it is, as the
+        quotation marks of `clark2019`.
+
+    Examples
+    --------
+    >>> texts = Segmenter().segment(pa.array(["A team's cat."]))
+    >>> word_spans(texts, 0).tolist()
+    [[0, 1], [2, 6], [6, 8], [9, 12], [12, 13]]
+    """
+    visible, places = _visible(texts.sentences[sentence], texts.vocabulary.rules)
+    words = texts.vocabulary.words
+    spans = []
+    at = 0
+    for number in texts.sentence_words[sentence].tolist():
+        found = visible.find(words[number], at)
+        if found < 0:
+            spans.append((places[at], places[at]))
+            continue
+        at = found + len(words[number])
+        spans.append((places[found], places[at - 1] + 1))
+    return np.array(spans, dtype=np.int64).reshape(-1, 2)
+
+
+def _visible(sentence: str, rules: TextRules) -> tuple[str, Sequence[int]]:
+    """Return a sentence as its words are written, and each character's place in the sentence."""
+    if rules.words == "clark2019":
+        lower = sentence.lower()
+        if len(lower) == len(sentence):
+            return lower, range(len(sentence) + 1)
+        places = [k for k, character in enumerate(sentence) for _ in character.lower()]
+        return lower, [*places, len(sentence)]
+    if sentence.isprintable():
+        return sentence, range(len(sentence) + 1)
+    places = [k for k, character in enumerate(sentence) if not INVISIBLE.match(character)]
+    return "".join(sentence[k] for k in places), [*places, len(sentence)]
+
+
 class ChunkTable:
     """Tokens of whitespace-separated chunks, each chunk tokenised once."""
 
@@ -149,17 +224,17 @@ class ChunkTable:
     def tokens_of(self, chunks: Sequence[str]) -> Ragged:
         """Return the token numbers of every chunk."""
         numbers = self._chunk_numbers
+        wanted = [*map(numbers.get, chunks)]
         values: list[int] = []
         lengths: list[int] = []
-        wanted = []
-        for chunk in chunks:
-            number = numbers.get(chunk)
-            if number is None:
+        for position in [k for k, number in enumerate(wanted) if number is None]:
+            chunk = chunks[position]
+            if chunk not in numbers:
                 tokens = self._tokenise(chunk)
                 values.extend(map(self._number_of, tokens))
                 lengths.append(len(tokens))
-                number = numbers[chunk] = len(numbers)
-            wanted.append(number)
+                numbers[chunk] = len(numbers)
+            wanted[position] = numbers[chunk]
         if lengths:
             old = self._rows
             self._rows = Ragged.from_lengths(
@@ -181,7 +256,7 @@ class Vocabulary:
     """Words seen so far and what is known of each, computed once per word."""
 
     table: ChunkTable
-    stop_words: frozenset[str]
+    rules: TextRules
     columns: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -218,7 +293,7 @@ class Vocabulary:
     _forms: dict[str, int] = field(default_factory=dict)
 
     def _kept(self, words: list[str]) -> np.ndarray:
-        return np.array([is_content_word(word, self.stop_words) for word in words], dtype=bool)
+        return np.array([self.rules.counts(word) for word in words], dtype=bool)
 
     def _lowered(self, words: list[str]) -> np.ndarray:
         forms = self._forms
@@ -236,15 +311,13 @@ class Segmenter:
 
     def __init__(self, rules: TextRules | None = None) -> None:
         self.rules = rules or TextRules()
-        tokenise = clark2019_words if self.rules.words == "clark2019" else split_words
-        self.vocabulary = Vocabulary(ChunkTable(tokenise), stop_words(self.rules))
+        self.vocabulary = Vocabulary(ChunkTable(self.rules.splitter()), self.rules)
 
     def segment(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut distinct texts; a null text has no sentences."""
         if len(self.vocabulary.table) > MAX_CHUNKS:
             self.vocabulary.clear()
-        split = functools.partial(sentencex.segment, self.rules.language)
-        pieces = [split(text) if text else [] for text in texts.to_pylist()]
+        pieces = [split_sentences(text or "", self.rules.language) for text in texts.to_pylist()]
         lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
         flat = pa.array([sentence for piece in pieces for sentence in piece], pa.string())
         trimmed = pc.utf8_trim_whitespace(flat)
@@ -276,47 +349,19 @@ class Segmenter:
         )
 
 
-def split_words(chunk: str) -> list[str]:
-    """Split a whitespace-free chunk into words and punctuation.
+def split_sentences(text: str, language: str = "en") -> list[str]:
+    """Split a text into sentences, each with the white space around it.
 
     Examples
     --------
-    >>> split_words("team's"), split_words("$2,000-a-year"), split_words("don't.")
-    (['team', "'s"], ['$', '2,000', '-', 'a', '-', 'year'], ["don't", '.'])
+    >>> split_sentences("The cat sat . It slept .")
+    ['The cat sat . ', 'It slept .']
     """
-    return _WORD.findall(chunk if chunk.isprintable() else _INVISIBLE.sub("", chunk))
-
-
-def clark2019_words(chunk: str) -> list[str]:
-    """Split as the released sentence mover code does: Treebank tokens, lower-cased, alphabetic.
-
-    Examples
-    --------
-    >>> clark2019_words("won't"), clark2019_words("well-known"), clark2019_words("Online.")
-    (['wo'], [], ['online'])
-    """
-    return [token for token in _treebank()(chunk.lower()) if token.isalpha()]
-
-
-def is_content_word(word: str, stop: frozenset[str]) -> bool:
-    """Tell whether a word counts in a score: it has a letter or digit and is no stop word."""
-    if not _HAS_CONTENT.search(word) or _BRACKET.fullmatch(word):
-        return False
-    return word.lower().replace("’", "'") not in stop
+    return LANGUAGES[language].sentences(text) if text else []
 
 
 @functools.cache
 def stop_words(rules: TextRules) -> frozenset[str]:
-    """Return the stop list of a language."""
-    listed = (resources.files("sms") / "data" / f"stop_words_{rules.language}.txt").read_text(
-        encoding="utf-8"
-    )
-    words = frozenset(listed.split())
-    return words if rules.words == "clark2019" else words | _CLITICS
-
-
-@functools.cache
-def _treebank() -> Callable[[str], list[str]]:
-    from nltk.tokenize import NLTKWordTokenizer
-
-    return NLTKWordTokenizer().tokenize
+    """Return the stop words of a language; `clark2019` has them as they were published."""
+    language = LANGUAGES[rules.language]
+    return language.published_stop_words() if rules.words == "clark2019" else language.stop_words()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sms.encoders import EncodedSentences
+from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.pooling import pool_rows
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts
 
@@ -81,6 +82,10 @@ class StaticEncoder:
                 row = self._rows.get(lower.strip(_SYMBOLS), -1)
         return row
 
+    def state(self) -> dict[str, int]:
+        """Return no counts: looking a word up costs nothing worth counting."""
+        return {}
+
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Look up the kept words of every sentence."""
         row_of_word = texts.vocabulary.column(
@@ -97,7 +102,9 @@ class StaticEncoder:
         used = kept & (rows >= 0)
         weights = np.bincount(owner[used], minlength=len(words))
         sentence_words = Ragged(rows[used], offsets_of(weights))
-        means, largest = self._pool(sentence_words)
+        means, largest = pool_rows(
+            self._vectors, sentence_words, with_maximum=self.pooling == "max"
+        )
         return EncodedSentences(
             word_points=self._vectors,
             sentence_words=sentence_words,
@@ -109,26 +116,23 @@ class StaticEncoder:
             n_known=n_known,
         )
 
-    def _pool(self, sentence_words: Ragged) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean and, for max pooling, the maximum of every sentence's vectors."""
-        n, d = len(sentence_words), self._vectors.shape[1]
-        means = np.zeros((n, d))
-        largest = np.full((n, d), -np.inf) if self.pooling == "max" else means
-        filled = np.flatnonzero(sentence_words.lengths)
-        if filled.size:
-            starts = sentence_words.offsets[filled]
-            # sorted within the sentence, so that word order cannot change the last digit
-            owner = np.repeat(np.arange(n), sentence_words.lengths)
-            in_order = sentence_words.values[np.lexsort((sentence_words.values, owner))]
-            vectors = self._vectors[in_order].astype(np.float64)
-            means[filled] = np.add.reduceat(vectors, starts, axis=0)
-            means[filled] /= sentence_words.lengths[filled, None]
-            if self.pooling == "max":
-                largest[filled] = np.maximum.reduceat(vectors, starts, axis=0)
-        return means, largest
-
 
 _SYMBOLS = "£€¥₹©®™°"
+
+
+def load_glove(path: str, *, runtime: EncoderRuntime, pooling: str = "mean") -> StaticEncoder:
+    """Read a GloVe text file, see `load_static`."""
+    return load_static(Path(path), "glove", pooling=pooling, zero_unknown=runtime.zero_unknown)
+
+
+def load_word2vec(path: str, *, runtime: EncoderRuntime, pooling: str = "mean") -> StaticEncoder:
+    """Read a word2vec file, see `load_static`."""
+    return load_static(Path(path), "word2vec", pooling=pooling, zero_unknown=runtime.zero_unknown)
+
+
+def load_fasttext(path: str, *, runtime: EncoderRuntime, pooling: str = "mean") -> StaticEncoder:
+    """Read a fastText `.vec` file, see `load_static`."""
+    return load_static(Path(path), "fasttext", pooling=pooling, zero_unknown=runtime.zero_unknown)
 
 
 def load_static(
@@ -149,12 +153,7 @@ def load_static(
     ValueError
         If the file is missing, truncated or not in that format, with its path and line.
     """
-    if not path.is_file():
-        raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
-    if file_format == "word2vec" and _is_binary(path):
-        words, vectors = _read_binary(path)
-    else:
-        words, vectors = _read_text(path, has_header=file_format != "glove")
+    words, vectors = read_vectors(path, file_format)
     return StaticEncoder(
         words,
         vectors,
@@ -163,6 +162,21 @@ def load_static(
         pooling=pooling,
         zero_unknown=zero_unknown,
     )
+
+
+def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
+    """Read the words of a vector file and their vectors, float32, shape (n_words, d).
+
+    Raises
+    ------
+    ValueError
+        As `load_static`.
+    """
+    if not path.is_file():
+        raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
+    if file_format == "word2vec" and _is_binary(path):
+        return _read_binary(path)
+    return _read_text(path, has_header=file_format != "glove")
 
 
 def _hash_of(path: Path) -> str:

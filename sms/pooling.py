@@ -1,0 +1,60 @@
+"""Compiled pooling: the mean and the maximum of groups of rows of a matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sms.compiled import kernel
+from sms.ragged import Ragged
+
+
+def pool_rows(
+    vectors: np.ndarray, groups: Ragged, *, with_maximum: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and, where asked for, the maximum of every group of rows.
+
+    Parameters
+    ----------
+    vectors : ndarray of float, shape (n_rows, d)
+    groups : Ragged of int64
+        Rows of `vectors`, with repetitions. They are added in order of their numbers, so that
+        the order within a group cannot change the last digit.
+    with_maximum : bool
+
+    Returns
+    -------
+    means : ndarray of float64, shape (n_groups, d)
+        Zero for an empty group.
+    largest : ndarray of float64, shape (n_groups, d)
+        Minus infinity for an empty group; `means` itself where it is not asked for.
+    """
+    first_key = np.repeat(np.arange(len(groups)), groups.lengths) * len(vectors)
+    in_order = np.sort(first_key + groups.values) - first_key
+    means = np.zeros((len(groups), vectors.shape[1]))
+    largest = np.full(means.shape, -np.inf) if with_maximum else means
+    _pool(vectors, in_order, groups.offsets, means, largest, with_maximum)
+    return means, largest
+
+
+@kernel()
+def _pool(
+    vectors: np.ndarray,
+    rows: np.ndarray,
+    offsets: np.ndarray,
+    means: np.ndarray,
+    largest: np.ndarray,
+    with_maximum: bool,
+) -> None:
+    d = vectors.shape[1]
+    for group in range(offsets.size - 1):
+        for at in range(offsets[group], offsets[group + 1]):
+            row = rows[at]
+            for k in range(d):
+                means[group, k] += vectors[row, k]
+            if with_maximum:
+                for k in range(d):
+                    largest[group, k] = max(largest[group, k], vectors[row, k])
+        n_rows = offsets[group + 1] - offsets[group]
+        if n_rows:
+            for k in range(d):
+                means[group, k] /= n_rows
