@@ -60,6 +60,9 @@ class Scorer(Protocol):
     def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
         """Return `score_fields` as float64 and `status`, null when fine; one row per row."""
 
+    def counters(self) -> Mapping[str, int]:
+        """Return what was done so far by name, as numbers that may be added up."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -108,6 +111,8 @@ class ShardReport:
     """All of it; less than the sum of the stages where they overlap."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     """By stage: `read`, `prepare`, `compare`, `write`."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """What the scorer counted while it scored this shard."""
     attempts: int = 1
     error: str | None = None
     """Why the shard failed; None if its file is committed."""
@@ -142,6 +147,7 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         If the scorer does not return what it promised.
     """
     clock = _Clock()
+    before = Counter(scorer.counters())
     raw = read_batches(
         shard, scorer.input_columns, job.columns, job.batch_rows, use_threads=job.threads > 1
     )
@@ -161,7 +167,10 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     with clock.stage("write"):
         _commit(scores, shard, job)
     report = _report(shard.index, scores.drop_columns(UNREADABLE))
-    return replace(report, seconds=clock.total(), stage_seconds=dict(clock.seconds))
+    counters = {name: n - before[name] for name, n in scorer.counters().items()}
+    return replace(
+        report, seconds=clock.total(), stage_seconds=dict(clock.seconds), counters=counters
+    )
 
 
 def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:

@@ -32,6 +32,11 @@ LIBRARIES = (
     "tokenizers",
     "sentencex",
     "rouge-score",
+    "sentence-transformers",
+    "tensorflow",
+    "rjieba",
+    "SudachiPy",
+    "sudachidict-small",
 )
 """Distributions whose version may change a score."""
 

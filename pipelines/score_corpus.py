@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -57,6 +57,7 @@ from pipelines.manifest import (
     write_success,
 )
 from pipelines.progress import SCORING, Progress
+from sms.encoders import EncoderRuntime
 from sms.encoders.registry import parse_spec
 from sms.scoring import ScoringConfig, SummaryScorer
 
@@ -66,7 +67,7 @@ ROWS_PER_SHARD_NEURAL = 1_000
 """Where one does: some ten seconds of work on a core."""
 
 _READERS = 16  # threads that wait for files
-_KEPT_FROM_PAST = ("seconds", "stage_seconds", "attempts")
+_KEPT_FROM_PAST = ("seconds", "stage_seconds", "counters", "attempts")
 _KEY_ROWS_AT_ONCE = 20_000_000
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -102,6 +103,8 @@ class ScoreRun:
     """Shards that this run has scored; 0 if there was nothing left to do."""
     failed_shards: Mapping[int, str]
     """Why a shard failed, by its place in the plan."""
+    counters: Mapping[str, int]
+    """What the encoders counted over all shards, `ALIAS.NAME`: tokens, sentences, cached."""
     seconds: float
     """From the first check to the last file."""
     is_strict: bool
@@ -142,6 +145,9 @@ def score_corpus(
     multi_reference: str = "best",
     language: str = "en",
     source_tokens: int | None = None,
+    precision: str = "auto",
+    device: str = "auto",
+    embedding_cache: _Path | None = None,
     workers: int | None = None,
     cpus_per_worker: int = 1,
     gpus_per_worker: float = 0,
@@ -172,6 +178,12 @@ def score_corpus(
         Our column name to the file's, where they differ.
     preset, multi_reference, language, source_tokens
         As in `sms.scoring.ScoringConfig`.
+    precision : {"auto", "fp32", "bf16", "fp16"}
+        What neural encoders compute in; `auto` is fp32 on CPUs and bf16 on GPUs.
+    device : {"auto", "cpu", "cuda"}
+        Where neural encoders run; `auto` takes a GPU where the worker has one.
+    embedding_cache : path, optional
+        Folder that keeps embeddings for later runs; workers may share it.
     workers : int, optional
         Workers on Ray; as many as the cluster has room for.
     cpus_per_worker : int
@@ -216,6 +228,7 @@ def score_corpus(
         multi_reference=multi_reference,
         language=language,
         source_tokens=source_tokens,
+        precision=precision,
     )
     machines = _Machines(
         workers=workers,
@@ -223,7 +236,10 @@ def score_corpus(
         gpus_per_worker=gpus_per_worker,
         address=address,
         is_local=local,
+        device=device,
     )
+    config = replace(config, precision=_precision(config, machines))
+    cache_folder = _cache_folder(embedding_cache)
     out = absolute(os.fspath(out)).rstrip("/")
     asked = {
         **config.as_dict(),
@@ -238,8 +254,15 @@ def score_corpus(
     earlier = _earlier_run(out)
 
     tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
-    make_scorer: Callable[[int], Scorer] = partial(SummaryScorer, config)
-    scorer = SummaryScorer(config, machines.driver_threads)
+    make_scorer: Callable[[int], Scorer] = partial(
+        SummaryScorer, config, device=machines.worker_device, cache_folder=cache_folder
+    )
+    scorer = SummaryScorer(
+        config,
+        machines.driver_threads,
+        device=machines.driver_device,
+        cache_folder=cache_folder,
+    )
     manifest = Manifest(
         configuration=asked,
         signatures=scorer.signatures,
@@ -277,8 +300,11 @@ class _Machines:
     gpus_per_worker: float
     address: str | None
     is_local: bool
+    device: str
+    """Where encoders run: `auto`, `cpu` or `cuda`."""
 
     def __post_init__(self) -> None:
+        EncoderRuntime(device=self.device)
         for name, value, least in (
             ("workers", 1 if self.workers is None else self.workers, 1),
             ("cpus_per_worker", self.cpus_per_worker, 1),
@@ -291,6 +317,24 @@ class _Machines:
                 "`--local` scores in one process without Ray; leave out `--address` and "
                 "`--gpus-per-worker`, or `--local`"
             )
+
+        if not self.is_local and self.device == "cuda" and not self.gpus_per_worker:
+            raise ValueError(
+                "`--device cuda` needs GPUs for the workers; add `--gpus-per-worker 1`, or a "
+                "fraction"
+            )
+
+    @property
+    def worker_device(self) -> str:
+        """Where a worker's encoders run; Ray hides from a worker the GPUs it was not given."""
+        if self.is_local or self.device != "auto":
+            return self.device
+        return "cuda" if self.gpus_per_worker else "cpu"
+
+    @property
+    def driver_device(self) -> str:
+        """Where the driver's encoders run, which on Ray only have to name themselves."""
+        return self.device if self.is_local else "cpu"
 
     @property
     def driver_threads(self) -> int:
@@ -331,10 +375,36 @@ def _already_made(scorer: Scorer, threads: int) -> Scorer:
     return scorer
 
 
+def _is_neural(config: ScoringConfig) -> bool:
+    specs = (parse_spec(config.encoders[alias]) for alias in config.used_encoders)
+    return any(not spec.kind.is_static for spec in specs)
+
+
 def _rows_per_shard(config: ScoringConfig) -> int:
-    kinds = [parse_spec(config.encoders[alias])[0] for alias in config.used_encoders]
-    is_neural = any("sentences" in kind.vectors for kind in kinds)
-    return ROWS_PER_SHARD_NEURAL if is_neural else ROWS_PER_SHARD
+    return ROWS_PER_SHARD_NEURAL if _is_neural(config) else ROWS_PER_SHARD
+
+
+def _precision(config: ScoringConfig, machines: _Machines) -> str:
+    """Decide what `auto` means before anything runs: the scores depend on it."""
+    if config.precision != "auto" or not _is_neural(config):
+        return config.precision
+    if machines.is_local:
+        from sms.encoders.devices import Machine  # brings torch
+
+        return Machine.choose(EncoderRuntime(device=machines.device)).precision
+    return "bf16" if machines.worker_device == "cuda" else "fp32"
+
+
+def _cache_folder(folder: _Path | None) -> str | None:
+    """Return the folder as every worker can find it."""
+    if folder is None:
+        return None
+    if is_url(os.fspath(folder)):
+        raise ValueError(
+            f"`embedding_cache` must be a folder, got {os.fspath(folder)}; name one that all "
+            "workers can reach"
+        )
+    return absolute(os.fspath(folder))
 
 
 def _inputs(corpora: _Path | Sequence[_Path], out: str) -> list[InputFile]:
@@ -416,8 +486,8 @@ def _committed_reports(
                 f"scores file {path} must have {n_rows[index]} rows, got {report.n_rows}; "
                 "delete it to have its rows scored again"
             )
-        known = {key: past[index][key] for key in _KEPT_FROM_PAST} if index in past else {}
-        return replace(report, **known)
+        past_shard = past.get(index, {})
+        return replace(report, **{k: past_shard[k] for k in _KEPT_FROM_PAST if k in past_shard})
 
     indices = sorted(committed(out, manifest.shards, manifest.fingerprint))
     with ThreadPoolExecutor(_READERS) as pool:
@@ -503,6 +573,7 @@ def _sum_up(
         n_duplicate_keys=count_duplicate_keys(parts, n_rows),
         means=_means(list(reports.values())),
         signatures=manifest.signatures,
+        counters=_counters(reports.values()),
         n_shards=len(manifest.shards),
         n_new_shards=len(reports) - len(done) - len(failed),
         failed_shards=failed,
@@ -563,6 +634,13 @@ def _means(reports: Sequence[ShardReport]) -> dict[str, dict[str, float]]:
     }
 
 
+def _counters(reports: Iterable[ShardReport]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for report in reports:
+        counts.update(report.counters)
+    return dict(counts)
+
+
 def _close(out: str, manifest: Manifest, run: ScoreRun, reports: Mapping[int, ShardReport]) -> None:
     """Write down what came of the run, and `_SUCCESS` if nothing is missing."""
     result = {
@@ -570,6 +648,7 @@ def _close(out: str, manifest: Manifest, run: ScoreRun, reports: Mapping[int, Sh
         "n_with_status": run.n_with_status,
         "statuses": dict(run.statuses),
         "n_duplicate_keys": run.n_duplicate_keys,
+        "counters": dict(run.counters),
         "means": {
             system: {name: None if math.isnan(mean) else mean for name, mean in means.items()}
             for system, means in run.means.items()

@@ -79,6 +79,28 @@ def table_text(
     return "\n".join(line for line in lines if line)  # a terminal's table begins with a blank one
 
 
+def decimals(means: Iterable[float]) -> int:
+    """Return the decimals that give the largest of a column its four digits, however small."""
+    largest = max((abs(mean) for mean in means if not math.isnan(mean)), default=0.0)
+    if largest == 0.0:
+        return _SHOWN_DIGITS
+    return min(max(_SHOWN_DIGITS - 1 - math.floor(math.log10(largest)), 1), 12)
+
+
+def number(mean: float, n_decimals: int) -> str:
+    """Write a number; an en dash for NaN."""
+    return "–" if math.isnan(mean) else f"{mean:,.{n_decimals}f}"
+
+
+def meanings(columns: Iterable[str]) -> Iterator[str]:
+    """Say what a higher value of each column means, a line for each meaning."""
+    up: dict[str, list[str]] = {}
+    for column in columns:
+        up.setdefault(_higher_is(column), []).append(column)
+    for meaning, names in up.items():
+        yield f"Higher means {meaning}: {', '.join(names)}"
+
+
 def _counts(run: ScoreRun) -> Iterator[str]:
     if run.n_new_shards == 0 and not run.failed_shards:
         yield f"Already scored: {run.n_rows:,} rows, nothing left to do"
@@ -94,6 +116,7 @@ def _counts(run: ScoreRun) -> Iterator[str]:
     if len(statuses) > MAX_STATUSES:
         yield f"  and {len(statuses) - MAX_STATUSES} other statuses"
     yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
+    yield from _cached(run.counters)
     if run.failed_shards:
         yield f"Failed shards: {len(run.failed_shards):,} of {run.n_shards:,}"
 
@@ -103,34 +126,18 @@ def _means(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and rows of the table of means."""
     shown = list(means.items())[:MAX_SYSTEMS]
-    n_decimals = {name: _decimals(mean[name] for _, mean in shown) for name in columns}
+    n_decimals = {name: decimals(mean[name] for _, mean in shown) for name in columns}
     rows = [
-        [system or "(none)", *(_number(mean[name], n_decimals[name]) for name in columns)]
+        [system or "(none)", *(number(mean[name], n_decimals[name]) for name in columns)]
         for system, mean in shown
     ]
     return ["mean by system", *columns], rows
 
 
-def _decimals(means: Iterable[float]) -> int:
-    """Give the largest of a column its four digits, however small it is."""
-    largest = max((abs(mean) for mean in means if not math.isnan(mean)), default=0.0)
-    if largest == 0.0:
-        return _SHOWN_DIGITS
-    return min(max(_SHOWN_DIGITS - 1 - math.floor(math.log10(largest)), 1), 12)
-
-
-def _number(mean: float, n_decimals: int) -> str:
-    return "–" if math.isnan(mean) else f"{mean:,.{n_decimals}f}"
-
-
 def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
     if len(run.means) > MAX_SYSTEMS:
         yield f"and {len(run.means) - MAX_SYSTEMS:,} more systems; all are in {run.out}/run.json"
-    up: dict[str, list[str]] = {}
-    for column in columns:
-        up.setdefault(_higher_is(column), []).append(column)
-    for meaning, names in up.items():
-        yield f"Higher means {meaning}: {', '.join(names)}"
+    yield from meanings(columns)
 
 
 def _higher_is(column: str) -> str:
@@ -142,6 +149,16 @@ def _higher_is(column: str) -> str:
         if name == metric.name or name in metric.columns:
             return metric.higher_is
     return "closer"
+
+
+def _cached(counters: Mapping[str, int]) -> Iterator[str]:
+    """Say of every encoder that remembers sentences how many it did not have to read again."""
+    for name, n_cached in counters.items():
+        alias, _, what = name.rpartition(".")
+        n_sentences = counters.get(f"{alias}.sentences", 0)
+        if what == "cached" and n_sentences:
+            share = n_cached / n_sentences
+            yield f"Sentences found in the cache of {alias}: {share:.0%} of {n_sentences:,}"
 
 
 def _places(run: ScoreRun) -> Iterator[str]:

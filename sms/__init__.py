@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sms.explaining import explain
     from sms.scorers import EmbeddingCosine, Rouge, SentenceMover
     from sms.scoring import ScoringConfig, SummaryScorer, score_texts
     from sms.transport import (
@@ -26,6 +27,7 @@ __all__ = [
     "SummaryScorer",
     "exact_transport",
     "exact_transport_batch",
+    "explain",
     "point_cloud_transport",
     "score_texts",
 ]
@@ -39,6 +41,7 @@ _HOMES = {
     "score_texts": "sms.scoring",
     "exact_transport": "sms.transport",
     "exact_transport_batch": "sms.transport",
+    "explain": "sms.explaining",
     "point_cloud_transport": "sms.transport",
 }
 

@@ -15,7 +15,7 @@ from sms import baselines, overlap
 from sms.cosine import cosine_similarities, text_vectors
 from sms.metrics import ROUGE_PARTS, MetricRequest
 from sms.movers import kept_words, mover_similarities, too_large
-from sms.ragged import Ragged, offsets_of
+from sms.ragged import offsets_of
 
 if TYPE_CHECKING:
     from sms.scoring import Prepared, SummaryScorer
@@ -104,13 +104,18 @@ def _score_cosines(
     pairs: dict[str, _Pairs],
     scores: dict[str, np.ndarray],
 ) -> None:
+    """Score every encoder's cosine once; `cosine@all` is their mean, null where one is null."""
     vectors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    done: dict[tuple[str, str], np.ndarray] = {}
     for request, side in _requests(scorer, "cosine"):
-        alias = request.encoder or ""
-        if alias not in vectors:
-            vectors[alias] = text_vectors(*batch.encoded[alias], scorer.encoders[alias].pooling)
-        found = cosine_similarities(*vectors[alias], pairs[side].candidate, pairs[side].other)
-        scores[request.name] = _aggregate(found, pairs[side])
+        of = pairs[side]
+        for alias in request.encoders:
+            if alias not in vectors:
+                vectors[alias] = text_vectors(*batch.encoded[alias], scorer.encoders[alias].pooling)
+            if (alias, side) not in done:
+                found = cosine_similarities(*vectors[alias], of.candidate, of.other)
+                done[alias, side] = _aggregate(found, of)
+        scores[request.name] = np.mean([done[alias, side] for alias in request.encoders], axis=0)
 
 
 def _score_rouge(
@@ -155,11 +160,7 @@ def _score_baselines(
     if not requests:
         return
     texts = batch.texts
-    numbers = texts.sentence_words.values
-    lower = texts.lower[numbers]
-    owner = np.repeat(np.arange(len(texts.sentence_words)), texts.sentence_words.lengths)
-    counts = np.bincount(owner[lower >= 0], minlength=len(texts.sentence_words))
-    sentence_words = Ragged.from_lengths(lower[lower >= 0], counts)
+    sentence_words = texts.lower_words
     words = texts.text_sentences.expand(sentence_words)
     for request in requests:
         name = request.metric.name
@@ -188,7 +189,7 @@ def _coverage(
         side
         for family in ("mover", "cosine")
         for request, side in _requests(scorer, family)
-        if request.encoder == alias
+        if alias in request.encoders
     }
     for side in sides:
         of = pairs[side]

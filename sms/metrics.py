@@ -1,4 +1,7 @@
-"""The metrics there are, and how a metric's name is read: `METRIC[@ENCODER][:AGAINST]`."""
+"""The metrics there are, and how a metric's name is read: `METRIC[@ENCODER][:AGAINST]`.
+
+`cosine@all` is the mean of the cosines under every encoder of the run, Sun and Nenkova's enc-avg.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from dataclasses import dataclass
 AGAINST = ("reference", "source")
 """What a candidate is compared with."""
 ROUGE_PARTS = ("p", "r", "f")
+ALL = "all"
+"""In an encoder's place: all encoders of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +74,7 @@ METRICS = {
         Metric(
             name="cosine",
             family="cosine",
-            summary="cosine of the texts' embeddings",
+            summary="cosine of the texts' embeddings; `cosine@all` is the mean over all encoders",
             higher_is="closer, -1 to 1",
             needs=("reference|source", "sentences"),
             columns=("cosine",),
@@ -106,12 +111,22 @@ class MetricRequest:
     name: str
     """What they wrote."""
     metric: Metric
-    encoder: str | None
-    """Alias of the encoder, None for metrics without one."""
+    encoders: tuple[str, ...]
+    """Aliases of the encoders whose mean it is: one, or all for `@all`; none for some metrics."""
     against: str | None
     """`reference`, `source`, or None for metrics that have no choice."""
     parts: tuple[str, ...]
     """The columns of `metric` that are wanted."""
+
+    @property
+    def encoder(self) -> str | None:
+        """Alias of its encoder; None for metrics without one and for `@all`."""
+        return None if self.is_average or not self.encoders else self.encoders[0]
+
+    @property
+    def is_average(self) -> bool:
+        """Whether it is the mean over all encoders of the run."""
+        return self.name.partition(":")[0].partition("@")[2] == ALL
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -128,7 +143,7 @@ def parse_metric(name: str, encoders: Collection[str]) -> MetricRequest:
     Parameters
     ----------
     name : str
-        For example `sms`, `wms@glove`, `cosine:source`, `rougeL`, `rouge1_r`.
+        For example `sms`, `wms@glove`, `cosine:source`, `cosine@all`, `rougeL`, `rouge1_r`.
     encoders : collection of str
         Aliases that may follow `@`, the default first.
 
@@ -149,7 +164,9 @@ def parse_metric(name: str, encoders: Collection[str]) -> MetricRequest:
     embeds = metric.family in ("mover", "cosine")
     if at and not embeds:
         raise ValueError(f"metric {name!r} takes no encoder; write `{base}`")
-    if at and encoder not in encoders:
+    if encoder == ALL and metric.family != "cosine":
+        raise ValueError(f"metric {name!r} must name one encoder; only `cosine@all` averages them")
+    if at and encoder not in encoders and encoder != ALL:
         raise ValueError(
             f"metric {name!r} names no encoder of this run; there are {', '.join(encoders)}"
         )
@@ -158,10 +175,11 @@ def parse_metric(name: str, encoders: Collection[str]) -> MetricRequest:
             "must end in :reference or :source"
         )  # fmt: skip
         raise ValueError(f"metric {name!r} {rule}")
+    named = tuple(encoders) if encoder == ALL else (encoder or next(iter(encoders)),)
     return MetricRequest(
         name,
         metric,
-        (encoder or next(iter(encoders))) if embeds else None,
+        named if embeds else (),
         None if metric.family == "baseline" else (against or "reference"),
         parts,
     )

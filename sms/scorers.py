@@ -19,12 +19,21 @@ Texts = Sequence[str] | Sequence[Sequence[str]]
 class _OneMetric:
     """A scorer for one column."""
 
-    def __init__(self, metric: str, encoder: str, against: str, multi_reference: str) -> None:
+    def __init__(
+        self,
+        metric: str,
+        encoders: Sequence[str],
+        *,
+        against: str,
+        multi_reference: str,
+        language: str,
+    ) -> None:
         self._side = "references" if against == "reference" else "sources"
         config = ScoringConfig(
             metrics=(metric if against == "reference" else f"{metric}:{against}",),
-            encoders={"encoder": encoder},
+            encoders={f"encoder{k}": spec for k, spec in enumerate(encoders, 1)},
             multi_reference=multi_reference,
+            language=language,
         )
         self._scorer = SummaryScorer(config)
         self._column = config.requests[0].columns[0]
@@ -82,6 +91,8 @@ class SentenceMover(_OneMetric):
         As in `assay encoders`, for example `minilm` or `glove:PATH`.
     against : {"reference", "source"}
     multi_reference : {"best", "mean", "first"}
+    language : str
+        Of the texts, as in `sms.languages`.
 
     Examples
     --------
@@ -97,10 +108,13 @@ class SentenceMover(_OneMetric):
         encoder: str = "minilm",
         against: str = "reference",
         multi_reference: str = "best",
+        language: str = "en",
     ) -> None:
         if kind not in ("sms", "wms", "s+wms"):
             raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
-        super().__init__(kind, encoder, against, multi_reference)
+        super().__init__(
+            kind, [encoder], against=against, multi_reference=multi_reference, language=language
+        )
 
 
 class EmbeddingCosine(_OneMetric):
@@ -108,20 +122,30 @@ class EmbeddingCosine(_OneMetric):
 
     Parameters
     ----------
-    encoder : str
-        As in `assay encoders`.
+    encoder : str or sequence of str
+        As in `assay encoders`; of several the mean cosine, Sun and Nenkova's enc-avg.
     against : {"reference", "source"}
     multi_reference : {"best", "mean", "first"}
+    language : str
+        Of the texts, as in `sms.languages`.
     """
 
     def __init__(
         self,
         *,
-        encoder: str = "minilm",
+        encoder: str | Sequence[str] = "minilm",
         against: str = "reference",
         multi_reference: str = "best",
+        language: str = "en",
     ) -> None:
-        super().__init__("cosine", encoder, against, multi_reference)
+        encoders = [encoder] if isinstance(encoder, str) else encoder
+        super().__init__(
+            "cosine@all" if len(encoders) > 1 else "cosine",
+            encoders,
+            against=against,
+            multi_reference=multi_reference,
+            language=language,
+        )
 
 
 class Rouge(_OneMetric):
@@ -133,6 +157,8 @@ class Rouge(_OneMetric):
         For example `rougeL_f`, `rouge1_r`, `rougeW_f`.
     against : {"reference", "source"}
     multi_reference : {"best", "mean", "first"}
+    language : str
+        Of the texts, as in `sms.languages`.
 
     Examples
     --------
@@ -146,7 +172,10 @@ class Rouge(_OneMetric):
         *,
         against: str = "reference",
         multi_reference: str = "best",
+        language: str = "en",
     ) -> None:
         if not column.startswith("rouge") or column[-2:] not in ("_p", "_r", "_f"):
             raise ValueError(f"`column` must be like rougeL_f, got {column!r}")
-        super().__init__(column, "minilm", against, multi_reference)
+        super().__init__(
+            column, ["minilm"], against=against, multi_reference=multi_reference, language=language
+        )

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sms.encoders.registry import ENCODERS, load_encoder, parse_spec
-from sms.metrics import MetricRequest, parse_metric
+from sms.encoders import PRECISIONS, EncoderRuntime
+from sms.encoders.registry import kinds_with, load_encoder, parse_spec
+from sms.languages import LANGUAGES
+from sms.metrics import ALL, MetricRequest, parse_metric
 from sms.ragged import Ragged
 from sms.text import ChunkTable, SegmentedTexts, Segmenter, TextRules
 
@@ -36,17 +38,27 @@ class ScoringConfig:
     metrics: tuple[str, ...] = ("sms", "wms", "s+wms", "cosine", "rougeL")
     """Names as in `metrics.parse_metric`."""
     encoders: Mapping[str, str] = field(default_factory=lambda: {"minilm": "minilm"})
-    """Alias and specification of every encoder; the first is the default."""
+    """Alias and specification, as in `registry.parse_spec`, of every encoder; the first is the
+    default."""
     preset: str = "default"
     """`clark2019` reproduces the text handling of the released sentence mover code."""
     multi_reference: str = "best"
     """With several references: the best, their mean, or the first. Sources are averaged."""
     language: str = "en"
+    """Chooses sentence rules, words and stop list; ROUGE then counts those words, where for
+    English it counts the tokens of `rouge-score`, which knows no other letters than a to z."""
     source_tokens: int | None = None
-    """Read only this many whitespace-separated tokens of each source."""
+    """Read only this many whitespace-separated tokens of each source, whatever the metric (Sun and
+    Nenkova, figure 2); other texts stay whole."""
+    precision: str = "auto"
+    """What neural encoders compute in, one of `sms.encoders.PRECISIONS`."""
 
     def __post_init__(self) -> None:
-        for name, choices in (("preset", PRESETS), ("multi_reference", MULTI_REFERENCE)):
+        for name, choices in (
+            ("preset", PRESETS),
+            ("multi_reference", MULTI_REFERENCE),
+            ("precision", PRECISIONS),
+        ):
             if getattr(self, name) not in choices:
                 raise ValueError(
                     f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
@@ -55,27 +67,19 @@ class ScoringConfig:
             raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
-        if not self.encoders:
-            raise ValueError("`encoders` must name at least one encoder; see `assay encoders`")
-        for alias, spec in self.encoders.items():
-            if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
-                raise ValueError(f"encoder alias {alias!r} must be letters, digits, `.`, `-`, `_`")
-            parse_spec(spec)
+        _check_encoders(self.encoders)
         columns = self.columns
         if len(set(columns)) != len(columns):
             twice = next(column for column in columns if columns.count(column) > 1)
             raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
         for request in self.requests:
-            vectors = [need for need in request.metric.needs if need == "words"]
-            if request.encoder and vectors:
-                kind, _ = parse_spec(self.encoders[request.encoder])
-                if "words" not in kind.vectors:
-                    able = ", ".join(k.spec for k in ENCODERS.values() if "words" in k.vectors)
-                    raise ValueError(
-                        f"metric {request.name!r} needs word vectors, which `{kind.kind}` has "
-                        f"not; encoders with word vectors are {able}"
-                    )
+            _check_vectors(request, self.encoders)
         _ = self.rules
+        if self.source_tokens is not None and not LANGUAGES[self.language].has_spaces:
+            raise ValueError(
+                f"`source_tokens` counts what stands between spaces, which language "
+                f"{self.language!r} does not write; cut the sources beforehand"
+            )
 
     @property
     def requests(self) -> tuple[MetricRequest, ...]:
@@ -91,7 +95,7 @@ class ScoringConfig:
     @property
     def used_encoders(self) -> tuple[str, ...]:
         """Aliases that some metric reads, in the order of `encoders`."""
-        named = {request.encoder for request in self.requests}
+        named = {alias for request in self.requests for alias in request.encoders}
         return tuple(alias for alias in self.encoders if alias in named)
 
     @property
@@ -99,9 +103,7 @@ class ScoringConfig:
         """Names of the output columns: the metrics', then one of coverage per static encoder."""
         asked = tuple(column for request in self.requests for column in request.columns)
         static = [
-            alias
-            for alias in self.used_encoders
-            if parse_spec(self.encoders[alias])[0].vectors == ("words",)
+            alias for alias in self.used_encoders if parse_spec(self.encoders[alias]).kind.is_static
         ]
         return asked + tuple(f"coverage@{alias}" for alias in static)
 
@@ -117,8 +119,35 @@ class ScoringConfig:
         return tuple(side for side in SIDES if side == "candidate" or side in reads)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the configuration as JSON-able values."""
-        return asdict(self) | {"encoders": dict(self.encoders), "metrics": list(self.metrics)}
+        """Return the configuration as JSON-able values, every encoder in its canonical form."""
+        encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}
+        return asdict(self) | {"encoders": encoders, "metrics": list(self.metrics)}
+
+
+def _check_encoders(encoders: Mapping[str, str]) -> None:
+    if not encoders:
+        raise ValueError("`encoders` must name at least one encoder; see `assay encoders`")
+    for alias, spec in encoders.items():
+        if alias == ALL:
+            raise ValueError(
+                f"encoder alias {alias!r} is taken: METRIC@all means the mean over all encoders"
+            )
+        if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
+            raise ValueError(f"encoder alias {alias!r} must be letters, digits, `.`, `-`, `_`")
+        parse_spec(spec)
+
+
+def _check_vectors(request: MetricRequest, encoders: Mapping[str, str]) -> None:
+    """Refuse a metric over words with an encoder that has none."""
+    if "words" not in request.metric.needs:
+        return
+    for alias in request.encoders:
+        kind = parse_spec(encoders[alias]).kind
+        if "words" not in kind.vectors:
+            raise ValueError(
+                f"metric {request.name!r} needs word vectors, which `{kind.kind}` has not; "
+                f"encoders with word vectors are {kinds_with('words')}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +175,10 @@ class SummaryScorer:
     config : ScoringConfig
     threads : int, optional
         Threads of the compiled kernels and of the encoders.
+    device : {"auto", "cpu", "cuda"}
+        Where neural encoders run; the scores' signatures do not name it.
+    cache_folder : str, optional
+        Folder of embeddings that outlive the run.
 
     Raises
     ------
@@ -160,7 +193,14 @@ class SummaryScorer:
     [{'length': 2.0, 'status': None}, {'length': None, 'status': 'candidate:null'}]
     """
 
-    def __init__(self, config: ScoringConfig, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        config: ScoringConfig,
+        threads: int | None = None,
+        *,
+        device: str = "auto",
+        cache_folder: str | None = None,
+    ) -> None:
         from sms.compiled import available_threads
 
         self.config = config
@@ -170,9 +210,15 @@ class SummaryScorer:
         self._rouge = ChunkTable(_plain_rouge_tokens)
         self.seconds = {"text": 0.0, "encode": 0.0, "transport": 0.0, "overlap": 0.0}
         """Time spent in each stage so far."""
+        runtime = EncoderRuntime(
+            zero_unknown=config.preset == "clark2019",
+            precision=config.precision,
+            device=device,
+            threads=self.threads,
+            cache_folder=cache_folder,
+        )
         self.encoders: dict[str, Encoder] = {
-            alias: load_encoder(config.encoders[alias], zero_unknown=config.preset == "clark2019")
-            for alias in config.used_encoders
+            alias: load_encoder(config.encoders[alias], runtime) for alias in config.used_encoders
         }
 
     @property
@@ -199,12 +245,16 @@ class SummaryScorer:
 
     def state(self) -> dict[str, Any]:
         """Return what was done so far: seconds by stage, and tokens and cache hits by encoder."""
-        encoders = {
-            alias: encoder.state()
-            for alias, encoder in self.encoders.items()
-            if hasattr(encoder, "state")
-        }
+        encoders = {alias: dict(encoder.state()) for alias, encoder in self.encoders.items()}
         return {"seconds": dict(self.seconds), "encoders": encoders}
+
+    def counters(self) -> dict[str, int]:
+        """Return every encoder's counts so far, as `ALIAS.NAME`."""
+        return {
+            f"{alias}.{name}": n
+            for alias, encoder in self.encoders.items()
+            for name, n in encoder.state().items()
+        }
 
     def score(self, rows: pa.Table) -> pa.Table:
         """Prepare and compare in one step."""
@@ -223,9 +273,7 @@ class SummaryScorer:
         segmented = self._segmenter.segment(texts)
         rouge_tokens = None
         if any(request.metric.family == "rouge" for request in self._requests):
-            if len(self._rouge) > len(self._segmenter.vocabulary.table) + len(segmented.chunks):
-                self._rouge.clear()
-            rouge_tokens = segmented.tokens(self._rouge)
+            rouge_tokens = self._rouge_tokens(segmented)
         self.seconds["text"] += time.perf_counter() - started
         started = time.perf_counter()
         encoded = {}
@@ -233,12 +281,20 @@ class SummaryScorer:
             needed = np.zeros(len(segmented.text_sentences), dtype=bool)
             needed[candidate] = True
             for request in self._requests:
-                if request.encoder == alias:
+                if alias in request.encoders:
                     needed[sides[_side(request)].values] = True
             part = segmented.restrict(needed)
             encoded[alias] = (encoder.encode(part), part.text_sentences)
         self.seconds["encode"] += time.perf_counter() - started
         return Prepared(segmented, candidate, sides, is_null, encoded, rouge_tokens)
+
+    def _rouge_tokens(self, segmented: SegmentedTexts) -> Ragged:
+        """Return the tokens of `rouge-score`, or words where it would lose letters."""
+        if self.config.language != "en":
+            return segmented.lower_words
+        if len(self._rouge) > len(self._segmenter.vocabulary.table) + len(segmented.chunks):
+            self._rouge.clear()
+        return segmented.tokens(self._rouge)
 
     def compare(self, batch: Prepared) -> pa.Table:
         """Score a prepared batch.

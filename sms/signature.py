@@ -51,12 +51,13 @@ def _signature(
     column: str, request: MetricRequest, config: ScoringConfig, encoders: Mapping[str, Encoder]
 ) -> str:
     parts = [column]
-    if request.encoder is not None:
-        parts.append(f"enc:{encoders[request.encoder].signature}")
+    if request.is_average:
+        parts.append(f"mean-of:{len(request.encoders)}")
+    parts += (f"enc:{encoders[alias].signature}" for alias in request.encoders)
     if request.metric.family == "mover":
         parts.append("sim:exp-emd|cost:l2|weight:count|solver:exact")
     if request.metric.family == "rouge":
-        parts.append("tok:rouge-score|stem:no|" + f"rs:{metadata.version('rouge-score')}")
+        parts.append(_rouge_part(config.language))
     if request.against == "reference":
         parts.append(f"ref:{config.multi_reference}")
     elif request.against == "source" or "source" in request.metric.needs:
@@ -65,3 +66,9 @@ def _signature(
     parts.append(config.rules.signature)
     parts.append(f"v:{version()}")
     return "|".join(parts)
+
+
+def _rouge_part(language: str) -> str:
+    if language != "en":
+        return "count:words|stem:no"
+    return f"tok:rouge-score|stem:no|rs:{metadata.version('rouge-score')}"

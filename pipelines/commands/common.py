@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 import tomllib
 from collections.abc import Iterable
 from typing import Any
 
 import click
+
+from sms.naming import nearest
 
 DONE, NOT_ACCEPTED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -26,20 +27,35 @@ def sentence_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Ask whether the most similar known name was meant, or list them all."""
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}"
-
-
 def split(text: str) -> list[str]:
     """Read a list separated by commas."""
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
+def columns_of(items: Iterable[str]) -> dict[str, str]:
+    """Read `OURS=THEIRS`, several separated by commas, into our column name to theirs."""
+    found: dict[str, str] = {}
+    for item in (pair for text in items for pair in split(text)):
+        ours, equals, theirs = item.partition("=")
+        if not (ours and equals and theirs):
+            raise click.UsageError(
+                f"`--columns` must be written OURS=THEIRS, got `{item}`; for example "
+                "--columns candidate=summary"
+            )
+        found[ours.strip()] = theirs.strip()
+    return found
+
+
+ENCODERS = "encoders"
+"""Key of the tables `[encoders.ALIAS]` in a TOML file, and of what they say in `ctx.meta`."""
+
+
 def load_config(ctx: click.Context, _parameter: click.Parameter, path: str | None) -> None:
-    """Make the values of a TOML file the defaults of this command."""
+    """Make the values of a TOML file the defaults of this command.
+
+    Tables `[encoders.ALIAS]` are no option: where the command has `--encoder`, they are checked
+    and put into `ctx.meta`.
+    """
     if path is None:
         return
     try:
@@ -49,18 +65,38 @@ def load_config(ctx: click.Context, _parameter: click.Parameter, path: str | Non
         raise click.UsageError(f"{path} is not a TOML file: {error}") from error
     except OSError as error:
         raise click.UsageError(f"`--config`: {sentence_of(error)}") from error
-    is_flag = {
-        parameter.name: isinstance(parameter, click.Option) and parameter.is_flag
-        for parameter in ctx.command.params
-        if parameter.name not in (None, "config")
-    }
+    known = {p.name: p for p in ctx.command.params if p.name not in (None, "config")}
+    if "encoder" in known and ENCODERS in values:
+        ctx.meta[ENCODERS] = _encoder_tables(values.pop(ENCODERS), path)
+    names = [*known, *([ENCODERS] if "encoder" in known else [])]
     for name, value in values.items():
-        if name not in is_flag:
-            raise click.UsageError(f"unknown key `{name}` in {path}; {nearest(name, is_flag)}")
-        if isinstance(value, bool) != is_flag[name]:
-            rule = "true or false" if is_flag[name] else "a value"
+        if name not in known:
+            raise click.UsageError(f"unknown key `{name}` in {path}; {nearest(name, names)}")
+        if rule := _broken_rule(known[name], value):
             raise click.UsageError(f"`{name}` in {path} must be {rule}, got {value!r}")
     ctx.default_map = {name: _as_typed(name, value) for name, value in values.items()}
+
+
+def _encoder_tables(tables: object, path: str) -> dict[str, str]:
+    from pipelines.commands.encoder_tables import encoder_specs
+
+    try:
+        return encoder_specs(tables)
+    except ValueError as error:
+        raise click.UsageError(f"{path}: {error}") from error
+
+
+def _broken_rule(parameter: click.Parameter, value: object) -> str | None:
+    """Return what a TOML value must be for this parameter, None if it is that."""
+    is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+    if isinstance(value, bool) != is_flag:
+        return "true or false" if is_flag else "a value"
+    if isinstance(value, dict) and not parameter.multiple:
+        return "a value, not a table"
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if any(isinstance(item, dict | list) for item in items):
+        return "made of single values"
+    return None
 
 
 def _as_typed(name: str, value: Any) -> Any:  # noqa: ANN401  (any TOML)
@@ -70,6 +106,6 @@ def _as_typed(name: str, value: Any) -> Any:  # noqa: ANN401  (any TOML)
     if isinstance(value, dict):
         value = [f"{key}={item}" for key, item in value.items()]
     items = [str(item) for item in value] if isinstance(value, list) else [str(value)]
-    if name in ("corpora", "encoder", "columns"):
+    if name in ("corpora", "scores", "encoder", "columns", "papers"):
         return items
     return ",".join(items)

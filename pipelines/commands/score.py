@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.commands.common import DONE, INTERRUPTED, NOT_ACCEPTED, fail, load_config, split
+from pipelines.commands.common import (
+    DONE,
+    ENCODERS,
+    INTERRUPTED,
+    NOT_ACCEPTED,
+    columns_of,
+    fail,
+    load_config,
+    split,
+)
 
 if TYPE_CHECKING:
     from pipelines.score_corpus import ScoreRun
 
-_ALIAS = re.compile(r"([^=:/\\]+)=(.*)", re.DOTALL)
+_ALIAS = re.compile(r"([^=:/\\,]+)=(.*)", re.DOTALL)
+_AFTER_KIND = re.compile(r"[:,]")
 _SHOWN_FAILURES = 5
 
 
@@ -29,7 +39,8 @@ _SHOWN_FAILURES = 5
     is_eager=True,
     expose_value=False,
     callback=load_config,
-    help="TOML file with options, written with underscores; the command line wins.",
+    help="TOML file with options, written with underscores, and tables [encoders.ALIAS]; the "
+    "command line wins.",
 )
 @click.option("--out", metavar="DIR", help="Folder or URL for the scores. Required.")
 @click.option(
@@ -43,7 +54,9 @@ _SHOWN_FAILURES = 5
     "--encoder",
     metavar="[ALIAS=]SPEC",
     multiple=True,
-    help="May be repeated, the first is the default; see `assay encoders`.  [default: minilm]",
+    help="May be repeated, the first is the default; see `assay encoders`. Added to the tables "
+    "[encoders.ALIAS] of the configuration file, in place of one with the same alias; then the "
+    "file's first is the default.  [default: minilm]",
 )
 @click.option(
     "--columns",
@@ -70,13 +83,33 @@ _SHOWN_FAILURES = 5
     metavar="CODE",
     default="en",
     show_default=True,
-    help="Language of the texts.",
+    help="Language of the texts: en, de, fr, es, ar, zh or ja; the last two need the extra of the "
+    "same name.",
 )
 @click.option(
     "--source-tokens",
     metavar="N",
     type=int,
     help="Read only the first N tokens of a source.",
+)
+@click.option(
+    "--precision",
+    metavar="auto|fp32|bf16|fp16",
+    default="auto",
+    show_default=True,
+    help="What neural encoders compute in; auto is fp32 on CPUs and bf16 on GPUs.",
+)
+@click.option(
+    "--device",
+    metavar="auto|cpu|cuda",
+    default="auto",
+    show_default=True,
+    help="Where neural encoders run; auto takes a GPU where the worker has one.",
+)
+@click.option(
+    "--embedding-cache",
+    metavar="DIR",
+    help="Folder that keeps embeddings for later runs; workers may share it.",
 )
 @click.option(
     "--workers",
@@ -110,7 +143,10 @@ _SHOWN_FAILURES = 5
 @click.option("--limit", metavar="N", type=int, help="Score only the first N rows.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a row has a status.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
 def score(
+    ctx: click.Context,
+    /,
     corpora: tuple[str, ...],
     out: str | None,
     metrics: str,
@@ -131,8 +167,8 @@ def score(
         raise click.UsageError("`--out` is missing; name a folder for the scores")
     asked = {
         "metrics": split(metrics),
-        "encoders": _encoders(encoder),
-        "columns": _columns(columns),
+        "encoders": {**ctx.meta.get(ENCODERS, {}), **_encoders(encoder)} or None,
+        "columns": columns_of(columns),
         **options,
     }
     try:
@@ -181,29 +217,16 @@ def _status(result: ScoreRun) -> int:
     return DONE
 
 
-def _encoders(specs: Sequence[str]) -> dict[str, str] | None:
+def _encoders(specs: Sequence[str]) -> dict[str, str]:
     """Read `[ALIAS=]SPEC`; without an alias an encoder is called by its kind."""
     found: dict[str, str] = {}
     for text in specs:
         named = _ALIAS.fullmatch(text)
-        alias, spec = named.groups() if named else (text.partition(":")[0], text)
+        alias, spec = named.groups() if named else (_AFTER_KIND.split(text, maxsplit=1)[0], text)
         if alias in found:
             raise click.UsageError(
                 f"two encoders are called `{alias}`; give one another name: "
                 f"--encoder {shlex.quote(f'ALIAS={spec}')}"
             )
         found[alias] = spec
-    return found or None
-
-
-def _columns(items: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for item in (pair for text in items for pair in split(text)):
-        ours, equals, theirs = item.partition("=")
-        if not (ours and equals and theirs):
-            raise click.UsageError(
-                f"`--columns` must be written OURS=THEIRS, got `{item}`; for example "
-                "--columns candidate=summary"
-            )
-        found[ours.strip()] = theirs.strip()
     return found

@@ -1,10 +1,11 @@
 """Encoders: what turns the sentences of a batch into word and sentence vectors.
 
-`registry.load_encoder` makes one from its name. Importing this package loads no model.
+`registry.load_encoder` makes one from its specification. Importing this package loads no model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,22 +14,63 @@ import numpy as np
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
 
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+"""Number formats a model may compute in; `auto` is fp32 on a CPU and bf16 on a GPU."""
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderRuntime:
+    """How the encoders of a run work, beside what each one's specification says.
+
+    `zero_unknown` and `precision` change the numbers and belong in an encoder's signature; the
+    others do not.
+    """
+
+    zero_unknown: bool = False
+    """Keep words without a static vector as zero vectors (preset `clark2019`)."""
+    precision: str = "auto"
+    """One of `PRECISIONS`; pooling is done in fp32 or finer whatever it says."""
+    device: str = "auto"
+    """One of `DEVICES`; `auto` takes a GPU where there is one."""
+    threads: int | None = None
+    """Threads of one encoder; None leaves the library's own choice."""
+    cache_folder: str | None = None
+    """Folder of embeddings that outlive the run; None for none."""
+
+    def __post_init__(self) -> None:
+        for name, choices in (("precision", PRECISIONS), ("device", DEVICES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
+                )
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"`threads` must be at least 1, got {self.threads}")
+
 
 @dataclass(frozen=True, slots=True)
 class EncodedSentences:
-    """Vectors of a batch's distinct sentences."""
+    """Vectors of a batch's distinct sentences.
+
+    Words and sentences may lie in spaces of different dimension (d_words, d_sentences, d_pooled);
+    only `s+wms` needs the first two to be one space.
+    """
 
     word_points: np.ndarray
-    """Vectors of words, shape (n_points, d); static encoders give their whole table."""
+    """Vectors of words, shape (n_points, d_words); static encoders give their whole table, encoders
+    without word vectors shape (0, d_sentences)."""
     sentence_words: Ragged
-    """Rows of `word_points` for the kept words of every sentence, with repetitions."""
+    """Rows of `word_points` for the kept words of every sentence, with repetitions; all rows are
+    empty for encoders without word vectors."""
     sentence_points: np.ndarray
-    """One vector per sentence for sentence mover's similarity, float64, shape (n_sentences, d)."""
+    """One vector per sentence for sentence mover's similarity, float64, shape
+    (n_sentences, d_sentences)."""
     weights: np.ndarray
-    """Kept words of every sentence that have a vector, int64, shape (n_sentences,)."""
+    """Kept words of every sentence that have a vector, int64, shape (n_sentences,); all kept
+    words for encoders without word vectors."""
     pooled: np.ndarray
-    """One vector per sentence for cosine, float64, shape (n_sentences, d); for `max` pooling the
-    largest value of each dimension, otherwise a mean."""
+    """One vector per sentence for cosine, float64, shape (n_sentences, d_pooled); for `max`
+    pooling the largest value of each dimension, otherwise a mean."""
     pooled_weights: np.ndarray
     """Weight of each sentence in the mean of its text, float64, shape (n_sentences,)."""
     n_kept: np.ndarray
@@ -58,3 +100,9 @@ class Encoder(Protocol):
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch."""
+
+    def state(self) -> Mapping[str, int]:
+        """Return what was done so far, as counts that may be added up.
+
+        For example `tokens` computed, `sentences` asked for, how many of them were `cached`.
+        """

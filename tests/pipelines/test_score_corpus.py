@@ -6,12 +6,17 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import cluster
+from cluster import run_local
 from pipelines import score_corpus
 from pipelines.score_corpus import RunInterrupted, ScoreRun, count_duplicate_keys
+from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.ragged import Ragged
 from sms.scoring import SummaryScorer
 
 # The attribute of the package is the function.
@@ -124,6 +129,138 @@ def test_run_json_says_what_was_done(corpus, out):
     metadata = pq.read_schema(next(out.glob("scores/*.parquet"))).metadata
     assert json.loads(metadata[b"assay.signatures"]) == run.signatures
     assert metadata[b"assay.fingerprint"].decode() == written["fingerprint"]
+
+
+class FakeEncoder:
+    """Remembers sentences, and how it was loaded; sentences have one vector, the same for all."""
+
+    loaded: ClassVar[list[EncoderRuntime]] = []
+    signature = content_hash = "fake"
+    has_words = False
+    pooling = "mean"
+
+    def __init__(self, spec, runtime):
+        FakeEncoder.loaded.append(runtime)
+        self.seen = set()
+        self.n_sentences = self.n_cached = 0
+
+    def state(self):
+        return {"sentences": self.n_sentences, "cached": self.n_cached}
+
+    def encode(self, texts):
+        n = len(texts.sentences)
+        self.n_sentences += n
+        self.n_cached += len(self.seen & set(texts.sentences))
+        self.seen |= set(texts.sentences)
+        ones = np.ones(n, dtype=np.int64)
+        return EncodedSentences(
+            word_points=np.empty((0, 2)),
+            sentence_words=Ragged.from_rows([[]] * n),
+            sentence_points=np.ones((n, 2)),
+            weights=ones,
+            pooled=np.ones((n, 3)),
+            pooled_weights=np.ones(n),
+            n_kept=ones,
+            n_known=ones,
+        )
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    monkeypatch.setattr("sms.scoring.load_encoder", FakeEncoder)
+    monkeypatch.setattr(FakeEncoder, "loaded", [])
+    return {"metrics": ("sms", "cosine"), "encoders": {"fake": "st:model"}}
+
+
+def test_counts_of_encoders_are_summed(corpus, out, fake):
+    """Five shards of two candidates and the reference, which the first shard alone has not seen."""
+    run = score(corpus, out, **fake)
+    assert run.counters == {"fake.sentences": 15, "fake.cached": 4}
+    written = json.loads((out / "run.json").read_text(encoding="utf-8"))["result"]
+    assert written["counters"] == run.counters
+    assert [shard["counters"]["fake.cached"] for shard in written["shards"]] == [0, 1, 1, 1, 1]
+    next(out.glob("scores/part-000003-*")).unlink()
+    again = score(corpus, out, **fake)
+    assert again.n_new_shards == 1
+    assert again.counters == {"fake.sentences": 15, "fake.cached": 3}  # a new encoder's first shard
+
+
+def test_earlier_run_without_counts_goes_on(corpus, out):
+    score(corpus, out)
+    path = out / "run.json"
+    written = json.loads(path.read_text(encoding="utf-8"))
+    for shard in written["result"]["shards"]:
+        del shard["counters"]
+    path.write_text(json.dumps(written), encoding="utf-8")
+    assert score(corpus, out).n_new_shards == 0
+
+
+def test_device_and_cache_reach_the_encoder_and_change_no_run(corpus, out, fake, tmp_path):
+    score(corpus, out, **fake, device="cpu", embedding_cache=tmp_path / "kept")
+    (runtime,) = FakeEncoder.loaded
+    assert runtime.device == "cpu"
+    assert runtime.cache_folder == str(tmp_path / "kept")
+    assert runtime.precision == "fp32"  # what `auto` is on a CPU
+    assert score(corpus, out, **fake, device="cpu").n_new_shards == 0
+    text = (out / "run.json").read_text(encoding="utf-8")
+    assert "kept" not in text
+    assert "device" not in json.loads(text)["configuration"]
+
+
+def test_relative_cache_folder_is_the_same_for_every_worker(
+    corpus, out, fake, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    score(corpus, out, **fake, device="cpu", embedding_cache="kept")
+    assert FakeEncoder.loaded[0].cache_folder == str(tmp_path / "kept")
+
+
+def test_other_precision_refused(corpus, out, fake):
+    score(corpus, out, **fake, device="cpu")
+    with pytest.raises(ValueError, match=r"holds another run: `precision` was .*use `--fresh`"):
+        score(corpus, out, **fake, device="cpu", precision="bf16")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "device", "worker", "precision"),
+    [
+        (0, "auto", "cpu", "fp32"),  # Ray hides the GPUs of the machine
+        (0, "cpu", "cpu", "fp32"),
+        (0.5, "auto", "cuda", "bf16"),
+        (1, "cuda", "cuda", "bf16"),
+        (1, "cpu", "cpu", "fp32"),
+    ],
+)
+def test_driver_decides_precision_for_its_workers(
+    corpus, out, fake, monkeypatch, gpus, device, worker, precision
+):
+    """The driver needs no GPU of its own: it only asks the encoders for their names."""
+    given = {}
+
+    def run_here(shards, make_scorer, job, on_report, **machines):
+        given.update(make_scorer.keywords)
+        return run_local(shards, make_scorer, job, on_report)
+
+    monkeypatch.setattr(cluster, "run_ray", run_here, raising=False)
+    score(corpus, out, **fake, local=False, gpus_per_worker=gpus, device=device)
+    assert given == {"device": worker, "cache_folder": None}
+    driver, worker_s = FakeEncoder.loaded
+    assert (driver.device, worker_s.device) == ("cpu", worker)
+    assert driver.precision == worker_s.precision == precision
+    written = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert written["configuration"]["precision"] == precision
+
+
+def test_precision_of_static_vectors_stays_open(corpus, out):
+    score(corpus, out)
+    written = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert written["configuration"]["precision"] == "auto"
+
+
+def test_gpu_for_workers_without_one_refused(corpus, out):
+    with pytest.raises(ValueError, match="`--device cuda` needs GPUs for the workers; add `--gpus"):
+        score(corpus, out, local=False, device="cuda")
+    assert not out.exists()
 
 
 def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):

@@ -19,6 +19,8 @@ NAMES = [
     ("cosine:source", "cosine", "minilm", "source", ("cosine:source",)),
     ("cosine@use-dan:source", "cosine", "use-dan", "source", ("cosine@use-dan:source",)),
     ("cosine:reference", "cosine", "minilm", "reference", ("cosine:reference",)),
+    ("cosine@all", "cosine", None, "reference", ("cosine@all",)),
+    ("cosine@all:source", "cosine", None, "source", ("cosine@all:source",)),
     ("rougeL", "rougeL", None, "reference", ("rougeL_p", "rougeL_r", "rougeL_f")),
     ("rouge1_r", "rouge1", None, "reference", ("rouge1_r",)),
     ("rouge1_r:source", "rouge1", None, "source", ("rouge1_r:source",)),
@@ -55,6 +57,8 @@ REFUSED = [
         "metric 'wms@glovee' names no encoder of this run; there are minilm, glove, use-dan",
     ),
     ("wms@", "metric 'wms@' names no encoder of this run"),
+    ("sms@all", "metric 'sms@all' must name one encoder; only `cosine@all` averages them"),
+    ("rouge1@all", "metric 'rouge1@all' takes no encoder; write `rouge1`"),
     ("sms:document", "metric 'sms:document' must end in :reference or :source"),
     ("sms:", "metric 'sms:' must end in :reference or :source"),
     ("sms:source:source", "metric 'sms:source:source' must end in :reference or :source"),
@@ -100,6 +104,14 @@ def test_every_metric_and_column_can_be_asked_for(name):
     assert parse_metric(name, ENCODERS).columns == METRICS[name].columns
     for column in METRICS[name].columns:
         assert parse_metric(column, ENCODERS).columns == (column,)
+
+
+def test_all_reads_every_encoder():
+    request = parse_metric("cosine@all:source", ENCODERS)
+    assert (request.encoders, request.is_average) == (ENCODERS, True)
+    request = parse_metric("cosine@glove", ENCODERS)
+    assert (request.encoders, request.is_average) == (("glove",), False)
+    assert parse_metric("length", ENCODERS).encoders == ()
 
 
 def test_first_encoder_is_the_default():

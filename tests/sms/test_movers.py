@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 from sms.movers import text_clouds
 from sms.ragged import Ragged
 from sms.scoring import ScoringConfig, SummaryScorer
-from sms.text import TextRules, clark2019_words, is_content_word, split_words, stop_words
+from sms.text import TextRules
 from sms.transport import (
     JOINT,
     SENTENCES,
@@ -113,14 +113,14 @@ def vector_of(word, by_word, zero_unknown):
 
 def plain_sentences(text, vectors, preset):
     """The vectors of the kept words of every sentence, by the word that was found."""
-    stop = stop_words(TextRules(words=preset))
-    tokenise = clark2019_words if preset == "clark2019" else split_words
+    rules = TextRules(words=preset)
+    split = rules.splitter()
     found = []
     for sentence in sentencex.segment("en", text):
         kept = []
         for chunk in sentence.split():
-            for word in tokenise(chunk):
-                if is_content_word(word, stop):
+            for word in split(chunk):
+                if rules.counts(word):
                     form, vector = vector_of(word, vectors.by_word, preset == "clark2019")
                     if form is not None:
                         kept.append((form, vector))

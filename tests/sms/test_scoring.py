@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.ragged import Ragged
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
 
 MOVERS = ("sms", "wms", "s+wms")
@@ -471,6 +473,112 @@ def test_source_tokens_leave_references_alone(glove):
 # Encoders, coverage, presets
 
 
+@pytest.fixture(scope="module")
+def coarse(tmp_path_factory) -> str:
+    """Few words, other dimension: texts without any of them have no cosine."""
+    path = tmp_path_factory.mktemp("coarse") / "coarse.txt"
+    path.write_text("cat 1 0\ndog 0.6 0.8\nhen -1 2\n")
+    return f"glove:{path}"
+
+
+@pytest.mark.parametrize("how", ["best", "mean", "first"])
+@pytest.mark.parametrize("side", ["reference", "source"])
+def test_cosine_of_all_is_the_mean_of_the_columns(how, side, glove, coarse):
+    table = score_texts(
+        ["The cat saw a dog.", "A hen.", "A fox."],
+        [["A dog met a hen.", "The cat."], ["Dog", "Hen and cat."], ["Dog", "Hen"]],
+        [["A dog.", "The cat bit a hen."], ["Dog", "Cat"], ["Cat", "Owl"]],
+        metrics=(f"cosine@all:{side}", f"cosine@glove:{side}", f"cosine@coarse:{side}"),
+        encoders=glove | {"coarse": coarse},
+        multi_reference=how,
+    )
+    of_all, one, other = (values(table, f"cosine@{name}:{side}")
+                          for name in ("all", "glove", "coarse"))  # fmt: skip
+    assert abs(one - other)[:2].min() > 1e-3
+    np.testing.assert_allclose(of_all[:2], (one + other)[:2] / 2, rtol=0, atol=1e-15)
+    # the last candidate has no word that `coarse` knows
+    assert np.isnan(of_all[2])
+    assert not np.isnan(one[2])
+    assert table["status"][2].as_py() == "candidate:no_known_words@coarse"
+
+
+def test_cosine_of_all_by_hand(coarse, tmp_path):
+    """Cosines .6 and 0 under the two, worked out from the files."""
+    (tmp_path / "v.txt").write_text("cat 0 1 0\ndog 3 0 4\n")
+    encoders = {"coarse": coarse, "other": f"glove:{tmp_path}/v.txt"}
+    table = score_texts(["cat"], ["dog"], metrics=("cosine@all",), encoders=encoders)
+    assert table.column_names == ["cosine@all", "coverage@coarse", "coverage@other", "status"]
+    assert values(table, "cosine@all")[0] == pytest.approx(0.3, abs=1e-7)  # vectors are float32
+
+
+def test_cosine_of_all_with_one_encoder_is_its_own(glove):
+    options = {"metrics": ("cosine@all", "cosine"), "encoders": glove}
+    table = score_texts(CANDIDATES, REFERENCES, **options)
+    np.testing.assert_array_equal(values(table, "cosine@all"), values(table, "cosine"))
+
+
+class SentenceVectors:
+    """Gives a sentence its length and place in the alphabet; no words; cosine in another space."""
+
+    signature = content_hash = "sentences"
+    has_words = False
+    pooling = "mean"
+
+    def state(self):
+        return {"sentences": 2}
+
+    def encode(self, texts):
+        points = np.array([[len(s), ord(s[0])] for s in texts.sentences], dtype=np.float64)
+        words = texts.sentence_words
+        owner = np.repeat(np.arange(len(words)), words.lengths)
+        n_kept = np.bincount(owner[texts.is_kept[words.values]], minlength=len(words))
+        return EncodedSentences(
+            word_points=np.empty((0, 2)),
+            sentence_words=Ragged(np.empty(0, np.int64), np.zeros(len(words) + 1, np.int64)),
+            sentence_points=points,
+            weights=n_kept,
+            pooled=np.hstack([points, np.ones((len(words), 3))]),
+            pooled_weights=words.lengths.astype(np.float64),
+            n_kept=n_kept,
+            n_known=n_kept,
+        )
+
+
+def test_sentence_encoder_scores_by_hand(monkeypatch):
+    """Sentences weigh as many words as count, here one of "A cat." and two of "E hors."."""
+    monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: SentenceVectors())
+    scorer = SummaryScorer(
+        ScoringConfig(metrics=("sms", "cosine", "cosine@all"), encoders={"st": "st:model"})
+    )
+    # "A cat." is (6, 65), "E horse." (8, 69) and "E hors." (7, 69)
+    rows = table_of(["A cat.", "A cat. A cat.", "..."], [["E horse."], ["A cat. E hors."], ["A."]])
+    found = scorer.score(rows)
+    first, second = (6.0, 65.0, 1.0, 1.0, 1.0), (8.0, 69.0, 1.0, 1.0, 1.0)
+    cosine = np.dot(first, second) / np.linalg.norm(first) / np.linalg.norm(second)
+    costs = np.array([np.hypot(2, 4), 2 / 3 * np.hypot(1, 4), np.nan])
+    np.testing.assert_allclose(values(found, "sms"), np.exp(-costs), rtol=1e-12)
+    assert values(found, "cosine")[0] == pytest.approx(cosine, abs=1e-12)
+    np.testing.assert_array_equal(values(found, "cosine@all"), values(found, "cosine"))
+    assert found["status"].to_pylist()[:2] == [None, None]
+    assert scorer.counters() == {"st.sentences": 2}
+
+
+def test_runtime_reaches_the_loader(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "sms.scoring.load_encoder",
+        lambda spec, runtime: seen.append((spec, runtime)) or SentenceVectors(),
+    )
+    config = ScoringConfig(
+        metrics=("sms",), encoders={"a": "st:model"}, preset="clark2019", precision="bf16"
+    )
+    SummaryScorer(config, 3, device="cpu", cache_folder="kept")
+    expected = EncoderRuntime(
+        zero_unknown=True, precision="bf16", device="cpu", threads=3, cache_folder="kept"
+    )
+    assert seen == [("st:model", expected)]
+
+
 def test_several_encoders_in_one_run(glove, minilm):
     encoders = {"minilm": "minilm"} | glove
     metrics = (*METRICS, "sms@glove", "cosine@glove", "wms@minilm")
@@ -553,7 +661,8 @@ def test_preset_default_is_the_default(glove):
 REFUSED = [
     ({"multi_reference": "worst"}, "`multi_reference` must be one of best, mean, first, got 'wor"),
     ({"preset": "clark"}, "`preset` must be one of default, clark2019, got 'clark'"),
-    ({"language": "xx"}, "`language` must be one of en, got 'xx'"),
+    ({"language": "xx"}, "`language` must be one of en, de, fr, es, ar, zh, ja, got 'xx'"),
+    ({"precision": "fp8"}, "`precision` must be one of auto, fp32, bf16, fp16, got 'fp8'"),
     ({"source_tokens": 0}, "`source_tokens` must be at least 1, got 0"),
     ({"metrics": ()}, "`metrics` must name at least one metric"),
     ({"metrics": ("smss",)}, "unknown metric 'smss'; did you mean `sms`?"),
@@ -563,18 +672,43 @@ REFUSED = [
     ({"encoders": {}}, "`encoders` must name at least one encoder"),
     ({"encoders": {"a b": "minilm"}}, "encoder alias 'a b' must be letters"),
     ({"encoders": {"x": "minilmm"}}, "unknown encoder 'minilmm'; did you mean `minilm`?"),
-    ({"encoders": {"x": "globe:f.txt"}}, "unknown encoder 'globe:f.txt'; did you mean `glove:PATH"),
+    ({"encoders": {"x": "globe:f.txt"}}, "unknown encoder 'globe'; did you mean `glove:PATH`?"),
     ({"encoders": {"x": "elephant"}}, "unknown encoder 'elephant'; see `assay encoders`"),
-    ({"encoders": {"x": "glove"}}, "encoder 'glove' must be written `glove:PATH`"),
-    ({"encoders": {"x": "glove:"}}, "encoder 'glove:' must be written `glove:PATH`"),
-    ({"encoders": {"x": "minilm:f.txt"}}, "encoder 'minilm:f.txt' must be written `minilm`"),
+    ({"encoders": {"x": "glove"}}, "encoder `glove` must be written `glove:PATH`, got no path"),
+    ({"encoders": {"x": "minilm:f"}}, "encoder `minilm` must be written `minilm`, got the path"),
+    ({"encoders": {"x": "glove:f,poling=max"}}, "no option `poling`; did you mean `pooling`?"),
+    ({"encoders": {"all": "minilm"}}, "encoder alias 'all' is taken"),
 ]
+SENTENCES_ONLY = {"st": "st:org/model", "use": "use:folder", "infersent": "infersent:i,vectors=v"}
+WITH_WORDS = {"minilm": "minilm", "hf": "hf:org/model", "glove": "glove:f", "elmo": "elmo:folder"}
 
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_wrong_option_rejected(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         ScoringConfig(**options)
+
+
+@pytest.mark.parametrize("alias", SENTENCES_ONLY)
+@pytest.mark.parametrize("metric", ["wms", "s+wms", "wms@x", "s+wms:source"])
+def test_words_of_a_sentence_encoder_rejected(metric, alias):
+    message = (
+        f"metric {metric!r} needs word vectors, which `{alias}` has not; encoders with word "
+        "vectors are minilm, hf:PATH_OR_ID, glove:PATH, word2vec:PATH, fasttext:PATH, "
+        "elmo:PATH_OR_URL"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ScoringConfig(metrics=("sms", "cosine", metric), encoders={"x": SENTENCES_ONLY[alias]})
+
+
+def test_sentence_encoders_beside_word_encoders_accepted():
+    config = ScoringConfig(
+        metrics=(*(f"sms@{alias}" for alias in SENTENCES_ONLY | WITH_WORDS), "cosine@all",
+                 *(f"{metric}@{alias}" for metric in ("wms", "s+wms") for alias in WITH_WORDS)),
+        encoders=SENTENCES_ONLY | WITH_WORDS,
+    )  # fmt: skip
+    assert config.columns[-1] == "coverage@glove"  # of ELMo every word has a vector
+    assert config.used_encoders == tuple(SENTENCES_ONLY | WITH_WORDS)
 
 
 @pytest.mark.parametrize("name", ["candidates", "references", "sources"])
@@ -668,3 +802,13 @@ def test_configuration_as_values(glove):
     again = ScoringConfig(**config.as_dict())
     assert again.columns == config.columns
     assert config.as_dict()["encoders"] == glove
+
+
+def test_configuration_does_not_depend_on_how_a_specification_is_written(glove):
+    (spec,) = glove.values()
+    other = ScoringConfig(metrics=("sms",), encoders={"glove": f"{spec},pooling=mean"})
+    assert other.as_dict() == ScoringConfig(metrics=("sms",), encoders=glove).as_dict()
+
+
+def test_precision_is_part_of_the_configuration():
+    assert ScoringConfig(precision="bf16").as_dict() != ScoringConfig().as_dict()

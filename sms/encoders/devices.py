@@ -1,0 +1,85 @@
+"""Where an encoder computes and in which number format; copies to and from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sms.encoders import EncoderRuntime
+
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A device and the format of a model's weights and states on it."""
+
+    device: torch.device
+    precision: str
+    """`fp32`, `bf16` or `fp16`."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The format as torch names it."""
+        return _DTYPES[self.precision]
+
+    @property
+    def signature(self) -> str:
+        """What the format adds to an encoder's signature: nothing for fp32."""
+        return "" if self.precision == "fp32" else f"|precision:{self.precision}"
+
+    @classmethod
+    def choose(cls, runtime: EncoderRuntime) -> Machine:
+        """Pick the device and format that a runtime asks for, and set torch's threads.
+
+        Raises
+        ------
+        ValueError
+            If a GPU is asked for and there is none.
+        """
+        is_there = torch.cuda.is_available()
+        if runtime.device == "cuda" and not is_there:
+            raise ValueError("`device` must be auto or cpu here, got cuda: torch sees no GPU")
+        uses_gpu = is_there and runtime.device != "cpu"
+        if runtime.threads is not None:
+            torch.set_num_threads(runtime.threads)
+        precision = runtime.precision
+        if precision == "auto":
+            precision = "bf16" if uses_gpu else "fp32"
+        return cls(torch.device("cuda" if uses_gpu else "cpu"), precision)
+
+    def send(self, array: np.ndarray) -> torch.Tensor:
+        """Copy to the device; a GPU copies from pinned memory, beside what it computes."""
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cpu":
+            return tensor
+        return tensor.pin_memory().to(self.device, non_blocking=True)
+
+
+class Arriving:
+    """Tensors on their way from the device.
+
+    Parameters
+    ----------
+    *tensors : torch.Tensor
+        On one device; a GPU may still be computing them.
+    """
+
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self._event: torch.cuda.Event | None = None
+        self._tensors = tensors
+        if tensors[0].is_cuda:
+            self._tensors = tuple(
+                torch.empty(t.shape, dtype=t.dtype, pin_memory=True).copy_(t, non_blocking=True)
+                for t in tensors
+            )
+            self._event = torch.cuda.Event()
+            self._event.record()
+
+    def wait(self) -> tuple[np.ndarray, ...]:
+        """Return them once all have arrived."""
+        if self._event is not None:
+            self._event.synchronize()
+        return tuple(tensor.numpy() for tensor in self._tensors)

@@ -1,0 +1,304 @@
+"""Models of the transformers library: from a folder or a hub id to an encoder.
+
+Not here: models in sentence-transformers' layout, which say how they pool (`sentence_transformer`).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+
+from sms.encoders import EncoderRuntime
+from sms.encoders.bert import BertEncoder, Pooling, TokenModel, hash_of_files
+from sms.encoders.devices import Machine
+from sms.encoders.layers import LayerChoice
+from sms.encoders.packed_model import PackedModel, PackedShape
+from sms.encoders.padded_model import PaddedModel
+from sms.encoders.pieces import PieceCutter
+
+logger = logging.getLogger(__name__)
+
+_WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")
+_OTHER_FORMATS = ("onnx/*", "openvino/*", "*.onnx", "tf_model*", "flax_model*")
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.bpe.*")
+_SANE_LENGTH = 1_000_000
+"""Tokenisers write a number beyond this where they know of no limit."""
+PROBE_ATOL = 1e-4
+"""How far the packed pass may be from the library's before it is not used. Equal architectures
+differ by 1e-6 times the size of a state; another one differs by whole units."""
+
+T = TypeVar("T")
+
+
+def load_hf(
+    path: str, *, runtime: EncoderRuntime, layers: str = "last", pooling: str = "mean"
+) -> BertEncoder:
+    """Load a BERT-like model: words and sentences.
+
+    Parameters
+    ----------
+    path : str
+        Folder, or id on the hub.
+    runtime : EncoderRuntime
+    layers : str
+        As `LayerChoice.parse` reads it.
+    pooling : {"mean", "max", "cls"}
+        How tokens become a sentence's own vector.
+
+    Raises
+    ------
+    ValueError
+        If the model is not there, damaged, of another kind or without a fast tokeniser, or an
+        option does not fit it.
+    """
+    folder = find_folder(path, kind="hf")
+    machine = Machine.choose(runtime)
+    check_weights(folder)
+    tokenizer = load_tokenizer(folder)
+    model = load_model(folder)
+    choice = LayerChoice.parse(layers, model.config.num_hidden_layers)
+    return BertEncoder(
+        token_model(model, tokenizer, choice, machine),
+        PieceCutter(tokenizer.backend_tokenizer),
+        name=f"{name_of(path)}|layer:{layers}",
+        content_hash=hash_of_model(folder),
+        max_tokens=longest_sequence(model.config, tokenizer),
+        pooling=Pooling(mode=pooling),
+        cache_folder=runtime.cache_folder,
+    )
+
+
+def name_of(path: str) -> str:
+    """Return the last part of a path or id, for a signature."""
+    return Path(path).expanduser().resolve().name if Path(path).exists() else path.split("/")[-1]
+
+
+def find_folder(path: str, *, kind: str) -> Path:
+    """Return the folder of a model, downloading it where the hub has it.
+
+    Parameters
+    ----------
+    path : str
+    kind : str
+        Of encoder, for the message.
+
+    Raises
+    ------
+    ValueError
+        If there is no such folder and no such model can be had, saying what to download.
+    """
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise ValueError(f"encoder `{kind}` must be given a model's folder, got the file `{path}`")
+    if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", path):
+        raise ValueError(f"no model folder at `{path}`; check the path after `{kind}:`")
+    return _from_hub(path, kind)
+
+
+def _from_hub(model_id: str, kind: str) -> Path:
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    def fetch(*patterns: str) -> Path:
+        return Path(
+            huggingface_hub.snapshot_download(
+                model_id, allow_patterns=list(patterns), ignore_patterns=list(_OTHER_FORMATS)
+            )
+        )
+
+    try:
+        folder = fetch(*_WANTED)
+        return folder if any(folder.rglob("*.safetensors")) else fetch(*_WANTED, "*.bin")
+    except errors.RepositoryNotFoundError as error:
+        raise ValueError(
+            f"no folder and no model on the hub at `{model_id}`; check the path after `{kind}:`"
+        ) from error
+    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
+        raise ValueError(
+            f"`{model_id}` is neither a folder nor in {huggingface_hub.constants.HF_HUB_CACHE}, "
+            f"and the hub cannot be reached; where it can, run `hf download {model_id} "
+            f"--local-dir DIR`, then give `{kind}:DIR`"
+        ) from error
+
+
+def check_weights(folder: Path) -> None:
+    """Refuse a folder without whole weights.
+
+    Raises
+    ------
+    ValueError
+        If there are none or a safetensors file is damaged.
+    """
+    files = sorted(folder.rglob("*.safetensors"))
+    if not files and not any(folder.rglob("*.bin")):
+        raise ValueError(
+            f"`{folder}` must hold weights (model.safetensors or pytorch_model.bin), got none; "
+            "download the model again"
+        )
+    for file in files:
+        try:
+            with safe_open(file, framework="numpy"):
+                pass
+        except (SafetensorError, OSError) as error:
+            raise ValueError(
+                f"`{file}` must be a whole safetensors file, got {one_line(error)}; download it "
+                "again"
+            ) from error
+
+
+def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no types)
+    """Load a fast tokeniser.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it is not a fast one.
+    """
+    from transformers import AutoTokenizer
+
+    if not any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
+        raise ValueError(
+            f"`{folder}` must hold a tokenizer ({', '.join(_TOKENIZER_FILES)}), got none; "
+            "download the model again"
+        )
+    tokenizer = _tried(
+        lambda: AutoTokenizer.from_pretrained(folder, local_files_only=True),
+        f"`{folder}` must hold a tokenizer that transformers can load",
+    )
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(f"`{folder}` must hold a fast tokenizer (tokenizer.json), got a slow one")
+    return tokenizer
+
+
+def load_model(folder: Path) -> Any:  # noqa: ANN401  (transformers has no types)
+    """Load a model, of an encoder and decoder the encoder, in fp32 on the CPU.
+
+    Raises
+    ------
+    ValueError
+        If the configuration or a tensor is missing, or they do not belong together.
+    """
+    from transformers import AutoModel
+
+    what = f"`{folder}` must hold a model that transformers can load"
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"{what}, got no config.json; check the path")
+    with without_chatter():
+        model, report = _tried(
+            lambda: AutoModel.from_pretrained(
+                folder, local_files_only=True, output_loading_info=True, dtype=torch.float32
+            ),
+            what,
+        )
+    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise ValueError(
+            f"`{folder}` must hold all weights of a {type(model).__name__}, lacks {len(missing)}, "
+            f"for example {missing[0]}; its config.json or its weights are another model's"
+        )
+    return model.get_encoder() if model.config.is_encoder_decoder else model
+
+
+def token_model(
+    model: Any,  # noqa: ANN401
+    tokenizer: Any,  # noqa: ANN401
+    layers: LayerChoice,
+    machine: Machine,
+) -> TokenModel:
+    """Choose the fastest exact forward pass: packed where it gives what the library gives.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+    tokenizer : transformers.PreTrainedTokenizerFast
+    layers : LayerChoice
+    machine : Machine
+
+    Raises
+    ------
+    ValueError
+        If the model cannot be run on tokens alone.
+    """
+    width = model.config.hidden_size
+    padding = tokenizer.pad_token_id or 0
+
+    def padded(where: Machine) -> PaddedModel:
+        return PaddedModel(model, dimension=width, padding=padding, layers=layers, machine=where)
+
+    plain = Machine(torch.device("cpu"), "fp32")
+    ids = np.array(tokenizer("A probe, of 12 words or so.")["input_ids"], dtype=np.int64)
+    lengths = np.array([ids.size])
+    reference = _tried(
+        lambda: padded(plain).states(ids, lengths),
+        f"a {type(model).__name__} must give vectors from tokens alone",
+    )
+    shape = PackedShape.read(model.config.to_dict())
+    if shape is not None:
+        weights = model.state_dict()
+        found = PackedModel(shape, weights, layers, plain).states(ids, lengths)
+        if torch.allclose(found, reference, rtol=PROBE_ATOL, atol=PROBE_ATOL):
+            return PackedModel(shape, weights, layers, machine)
+        logger.warning("%s differs from its family; encoding it with padding", shape.family)
+    return padded(machine)
+
+
+def longest_sequence(config: Any, tokenizer: Any) -> int:  # noqa: ANN401
+    """Return how many tokens a model reads, special ones included."""
+    shape = PackedShape.read(config.to_dict())
+    limits = [tokenizer.model_max_length]
+    if shape is not None:
+        limits.append(shape.max_tokens)
+    elif getattr(config, "max_position_embeddings", None):
+        padding = getattr(config, "pad_token_id", None) or 0
+        # positions may begin after the padding's number, as in all relatives of RoBERTa
+        limits.append(config.max_position_embeddings - padding - 1)
+    return int(min(min(limits), _SANE_LENGTH))
+
+
+def hash_of_model(folder: Path) -> str:
+    """Hash what decides a model's vectors: weights, configurations and vocabularies."""
+    patterns = _WANTED if any(folder.rglob("*.safetensors")) else (*_WANTED, "*.bin")
+    files = {file for pattern in patterns for file in folder.rglob(pattern)}
+    return hash_of_files(
+        sorted(file for file in files if not {"onnx", "openvino"} & set(file.parts))
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """Return the first line of an error, with its kind where it says nothing."""
+    text = str(error).strip().partition("\n")[0]
+    return text[:200] or type(error).__name__
+
+
+def _tried(load: Callable[[], T], what: str) -> T:
+    """Call into a library that may fail in any way on a damaged or strange model."""
+    try:
+        return load()
+    except Exception as error:
+        raise ValueError(f"{what}, got {type(error).__name__}: {one_line(error)}") from error
+
+
+@contextmanager
+def without_chatter() -> Iterator[None]:
+    """Keep transformers' progress bars and load reports off the terminal."""
+    from transformers.utils import logging as chatter
+
+    verbosity, had_bars = chatter.get_verbosity(), chatter.is_progress_bar_enabled()
+    chatter.set_verbosity_error()
+    chatter.disable_progress_bar()
+    try:
+        yield
+    finally:
+        chatter.set_verbosity(verbosity)
+        if had_bars:
+            chatter.enable_progress_bar()

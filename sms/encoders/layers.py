@@ -1,0 +1,104 @@
+"""Which of a model's layers make up its vectors, and how they are put together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import torch
+
+_RANGE = re.compile(r"mean:(-?\d+)\.\.(-?\d+)")
+_LIST = re.compile(r"concat:(-?\d+(?:,-?\d+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChoice:
+    """Layers by number, 0 for the embeddings and `n` for the last of `n` layers."""
+
+    numbers: tuple[int, ...]
+    concatenates: bool = False
+    """Whether they are written one after the other; otherwise their mean is taken."""
+
+    @property
+    def highest(self) -> int:
+        """The last layer that must be computed."""
+        return max(self.numbers)
+
+    @property
+    def width(self) -> int:
+        """How many times as wide as one layer the result is."""
+        return len(self.numbers) if self.concatenates else 1
+
+    @classmethod
+    def parse(cls, text: str, n_layers: int) -> LayerChoice:
+        """Read `last`, `first`, `all`, `mean:I..J` or `concat:I,J,...`.
+
+        Negative numbers count from the last layer, which is -1; `first` is layer 1 and `all` the
+        mean of layers 1 to `n_layers`, without the embeddings.
+
+        Raises
+        ------
+        ValueError
+            If it is none of them or names a layer that the model has not.
+
+        Examples
+        --------
+        >>> LayerChoice.parse("concat:-2,-1", 6).numbers
+        (5, 6)
+        """
+        named = {"last": (n_layers,), "first": (1,), "all": tuple(range(1, n_layers + 1))}
+        if text in named:
+            return cls(named[text])
+        if found := _RANGE.fullmatch(text):
+            start, end = (_number(part, text, n_layers) for part in found.groups())
+            if start > end:
+                raise ValueError(f"`layers` must go upwards, got {text!r}")
+            return cls(tuple(range(start, end + 1)))
+        if found := _LIST.fullmatch(text):
+            listed = found[1].split(",")
+            return cls(tuple(_number(part, text, n_layers) for part in listed), concatenates=True)
+        raise ValueError(
+            f"`layers` must be last, first, all, mean:I..J or concat:I,J,..., got {text!r}"
+        )
+
+
+class LayerCollector:
+    """Puts the chosen layers together as they are computed.
+
+    Parameters
+    ----------
+    choice : LayerChoice
+    """
+
+    def __init__(self, choice: LayerChoice) -> None:
+        self._choice = choice
+        self._states: dict[int, torch.Tensor] = {}
+
+    def add(self, number: int, states: torch.Tensor) -> None:
+        """Take layer `number`, shape (n_tokens, d), where it is one of the chosen."""
+        if number in self._choice.numbers:
+            self._states[number] = states
+
+    def result(self) -> torch.Tensor:
+        """Return the vectors in fp32, shape (n_tokens, d) or wider where layers are joined."""
+        chosen = [self._states[number].float() for number in self._choice.numbers]
+        if len(chosen) == 1:
+            return chosen[0]
+        if self._choice.concatenates:
+            return torch.cat(chosen, dim=1)
+        total = chosen[0].clone()
+        for states in chosen[1:]:
+            total += states
+        return total / len(chosen)
+
+
+def _number(part: str, text: str, n_layers: int) -> int:
+    number = int(part)
+    if number < 0:
+        number += n_layers + 1
+    if not 0 <= number <= n_layers:
+        raise ValueError(
+            f"`layers` must name layers from 0 (the embeddings) to {n_layers} (the last), "
+            f"got {part} in {text!r}"
+        )
+    return number

@@ -1,0 +1,60 @@
+"""Any encoder of the transformers library, by batches with padding and an attention mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from sms.encoders.devices import Machine
+from sms.encoders.layers import LayerChoice, LayerCollector
+
+
+class PaddedModel:
+    """The library's own forward pass, over sequences of about one length.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+    dimension : int
+        Of one layer.
+    padding : int
+        Token that fills short sequences up; it is masked.
+    layers : LayerChoice
+    machine : Machine
+    """
+
+    def __init__(
+        self,
+        model: Any,  # noqa: ANN401  (transformers has no types)
+        *,
+        dimension: int,
+        padding: int,
+        layers: LayerChoice,
+        machine: Machine,
+    ) -> None:
+        self.dimension = dimension * layers.width
+        self.machine = machine
+        self._model = model.to(machine.device, machine.dtype).eval()
+        self._padding, self._layers = padding, layers
+
+    @torch.inference_mode()
+    def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
+        """Compute the vectors of all tokens of a block, as `PackedModel.states` does."""
+        is_token = np.arange(lengths[0]) < lengths[:, None]
+        padded = np.full(is_token.shape, self._padding, dtype=np.int64)
+        padded[is_token] = ids
+        mask = self.machine.send(is_token)
+        output = self._model(
+            input_ids=self.machine.send(padded),
+            attention_mask=mask.long(),
+            output_hidden_states=True,
+            return_dict=True,
+        )
+        collected = LayerCollector(self._layers)
+        for number, states in enumerate(output.hidden_states):
+            collected.add(number, states[mask])
+        # some models still normalise what they hand out as the last layer
+        collected.add(len(output.hidden_states) - 1, output.last_hidden_state[mask])
+        return collected.result()

@@ -1,0 +1,229 @@
+"""From sentences to word pieces, and which pieces belong to which word.
+
+WordPiece cuts words one by one: a table by word gives its pieces, and each word is cut once. Other
+tokenisers look at a word's neighbours, and some languages' words lie across WordPiece's own:
+there, the whole sentence is cut and pieces belong to the words whose characters they share.
+
+Not here: the model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from sms.ragged import Ragged, offsets_of
+from sms.text import SegmentedTexts, word_spans
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePieces:
+    """Word pieces of some sentences, special tokens left out."""
+
+    ids: Ragged
+    """Pieces of every sentence."""
+    first: np.ndarray
+    """First piece of every word, sentence after sentence, as a place in `ids.values`; int64."""
+    count: np.ndarray
+    """Number of pieces of every word; int64."""
+
+    def windows(self, max_pieces: int) -> Windows:
+        """Cut sentences of more than `max_pieces` pieces into windows, between words.
+
+        Where one word fills a window, the window ends inside of it and only the pieces in its
+        first window count for the word.
+        """
+        offsets, lengths = self.ids.offsets, self.ids.lengths
+        if not (lengths > max_pieces).any():
+            return Windows(offsets[:-1], lengths, np.arange(lengths.size))
+        inside = self._is_inside_word()
+        starts: list[int] = []
+        owners: list[int] = []
+        for sentence, (start, end) in enumerate(itertools.pairwise(offsets.tolist())):
+            at = start
+            starts.append(at)
+            owners.append(sentence)
+            while end - at > max_pieces:
+                between = np.flatnonzero(~inside[at + 1 : at + max_pieces + 1])
+                at += int(between[-1]) + 1 if between.size else max_pieces
+                starts.append(at)
+                owners.append(sentence)
+        first = np.array(starts, dtype=np.int64)
+        return Windows(first, np.diff(first, append=offsets[-1]), np.array(owners, dtype=np.int64))
+
+    def _is_inside_word(self) -> np.ndarray:
+        """Tell for every piece whether a word begins before it and goes on with it."""
+        change = np.zeros(self.ids.values.size + 2, dtype=np.int64)
+        longer = self.count > 1
+        np.add.at(change, self.first[longer] + 1, 1)
+        np.add.at(change, self.first[longer] + self.count[longer], -1)
+        return np.cumsum(change)[:-2] > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Stretches of pieces that a model reads at once."""
+
+    first: np.ndarray
+    """First piece of each, a place among all pieces; int64, (n_windows,), ascending."""
+    lengths: np.ndarray
+    """Pieces of each; int64, (n_windows,)."""
+    sentence: np.ndarray
+    """Sentence of each; int64, (n_windows,)."""
+
+
+class PieceCutter:
+    """Cuts sentences as a model's tokeniser does.
+
+    Parameters
+    ----------
+    tokenizer : tokenizers.Tokenizer
+        Its padding and truncation are switched off.
+
+    Raises
+    ------
+    ValueError
+        If it adds special tokens that do not stand at the ends.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.prefix, self.suffix = _special_tokens(tokenizer)
+        settings = json.loads(tokenizer.to_str())
+        self._is_word_local = _is_word_local(settings)
+        unknown = settings["model"].get("unk_token")
+        number = None if unknown is None else tokenizer.token_to_id(unknown)
+        self._unknown = 0 if number is None else number
+        self._known_words: list[str] | None = None
+        self._table = _empty_table()
+
+    @property
+    def n_special(self) -> int:
+        """Special tokens around every sequence."""
+        return self.prefix.size + self.suffix.size
+
+    def cut(self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int) -> SentencePieces:
+        """Cut some sentences of a batch.
+
+        Parameters
+        ----------
+        texts : SegmentedTexts
+        wanted : ndarray of int64, shape (n_wanted,)
+            Numbers of the sentences in `texts.sentences`.
+        max_pieces : int
+            A word of more pieces is an unknown one, as the tokeniser itself makes it of runs of
+            over 100 characters, where words are cut one by one.
+        """
+        if self._is_word_local and texts.has_piece_words:
+            return self._by_word(texts, wanted, max_pieces)
+        return self._by_sentence(texts, wanted)
+
+    def _by_word(
+        self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int
+    ) -> SentencePieces:
+        words = texts.sentence_words.take(wanted)
+        pieces = self._word_table(texts, max_pieces).take(words.values)
+        ids = Ragged(pieces.values, pieces.offsets[words.offsets])
+        return SentencePieces(ids, pieces.offsets[:-1], pieces.lengths)
+
+    def _word_table(self, texts: SegmentedTexts, max_pieces: int) -> Ragged:
+        """Return the pieces of every word of the vocabulary, new words only being cut."""
+        words = texts.vocabulary.words
+        if self._known_words is not words:  # the vocabulary was emptied, or is another one
+            self._known_words, self._table = words, _empty_table()
+        n_known = len(self._table)
+        if n_known < len(words):
+            encoded = self._tokenizer.encode_batch(words[n_known:], add_special_tokens=False)
+            # the tokenizer deletes some words (lone combining marks); one that counts must not go
+            fresh = [
+                encoding.ids or [self._unknown] * int(counts)
+                for encoding, counts in zip(
+                    encoded, texts.vocabulary.is_kept[n_known:], strict=True
+                )
+            ]
+            fresh = [row if len(row) <= max_pieces else [self._unknown] for row in fresh]
+            ids = [np.array(row, dtype=np.int64) for row in fresh]
+            self._table = Ragged.from_lengths(
+                np.concatenate([self._table.values, *ids]),
+                np.concatenate([self._table.lengths, [row.size for row in ids]]),
+            )
+        return self._table
+
+    def _by_sentence(self, texts: SegmentedTexts, wanted: np.ndarray) -> SentencePieces:
+        sentences = [texts.sentences[k] for k in wanted.tolist()]
+        encoded = self._tokenizer.encode_batch(sentences, add_special_tokens=False)
+        # a sentence without pieces, such as a lone combining mark, is one unknown piece
+        rows = [encoding.ids or [self._unknown] for encoding in encoded]
+        spans = [encoding.offsets or [(0, 0)] for encoding in encoded]
+        ids = Ragged.from_rows([np.array(row, dtype=np.int64) for row in rows])
+        pieces = np.array([span for row in spans for span in row], dtype=np.int64).reshape(-1, 2)
+        words = Ragged(
+            np.concatenate([np.empty((0, 2), np.int64), *(word_spans(texts, k) for k in wanted)]),
+            offsets_of(texts.sentence_words.lengths[wanted]),
+        )
+        first, count = _overlaps(words, Ragged(pieces, ids.offsets))
+        return SentencePieces(ids, first, count)
+
+
+def _empty_table() -> Ragged:
+    return Ragged(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+def _overlaps(words: Ragged, pieces: Ragged) -> tuple[np.ndarray, np.ndarray]:
+    """Find the pieces that share characters with each word.
+
+    Parameters
+    ----------
+    words, pieces : Ragged of int64, values of shape (n, 2)
+        First character and one past the last, by sentence; pieces in ascending order.
+
+    Returns
+    -------
+    first : ndarray of int64, shape (n_words,)
+        Place among all pieces; the nearest one where no piece shares a character.
+    count : ndarray of int64, shape (n_words,)
+        At least 1.
+    """
+    longest = max((int(side.values[:, 1].max(initial=0)) for side in (words, pieces)), default=0)
+    word_shift, piece_shift = (
+        np.repeat(np.arange(len(side)) * (longest + 1), side.lengths) for side in (words, pieces)
+    )
+    # one line of characters for all sentences, so that one search serves them all
+    starts = np.maximum.accumulate(pieces.values[:, 0] + piece_shift)
+    ends = np.maximum.accumulate(pieces.values[:, 1] + piece_shift)
+    first = np.searchsorted(ends, words.values[:, 0] + word_shift, side="right")
+    last = np.searchsorted(starts, words.values[:, 1] + word_shift, side="left") - 1
+    owner = np.repeat(np.arange(len(words)), words.lengths)
+    first = np.clip(first, pieces.offsets[owner], pieces.offsets[owner + 1] - 1)
+    return first, np.maximum(last - first + 1, 1)
+
+
+def _special_tokens(tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """Return what a tokeniser puts before and after a sentence."""
+    with_them = tokenizer.encode("a")
+    is_special = np.array(with_them.special_tokens_mask, dtype=bool)
+    ids = np.array(with_them.ids, dtype=np.int64)
+    inner = np.flatnonzero(~is_special)
+    if inner.size == 0 or is_special[inner[0] : inner[-1] + 1].any():
+        raise ValueError(f"tokenizer must put special tokens at the ends only, got {ids.tolist()}")
+    return ids[: inner[0]], ids[inner[-1] + 1 :]
+
+
+def _is_word_local(settings: dict[str, dict[str, object] | None]) -> bool:
+    """Tell whether BERT's tokeniser is at work, which cuts every word alone."""
+    normalizer, cutter, model = (
+        settings.get(part) or {} for part in ("normalizer", "pre_tokenizer", "model")
+    )
+    return (
+        model.get("type") == "WordPiece"
+        and cutter.get("type") == "BertPreTokenizer"
+        and normalizer.get("type") == "BertNormalizer"
+        and bool(normalizer.get("clean_text"))
+        and bool(normalizer.get("handle_chinese_chars"))
+    )

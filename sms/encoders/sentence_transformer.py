@@ -1,0 +1,207 @@
+"""Models of the sentence-transformers library: sentence vectors only.
+
+A transformer with one pooling, and perhaps normalisation, after it goes through this project's own
+forward pass, which gives what `encode` gives; anything else is run by the library.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from sms.encoders import EncoderRuntime
+from sms.encoders.batches import padded_batches
+from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
+from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.devices import Machine
+from sms.encoders.hugging_face import (
+    check_weights,
+    find_folder,
+    hash_of_model,
+    longest_sequence,
+    name_of,
+    one_line,
+    token_model,
+    without_chatter,
+)
+from sms.encoders.layers import LayerChoice
+from sms.encoders.pieces import PieceCutter
+from sms.ragged import Ragged
+from sms.text import SegmentedTexts, Segmenter
+
+logger = logging.getLogger(__name__)
+
+BATCH_TOKENS = 4096
+"""Tokens that the library encodes together, padding included."""
+PROBE = "A probe, of 12 words or so."
+PROBE_ATOL = 1e-5
+
+
+class LibraryEncoder(ContextualEncoder):
+    """Sentence vectors by the library's `encode`, sentences of about one length together.
+
+    The library cuts what is too long for the model; `state` counts such sentences.
+
+    Parameters
+    ----------
+    model : sentence_transformers.SentenceTransformer
+    name : str
+    content_hash : str
+    machine : Machine
+    cache_folder : str, optional
+        As in `EncoderRuntime`.
+    """
+
+    def __init__(
+        self,
+        model: Any,  # noqa: ANN401  (the library's types are not read)
+        *,
+        name: str,
+        content_hash: str,
+        machine: Machine,
+        cache_folder: str | None = None,
+    ) -> None:
+        super().__init__(
+            signature=f"{name}|pool:library{machine.signature}",
+            content_hash=content_hash,
+            has_words=False,
+            dimension=model.encode(PROBE, show_progress_bar=False).size,
+            cache_folder=cache_folder,
+        )
+        self._model = model.to(machine.device, machine.dtype)
+
+    def vectors_of(
+        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Encode some sentences of a batch, longest first."""
+        sentences = [texts.sentences[k] for k in wanted.tolist()]
+        lengths = self._count_tokens(sentences)
+        vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
+        for batch in padded_batches(lengths, BATCH_TOKENS):
+            encoded = self._model.encode(
+                [sentences[k] for k in batch.tolist()],
+                batch_size=batch.size,
+                convert_to_tensor=True,
+                show_progress_bar=False,
+            )
+            vectors[batch] = encoded.float().cpu().numpy()
+        return np.empty((0, self.dimension), dtype=np.float32), vectors
+
+    def _count_tokens(self, sentences: list[str]) -> np.ndarray:
+        """Return the tokens of every sentence, and count them and what will be cut."""
+        tokenizer = getattr(self._model, "tokenizer", None)
+        if not callable(tokenizer):  # some of the library's own count nothing; characters will do
+            return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+        rows = tokenizer(sentences, truncation=False, padding=False)["input_ids"]
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        limit = self._model.max_seq_length
+        if limit is not None:
+            self.n_truncated += int((lengths > limit).sum())
+            lengths = np.minimum(lengths, limit)
+        self.n_tokens += int(lengths.sum())
+        return lengths
+
+
+def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:
+    """Load a sentence-transformers model.
+
+    Parameters
+    ----------
+    path : str
+        Folder, or id on the hub.
+    runtime : EncoderRuntime
+
+    Raises
+    ------
+    ValueError
+        If the model is not there, damaged or of another kind.
+    """
+    folder = find_folder(path, kind="st")
+    machine = Machine.choose(runtime)
+    model = _load(folder)
+    name, content_hash = name_of(path), hash_of_model(folder)
+    return _own_encoder(model, name, content_hash, machine, runtime) or LibraryEncoder(
+        model,
+        name=name,
+        content_hash=content_hash,
+        machine=machine,
+        cache_folder=runtime.cache_folder,
+    )
+
+
+def _load(folder: Path) -> Any:  # noqa: ANN401
+    from sentence_transformers import SentenceTransformer
+
+    check_weights(folder)
+    try:
+        with without_chatter():
+            model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+            model.encode(PROBE, show_progress_bar=False)
+    # a damaged or strange folder fails in every way there is
+    except Exception as error:
+        raise ValueError(
+            f"`{folder}` must hold a model that sentence-transformers can load and run, got "
+            f"{type(error).__name__}: {one_line(error)}"
+        ) from error
+    return model.eval()
+
+
+def _own_encoder(
+    model: Any,  # noqa: ANN401
+    name: str,
+    content_hash: str,
+    machine: Machine,
+    runtime: EncoderRuntime,
+) -> BertEncoder | None:
+    """Return an encoder with this project's forward pass, None if it gives other vectors."""
+    pooling = _plain_pooling(model)
+    if pooling is None:
+        return None
+    transformer = model[0].auto_model
+    tokenizer = copy.deepcopy(model.tokenizer)  # its cutting off is switched off below
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    longest = longest_sequence(transformer.config, tokenizer)
+    layers = LayerChoice.parse("last", transformer.config.num_hidden_layers)
+
+    def encoder(where: Machine, cache_folder: str | None) -> BertEncoder:
+        return BertEncoder(
+            token_model(transformer, tokenizer, layers, where),
+            PieceCutter(tokenizer.backend_tokenizer),
+            name=name,
+            content_hash=content_hash,
+            max_tokens=min(model.max_seq_length or longest, longest),
+            pooling=pooling,
+            has_words=False,
+            cache_folder=cache_folder,
+        )
+
+    probe = encoder(Machine(torch.device("cpu"), "fp32"), None)
+    found = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
+    expected = model.encode([PROBE], show_progress_bar=False)
+    if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=PROBE_ATOL):
+        logger.warning("%s: its own library gives other vectors; using that", name)
+        return None
+    return encoder(machine, runtime.cache_folder)
+
+
+def _plain_pooling(model: Any) -> Pooling | None:  # noqa: ANN401
+    """Return how a model pools, None if it does more than that or changes the text before."""
+    from sentence_transformers.base.modules import Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling as LibraryPooling
+
+    modules = list(model)
+    kinds = [type(module) for module in modules]
+    if kinds not in ([Transformer, LibraryPooling], [Transformer, LibraryPooling, Normalize]):
+        return None
+    prompt = model.prompts.get(model.default_prompt_name or "", "")
+    mode = modules[1].pooling_mode
+    if mode not in POOLINGS or modules[0].do_lower_case or prompt:
+        return None
+    return Pooling(mode=mode, normalises=len(modules) == 3)

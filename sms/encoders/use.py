@@ -1,0 +1,127 @@
+"""The Universal Sentence Encoder of TensorFlow Hub (Cer et al. 2018), DAN and Transformer.
+
+*enc-2* and *enc-3* of Sun and Nenkova (2019). A sentence goes in as it stands; the model cuts it
+into words itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left
+from collections.abc import Callable
+
+import numpy as np
+
+from sms.encoders import EncoderRuntime
+from sms.encoders.batches import padded_batches
+from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.tf_hub import HubModel, load_model
+from sms.ragged import Ragged
+from sms.text import SegmentedTexts
+
+BATCH_WORDS = 4096
+"""Words of the sentences that are read together, padding included."""
+PUBLISHED = "https://tfhub.dev/google/universal-sentence-encoder/4"
+
+# signature, its argument and its output: of TF2 SavedModels and of the older modules
+_CONVENTIONS = (("serving_default", "inputs", "outputs"), ("default", "text", "default"))
+# Some Transformers ignore what comes after 128 words (tensorflow/hub issue 244).
+_LONGEST_PROBE = 256
+_SAME_ATOL = 1e-6  # one word in 256 moves a vector of norm 1 by far more
+_PROBE = ["A text to try it on.", "One."]
+
+
+class UseEncoder(ContextualEncoder):
+    """Sentence vectors of a Universal Sentence Encoder.
+
+    Where the model turns out to read only so many words, longer sentences are counted as truncated.
+
+    Parameters
+    ----------
+    model : HubModel
+    cache_folder : str, optional
+        As in `EncoderRuntime`.
+
+    Raises
+    ------
+    ValueError
+        If the model does not turn texts into vectors, naming its path.
+    """
+
+    def __init__(self, model: HubModel, *, cache_folder: str | None = None) -> None:
+        self._embed = _embed_of(model)
+        (vectors,) = model.probe("turn texts into vectors", lambda: (self._embed(_PROBE),))
+        if vectors.ndim != 2 or len(vectors) != len(_PROBE):
+            raise ValueError(
+                f"`{model.path}` must turn {len(_PROBE)} texts into {len(_PROBE)} vectors, got "
+                f"shape {vectors.shape}"
+            )
+        super().__init__(
+            signature=f"use-{model.name}|pool:mean",
+            content_hash=model.content_hash,
+            has_words=False,
+            dimension=vectors.shape[1],
+            cache_folder=cache_folder,
+        )
+        self._limit = _limit_of(self._embed)
+
+    def vectors_of(
+        self,
+        texts: SegmentedTexts,
+        wanted: np.ndarray,
+        kept: Ragged,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Encode some sentences of a batch, longest first."""
+        n_words = texts.sentence_words.lengths[wanted]
+        self.n_tokens += int(n_words.sum())
+        self.n_truncated += int((n_words > self._limit).sum())
+        vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
+        for batch in padded_batches(n_words, BATCH_WORDS):
+            vectors[batch] = self._embed([texts.sentences[k] for k in wanted[batch].tolist()])
+        return np.empty((0, self.dimension), dtype=np.float32), vectors
+
+
+def _embed_of(model: HubModel) -> Callable[[list[str]], np.ndarray]:
+    """Return what turns n texts into vectors of shape (n, d), however the model is called."""
+    constant, loaded = model.tensorflow.constant, model.loaded
+    if callable(loaded):
+        return lambda texts: loaded(constant(texts)).numpy()
+    for name, argument, output in _CONVENTIONS:
+        if name in loaded.signatures:
+            signature = loaded.signatures[name]
+            return lambda texts: signature(**{argument: constant(texts)})[output].numpy()
+    names = ", ".join(name for name, _, _ in _CONVENTIONS)
+    raise ValueError(
+        f"`{model.path}` must have one of the signatures {names}, got "
+        f"{', '.join(loaded.signatures) or 'none'}; a Universal Sentence Encoder is {PUBLISHED}"
+    )
+
+
+def _limit_of(embed: Callable[[list[str]], np.ndarray]) -> int:
+    """Return after how many words a model reads no more."""
+
+    def ignores_what_follows(n_words: int) -> bool:
+        one, other = embed([f"{'word ' * n_words}{last}" for last in ("river", "seven")])
+        return np.allclose(one, other, rtol=0, atol=_SAME_ATOL)
+
+    if not ignores_what_follows(_LONGEST_PROBE):
+        return sys.maxsize
+    return bisect_left(range(_LONGEST_PROBE), True, key=ignores_what_follows)
+
+
+def load_use(path: str, *, runtime: EncoderRuntime) -> UseEncoder:
+    """Load a Universal Sentence Encoder.
+
+    Parameters
+    ----------
+    path : str
+        Folder of a SavedModel or of an older module, or its URL.
+    runtime : EncoderRuntime
+
+    Raises
+    ------
+    ValueError
+        If TensorFlow or the model is missing, or it is damaged or another kind of model.
+    """
+    model = load_model("use", path, published=PUBLISHED, runtime=runtime)
+    return UseEncoder(model, cache_folder=runtime.cache_folder)

@@ -1,0 +1,116 @@
+"""How a chunk of text, which has no spaces in it, becomes words and punctuation.
+
+A splitter maps a chunk to words that stand in it one after the other, nothing but invisible
+characters left out. `languages` says which language uses which.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+
+import regex
+
+Splitter = Callable[[str], list[str]]
+
+INVISIBLE = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}]+")
+"""Soft hyphens, joiners, byte order marks and the like, which BERT's tokeniser deletes as well."""
+
+# BERT's basic tokeniser makes each of these a piece of its own.
+_IDEOGRAPHS = r"\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF\U00020000-\U0002CEAF\U0002F800-\U0002FA1F"
+# Words are unions of the pieces that BERT's basic tokeniser makes: a boundary falls on
+# whitespace, ASCII and Unicode punctuation and around ideographs only. An encoder may therefore
+# cut a sentence into word pieces word by word. Only `japanese_words` is different.
+_INSIDE = rf"[[^\s\p{{P}}!-/:-@\[-`{{-~]--[{_IDEOGRAPHS}]]"
+_ANY_WORD = rf"""
+      -[lr][rcs]b-                       # a bracket of tokenised corpora
+    | (?:\p{{L}}\.){{2,}}                # U.S., p.m.
+    | {_INSIDE}*?(?<!\d)\d++(?:[.,\u066B\u066C]\d+)+{_INSIDE}*  # 2,000.5, £2,000.5, 253.5km
+    | {_INSIDE}+(?:['’](?!s(?!{_INSIDE})){_INSIDE}+)*  # don't; but the 's of "team's" is a word
+    | ['’](?:s|t|re|ve|ll|d|m)(?!{_INSIDE})
+    | [^\s]
+    """
+_FLAGS = regex.VERBOSE | regex.VERSION1 | regex.IGNORECASE
+_WORD = regex.compile(_ANY_WORD, _FLAGS)
+_ELISION = rf"(?:[ldnscjmt]|qu|jusqu|lorsqu|puisqu|quoiqu)['’](?={_INSIDE})"
+_FRENCH_WORD = regex.compile(f"{_ELISION}|{_ANY_WORD}", _FLAGS)
+
+_CHINESE_RUN = regex.compile(rf"(?P<run>[{_IDEOGRAPHS}]+)|[^{_IDEOGRAPHS}]+")
+_JAPANESE = rf"{_IDEOGRAPHS}\p{{Hiragana}}\p{{Katakana}}々〆〇ーｰ\u3099\u309A"
+_JAPANESE_RUN = regex.compile(rf"(?P<run>[{_JAPANESE}]+)|[^{_JAPANESE}]+")
+_LONGEST_RUN = 8_000  # characters; SudachiPy takes 49,149 bytes, of which a character has up to 4
+
+
+def split_words(chunk: str) -> list[str]:
+    """Split where BERT's basic tokeniser does, but keep contractions, numbers and acronyms.
+
+    Examples
+    --------
+    >>> split_words("team's"), split_words("$2,000-a-year"), split_words("don't.")
+    (['team', "'s"], ['$', '2,000', '-', 'a', '-', 'year'], ["don't", '.'])
+    """
+    return _WORD.findall(_visible(chunk))
+
+
+def french_words(chunk: str) -> list[str]:
+    """Split as `split_words` does, and after an elided article, pronoun or conjunction.
+
+    Examples
+    --------
+    >>> french_words("l'homme"), french_words("Jusqu’aujourd’hui")
+    (["l'", 'homme'], ['Jusqu’', 'aujourd’hui'])
+    """
+    return _FRENCH_WORD.findall(_visible(chunk))
+
+
+def clark2019_words(chunk: str) -> list[str]:
+    """Split as the released sentence mover code does: lower-cased Treebank tokens.
+
+    Examples
+    --------
+    >>> clark2019_words("won't"), clark2019_words("well-known"), clark2019_words("Online.")
+    (['wo', "n't"], ['well-known'], ['online', '.'])
+    """
+    return _treebank()(chunk.lower())
+
+
+def chinese_words() -> Splitter:
+    """Return a splitter that looks runs of ideographs up in jieba's dictionary (`rjieba`)."""
+    import rjieba
+
+    return functools.partial(_split_runs, _CHINESE_RUN, rjieba.cut)
+
+
+def japanese_words() -> Splitter:
+    """Return a splitter that cuts Japanese script into SudachiPy's shortest units."""
+    from sudachipy import Dictionary, SplitMode
+
+    tokenizer = Dictionary(dict="small").tokenizer(mode=SplitMode.A)
+
+    def cut(run: str) -> Iterator[str]:
+        for start in range(0, len(run), _LONGEST_RUN):
+            for morpheme in tokenizer.tokenize(run[start : start + _LONGEST_RUN]):
+                yield morpheme.surface()
+
+    return functools.partial(_split_runs, _JAPANESE_RUN, cut)
+
+
+def _split_runs(
+    pattern: regex.Pattern[str], cut: Callable[[str], Iterable[str]], chunk: str
+) -> list[str]:
+    """Cut the runs that `pattern` names with `cut`, what lies between them with `split_words`."""
+    words: list[str] = []
+    for match in pattern.finditer(_visible(chunk)):
+        words.extend(cut(match["run"]) if match["run"] else _WORD.findall(match.group()))
+    return words
+
+
+def _visible(chunk: str) -> str:
+    return chunk if chunk.isprintable() else INVISIBLE.sub("", chunk)
+
+
+@functools.cache
+def _treebank() -> Splitter:
+    from nltk.tokenize import NLTKWordTokenizer
+
+    return NLTKWordTokenizer().tokenize

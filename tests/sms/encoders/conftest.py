@@ -1,0 +1,210 @@
+"""Tiny models of several architectures, written in the published formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from sms.ragged import Ragged
+from sms.text import SegmentedTexts, Segmenter, TextRules
+
+TRAINING = [
+    "The committee met on Tuesday and didn't agree on anything; it will meet again.",
+    "Warmer states pay $2,000.5 more a year, the U.S. reported at 6.15pm.",
+    "Der Präsident sprach über naïve Café-Besucher in Straßburg.",
+    "東京は日本の首都です。 これは本です。",
+]
+WIDTH, HEADS, N_LAYERS, MAX_POSITIONS = 32, 4, 3, 64
+
+
+@pytest.fixture(scope="session")
+def as_they_are() -> Callable[..., SegmentedTexts]:
+    """Segment texts that are one sentence each, and number the sentences in that order."""
+
+    def cut(sentences: list[str], **rules: str) -> SegmentedTexts:
+        found = Segmenter(TextRules(**rules)).segment(pa.array(sentences))
+        numbers = found.text_sentences.values
+        assert [found.sentences[number] for number in numbers] == sentences
+        return replace(
+            found,
+            sentences=sentences,
+            text_sentences=Ragged.from_rows([[k] for k in range(len(sentences))]),
+            sentence_chunks=found.sentence_chunks.take(numbers),
+            sentence_words=found.sentence_words.take(numbers),
+        )
+
+    return cut
+
+
+def wordpiece(pad_first: bool = True) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    if not pad_first:
+        special[:2] = special[1::-1]
+    tokenizer.train_from_iterator(
+        TRAINING,
+        trainers.WordPieceTrainer(vocab_size=180, special_tokens=special, show_progress=False),
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
+
+
+def byte_level() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer.train_from_iterator(
+        TRAINING,
+        trainers.BpeTrainer(
+            vocab_size=340,
+            show_progress=False,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
+    )
+    tokenizer.post_processor = processors.RobertaProcessing(
+        sep=("</s>", 2), cls_token=("<s>", 0), add_prefix_space=False
+    )
+    return tokenizer
+
+
+def unigram() -> Tokenizer:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    tokenizer.train_from_iterator(
+        TRAINING,
+        trainers.UnigramTrainer(
+            vocab_size=150, show_progress=False, special_tokens=special, unk_token="<unk>"
+        ),
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return tokenizer
+
+
+_BERT_LIKE = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": N_LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 2 * WIDTH,
+}
+ARCHITECTURES = {
+    "bert": ("BertConfig", wordpiece, {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS}),
+    "distilbert": (
+        "DistilBertConfig",
+        wordpiece,
+        {
+            "dim": WIDTH,
+            "n_layers": N_LAYERS,
+            "n_heads": HEADS,
+            "hidden_dim": 2 * WIDTH,
+            "max_position_embeddings": MAX_POSITIONS,
+        },
+    ),
+    "roberta": (
+        "RobertaConfig",
+        byte_level,
+        {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS + 2, "pad_token_id": 1},
+    ),
+    "xlm-roberta": (
+        "XLMRobertaConfig",
+        unigram,
+        {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS + 2, "pad_token_id": 1},
+    ),
+    "mpnet": (
+        "MPNetConfig",
+        partial(wordpiece, pad_first=False),
+        {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS + 2, "pad_token_id": 1},
+    ),
+    "modernbert": (
+        "ModernBertConfig",
+        byte_level,
+        {
+            **_BERT_LIKE,
+            "max_position_embeddings": MAX_POSITIONS,
+            "pad_token_id": 1,
+            "cls_token_id": 0,
+            "sep_token_id": 2,
+            "local_attention": 16,
+        },
+    ),
+    "deberta-v2": (
+        "DebertaV2Config",
+        unigram,
+        {
+            **_BERT_LIKE,
+            "max_position_embeddings": MAX_POSITIONS,
+            "relative_attention": True,
+            "pos_att_type": ["p2c", "c2p"],
+            "pad_token_id": 1,
+        },
+    ),
+}
+"""Class of the configuration, tokeniser and settings, by name."""
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory) -> Callable[[str], Path]:
+    """Write a model of random weights and its tokeniser, once per architecture."""
+    written: dict[str, Path] = {}
+
+    def folder(architecture: str) -> Path:
+        if architecture not in written:
+            written[architecture] = tmp_path_factory.mktemp("models") / f"tiny-{architecture}"
+            write_model(architecture, written[architecture])
+        return written[architecture]
+
+    return folder
+
+
+def write_model(architecture: str, folder: Path) -> None:
+    import transformers
+
+    kind, make_tokenizer, settings = ARCHITECTURES[architecture]
+    tokenizer = make_tokenizer()
+    names = ("<pad>", "<unk>", "<s>", "</s>")
+    if tokenizer.token_to_id("[PAD]") is not None:
+        names = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+    pad, unknown, first, last = names
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=pad,
+        unk_token=unknown,
+        cls_token=first,
+        sep_token=last,
+        model_max_length=MAX_POSITIONS,
+    ).save_pretrained(folder)
+    config = getattr(transformers, kind)(vocab_size=tokenizer.get_vocab_size() + 8, **settings)
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        model = transformers.AutoModel.from_config(config)
+        with torch.no_grad():  # the usual small weights would make all tokens look alike
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.15)
+    model.save_pretrained(folder)

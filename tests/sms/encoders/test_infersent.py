@@ -1,0 +1,346 @@
+"""InferSent from the published state-dict layout, held against torch one sentence at a time."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from sms import score_texts
+from sms.encoders import EncodedSentences, EncoderRuntime, infersent
+from sms.encoders.infersent import InferSentEncoder, load_infersent
+from sms.encoders.registry import load_encoder
+from sms.text import Segmenter
+
+ATOL = 2e-6
+"""Of LSTM states, which lie within (-1, 1); both sides compute in float32."""
+NEIGHBOUR_ATOL = 1e-6
+D_IN, HIDDEN = 5, 6
+RUNTIME = EncoderRuntime(device="cpu")
+
+WORDS = ["<s>", "</s>", "<p>", "</p>", "The", "the", "cat", "sat", "do", "don", "n't", "'t", "go",
+         ".", ",", "U.S.", "mat", "on", "``", "''"]  # fmt: skip
+# sentence, its tokens that have vectors in version 1, and in version 2
+SENTENCES = [
+    ("The cat sat on the mat.", "The cat sat on the mat .", "The cat sat on the mat ."),
+    ("They don't go.", "do n't go .", "don 't go ."),
+    ("the unicorn , the U.S. cat", "the , the U.S. cat", "the , the U.S. cat"),
+    ('Cat said "go" .', "`` go '' .", "`` go '' ."),
+    ("cat", "cat", "cat"),
+]
+
+
+def lstm() -> torch.nn.LSTM:
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        return torch.nn.LSTM(D_IN, HIDDEN, bidirectional=True)
+
+
+def state_dict() -> dict[str, torch.Tensor]:
+    return {f"enc_lstm.{name}": tensor for name, tensor in lstm().state_dict().items()}
+
+
+def table(words=tuple(WORDS)) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(11)
+    return {word: rng.normal(size=D_IN).round(4).astype(np.float32) for word in words}
+
+
+def write_vectors(path, vectors=None, *, has_header=False):
+    vectors = table() if vectors is None else vectors
+    lines = [f"{word} {' '.join(map(str, row))}\n" for word, row in vectors.items()]
+    head = f"{len(vectors)} {D_IN}\n" if has_header else ""
+    path.write_text(head + "".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "infersent1.pkl"
+    torch.save(state_dict(), path)
+    return path
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    return write_vectors(tmp_path / "glove.txt")
+
+
+def load(model, vectors, version="1") -> InferSentEncoder:
+    return load_infersent(str(model), runtime=RUNTIME, vectors=str(vectors), version=version)
+
+
+def encode(encoder: InferSentEncoder, *sentences: str) -> tuple[EncodedSentences, np.ndarray]:
+    """Encode sentences; the second value is the number of each."""
+    cut = Segmenter().segment(pa.array(sentences))
+    return encoder.encode(cut), cut.text_sentences.values
+
+
+def pooled(encoder: InferSentEncoder, *sentences: str) -> np.ndarray:
+    encoded, order = encode(encoder, *sentences)
+    assert order.size == len(sentences)
+    return encoded.pooled[order]
+
+
+def plain(tokens: str, words: dict[str, np.ndarray]) -> np.ndarray:
+    """The largest states of a plain LSTM over one sentence."""
+    rows = torch.from_numpy(np.stack([words[token] for token in tokens.split()]))
+    with torch.no_grad():
+        states, _ = lstm()(rows[:, None])
+    return states[:, 0].max(dim=0).values.numpy()
+
+
+# Vectors
+
+
+@pytest.mark.parametrize(("version", "first", "last"), [("1", "<s>", "</s>"), ("2", "<p>", "</p>")])
+def test_vectors_match_a_plain_lstm(version, first, last, model, vectors):
+    expected = [plain(f"{first} {row[int(version)]} {last}", table()) for row in SENTENCES]
+    found = pooled(load(model, vectors, version), *(row[0] for row in SENTENCES))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL)
+
+
+def test_markers_without_vectors_are_left_out(model, tmp_path):
+    words = {word: row for word, row in table().items() if "s>" not in word}
+    encoder = load(model, write_vectors(tmp_path / "unmarked.txt", words))
+    expected = plain("The cat", words)
+    np.testing.assert_allclose(pooled(encoder, "The cat")[0], expected, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize("budget", [1, 9, 4096])
+def test_vectors_do_not_depend_on_neighbours(budget, model, vectors, monkeypatch):
+    monkeypatch.setattr(infersent, "BATCH_WORDS", budget)
+    sentences = [row[0] for row in SENTENCES]
+    together = pooled(load(model, vectors), *sentences)
+    alone = np.concatenate([pooled(load(model, vectors), sentence) for sentence in sentences])
+    np.testing.assert_allclose(together, alone, rtol=0, atol=NEIGHBOUR_ATOL)
+
+
+def test_published_files_in_the_old_and_the_safe_format(model, vectors, tmp_path):
+    expected = pooled(load(model, vectors), "The cat sat.")
+    torch.save(state_dict(), tmp_path / "old.pkl", _use_new_zipfile_serialization=False)
+    save_file(state_dict(), tmp_path / "safe.safetensors")
+    for name in ("old.pkl", "safe.safetensors"):
+        found = pooled(load(tmp_path / name, vectors), "The cat sat.")
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_vectors_with_a_header_line(model, vectors, tmp_path):
+    with_header = write_vectors(tmp_path / "crawl.vec", has_header=True)
+    expected = pooled(load(model, vectors), "The cat sat.")
+    np.testing.assert_array_equal(pooled(load(model, with_header), "The cat sat."), expected)
+
+
+def test_first_of_repeated_words_wins(model, vectors, tmp_path):
+    repeated = tmp_path / "repeated.txt"
+    repeated.write_text(vectors.read_text() + "cat 9 9 9 9 9\n")
+    expected = pooled(load(model, vectors), "cat")
+    np.testing.assert_array_equal(pooled(load(model, repeated), "cat"), expected)
+
+
+def test_sentence_without_known_words_does_not_count(model, vectors):
+    encoder = load(model, vectors)
+    encoded, order = encode(encoder, "Unicorns gambol", "The cat sat")
+    assert encoded.weights[order].tolist() == [0, 2]  # `the` is a stop word
+    assert encoded.pooled_weights[order].tolist() == [0, 3]
+    assert not encoded.pooled[order[0]].any()
+    assert encoder.dimension == 2 * HIDDEN
+
+
+def test_vectors_kept_on_disk_are_those_of_the_version(model, vectors, tmp_path):
+    runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path / "cache"))
+    sentences = [row[0] for row in SENTENCES]
+    for version in ("1", "2"):
+        expected = pooled(load(model, vectors, version), *sentences)
+        for n_from_disk in (0, len(sentences)):
+            encoder = load_infersent(
+                str(model), runtime=runtime, vectors=str(vectors), version=version
+            )
+            np.testing.assert_array_equal(pooled(encoder, *sentences), expected)
+            assert encoder.state()["from_disk"] == n_from_disk
+
+
+# Through the registry and the metrics
+
+
+def test_scores_by_hand(model, vectors):
+    spec = f"infersent:{model},vectors={vectors}"
+    scores = score_texts(
+        ["The cat sat.", "Unicorns gambol."],
+        ["the mat .", "The cat sat."],
+        encoders={"infersent": spec},
+        metrics=("cosine@infersent", "sms@infersent"),
+    ).to_pydict()
+    one, other = plain("<s> The cat sat . </s>", table()), plain("<s> the mat . </s>", table())
+    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    assert scores["cosine@infersent"] == [pytest.approx(cosine, abs=ATOL), None]
+    distance = np.linalg.norm(one - other)
+    assert scores["sms@infersent"] == [pytest.approx(np.exp(-distance), abs=ATOL), None]
+
+
+def test_version_option_reaches_the_encoder(model, vectors):
+    first = load_encoder(f"infersent:{model},vectors={vectors}")
+    second = load_encoder(f"infersent:{model},vectors={vectors},version=2")
+    assert first.signature == "infersent1-infersent1|vectors:glove|pool:mean"
+    assert second.signature == "infersent2-infersent1|vectors:glove|pool:mean"
+    assert (pooled(first, "cat") != pooled(second, "cat")).all()
+
+
+def test_hash_follows_both_files(model, vectors, tmp_path):
+    first = load(model, vectors).content_hash
+    assert load(model, vectors).content_hash == first
+    more = write_vectors(tmp_path / "more.txt", table((*WORDS, "dog")))
+    changed = {name: tensor + 1 for name, tensor in state_dict().items()}
+    torch.save(changed, tmp_path / "changed.pkl")
+    assert len({first, load(model, more).content_hash,
+                load(tmp_path / "changed.pkl", vectors).content_hash}) == 3  # fmt: skip
+
+
+# Bad input
+
+
+class Payload:
+    """What a hostile pickle does on loading."""
+
+    def __reduce__(self):
+        return os.mkdir, ("executed",)
+
+
+def test_pickled_code_is_not_executed(vectors, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, save in (("zip.pkl", torch.save), ("plain.pkl", dump)):
+        save({"enc_lstm.weight_ih_l0": Payload()}, tmp_path / name)
+        with pytest.raises(
+            ValueError, match=f"{name}` must be a whole state dict and hold nothing"
+        ):
+            load(tmp_path / name, vectors)
+    assert not (tmp_path / "executed").exists()
+
+
+def dump(value, path):
+    path.write_bytes(pickle.dumps(value))
+
+
+def test_pickled_module_rejected(vectors, tmp_path):
+    path = tmp_path / "infersent.allnli.pickle"
+    torch.save(lstm(), path)
+    with pytest.raises(ValueError, match=r"allnli.pickle` must be a whole state dict and hold not"):
+        load(path, vectors)
+
+
+@pytest.mark.parametrize("name", ["cut.pkl", "cut.safetensors"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.95])
+def test_truncated_state_dict_rejected(name, share, vectors, tmp_path):
+    path = tmp_path / name
+    save = save_file if name.endswith("safetensors") else torch.save
+    save(state_dict(), path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=rf"{re.escape(name)}` must be a whole state dict") as info:
+        load(path, vectors)
+    assert "\n" not in str(info.value)
+
+
+# what is done to the state dict, message after the path
+WRONG = [
+    pytest.param(
+        lambda state: state.pop("enc_lstm.bias_hh_l0_reverse"),
+        "with `enc_lstm.bias_hh_l0_reverse` of shape (24,), got none",
+        id="missing",
+    ),
+    pytest.param(
+        lambda state: state.update({"classifier.0.weight": torch.ones(2, 3)}),
+        "with `classifier.0.weight` of shape none, got (2, 3)",
+        id="superfluous",
+    ),
+    pytest.param(
+        lambda state: state.update({"enc_lstm.weight_hh_l0": torch.ones(24, 7)}),
+        "with `enc_lstm.weight_hh_l0` of shape (24, 6), got (24, 7)",
+        id="shape",
+    ),
+    pytest.param(
+        lambda state: state.pop("enc_lstm.weight_ih_l0"), "with `enc_lstm.bias_hh_l0`", id="first"
+    ),
+    pytest.param(
+        lambda state: state["enc_lstm.bias_ih_l0"].fill_(torch.nan),
+        "must be finite, got other values in `enc_lstm.bias_ih_l0`",
+        id="nan",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), WRONG)
+def test_wrong_state_dict_rejected(damage, message, vectors, tmp_path):
+    state = state_dict()
+    damage(state)
+    path = tmp_path / "wrong.pkl"
+    torch.save(state, path)
+    with pytest.raises(ValueError, match=rf"`{re.escape(str(path))}` .*{re.escape(message)}"):
+        load(path, vectors)
+
+
+def test_list_of_tensors_rejected(vectors, tmp_path):
+    path = tmp_path / "list.pkl"
+    torch.save([torch.ones(2)], path)
+    with pytest.raises(ValueError, match=r"list.pkl` must be a dict of tensors, got a list"):
+        load(path, vectors)
+
+
+def test_vectors_of_another_width_rejected(model, tmp_path):
+    path = tmp_path / "narrow.txt"
+    path.write_text("cat 1 2 3\n")
+    with pytest.raises(ValueError, match=r"narrow.txt` must hold vectors of 5 values .* got 3"):
+        load(model, path)
+
+
+def test_missing_files_rejected(model, vectors, tmp_path):
+    with pytest.raises(ValueError, match=r"no state dict at `.*none.pkl`; download for example"):
+        load(tmp_path / "none.pkl", vectors)
+    with pytest.raises(ValueError, match=r"no vector file at `.*none.txt`; .*after `vectors=`"):
+        load(model, tmp_path / "none.txt")
+
+
+def test_missing_option_rejected(model):
+    with pytest.raises(ValueError, match="encoder `infersent` needs its option `vectors`"):
+        load_encoder(f"infersent:{model}")
+
+
+def test_unknown_version_rejected(model, vectors):
+    with pytest.raises(ValueError, match="`version` must be one of 1, 2, got '3'"):
+        load(model, vectors, "3")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_without_a_gpu_rejected(model, vectors):
+    with pytest.raises(ValueError, match="`device` must be auto or cpu here, got cuda"):
+        load_encoder(f"infersent:{model},vectors={vectors}", EncoderRuntime(device="cuda"))
+
+
+# The published width
+
+
+@pytest.mark.slow
+def test_published_width(tmp_path):
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        wide = torch.nn.LSTM(300, 2048, bidirectional=True)
+    torch.save({f"enc_lstm.{k}": v for k, v in wide.state_dict().items()}, tmp_path / "w.pkl")
+    words = ["<s>", "</s>", *"abcdefgh"]
+    rows = np.random.default_rng(5).normal(size=(len(words), 300)).astype(np.float32)
+    vectors = write_vectors(tmp_path / "v.txt", dict(zip(words, rows, strict=True)))
+    encoder = load(tmp_path / "w.pkl", vectors)
+    sentences = ["b c d", "e f g h d c b e f g", "h"]
+    found = pooled(encoder, *sentences)
+    assert found.shape == (3, 4096)
+    for sentence, vector in zip(sentences, found, strict=True):
+        picked = [words.index(word) for word in ("<s>", *sentence.split(), "</s>")]
+        with torch.no_grad():
+            states, _ = wide(torch.from_numpy(rows[picked])[:, None])
+        np.testing.assert_allclose(
+            vector, states[:, 0].max(dim=0).values.numpy(), rtol=0, atol=ATOL
+        )

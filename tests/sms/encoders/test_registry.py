@@ -1,0 +1,160 @@
+"""Specifications of encoders: how they are read and written, what is refused, what is called."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sms.encoders import DEVICES, PRECISIONS, EncoderRuntime
+from sms.encoders.registry import ENCODERS, EncoderSpec, load_encoder, parse_spec
+from sms.encoders.static import StaticEncoder
+
+# specification, kind, path, all options, how it is written if not like this
+SPECS = [
+    ("minilm", "minilm", "", {"layers": "last", "pooling": "mean"}, None),
+    ("minilm,pooling=max", "minilm", "", {"layers": "last", "pooling": "max"}, None),
+    ("glove:v.txt", "glove", "v.txt", {"pooling": "mean"}, None),
+    ("glove:v.txt,pooling=mean", "glove", "v.txt", {"pooling": "mean"}, "glove:v.txt"),
+    ("word2vec:C:\\v,1.bin,pooling=max", "word2vec", "C:\\v,1.bin", {"pooling": "max"}, None),
+    (
+        "hf:org/model,pooling=cls,layers=mean:-4..-1",
+        "hf",
+        "org/model",
+        {"layers": "mean:-4..-1", "pooling": "cls"},
+        "hf:org/model,layers=mean:-4..-1,pooling=cls",
+    ),
+    (
+        "hf:m,layers=concat:-2,-1,pooling=max",
+        "hf",
+        "m",
+        {"layers": "concat:-2,-1", "pooling": "max"},
+        None,
+    ),
+    ("st:org/model", "st", "org/model", {}, None),
+    ("use:https://host/use/4?a=b", "use", "https://host/use/4?a=b", {}, None),
+    ("elmo:e,layers=concat", "elmo", "e", {"layers": "concat", "pooling": "mean"}, None),
+    (
+        "infersent:i.pkl,vectors=a,b.txt,version=2",
+        "infersent",
+        "i.pkl",
+        {"vectors": "a,b.txt", "version": "2"},
+        None,
+    ),
+]
+
+# specification, what is said
+REFUSED = [
+    ("globe:v.txt", "unknown encoder 'globe'; did you mean `glove:PATH`?"),
+    ("hff", "unknown encoder 'hff'; did you mean `hf:PATH_OR_ID`?"),
+    ("qqqq:x", "unknown encoder 'qqqq'; see `assay encoders`"),
+    ("", "unknown encoder ''; see `assay encoders`"),
+    ("glove", "encoder `glove` must be written `glove:PATH`, got no path"),
+    ("glove:,pooling=max", "encoder `glove` must be written `glove:PATH`, got no path"),
+    ("minilm:x", "encoder `minilm` must be written `minilm`, got the path 'x'"),
+    ("glove:v,poling=max", "encoder `glove` has no option `poling`; did you mean `pooling`?"),
+    ("glove:v,layers=all", "encoder `glove` has no option `layers`; there are pooling"),
+    ("st:m,pooling=max", "encoder `st` has no option `pooling`; there are none"),
+    ("glove:v,pooling=cls", "`pooling` of encoder `glove` must be one of mean, max, got 'cls'"),
+    ("glove:v,pooling=maxi", "got 'maxi'; did you mean `max`?"),
+    ("glove:v,pooling=", "`pooling` of encoder `glove` must be a value, got ''"),
+    ("glove:v,pooling=max,pooling=mean", "must not give an option twice"),
+    ("hf:m,layers=lst", "`layers` of encoder `hf` must be one of last, first, all, mean:I..J"),
+    ("hf:m,layers=mean:-4", "got 'mean:-4'"),
+    ("hf:m,layers=concat:", "got 'concat:'"),
+    ("hf:m,layers=mean:1.5..2", "got 'mean:1.5..2'"),
+    ("infersent:i", "encoder `infersent` needs its option `vectors`, the path of its word vec"),
+    ("infersent:i,vectors=v,version=3", "`version` of encoder `infersent` must be one of 1, 2"),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "path", "values", "written"), SPECS)
+def test_specification_is_read(text, kind, path, values, written):
+    spec = parse_spec(text)
+    assert (spec.kind.kind, spec.path, spec.values) == (kind, path, values)
+    assert str(spec) == (written or text)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_wrong_specification_rejected(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as refusal:
+        parse_spec(text)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_path_that_would_be_read_as_an_option_rejected():
+    with pytest.raises(ValueError, match="must not hold a comma followed by NAME="):
+        EncoderSpec(ENCODERS["glove"], "a,b=c.txt")
+
+
+@st.composite
+def specs(draw):
+    kind = draw(st.sampled_from(list(ENCODERS.values())))
+    texts = st.text("abc/:.,_-é ", min_size=1)
+    layers = st.sampled_from(["mean:0..3", "concat:-1", "concat:1,-2,3"])
+    options = {}
+    for option in kind.options:
+        values = st.sampled_from([c for c in option.choices if ":" not in c]) if (
+            option.choices
+        ) else texts  # fmt: skip
+        if option.pattern:
+            values |= layers
+        if option.default is None or draw(st.booleans()):
+            options[option.name] = draw(values)
+    return EncoderSpec(kind, draw(texts) if kind.path else "", options)
+
+
+@given(specs())
+def test_written_specification_reads_the_same(spec):
+    again = parse_spec(str(spec))
+    assert (again.kind, again.path, again.values) == (spec.kind, spec.path, spec.values)
+    assert str(again) == str(spec)
+
+
+@pytest.mark.parametrize("kind", ENCODERS.values(), ids=ENCODERS)
+def test_kind_explains_itself(kind):
+    assert ENCODERS[kind.kind] is kind
+    assert kind.summary
+    assert set(kind.vectors) <= {"words", "sentences"}
+    assert len({option.name for option in kind.options}) == len(kind.options)
+    for option in kind.options:
+        assert option.summary
+        assert option.default is None or option.check(option.default) is None
+
+
+@pytest.mark.parametrize("kind", ENCODERS.values(), ids=ENCODERS)
+def test_loader_takes_a_path_a_runtime_and_the_options(kind):
+    module, _, name = kind.loader.partition(":")
+    parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters
+    assert list(parameters) == ["path", "runtime", *(option.name for option in kind.options)]
+    for name in list(parameters)[1:]:
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_loader_gets_options_and_runtime(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("cat 1 2\n", encoding="utf-8")
+    encoder = load_encoder(f"glove:{path},pooling=max", EncoderRuntime(zero_unknown=True))
+    assert isinstance(encoder, StaticEncoder)
+    assert encoder.pooling == "max"
+    assert encoder.signature == "glove-v-1x2|pool:max|oov:zero"
+    assert load_encoder(parse_spec(f"glove:{path}")).signature == "glove-v-1x2|pool:mean|oov:drop"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"precision": "fp8"}, f"`precision` must be one of {', '.join(PRECISIONS)}, got 'fp8'"),
+        ({"device": "tpu"}, f"`device` must be one of {', '.join(DEVICES)}, got 'tpu'"),
+        ({"threads": 0}, "`threads` must be at least 1, got 0"),
+    ],
+)
+def test_wrong_runtime_rejected(setting, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        EncoderRuntime(**setting)

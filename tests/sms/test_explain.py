@@ -1,0 +1,464 @@
+"""Explanations: plans that add up to the score, units at their places, sentences left out."""
+
+from __future__ import annotations
+
+import math
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sms
+from sms.explaining import Explanation, explain, explain_rows
+from sms.explaining.arithmetic import SCORE_DIGITS, distance_digits, printed_parts
+from sms.explaining.picture import MAX_LINES, MAX_SENTENCES, cost_class, picture_svg
+from sms.explaining.records import (
+    NOT_ALPHABETIC,
+    NOTHING_KEPT,
+    PUNCTUATION,
+    SENTENCE,
+    STOP_WORD,
+    UNKNOWN_WORD,
+    WORD,
+)
+from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
+
+METRICS = ("wms", "sms", "s+wms")
+FLOW_ATOL = 1e-9
+SCORE_ATOL = 1e-12
+
+KNOWN = ["cat", "dog", "bird", "river", "bridge", "council", "market", "train", "snow", "winter"]
+UNKNOWN = ["zymurgy", "Xylograph"]
+FILLERS = ["the", "of", ",", "-", "(", "it's"]
+HOSTILE = "<script>alert('x')</script> & \"cat\" </svg> dog\u2028bird. ]]> <b>river</b>"
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """A vector file: `cat` and `dog` are 5 apart, `cat` and `bird` 1; the others are random."""
+    rng = np.random.default_rng(19)
+    table = rng.normal(size=(len(KNOWN), 2))
+    table[:3] = [[0, 0], [3, 4], [0, 1]]
+    path = tmp_path_factory.mktemp("vectors") / "small.txt"
+    lines = [
+        f"{word} {x:.6f} {y:.6f}\n" for word, (x, y) in zip(KNOWN, table.tolist(), strict=True)
+    ]
+    path.write_text("".join(lines), encoding="utf-8")
+    return f"glove:{path}"
+
+
+@pytest.fixture(scope="module")
+def scorers(vectors):
+    """A scorer for every preset, with all movers and some other metrics."""
+    metrics = (*METRICS, "wms:source", "cosine", "rouge1_r", "length", "density")
+    return {
+        preset: SummaryScorer(
+            ScoringConfig(metrics=metrics, encoders={"small": vectors}, preset=preset), threads=1
+        )
+        for preset in ("default", "clark2019")
+    }
+
+
+@pytest.fixture
+def explained(scorers):
+    """Explain one row."""
+
+    def call(candidate, reference="Cat bird.", source="Cat dog. River snow.", **options):
+        column, preset = options.get("metric", "wms"), options.get("preset", "default")
+        rows = to_rows([candidate], references=[reference], sources=[source])
+        return explain_rows(scorers[preset], rows, column)[0]
+
+    return call
+
+
+def words_of(units):
+    return {unit.text: unit for unit in units if unit.kind == WORD}
+
+
+# Plans
+
+
+def test_moves_by_hand(explained):
+    # cat stays; dog (3, 4) goes to bird (0, 1): half the mass over a distance of sqrt(18)
+    found = explained("Cat dog.", "Cat bird.")
+    (moves,) = found.moves
+    assert [point.text for point in moves.candidate.points] == ["Cat", "dog"]
+    flows = [(flow.candidate, flow.other, flow.mass, flow.cost) for flow in moves.flows]
+    assert flows == [(1, 1, 0.5, pytest.approx(math.sqrt(18))), (0, 0, 0.5, 0.0)]
+    assert moves.distance == pytest.approx(math.sqrt(18) / 2, abs=1e-12)
+    assert found.score == pytest.approx(math.exp(-math.sqrt(18) / 2), abs=1e-12)
+    np.testing.assert_allclose(moves.plan, [[0.5, 0.0], [0.0, 0.5]])
+    np.testing.assert_allclose(moves.ground_cost, [[0.0, 1.0], [5.0, math.sqrt(18)]])
+
+
+def test_joint_plan_has_half_its_mass_on_words(explained):
+    (moves,) = explained("Cat dog. Dog.", "Cat bird. River.", metric="s+wms").moves
+    for text in (moves.candidate, moves.other):
+        by_kind = {
+            kind: sum(point.weight for point in text.points if point.kind == kind)
+            for kind in (WORD, SENTENCE)
+        }
+        assert by_kind == pytest.approx({WORD: 0.5, SENTENCE: 0.5})
+    blocks = moves.blocks()
+    assert sum(mass for mass, _ in blocks.values()) == pytest.approx(1.0)
+    assert sum(cost for _, cost in blocks.values()) == pytest.approx(moves.distance)
+
+
+TEXTS = st.lists(
+    st.lists(st.sampled_from([*KNOWN, *UNKNOWN, *FILLERS]), min_size=1, max_size=7).map(
+        lambda words: " ".join(words).capitalize() + "."
+    ),
+    min_size=1,
+    max_size=5,
+).map(" ".join)
+
+
+@pytest.mark.parametrize("preset", ["default", "clark2019"])
+@settings(max_examples=40)
+@given(candidate=TEXTS, references=st.lists(TEXTS, min_size=1, max_size=3))
+def test_flows_add_up_to_the_score(scorers, preset, candidate, references):
+    scorer = scorers[preset]
+    rows = to_rows([candidate], references=[references], sources=[references])
+    table = scorer.score(rows)
+    for metric in (*METRICS, "wms:source"):
+        (found,) = explain_rows(scorer, rows, metric)
+        assert found.score == table[metric][0].as_py()
+        assert bool(found.moves) == (found.score is not None)
+        for moves in found.moves:
+            check_plan(moves)
+        if found.moves:
+            mean = np.mean([moves.similarity for moves in found.moves])
+            assert mean == pytest.approx(found.score, abs=SCORE_ATOL)
+
+
+def check_plan(moves):
+    total = math.fsum(flow.contribution for flow in moves.flows)
+    assert total == pytest.approx(moves.distance, abs=FLOW_ATOL)
+    plan = moves.plan
+    assert np.count_nonzero(plan) == len(moves.flows)
+    assert (plan >= 0).all()
+    for text, sums in ((moves.candidate, plan.sum(axis=1)), (moves.other, plan.sum(axis=0))):
+        weights = [point.weight for point in text.points]
+        np.testing.assert_allclose(sums, weights, atol=FLOW_ATOL)
+        assert math.fsum(weights) == pytest.approx(1.0, abs=FLOW_ATOL)
+        for number, point in enumerate(text.points):
+            own = [text.units[k] for k in point.units]
+            assert all(unit.point == number and unit.kind == point.kind for unit in own)
+            assert math.fsum(u.weight for u in own) == pytest.approx(point.weight, abs=FLOW_ATOL)
+
+
+def test_score_alone_matches_score_texts(vectors):
+    texts = ["Cat dog. Snow winter bird.", "River train, the market. Bird snow."]
+    for metric in METRICS:
+        found = explain(*texts, metric=metric, encoder=vectors)
+        table = score_texts(
+            [texts[0]], [texts[1]], metrics=(metric,), encoders={"encoder": vectors}
+        )
+        assert found.score == table[metric][0].as_py()
+        assert found.signature.startswith(f"{metric}|enc:glove-small")
+
+
+def test_occurrence_of_a_contextual_word_is_its_own_point():
+    texts = ["The cat met a cat. A dog slept.", "A cat slept. The dog met a cat."]
+    found = explain(*texts, metric="s+wms")
+    table = score_texts([texts[0]], [texts[1]], metrics=("s+wms",))
+    assert found.score == table["s+wms"][0].as_py()
+    (moves,) = found.moves
+    check_plan(moves)
+    assert [point.text for point in moves.candidate.points if point.kind == WORD] == [
+        "dog",
+        "slept",
+        "cat",
+        "met",
+        "cat",
+    ]
+    assert all(len(point.units) == 1 for point in moves.candidate.points)
+
+
+def test_repeated_sentence_is_one_point(explained):
+    (moves,) = explained("Cat dog. River. Cat dog.", metric="sms").moves
+    points = {point.text: (point.weight, len(point.units)) for point in moves.candidate.points}
+    assert points == {"Cat dog.": (0.8, 2), "River.": (0.2, 1)}
+
+
+def test_identical_texts_stay_where_they_are(explained):
+    found = explained("Cat dog. River.", "River. Cat dog.", metric="s+wms")
+    assert found.score == 1.0
+    assert found.moves[0].distance == 0.0
+    assert all(flow.cost == 0.0 for flow in found.moves[0].flows)
+    assert "exp(\N{MINUS SIGN}0.000000)" in found._repr_html_()
+
+
+def test_best_reference_is_explained(explained):
+    found = explained("Cat dog.", ["River snow.", "Cat bird.", "", "Train."])
+    assert [moves.other.number for moves in found.moves] == [1]
+    assert found.similarities[1] == found.score == found.moves[0].similarity
+    assert found.similarities[2] is None
+    assert found.score == max(each for each in found.similarities if each is not None)
+
+
+def test_every_source_is_explained(explained):
+    found = explained("Cat dog.", source=["Cat bird.", "Dog."], metric="wms:source")
+    assert [(moves.other.side, moves.other.number) for moves in found.moves] == [
+        ("source", 0),
+        ("source", 1),
+    ]
+    assert found.score == pytest.approx(np.mean([m.similarity for m in found.moves]), abs=1e-15)
+
+
+def test_repeated_word_shares_its_mass(explained):
+    (moves,) = explained("Cat cat CAT dog.", "Cat.").moves
+    cats = [unit for unit in moves.candidate.units if unit.text.lower() == "cat"]
+    assert [unit.weight for unit in cats] == [0.25, 0.25, 0.25]
+    (number,) = {unit.point for unit in cats}
+    point = moves.candidate.points[number]
+    assert (point.text, point.weight, len(point.units)) == ("Cat", 0.75, 3)
+
+
+# Units
+
+
+def test_units_are_slices_of_the_text(explained):
+    texts = [
+        "  Cat  (dog), the\u00ad bird.\n\nRiver?  Snow!",
+        "It's the council's bridge — “market” train.\tWinter",
+        HOSTILE,
+    ]
+    for text in texts:
+        for preset in ("default", "clark2019"):
+            for unit in explained(text, preset=preset).candidate.units:
+                assert text[unit.start : unit.stop] == unit.text != ""
+
+
+def test_every_visible_character_is_in_a_word(explained):
+    text = "It's the council's \"bridge\" — “market” 2,000 train-snow.\tWinter… -lrb-"
+    for preset in ("default", "clark2019"):
+        found = explained(text, preset=preset)
+        covered = {
+            place
+            for unit in found.candidate.units
+            if unit.kind == WORD
+            for place in range(unit.start, unit.stop)
+        }
+        assert {k for k, c in enumerate(text) if not c.isspace()} == covered
+
+
+def test_reasons_why_words_do_not_count(explained):
+    words = words_of(explained("The zymurgy cat, -lrb- dog.").candidate.units)
+    assert {text: unit.dropped for text, unit in words.items()} == {
+        "The": STOP_WORD,
+        "zymurgy": UNKNOWN_WORD,
+        "cat": None,
+        ",": PUNCTUATION,
+        "-lrb-": PUNCTUATION,
+        "dog": None,
+        ".": PUNCTUATION,
+    }
+    assert words["cat"].is_kept
+    assert not words["zymurgy"].is_kept
+    assert words["zymurgy"].weight == 0.0
+
+
+def test_clark2019_keeps_unknown_words_and_drops_what_is_not_alphabetic(explained):
+    found = explained('The "zymurgy" cat 42, quux-dog.', preset="clark2019")
+    words = words_of(found.candidate.units)
+    assert words["zymurgy"].dropped is None
+    assert words["zymurgy"].weight == 0.5
+    assert {words[text].dropped for text in ("42", "quux-dog")} == {NOT_ALPHABETIC}
+    assert words["The"].dropped == STOP_WORD
+    assert words['"'].dropped == words[","].dropped == PUNCTUATION
+
+
+def test_sentence_without_words_that_count(explained):
+    found = explained("Cat. It is the.", metric="sms")
+    sentences = [unit for unit in found.candidate.units if unit.kind == SENTENCE]
+    assert [unit.dropped for unit in sentences] == [None, NOTHING_KEPT]
+    assert [unit.weight for unit in sentences] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "status"),
+    [
+        pytest.param("", "Cat.", "candidate:empty", id="empty"),
+        pytest.param(None, "Cat.", "candidate:null", id="null"),
+        pytest.param("The.", "Cat.", "candidate:no_words", id="stop-words"),
+        pytest.param("Cat.", "zymurgy", "reference:no_known_words@small", id="unknown"),
+    ],
+)
+def test_text_without_words_has_no_plan(explained, candidate, reference, status):
+    found = explained(candidate, reference)
+    assert found.score is None
+    assert status in found.status
+    assert found.moves == ()
+    assert found.similarities == (None,)
+    assert status.partition(":")[2] in found._repr_html_()
+
+
+# Sentences left out
+
+
+def test_drop_by_hand(explained):
+    # recall 1; without the first sentence, of the reference's three words only `river` is found
+    found = explained("Cat dog. River.", "Cat dog river.", metric="rouge1_r")
+    assert found.score == 1.0
+    own = [effect for effect in found.effects if effect.side == "candidate"]
+    assert [effect.unit.text for effect in own] == ["Cat dog.", "River."]
+    assert [effect.drop for effect in own] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_drops_match_scores_of_cut_texts(explained, scorers):
+    candidate = "Cat dog. River snow. Train."
+    references = ["Cat bird. River.", "Winter train. Dog bird. Snow."]
+    found = explained(candidate, references, metric="cosine")
+    assert len(found.effects) == 3 + 2 + 3
+    cut = to_rows(
+        ["Cat dog. Train.", candidate],
+        references=[references, [references[0], "Winter train. Snow."]],
+        sources=["", ""],
+    )
+    expected = scorers["default"].score(cut)["cosine"].to_pylist()
+    assert found.effects[1].score == pytest.approx(expected[0], abs=1e-12)
+    assert found.effects[6].score == pytest.approx(expected[1], abs=1e-12)
+    assert found.effects[6].drop == pytest.approx(found.score - expected[1], abs=1e-12)
+
+
+def test_empty_reference_among_others_has_no_sentences(explained):
+    found = explained("Cat dog.", ["", "Cat dog."], metric="rouge1_r")
+    assert [(effect.side, effect.number) for effect in found.effects] == [
+        ("candidate", 0),
+        ("reference", 1),
+    ]
+
+
+def test_only_sentence_has_no_drop(explained):
+    found = explained("Cat dog.", metric="cosine")
+    assert found.effects[0].score is None
+    assert found.effects[0].drop is None
+
+
+def test_sides_that_a_metric_reads(explained):
+    assert {effect.side for effect in explained("Cat.", metric="length").effects} == {"candidate"}
+    assert {effect.side for effect in explained("Cat.", metric="density").effects} == {
+        "candidate",
+        "source",
+    }
+
+
+class CharacterScorer:
+    """Counts the letters a candidate shares with its sources; no metric of ours."""
+
+    input_columns = ("candidate", "sources")
+    score_fields = ("letters",)
+
+    def prepare(self, rows):
+        return rows
+
+    def compare(self, prepared):
+        scores = [
+            float(len(set(row["candidate"]) & set("".join(row["sources"]))))
+            for row in prepared.to_pylist()
+        ]
+        return pa.table({"letters": scores, "status": pa.nulls(len(scores), pa.string())})
+
+
+def test_any_scorer_is_explained_by_leaving_out():
+    rows = to_rows(["ab. cd.", "xyz."], sources=["abc. d.", "x."])
+    first, second = explain_rows(CharacterScorer(), rows, "letters")
+    assert (first.metric, first.score) == ("letters", 6.0)  # a b c d, space, full stop
+    # without "ab. " go a, b and the space
+    assert [effect.drop for effect in first.effects[:2]] == [3.0, 2.0]
+    assert [effect.side for effect in second.effects] == ["candidate", "source"]
+
+
+# What is asked for
+
+
+def test_missing_text_rejected(vectors):
+    with pytest.raises(ValueError, match="`reference` must be given for metric `wms`"):
+        explain("Cat.", metric="wms", encoder=vectors)
+    with pytest.raises(ValueError, match="`source` must be given for metric `density`"):
+        explain("Cat.", "Dog.", metric="density")
+
+
+def test_unknown_column_rejected(scorers):
+    rows = to_rows(["Cat."], references=["Dog."], sources=["Dog."])
+    with pytest.raises(ValueError, match="`column` must be one of wms, sms"):
+        explain_rows(scorers["default"], rows, "bleu")
+
+
+def test_rouge_without_a_part_is_its_f_measure():
+    found = explain("A cat sat.", "The cat sat.", metric="rouge1")
+    assert found.metric == "rouge1_f"
+
+
+def test_explain_is_a_name_of_the_package():
+    assert sms.explain is explain
+
+
+# Printed numbers
+
+
+@given(
+    parts=st.lists(st.floats(0, 50), min_size=1, max_size=30),
+    digits=st.integers(2, 8),
+)
+def test_printed_parts_add_up(parts, digits):
+    total = math.fsum(parts)
+    printed = printed_parts(parts, total, digits)
+    unit = 10**digits
+    assert sum(round(float(part) * unit) for part in printed) == round(total * unit)
+    for part, text in zip(parts, printed, strict=True):
+        assert float(text) == pytest.approx(part, abs=1.01 / unit + 1e-9)
+
+
+@given(distance=st.floats(0, 30))
+def test_printed_distance_gives_the_printed_score(distance):
+    digits = distance_digits(distance)
+    printed = float(f"{distance:.{digits}f}")
+    score = f"{math.exp(-distance):.{SCORE_DIGITS}f}"
+    assert f"{math.exp(-printed):.{SCORE_DIGITS}f}" == score
+
+
+# Picture and notebook
+
+
+def svg_of(found: Explanation):
+    return ElementTree.fromstring(picture_svg(found, title=HOSTILE))
+
+
+@pytest.mark.parametrize("metric", ["s+wms", "cosine", "length"])
+def test_picture_is_svg_whatever_the_texts_hold(explained, metric):
+    root = svg_of(explained(HOSTILE + "\x01\x0b", HOSTILE, metric=metric))
+    assert {element.tag.rpartition("}")[2] for element in root.iter()} <= {
+        "svg",
+        "rect",
+        "path",
+        "text",
+    }
+    assert any("script" in (element.text or "") for element in root.iter())
+
+
+def test_picture_of_long_texts_stays_small(explained):
+    long = " ".join(f"{word.capitalize()} cat." for word in KNOWN * 4)
+    root = svg_of(explained(long, long + " Dog dog.", metric="s+wms"))
+    paths = [element for element in root.iter() if element.tag.endswith("path")]
+    assert 0 < len(paths) <= MAX_LINES
+    shown = [e.text for e in root.iter() if e.text and "sentences …" in e.text]
+    assert shown
+    assert float(root.get("height")) < 150 + 2 * MAX_SENTENCES * 60
+
+
+@pytest.mark.parametrize("metric", ["s+wms", "rouge1_r"])
+def test_notebook_shows_texts_as_text(explained, metric):
+    html = explained(HOSTILE, HOSTILE, metric=metric)._repr_html_()
+    assert "<script" not in html
+    assert "<b>river" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_cost_class_by_hand():
+    assert [cost_class(cost, 6.0) for cost in (0.0, 0.99, 1.0, 5.5, 6.0)] == [0, 0, 1, 5, 5]
+    assert cost_class(0.0, 0.0) == 0

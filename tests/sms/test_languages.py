@@ -1,0 +1,292 @@
+"""Languages: real sentences cut by hand, stop lists, missing libraries."""
+# ruff: noqa: RUF001 (their letters are meant)
+
+from __future__ import annotations
+
+import unicodedata
+from importlib import util
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sms.languages import LANGUAGES
+from sms.scoring import ScoringConfig, score_texts
+from sms.text import SegmentedTexts, Segmenter, TextRules, split_sentences, stop_words, word_spans
+
+# language, its sentences: words, "*" before those that do not count
+TEXTS = {
+    "en": [
+        ("Dr. Smith didn't pay $2,000.50.", "Dr *. Smith *didn't pay *$ 2,000.50 *."),
+        ("Why did the team's bus leave?", "*Why *did *the team *'s bus leave *?"),
+    ],
+    "de": [
+        (
+            "Dr. Müller kam am 3. Oktober um 15.30 Uhr an.",
+            "Dr *. Müller kam *am 3 *. Oktober *um 15.30 Uhr *an *.",
+        ),
+        ("Er sagte, dass z.B. nichts fehle!", "*Er sagte *, *dass z.B. *nichts fehle *!"),
+        ("„Wie geht's unseren Gästen?“", "*„ *Wie geht *'s *unseren Gästen *? *“"),
+        ("Die GmbH zahlte 2.000,50 Euro.", "*Die GmbH zahlte 2.000,50 Euro *."),
+    ],
+    "fr": [
+        (
+            "M. Dupont n'est pas venu aujourd'hui.",
+            "*M *. Dupont *n' *est *pas venu aujourd'hui *.",
+        ),
+        (
+            "L’homme qu'il attendait est parti.",
+            "*L’ homme *qu' *il attendait *est parti *.",
+        ),
+        ("Pourquoi ?", "Pourquoi *?"),
+        ("« C'est 3,5 % », dit-il.", "*« *C' *est 3,5 *% *» *, dit *- *il *."),
+    ],
+    "es": [
+        ("El Sr. García llegó ayer.", "*El Sr *. García llegó ayer *."),
+        (
+            "¿Por qué no vino su hermana?",
+            "*¿ *Por *qué *no vino *su hermana *?",
+        ),
+        ("¡Qué lástima!", "*¡ *Qué lástima *!"),
+        ("La niña pagó 2.000,50 euros.", "*La niña pagó 2.000,50 euros *."),
+    ],
+    "ar": [
+        (
+            "وصل د. أحمد إلى القاهرة، وألقى خطابا.",
+            "وصل د *. أحمد *إلى القاهرة *، وألقى خطابا *.",
+        ),
+        ("هل تعرف لماذا؟", "*هل تعرف لماذا *؟"),
+        ("قال: «لا أعرف؛ ربما».", "*قال *: *« *لا أعرف *؛ ربما *» *."),
+        ("ارتفعت الأسعار ٣٫٥٪ وفي المدينة!", "ارتفعت الأسعار ٣٫٥ *٪ *وفي المدينة *!"),
+    ],
+    "zh": [
+        ("北京是中国的首都。", "北京 *是 中国 *的 首都 *。"),
+        ("他说：“我们明天去上海！”", "*他 *说 *： *“ *我们 明天 *去 上海 *！ *”"),
+        ("你知道吗？", "*你 知道 *吗 *？"),
+        ("他2020年买了iPhone 3.5%。", "*他 2020 *年 买 *了 iPhone 3.5 *% *。"),
+    ],
+    "ja": [
+        (
+            "昨日、東京大学で新しい研究が発表されました。",
+            "昨日 *、 東京 大学 *で 新しい 研究 *が 発表 *さ *れ *まし *た *。",
+        ),
+        (
+            "彼は「明日は雨だ。」と言った。",
+            "*彼 *は *「 明日 *は 雨 *だ *。 *」 *と 言っ *た *。",
+        ),
+        ("本当ですか？", "本当 *です *か *？"),
+        ("カメラは3.5%売れませんでした。", "カメラ *は 3.5 *% 売れ *ませ *ん *でし *た *。"),
+    ],
+}  # fmt: skip
+SPACED = [code for code, language in LANGUAGES.items() if language.has_spaces]
+
+
+def segment(language: str, *texts: str, words: str = "default") -> SegmentedTexts:
+    rules = TextRules(language=language, words=words)
+    return Segmenter(rules).segment(pa.array(texts, pa.string()))
+
+
+def test_every_language_has_a_test():
+    assert list(TEXTS) == list(LANGUAGES)
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_sentences_by_hand(language):
+    expected = [sentence for sentence, _ in TEXTS[language]]
+    text = ("" if language in ("zh", "ja") else " ").join(expected)
+    assert [piece.strip() for piece in split_sentences(text, language)] == expected
+    assert "".join(split_sentences(text, language)) == text
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_words_and_which_count_by_hand(language):
+    for sentence, marked in TEXTS[language]:
+        segmented = segment(language, sentence)
+        numbers = segmented.text_words[0].tolist()
+        found = [
+            ("" if segmented.is_kept[n] else "*") + segmented.vocabulary.words[n] for n in numbers
+        ]
+        assert found == marked.split()
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_punctuation_has_no_lower_cased_form(language):
+    for sentence, marked in TEXTS[language]:
+        n_words = sum(any(c.isalnum() for c in word) for word in marked.split())
+        assert segment(language, sentence).lower_words.lengths.tolist() == [n_words]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "n_sentences"),
+    [
+        ("fr", "MM. Dupont et Durand sont là. Le Dr. Rey part.", 2),
+        ("fr", "Un | M. | deux. Trois.", 2),
+        ("fr", "Il a dit M. Elle rit.", 1),  # the price of the rule for titles
+        ("ar", "قال د. أحمد إنه سعيد. هل جاء؟ نعم!", 3),
+        ("ja", "「行こう。」彼は言った。「もう遅い。」と彼女は答えた。", 3),
+        ("zh", "“走吧。”他说。她问：“去哪儿？”好！", 4),
+    ],
+)
+def test_titles_and_quotes_do_not_end_a_sentence(language, text, n_sentences):
+    assert len(split_sentences(text, language)) == n_sentences
+
+
+def test_chinese_and_japanese_words_are_not_single_characters():
+    """What static vectors need; in any other language ideographs stay single, as BERT has them."""
+    assert segment("zh", "北京").vocabulary.words == ["北京"]
+    assert segment("ja", "東京").vocabulary.words == ["東京"]
+    assert segment("en", "東京").vocabulary.words == ["東", "京"]
+
+
+def test_long_run_of_japanese_is_cut_whole():
+    text = "東京大学" * 20_000  # over the library's limit of 49,149 bytes
+    words = segment("ja", text).vocabulary.words
+    assert set(words) == {"東京", "大学"}
+    assert segment("ja", text).text_words.lengths.tolist() == [40_000]
+
+
+# Stop lists
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_stop_list_has_the_size_its_signature_says(language):
+    name = LANGUAGES[language].stop_list
+    assert name.endswith(str(len(LANGUAGES[language].published_stop_words())))
+    assert f"|stop:{LANGUAGES[language].stop_signature}" in TextRules(language=language).signature
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_stop_words_are_single_words_in_lower_case(language):
+    words = stop_words(TextRules(language=language))
+    assert {word for word in words if word != word.lower() or word.split() != [word]} == set()
+
+
+def test_arabic_stop_word_stays_one_behind_its_conjunction():
+    rules = TextRules(language="ar")
+    assert not rules.counts("في")
+    assert not rules.counts("وفي")
+    assert rules.counts("وألقى")
+
+
+def test_arabic_is_not_normalised():
+    """Vowel signs and the lengthening stroke are part of the word that is looked up."""
+    assert segment("ar", "كِتَابٌ كتـــاب").vocabulary.words == ["كِتَابٌ", "كتـــاب"]
+
+
+def test_signatures_of_languages_differ():
+    assert len({TextRules(language=code).signature for code in LANGUAGES}) == len(LANGUAGES)
+
+
+# Where the words are
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_spans_of_real_sentences(language):
+    for sentence, marked in TEXTS[language]:
+        segmented = segment(language, sentence)
+        found = [sentence[start:end] for start, end in word_spans(segmented, 0)]
+        assert found == [word.removeprefix("*") for word in marked.split()]
+
+
+SCRIPTS = st.characters(exclude_categories=("Cs", "Cn")) | st.sampled_from(
+    [*"aA.,'’-«»،؟ \u00ad\u200d\u0301\ufeff東京のカー々İſ\n\u3000", "l'", "won't", "2,000.5", '"']
+)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@given(st.lists(SCRIPTS, max_size=25).map("".join))
+@example("co\u00adoperate \ufeffThe \u200b end")
+@example("l'«\u00ad»l’été 東\u200d京のカメラ")
+def test_spans_hold_the_words_but_for_invisible_characters(language, text):
+    segmented = segment(language, text)
+    for k, sentence in enumerate(segmented.sentences):
+        words = [segmented.vocabulary.words[n] for n in segmented.sentence_words[k]]
+        spans = word_spans(segmented, k)
+        assert spans.shape == (len(words), 2)
+        found = [sentence[start:end] for start, end in spans]
+        assert ["".join(c for c in piece if is_visible(c)) for piece in found] == words
+        assert (np.diff(spans.ravel()) >= 0).all()
+        between = np.append(spans.ravel(), len(sentence))
+        between = np.concatenate([[0], between]).reshape(-1, 2)
+        left_out = "".join(sentence[start:end] for start, end in between)
+        assert not any(is_visible(c) and not c.isspace() for c in left_out)
+
+
+def is_visible(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cc", "Cf", "Co")
+
+
+@given(st.lists(SCRIPTS, max_size=25).map("".join))
+@example("He said \"no\" and cannot, won't İstanbul's")
+def test_spans_of_clark2019_words(text):
+    segmented = segment("en", text, words="clark2019")
+    for k, sentence in enumerate(segmented.sentences):
+        words = [segmented.vocabulary.words[n] for n in segmented.sentence_words[k]]
+        spans = word_spans(segmented, k)
+        assert (np.diff(spans.ravel()) >= 0).all()
+        for word, (start, end) in zip(words, spans.tolist(), strict=True):
+            piece = sentence[start:end].lower().replace("ς", "σ")
+            assert piece == word.replace("ς", "σ") or (start == end and word in ("``", "''"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_are_unions_of_berts_pieces_only_where_said(language):
+    found = segment(language, TEXTS[language][0][0])
+    assert found.has_piece_words == (language != "ja")
+    assert not segment("en", "A cat.", words="clark2019").has_piece_words
+
+
+# Scores
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_rouge_counts_words_of_every_script(language):
+    """`rouge-score` itself keeps a to z only, so that nothing of Arabic would be left."""
+    (one, marked), (other, _) = TEXTS[language][:2]
+    table = score_texts([one, one], [one, other], metrics=("rouge1_f", "rouge1_r", "length"),
+                        language=language)  # fmt: skip
+    assert table["rouge1_f"][0].as_py() == 1.0
+    assert table["rouge1_r"][1].as_py() < 1.0
+    assert table["status"].to_pylist() == [None, None]
+    n_words = sum(any(c.isalnum() for c in word) for word in marked.split())
+    assert table["length"][0].as_py() == n_words
+
+
+def test_german_rouge_by_hand():
+    """Four words each, two of them shared; the tokens of `rouge-score` would cut at the umlaut."""
+    table = score_texts(
+        ["Müller kaufte schöne Äpfel."],
+        ["Müller aß keine Äpfel."],
+        metrics=("rouge1_f",),
+        language="de",
+    )
+    assert table["rouge1_f"].to_pylist() == [pytest.approx(0.5, abs=1e-12)]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(("language", "packages"), [("zh", "rjieba"), ("ja", "SudachiPy")])
+def test_missing_library_names_the_extra(monkeypatch, language, packages):
+    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=rf"{packages}.*pip install 'assay\[{language}\]'"):
+        ScoringConfig(language=language)
+
+
+@pytest.mark.parametrize("language", SPACED)
+def test_language_without_libraries_needs_none(monkeypatch, language):
+    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    assert TextRules(language=language).language == language
+
+
+def test_clark2019_is_english_only():
+    with pytest.raises(ValueError, match="`words` clark2019 is for English, got language 'de'"):
+        ScoringConfig(language="de", preset="clark2019")
+
+
+@pytest.mark.parametrize("language", ["zh", "ja"])
+def test_source_tokens_need_spaces(language):
+    with pytest.raises(ValueError, match=f"`source_tokens` counts .* language '{language}'"):
+        ScoringConfig(language=language, source_tokens=400)
