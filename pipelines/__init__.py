@@ -1,4 +1,4 @@
-"""What a user does: score a corpus from the command line or from Python.
+"""What a user does, from the command line or from Python: score a corpus, correlate with ratings.
 
 `from pipelines import score_corpus` gives the function; the file it lives in has the same name.
 Importing this package is quick and loads no model.
@@ -7,13 +7,23 @@ Importing this package is quick and loads no model.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipelines.correlation.records import AgreementResult
+    from pipelines.correlation.run import correlate
     from pipelines.score_corpus import ScoreRun, score_corpus
 
-__all__ = ["ScoreRun", "score_corpus"]
+__all__ = ["AgreementResult", "ScoreRun", "correlate", "score_corpus"]
+
+_HOMES = {
+    "AgreementResult": "pipelines.correlation.records",
+    "ScoreRun": "pipelines.score_corpus",
+    "correlate": "pipelines.correlation.run",
+}
+"""Where a name is defined, for those whose file has another name."""
 
 
 class _Package(ModuleType):
@@ -31,10 +41,8 @@ class _Package(ModuleType):
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (whatever is asked for)
-    if name == "ScoreRun":
-        from pipelines.score_corpus import ScoreRun
-
-        return ScoreRun
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -155,8 +155,7 @@ def compare_systems(
     differences = (a - b)[shared]
     draws, p_a, p_b = np.full(n_resamples, np.nan), np.nan, np.nan
     if reason is None:
-        counts = rng.multinomial(n_shared, np.full(n_shared, 1.0 / n_shared), size=n_resamples)
-        draws = counts @ differences / n_shared
+        draws = _resampled_means(differences, n_resamples, rng)
         tolerance = TIE_RTOL * np.abs(differences).max()
         p_a = (1 + int((draws <= tolerance).sum())) / (1 + n_resamples)
         p_b = (1 + int((draws >= -tolerance).sum())) / (1 + n_resamples)
@@ -169,6 +168,17 @@ def compare_systems(
         n_missing=a.size - n_shared,
         reason=reason,
     )
+
+
+def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Average values drawn with replacement, shape (n_resamples,), some resamples at a time."""
+    chances = np.full(values.size, 1.0 / values.size)
+    step = max(1, CHUNK_NUMBERS // values.size)
+    parts = [
+        rng.multinomial(values.size, chances, size=min(step, n_resamples - start)) @ values
+        for start in range(0, n_resamples, step)
+    ]
+    return np.concatenate(parts) / values.size
 
 
 def _ranks(means: np.ndarray) -> np.ndarray:

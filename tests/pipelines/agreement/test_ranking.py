@@ -1,5 +1,7 @@
 """Ranking systems from scores alone."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,12 @@ def test_comparison_without_shared_documents_is_undefined(rng):
 def test_comparison_of_different_lengths_rejected(rng):
     with pytest.raises(ValueError, match="`scores_b` must have 2 documents like `scores_a`, got 3"):
         compare_systems(np.ones(2), np.ones(3), rng=rng)
+
+
+def test_many_documents_are_resampled_in_little_memory(rng):
+    scores = rng.normal(size=(2, 20_000))
+    tracemalloc.start()
+    compare_systems(*scores, n_resamples=400, rng=rng)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40e6  # bytes; all counts at once are 64 MB

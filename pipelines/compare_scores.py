@@ -1,0 +1,367 @@
+"""Which system is better under each metric, from scores alone: two score folders, paired bootstrap.
+
+Where both hold the same systems, two runs of each are compared; where they hold different ones,
+every system of the one with every system of the other, on the documents both have. It speaks of
+the metrics, not of human judgement.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from pipelines.agreement import TIE_RTOL, compare_systems, holm
+from pipelines.correlation.records import InputRecord
+from pipelines.correlation.scores import Scores, find_scores, read_scores
+from pipelines.correlation.study import cell_matrix
+from pipelines.correlation.tables import (
+    KEYS,
+    SHOWN,
+    collect,
+    listed,
+    matching,
+    place,
+    scan_files,
+)
+
+RUNS, SYSTEMS = "runs", "systems"
+"""What is compared: two runs of the same systems, or different systems."""
+
+_ROWS = pl.Schema(
+    {
+        "metric": pl.String,
+        "system_a": pl.String,
+        "system_b": pl.String,
+        "mean_a": pl.Float64,
+        "mean_b": pl.Float64,
+        "difference": pl.Float64,
+        "low": pl.Float64,
+        "high": pl.Float64,
+        "p_value": pl.Float64,
+        "p_holm": pl.Float64,
+        "wins": pl.Int64,
+        "ties": pl.Int64,
+        "losses": pl.Int64,
+        "n_documents": pl.Int64,
+        "n_missing": pl.Int64,
+        "higher": pl.String,
+        "reason": pl.String,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricComparison:
+    """One system (or run) against another under one metric."""
+
+    metric: str
+    system_a: str
+    system_b: str
+    mean_a: float
+    """Over the documents both have; NaN where there is none, as are the other numbers."""
+    mean_b: float
+    difference: float
+    """Mean of A minus mean of B."""
+    low: float
+    high: float
+    """Bootstrap interval of the difference, documents being drawn with replacement."""
+    p_value: float
+    """Two-sided: twice the smaller share of resamples in which one is not higher than the other,
+    the observed one included."""
+    p_holm: float
+    """Corrected over all rows of the comparison."""
+    wins: int
+    """Documents on which A is higher."""
+    ties: int
+    losses: int
+    n_documents: int
+    """That both have."""
+    n_missing: int
+    """Documents that one of them lacks."""
+    higher: str | None
+    """"a" or "b" where `p_holm` is small enough, else None."""
+    reason: str | None
+    """Why the numbers are undefined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreComparison:
+    """Two score folders compared, and how."""
+
+    scores_a: str
+    scores_b: str
+    kind: str
+    """`RUNS` or `SYSTEMS`."""
+    rows: tuple[MetricComparison, ...]
+    """Metrics in the order of A; for each, the pairs of systems."""
+    signatures: Mapping[str, str]
+    """By metric, where both have the same."""
+    inputs: tuple[InputRecord, ...]
+    notes: tuple[str, ...]
+    n_resamples: int
+    confidence: float
+    seed: int
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows as a table; undefined is null."""
+        frame = pl.DataFrame([asdict(row) for row in self.rows], _ROWS)
+        return frame.with_columns(pl.selectors.float().fill_nan(None))
+
+
+def compare_scores(
+    scores_a: str,
+    scores_b: str,
+    *,
+    metrics: Sequence[str] = (),
+    systems_a: Sequence[str] = (),
+    systems_b: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    n_resamples: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> ScoreComparison:
+    """Compare two sets of scores without ratings, under every metric that both have.
+
+    Parameters
+    ----------
+    scores_a, scores_b : str
+        Folders of `assay score`, or files of any tool. They may be one and the same where
+        `systems_a` and `systems_b` choose different systems in it.
+    metrics : sequence of str
+        Names or patterns to compare; all that both have where empty.
+    systems_a, systems_b : sequence of str
+        Names or patterns of the systems of each side; all where empty.
+    columns : mapping of str to str, optional
+        Our column name to the file's.
+    n_resamples : int
+        Draws of documents. They are the same for every row with the same documents.
+    confidence : float
+        Of the intervals; one minus it is the level at which a mean is called higher.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    ScoreComparison
+        Runs where the sides share systems, else every pair of systems.
+
+    Raises
+    ------
+    ValueError
+        If a metric has another signature on the other side, or the sides share no metric or no
+        document, or are the same.
+    """
+    if seed < 0:
+        raise ValueError(f"`--seed` must not be negative, got {seed}")
+    sides = [
+        _read(path, metrics, systems, option, columns or {})
+        for path, systems, option in (
+            (scores_a, systems_a, "--systems-a"),
+            (scores_b, systems_b, "--systems-b"),
+        )
+    ]
+    a, b = sides
+    shared = _shared_metrics(a, b)
+    _refuse_other_signatures(a, b, shared)
+    kind, pairs, notes = _pairs(a, b)
+    documents = _documents(a, b)
+    rows = []
+    for metric in shared:
+        matrix_a, matrix_b = (
+            cell_matrix(side.frame, metric, side.systems, documents) for side in sides
+        )
+        rows += [
+            _compared(
+                metric,
+                (first, matrix_a[a.systems.index(first)]),
+                (second, matrix_b[b.systems.index(second)]),
+                n_resamples=n_resamples,
+                confidence=confidence,
+                rng=np.random.default_rng(seed),
+            )
+            for first, second in pairs
+        ]
+    records = {record.path: record for side in sides for record in side.scores.records}
+    return ScoreComparison(
+        scores_a=scores_a,
+        scores_b=scores_b,
+        kind=kind,
+        rows=tuple(_corrected(rows, 1.0 - confidence)),
+        signatures={
+            name: a.scores.signatures[name] for name in shared if name in a.scores.signatures
+        },
+        inputs=tuple(records.values()),
+        notes=(*notes, *_notes(a, b, shared)),
+        n_resamples=n_resamples,
+        confidence=confidence,
+        seed=seed,
+    )
+
+
+def signature_difference(first: str, second: str) -> str:
+    """Say which parts of two signatures differ.
+
+    Examples
+    --------
+    >>> signature_difference("sms|enc:a|ref:best|v:1", "sms|enc:a|ref:first|v:1")
+    '`ref:best` against `ref:first`'
+    """
+    ours, theirs = first.split("|"), second.split("|")
+
+    def only(parts: Sequence[str], others: Sequence[str]) -> str:
+        return "|".join(part for part in parts if part not in others) or "nothing"
+
+    return f"`{only(ours, theirs)}` against `{only(theirs, ours)}`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Side:
+    path: str
+    scores: Scores
+    frame: pl.DataFrame
+    """Rows of the chosen systems."""
+    systems: list[str]
+
+    @property
+    def documents(self) -> list[str]:
+        return self.frame["document_id"].unique().sort().to_list()
+
+
+def _read(
+    path: str,
+    metrics: Sequence[str],
+    systems: Sequence[str],
+    option: str,
+    columns: Mapping[str, str],
+) -> _Side:
+    source = find_scores(path)
+    where = place(source.files)
+    keys = collect(scan_files(source.files, columns).select(KEYS), where).drop_nulls()
+    if keys.is_empty():
+        raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
+    scores = read_scores([source], keys.unique().sort(KEYS), metrics=metrics, columns=columns)
+    there = scores.frame["system_id"].unique().sort().to_list()
+    kept = matching(there, systems, option) if systems else there
+    frame = scores.frame.filter(pl.col("system_id").is_in(kept))
+    return _Side(path=source.path, scores=scores, frame=frame, systems=kept)
+
+
+def _shared_metrics(a: _Side, b: _Side) -> list[str]:
+    shared = [name for name in a.scores.metrics if name in b.scores.metrics]
+    if not shared:
+        raise ValueError(
+            f"the two must share a metric, but {a.path} has {listed(a.scores.metrics)} and "
+            f"{b.path} has {listed(b.scores.metrics)}; score both with the same `--metrics`"
+        )
+    return shared
+
+
+def _refuse_other_signatures(a: _Side, b: _Side, metrics: Sequence[str]) -> None:
+    found = [
+        (name, signature_difference(ours, theirs))
+        for name in metrics
+        if (ours := a.scores.signatures.get(name)) is not None
+        and (theirs := b.scores.signatures.get(name)) is not None
+        and ours != theirs
+    ]
+    if found:
+        name, difference = found[0]
+        others = f" (and so do {listed([name for name, _ in found[1:]])})" if found[1:] else ""
+        raise ValueError(
+            f"`{name}` must be the same metric in both, but its signatures differ: {difference}"
+            f"{others}; score both with the same settings, or choose others with `--metrics`"
+        )
+
+
+def _pairs(a: _Side, b: _Side) -> tuple[str, list[tuple[str, str]], list[str]]:
+    """Say what is compared, with which pairs of systems, and who is left out."""
+    shared = [system for system in a.systems if system in b.systems]
+    if not shared:
+        return SYSTEMS, list(itertools.product(a.systems, b.systems)), []
+    if a.path == b.path:
+        raise ValueError(
+            f"`scores_b` must differ from `scores_a`, got {a.path} twice with {listed(shared)}; "
+            "choose different systems with `--systems-a` and `--systems-b`"
+        )
+    notes = []
+    if left_out := sorted(set(a.systems) ^ set(b.systems)):
+        notes.append(
+            f"Systems of one side only are left out: {listed(left_out)}; compare them with "
+            "`--systems-a` and `--systems-b`"
+        )
+    return RUNS, [(system, system) for system in shared], notes
+
+
+def _documents(a: _Side, b: _Side) -> list[str]:
+    of_a, of_b = a.documents, b.documents
+    if not set(of_a) & set(of_b):
+        raise ValueError(
+            f"the two must share documents, but {a.path} has {listed(of_a, SHOWN)} and {b.path} "
+            f"has {listed(of_b, SHOWN)}; score the same documents"
+        )
+    return sorted({*of_a, *of_b})
+
+
+def _compared(
+    metric: str,
+    first: tuple[str, np.ndarray],
+    second: tuple[str, np.ndarray],
+    *,
+    n_resamples: int,
+    confidence: float,
+    rng: np.random.Generator,
+) -> MetricComparison:
+    (system_a, a), (system_b, b) = first, second
+    has_row = ~(np.isnan(a) & np.isnan(b))
+    result = compare_systems(
+        a[has_row], b[has_row], n_resamples=n_resamples, confidence=confidence, rng=rng
+    )
+    shared = ~(np.isnan(a) | np.isnan(b))
+    a, b = a[shared], b[shared]
+    tolerance = TIE_RTOL * np.maximum(np.abs(a), np.abs(b))
+    wins, losses = int((a - b > tolerance).sum()), int((b - a > tolerance).sum())
+    return MetricComparison(
+        metric=metric,
+        system_a=system_a,
+        system_b=system_b,
+        mean_a=float(a.mean()) if a.size else np.nan,
+        mean_b=float(b.mean()) if b.size else np.nan,
+        difference=result.difference.value,
+        low=result.difference.low,
+        high=result.difference.high,
+        p_value=float(np.minimum(2.0 * np.minimum(result.p_a_better, result.p_b_better), 1.0)),
+        p_holm=np.nan,
+        wins=wins,
+        ties=int(shared.sum()) - wins - losses,
+        losses=losses,
+        n_documents=result.n_documents,
+        n_missing=result.n_missing,
+        higher=None,
+        reason=result.reason,
+    )
+
+
+def _corrected(rows: Sequence[MetricComparison], alpha: float) -> Iterator[MetricComparison]:
+    """Put in the corrected p-values, and which side is higher by them."""
+    adjusted = holm(np.array([row.p_value for row in rows]))
+    for row, p_holm in zip(rows, adjusted, strict=True):
+        higher = ("a" if row.difference > 0 else "b") if p_holm <= alpha else None
+        yield replace(row, p_holm=float(p_holm), higher=higher)
+
+
+def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
+    for side, other in ((a, b), (b, a)):
+        if only := [name for name in side.scores.metrics if name not in metrics]:
+            yield f"Metrics that only {side.path} has are left out: {listed(only)}"
+        if only := sorted(set(side.documents) - set(other.documents)):
+            yield f"{len(only):,} documents are in {side.path} only: {listed(only, SHOWN)}"
+    signed = a.scores.signatures.keys() & b.scores.signatures.keys()
+    if unsigned := [name for name in metrics if name not in signed]:
+        yield (
+            "Whether both sides computed the same is not known, for a signature is missing: "
+            f"{listed(unsigned)}"
+        )

@@ -1,0 +1,189 @@
+"""The tables beside the correlations: raters, systems, sample sizes, disagreements, power."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from pipelines.agreement import (
+    Resamples,
+    correlate,
+    documents_for_correlation,
+    forecast_system_correlation,
+    krippendorff_alpha,
+    leave_one_out,
+    rank_systems,
+    resampled_correlations,
+    shared_cells,
+    systems_for_correlation,
+    systems_for_width,
+)
+from pipelines.correlation.estimates import Settings, can_be_resampled
+from pipelines.correlation.study import Study
+
+ALPHAS = ("ordinal", "interval")
+WIDTH = 0.2
+"""Of the Fisher interval that `systems_for_width` asks for."""
+N_SIZES = 10
+SMALLEST_SIZE = 2
+"""Documents."""
+
+
+def rater_rows(study: Study, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `AgreementResult.raters`; none where the ratings name no raters."""
+    for aspect, stack in study.by_rater.items():
+        common = {"aspect": aspect, "pool": study.pool}
+        flat = stack.reshape(len(stack), -1)
+        for measurement in ALPHAS:
+            alpha = krippendorff_alpha(flat, measurement=measurement)
+            yield {
+                **common,
+                "statistic": f"krippendorff_alpha_{measurement}",
+                "value": alpha.value,
+                "n_raters": alpha.n_raters,
+                "n_units": alpha.n_units,
+                "n_missing": alpha.n_missing,
+                "reason": alpha.reason,
+            }
+        for level in settings.levels:
+            for coefficient in settings.correlations:
+                found = leave_one_out(stack, level=level, coefficient=coefficient)
+                yield {
+                    **common,
+                    "statistic": f"leave_one_out_{coefficient}",
+                    "level": level,
+                    "value": found.value,
+                    "n_raters": found.n_raters,
+                    "n_units": len(study.systems) if level == "system" else flat.shape[1],
+                    "n_missing": int(np.isnan(stack).sum()),
+                    "reason": found.reason,
+                }
+
+
+def system_rows(
+    study: Study, settings: Settings, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `AgreementResult.systems`."""
+    rated = ~np.isnan(study.ratings).all(0)
+    named = [("rating", *each) for each in zip(study.aspects, study.ratings, strict=True)]
+    named += [("metric", *each) for each in zip(study.metrics, study.scores, strict=True)]
+    for kind, name, matrix in named:
+        kept = np.where(rated, matrix, np.nan)
+        found = rank_systems(
+            kept, n_resamples=settings.n_resamples, confidence=settings.confidence, rng=rng
+        )
+        n_documents = (~np.isnan(kept)).sum(1)
+        for i, system in enumerate(study.systems):
+            rank = int(found.ranks[i])
+            yield {
+                "system_id": system,
+                "name": name,
+                "kind": kind,
+                "mean": found.means[i].value,
+                "low": found.means[i].low,
+                "high": found.means[i].high,
+                "rank": rank or None,
+                "rank_low": int(found.rank_low[i]) if rank else None,
+                "rank_high": int(found.rank_high[i]) if rank else None,
+                "n_documents": int(n_documents[i]),
+            }
+
+
+def sample_size_rows(
+    study: Study, settings: Settings, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `AgreementResult.sample_size`; all metrics share the drawn subsets."""
+    n_documents = len(study.documents)
+    sizes = np.unique(
+        np.geomspace(min(SMALLEST_SIZE, n_documents), n_documents, N_SIZES).round().astype(int)
+    )
+    drawn = np.concatenate(
+        [
+            (np.argsort(rng.random((settings.n_draws, n_documents)), axis=1) < size).astype(float)
+            for size in sizes
+        ]
+    )
+    subsets = Resamples(np.ones((1, len(study.systems))), drawn, "documents", len(drawn))
+    tail = 0.5 * (1.0 - settings.confidence)
+    for level in settings.levels:
+        for coefficient in settings.correlations:
+            if not can_be_resampled(study, level, coefficient):
+                continue
+            values = resampled_correlations(
+                study.scores, study.ratings, subsets, level=level, coefficient=coefficient
+            ).reshape(sizes.size, settings.n_draws, len(study.metrics), len(study.aspects))
+            for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
+                defined = values[s, :, m, k][~np.isnan(values[s, :, m, k])]
+                row = {
+                    "aspect": study.aspects[k],
+                    "metric": study.metrics[m],
+                    "level": level,
+                    "coefficient": coefficient,
+                    "n_documents": int(sizes[s]),
+                    "n_draws": settings.n_draws,
+                    "n_undefined": settings.n_draws - defined.size,
+                }
+                if defined.size:
+                    low, high = np.quantile(defined, [tail, 1.0 - tail])
+                    row |= {"mean": defined.mean(), "low": low, "high": high}
+                yield row
+
+
+def disagreement_rows(study: Study, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `AgreementResult.disagreements`, without texts."""
+    for k, aspect in enumerate(study.aspects):
+        for m, metric in enumerate(study.metrics):
+            scores, ratings = shared_cells(study.scores[m], study.ratings[k])
+            score_ranks, rating_ranks = _rank_shares(scores), _rank_shares(ratings)
+            gaps = score_ranks - rating_ranks
+            cells = np.argwhere(~np.isnan(gaps))
+            order = np.argsort(-np.abs(gaps[cells[:, 0], cells[:, 1]]), kind="stable")
+            for i, j in cells[order[: settings.n_disagreements]]:
+                yield {
+                    "aspect": aspect,
+                    "metric": metric,
+                    "document_id": study.documents[j],
+                    "system_id": study.systems[i],
+                    "score": scores[i, j],
+                    "rating": ratings[i, j],
+                    "score_rank": score_ranks[i, j],
+                    "rating_rank": rating_ranks[i, j],
+                    "gap": gaps[i, j],
+                }
+
+
+def power_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `AgreementResult.power`."""
+    for k, aspect in enumerate(study.aspects):
+        for m, metric in enumerate(study.metrics):
+            x, y = study.scores[m], study.ratings[k]
+            point = correlate(x, y, level="system")
+            row = {
+                "aspect": aspect,
+                "metric": metric,
+                "value": point.value,
+                "n_systems": point.n_systems,
+                "n_documents": point.n_documents,
+                "reason": point.reason,
+            }
+            if point.reason is None and abs(point.value) < 1.0:
+                forecast = forecast_system_correlation(x, y, n_documents=point.n_documents)
+                documents = documents_for_correlation(x, y)
+                row |= {
+                    "systems_for_correlation": systems_for_correlation(point.value).n,
+                    "systems_for_width": systems_for_width(point.value, WIDTH).n,
+                    "limit": forecast.limit,
+                    "documents_for_correlation": documents.n,
+                    "reason": documents.reason,
+                }
+            yield row
+
+
+def _rank_shares(matrix: np.ndarray) -> np.ndarray:
+    """Rank of each cell in its document, from 0 (lowest) to 1; NaN where it stands alone."""
+    counts = (~np.isnan(matrix)).sum(0)
+    ranks = stats.rankdata(matrix, axis=0, nan_policy="omit")
+    return np.where(counts > 1, (ranks - 1.0) / np.maximum(counts - 1, 1), np.nan)

@@ -1,0 +1,259 @@
+"""Coefficients of all metrics with all aspects, their bootstrap, and the table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.agreement import (
+    COEFFICIENTS,
+    LEVELS,
+    Correlation,
+    Resamples,
+    calibrate_ties,
+    correlate,
+    correlation_test,
+    count_tied_cells,
+    draw_resamples,
+    fisher_interval,
+    partial_correlate,
+    resampled_correlations,
+    shared_cells,
+    soft_pairwise_accuracy,
+    system_means,
+)
+from pipelines.agreement.coefficients import merge_close
+from pipelines.agreement.intervals import percentile_interval
+from pipelines.agreement.matrices import require_choice, require_fraction, require_positive
+from pipelines.correlation.study import Study, is_baseline
+
+ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
+CHOICES = (*COEFFICIENTS, *ACCURACIES)
+"""What may be asked for as a coefficient."""
+
+DEFAULT_COEFFICIENTS = ("pearson", "spearman", "kendall_b", *ACCURACIES)
+"""The first is the one that summaries show."""
+
+MOST_CELLS_IN_PAIRS = 5_000
+"""Kendall at global level is resampled only up to so many cells: its cost is quadratic."""
+
+SOFT_RESAMPLES = 1_000
+"""Random signs of soft pairwise accuracy."""
+
+SampleKey = tuple[str, str]
+"""A level and a coefficient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to compute."""
+
+    levels: Sequence[str] = LEVELS
+    coefficients: Sequence[str] = DEFAULT_COEFFICIENTS
+    n_resamples: int = 1_000
+    confidence: float = 0.95
+    seed: int = 0
+    n_draws: int = 50
+    """Subsets of documents, per size."""
+    n_disagreements: int = 10
+    """Candidates listed per aspect and metric."""
+
+    def __post_init__(self) -> None:
+        for name, values, choices in (
+            ("--levels", self.levels, LEVELS),
+            ("--coefficients", self.coefficients, CHOICES),
+        ):
+            for value in values:
+                require_choice(name, value, choices)
+        if not self.levels or not self.correlations:
+            raise ValueError(
+                f"`--levels` and `--coefficients` must name at least one of {', '.join(LEVELS)} "
+                f"and one of {', '.join(COEFFICIENTS)}"
+            )
+        require_positive("--resamples", self.n_resamples)
+        require_fraction("confidence", self.confidence)
+        if self.seed < 0:
+            raise ValueError(f"`--seed` must not be negative, got {self.seed}")
+
+    @property
+    def correlations(self) -> list[str]:
+        """The coefficients that are correlations."""
+        return [name for name in self.coefficients if name in COEFFICIENTS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Estimates:
+    """Coefficients at every level, with shared resamples of systems and documents."""
+
+    points: Mapping[SampleKey, Sequence[Sequence[Correlation]]]
+    """By level and coefficient: a row per metric, an entry per aspect."""
+    draws: Mapping[SampleKey, np.ndarray]
+    """Shape (n_resamples, n_metrics, n_aspects); absent where it would take too long."""
+    resamples: Resamples
+
+
+def estimate(study: Study, settings: Settings, rng: np.random.Generator) -> Estimates:
+    """Compute every coefficient of every metric with every aspect, and its bootstrap.
+
+    Parameters
+    ----------
+    study : Study
+        The matrices.
+    settings : Settings
+        Levels, coefficients and resamples.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Estimates
+        Each metric and aspect on the cells both have.
+    """
+    shape = len(study.systems), len(study.documents)
+    resamples = draw_resamples(*shape, n_resamples=settings.n_resamples, rng=rng, over="both")
+    points, draws = {}, {}
+    for level in settings.levels:
+        for coefficient in settings.correlations:
+            key = level, coefficient
+            points[key] = [
+                [correlate(x, y, level=level, coefficient=coefficient) for y in study.ratings]
+                for x in study.scores
+            ]
+            if can_be_resampled(study, level, coefficient):
+                draws[key] = resampled_correlations(
+                    study.scores, study.ratings, resamples, level=level, coefficient=coefficient
+                )
+    return Estimates(points=points, draws=draws, resamples=resamples)
+
+
+def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
+    """Say whether thousands of resamples are affordable."""
+    n_cells = len(study.systems) * len(study.documents)
+    is_quadratic = level == "global" and coefficient.startswith("kendall")
+    return not (is_quadratic and n_cells > MOST_CELLS_IN_PAIRS)
+
+
+def correlation_rows(
+    study: Study, settings: Settings, estimates: Estimates, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `AgreementResult.correlations`, by aspect, metric and level."""
+    for k, aspect in enumerate(study.aspects):
+        for m, metric in enumerate(study.metrics):
+            x, y = shared_cells(study.scores[m], study.ratings[k])
+            for level in settings.levels:
+                common = {
+                    "aspect": aspect,
+                    "metric": metric,
+                    "level": level,
+                    "n_cells": int((~np.isnan(x)).sum()),
+                    "n_ties": _tied_units(x, level),
+                    "n_rating_ties": _tied_units(y, level),
+                    "raters": study.pool,
+                    "is_baseline": is_baseline(metric),
+                }
+                for coefficient in settings.correlations:
+                    point = estimates.points[level, coefficient][m][k]
+                    draws = estimates.draws.get((level, coefficient))
+                    values = None if draws is None else draws[:, m, k]
+                    yield {**common, **_described(x, y, point, values, settings)}
+                for row in (
+                    *_partial_rows(study, x, y, level, settings),
+                    *_accuracy_rows(x, y, level, settings, rng),
+                ):
+                    yield {**common, **row}
+
+
+def _described(
+    x: np.ndarray, y: np.ndarray, point: Correlation, draws: np.ndarray | None, settings: Settings
+) -> dict[str, Any]:
+    row = _counted(point)
+    if draws is None:
+        reason = f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
+        row |= {"reason": point.reason or reason}
+    else:
+        found = percentile_interval(
+            draws, point.value, settings.confidence, "bootstrap-both", point.reason
+        )
+        row |= {
+            "low": found.low,
+            "high": found.high,
+            "interval": None if found.reason else found.method,
+            "n_undefined": found.n_undefined,
+            "reason": found.reason,
+        }
+    if point.level == "system" and point.reason is None:
+        fisher = fisher_interval(
+            point.value,
+            point.n_systems,
+            confidence=settings.confidence,
+            coefficient=point.coefficient,
+        )
+        row |= {"fisher_low": fisher.low, "fisher_high": fisher.high}
+    if point.level != "summary":
+        test = correlation_test(x, y, level=point.level, coefficient=point.coefficient)
+        row |= {"p_value": test.p_value}
+    return row
+
+
+def _counted(point: Correlation) -> dict[str, Any]:
+    return {
+        "coefficient": point.coefficient,
+        "value": point.value,
+        "n_systems": point.n_systems,
+        "n_documents": point.n_documents,
+        "n_missing": point.n_missing,
+        "n_skipped": point.n_skipped,
+        "reason": point.reason,
+    }
+
+
+def _partial_rows(
+    study: Study, x: np.ndarray, y: np.ndarray, level: str, settings: Settings
+) -> Iterator[dict[str, Any]]:
+    if study.lengths is None:
+        return
+    for coefficient in settings.correlations:
+        point = partial_correlate(x, y, study.lengths, level=level, coefficient=coefficient)
+        n_cells = int((~np.isnan(sum(shared_cells(x, study.lengths)))).sum())
+        yield {**_counted(point), "coefficient": f"partial_{coefficient}", "n_cells": n_cells}
+
+
+def _accuracy_rows(
+    x: np.ndarray, y: np.ndarray, level: str, settings: Settings, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Pairs of systems, over all documents or inside each; not pairs of any two cells."""
+    have = ~np.isnan(x)
+    counts = {
+        "n_systems": int(have.any(1).sum()),
+        "n_documents": int(have.any(0).sum()),
+        "n_missing": int((~have).sum()),
+    }
+    if "pairwise_accuracy" in settings.coefficients and level != "global":
+        found = calibrate_ties(x, y, level=level)
+        yield {
+            **counts,
+            "coefficient": "pairwise_accuracy",
+            "value": found.value,
+            "threshold": found.threshold,
+            "n_skipped": found.n_skipped,
+            "reason": found.reason,
+        }
+    if "soft_pairwise_accuracy" in settings.coefficients and level == "system":
+        soft = soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
+        yield {
+            **counts,
+            "coefficient": "soft_pairwise_accuracy",
+            "value": soft.value,
+            "n_skipped": 0,
+            "reason": soft.reason,
+        }
+
+
+def _tied_units(matrix: np.ndarray, level: str) -> int:
+    """Count what has the value of another unit it is compared with."""
+    if level == "system":
+        return count_tied_cells(merge_close(system_means(matrix))[:, None])
+    return count_tied_cells(matrix if level == "summary" else matrix.reshape(-1, 1))

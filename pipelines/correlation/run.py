@@ -1,0 +1,185 @@
+"""`correlate`: reads scores and ratings, computes the agreement, writes it to a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import TypeAlias
+
+import polars as pl
+
+from pipelines.agreement import LEVELS
+from pipelines.correlation.analysis import analyse
+from pipelines.correlation.estimates import DEFAULT_COEFFICIENTS, Settings
+from pipelines.correlation.files import check_folder, clear_folder, write_about, write_tables
+from pipelines.correlation.papers import paper_tables, write_paper_tables
+from pipelines.correlation.published import HUMAN_SYSTEMS, PublishedTable
+from pipelines.correlation.ratings import Ratings, read_ratings
+from pipelines.correlation.records import About, AgreementResult, InputRecord
+from pipelines.correlation.scores import Scores, find_scores, read_scores
+from pipelines.correlation.study import Study, find_lengths, make_study, remarks
+from pipelines.correlation.texts import read_texts
+from sms.signature import version
+
+LIBRARIES = ("numpy", "scipy", "polars")
+"""Distributions whose version may change a number."""
+
+_Path: TypeAlias = str | os.PathLike[str]
+
+
+def correlate(
+    scores: _Path | Sequence[_Path],
+    ratings: _Path,
+    out: _Path | None = None,
+    *,
+    aspects: Sequence[str] = (),
+    raters: Sequence[str] = (),
+    systems: Sequence[str] = (),
+    exclude_systems: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    levels: Sequence[str] = LEVELS,
+    coefficients: Sequence[str] = DEFAULT_COEFFICIENTS,
+    n_resamples: int = 1_000,
+    seed: int = 0,
+    corpus: _Path | None = None,
+    papers: Sequence[str] = (),
+    human_systems: Sequence[str] = HUMAN_SYSTEMS,
+    columns: Mapping[str, str] | None = None,
+    accept_unfinished: bool = False,
+    fresh: bool = False,
+    command: str = "pipelines.correlate",
+    on_stage: Callable[[str], None] = lambda _stage: None,
+) -> AgreementResult:
+    """Correlate scores with human ratings, at every level, with intervals and tests.
+
+    Parameters
+    ----------
+    scores : path or sequence of paths
+        Folders of `assay score`, or Parquet, CSV or JSONL files of any tool: a row per candidate
+        with `document_id`, `system_id` and a column of numbers per metric.
+    ratings : path
+        The same with a column per aspect, and `rater` where raters are named.
+    out : path, optional
+        Folder for the report and its tables; without, nothing is written.
+    aspects : sequence of str
+        Columns of the ratings; all where empty.
+    raters, systems, exclude_systems, metrics : sequence of str
+        Names or patterns (`expert-*`). Without `raters` all must be of one pool.
+    levels, coefficients, n_resamples, seed
+        See `Settings`.
+    corpus : path, optional
+        Texts of the candidates, for the list of disagreements and, if no metric is called
+        `length`, for partial correlations.
+    papers : sequence of str
+        Papers, of `PAPERS`, whose tables and figures are written into `out` too.
+    human_systems : sequence of str
+        Names or patterns of systems whose summaries people wrote, for Bao et al. 2020.
+    columns : mapping of str to str, optional
+        Our column name to a file's, where they differ.
+    accept_unfinished : bool
+        Take what an unfinished `assay score` has committed.
+    fresh : bool
+        Replace the report that is in `out`.
+    command : str
+        What a reader would run to get the same; goes into the report.
+    on_stage : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    AgreementResult
+        All tables, and where they come from.
+
+    Raises
+    ------
+    ValueError, OSError
+        If the request or an input is wrong; nothing has been written then.
+    """
+    settings = Settings(
+        levels=tuple(levels), coefficients=tuple(coefficients), n_resamples=n_resamples, seed=seed
+    )
+    if out is not None:
+        check_folder(Path(out), is_replacing=fresh)
+    mapping = dict(columns or {})
+    on_stage("reading ratings and scores")
+    rated = read_ratings(
+        os.fspath(ratings),
+        aspects=aspects,
+        raters=raters,
+        systems=systems,
+        exclude_systems=exclude_systems,
+        columns=mapping,
+    )
+    names = [scores] if isinstance(scores, str | os.PathLike) else scores
+    found = read_scores(
+        [find_scores(os.fspath(name), is_unfinished_accepted=accept_unfinished) for name in names],
+        rated.keys,
+        metrics=metrics,
+        columns=mapping,
+    )
+    study, texts, text_records, notes = _study(rated, found, corpus, mapping)
+    about = _about(command, settings, study, rated, found, text_records, notes)
+    published = []
+    for name in dict.fromkeys(papers):
+        on_stage(f"tables and figures of {name}")
+        published += paper_tables(
+            name, study, signatures=found.signatures, seed=seed, human_systems=human_systems
+        )
+    result = analyse(study, settings, about, texts=texts, on_stage=on_stage)
+    if out is not None:
+        on_stage("writing the report")
+        _write(result, published, Path(out))
+    return result
+
+
+def _write(result: AgreementResult, published: Sequence[PublishedTable], out: Path) -> None:
+    from pipelines.reports.agreement_report import write_report  # brings a library of charts
+
+    clear_folder(out)
+    write_tables(result, out)
+    write_report(result, out)
+    write_paper_tables(out, published)
+    write_about(result, out)
+
+
+def _study(
+    rated: Ratings, found: Scores, corpus: _Path | None, columns: Mapping[str, str]
+) -> tuple[Study, pl.DataFrame | None, Sequence[InputRecord], list[str]]:
+    texts: pl.DataFrame | None = None
+    records: Sequence[InputRecord] = ()
+    notes: list[str] = []
+    if corpus is not None:
+        texts, records, notes = read_texts(os.fspath(corpus), rated.keys, columns)
+    study = make_study(rated, found)
+    lengths, said = find_lengths(study, texts)
+    notes = [*rated.notes, *found.notes, *notes, *remarks(study), *([said] if said else [])]
+    return replace(study, lengths=lengths), texts, records, notes
+
+
+def _about(
+    command: str,
+    settings: Settings,
+    study: Study,
+    rated: Ratings,
+    found: Scores,
+    text_records: Sequence[InputRecord],
+    notes: Sequence[str],
+) -> About:
+    return About(
+        command=command,
+        version=version(),
+        libraries={name: metadata.version(name) for name in LIBRARIES},
+        seed=settings.seed,
+        n_resamples=settings.n_resamples,
+        confidence=settings.confidence,
+        inputs=[*found.records, *rated.records, *text_records],
+        signatures=found.signatures,
+        systems=study.systems,
+        excluded_systems=rated.excluded_systems,
+        raters=rated.raters,
+        n_documents=len(study.documents),
+        notes=notes,
+    )

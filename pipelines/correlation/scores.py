@@ -1,0 +1,267 @@
+"""Reads scores of rated candidates: folders of `assay score`, and any tool's files.
+
+Only rows that have a rating are ever held: the join is made while the files are read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from cluster import InputFile, committed, part_path
+from cluster.store import absolute, list_names
+from pipelines.correlation.records import InputRecord
+from pipelines.correlation.tables import (
+    KEYS,
+    NOT_NUMBERS,
+    check_unique,
+    collect,
+    examples,
+    files_of,
+    listed,
+    matching,
+    number_columns,
+    place,
+    record_of,
+    scan_files,
+)
+from pipelines.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
+
+_COVERAGE_OF_ENCODER = "coverage@"
+"""Columns that begin so tell how many words had a vector; they are no metric."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreInput:
+    """One of the score folders or files that were named."""
+
+    path: str
+    files: Sequence[InputFile]
+    signatures: Mapping[str, str]
+    """By column; empty for other tools' files."""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scores:
+    """Scores of the rated candidates."""
+
+    frame: pl.DataFrame
+    """The rated keys, sorted, and a float64 column per metric; null where there is no score."""
+    metrics: Sequence[str]
+    signatures: Mapping[str, str]
+    """By metric as in `metrics`."""
+    records: Sequence[InputRecord]
+    notes: Sequence[str]
+
+
+def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInput:
+    """Find the files of one input: the committed parts of a run, or the files themselves.
+
+    Parameters
+    ----------
+    path : str
+        Folder of `assay score`, or a file, glob or URL.
+    is_unfinished_accepted : bool
+        Take what an unfinished run has committed so far.
+
+    Returns
+    -------
+    ScoreInput
+        A folder's files are those its `_SUCCESS` lists, not whatever lies there.
+
+    Raises
+    ------
+    ValueError
+        If a folder holds no run, or one that has not finished.
+    OSError
+        If there is nothing of that name.
+    """
+    if not os.path.isdir(path):
+        return ScoreInput(path=absolute(path), files=files_of(path), signatures={})
+    folder = absolute(path).rstrip("/")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise ValueError(
+            f"{path} must be a folder of `assay score`, but has no {RUN_FILE}; name files instead"
+        )
+    is_finished = SUCCESS_FILE in list_names(folder)
+    if not (is_finished or is_unfinished_accepted):
+        raise ValueError(
+            f"the run in {path} has not finished; finish it with the same `assay score`, or take "
+            "what there is with `--accept-unfinished`"
+        )
+    there = sorted(committed(folder, manifest.shards, manifest.fingerprint))
+    notes = []
+    if len(there) < len(manifest.shards):
+        if is_finished or not there:
+            raise ValueError(
+                f"{path} must hold {len(manifest.shards)} scores files of its run, got "
+                f"{len(there)}; score again with `assay score`"
+            )
+        notes.append(f"{path} is unfinished: {len(there)} of {len(manifest.shards)} shards")
+    parts = [part_path(folder, index, manifest.fingerprint) for index in there]
+    return ScoreInput(
+        path=folder,
+        files=[file for part in parts for file in files_of(part)],
+        signatures=manifest.signatures,
+        notes=notes,
+    )
+
+
+def read_scores(
+    inputs: Sequence[ScoreInput],
+    rated: pl.DataFrame,
+    *,
+    metrics: Sequence[str] = (),
+    columns: Mapping[str, str],
+) -> Scores:
+    """Read the scores of rated candidates out of all inputs.
+
+    Parameters
+    ----------
+    inputs : sequence of ScoreInput
+        From `find_scores`. A column of numbers is a metric; a name that several inputs have is
+        written `INPUT/METRIC` in all of them.
+    rated : polars.DataFrame
+        `document_id` and `system_id` of the rated candidates, sorted, each once.
+    metrics : sequence of str
+        Names or patterns to keep; all where empty.
+    columns : mapping of str to str
+        Our column name to the file's.
+
+    Returns
+    -------
+    Scores
+        With sentences on keys that do not match.
+
+    Raises
+    ------
+    ValueError
+        If an input has no rated candidate, a key repeats, or a column holds text and numbers.
+    """
+    _refuse_repeated(inputs)
+    lazies = [scan_files(each.files, columns) for each in inputs]
+    names = [
+        [name for name in lazy.collect_schema() if _may_be_metric(name, metrics)] for lazy in lazies
+    ]
+    calls = _unique_names(inputs, names)
+    known = [call for called in calls for call in called.values()]
+    wanted = set(_chosen(known, calls, metrics))
+    frame, notes = rated, [note for each in inputs for note in each.notes]
+    signatures: dict[str, str] = {}
+    for source, lazy, called in zip(inputs, lazies, calls, strict=True):
+        kept = {name: call for name, call in called.items() if call in wanted}
+        if not kept:
+            continue
+        part, said = _rated_rows(lazy, list(kept), rated, place(source.files), metrics)
+        notes += said
+        kept = {name: call for name, call in kept.items() if name in part.columns}
+        frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
+        signatures |= {
+            call: source.signatures[name]
+            for name, call in kept.items()
+            if name in source.signatures
+        }
+    found = [name for name in frame.columns if name not in KEYS]
+    if not found:
+        raise ValueError("the scores must have a column of numbers besides the keys, got none")
+    shared = sorted({call for call in found if call not in {n for called in calls for n in called}})
+    if shared:
+        notes.append(f"Columns that several inputs have are named by input: {listed(shared)}")
+    return Scores(
+        frame=frame,
+        metrics=found,
+        signatures=signatures,
+        records=[record_of(file, "scores") for each in inputs for file in each.files],
+        notes=notes,
+    )
+
+
+def _rated_rows(
+    lazy: pl.LazyFrame, names: Sequence[str], rated: pl.DataFrame, where: str, asked: Sequence[str]
+) -> tuple[pl.DataFrame, list[str]]:
+    """Read the rows that have a rating; say how many have none, or how many are missing."""
+    n_rows = collect(lazy.select(pl.len()), where).item()
+    rows = collect(
+        lazy.select(*KEYS, *names).join(rated.lazy(), on=KEYS, how="semi"),
+        where,
+    )
+    if not rows.height:
+        theirs = collect(lazy.select(KEYS).head(3), where)
+        raise ValueError(
+            f"no row of {where} has a rating: 0 of its {n_rows:,} keys are among the "
+            f"{rated.height:,} rated ones; scores have {examples(theirs)}, ratings "
+            f"{examples(rated)}; name the right columns with `--columns`"
+        )
+    check_unique(rows, KEYS, where, "keep one row of each")
+    numbers = number_columns(rows, names, where)
+    texts = [name for name in names if name not in numbers.columns]
+    if texts and asked:
+        raise ValueError(f"metric `{texts[0]}` in {where} must hold numbers, got text only")
+    notes = []
+    missing = rated.join(rows, on=KEYS, how="anti").sort(KEYS)
+    if missing.height:
+        notes.append(
+            f"{missing.height:,} of {rated.height:,} rated candidates are not in {where}, for "
+            f"example {examples(missing)}"
+        )
+    if n_rows > rows.height:
+        notes.append(f"{n_rows - rows.height:,} of {n_rows:,} rows of {where} have no rating")
+    return numbers, notes
+
+
+def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:
+    repeated = [path for path, n in Counter(each.path for each in inputs).items() if n > 1]
+    if repeated:
+        raise ValueError(f"`scores` must name every input once, got {repeated[0]} twice")
+
+
+def _may_be_metric(name: str, asked: Sequence[str]) -> bool:
+    if name.startswith(_COVERAGE_OF_ENCODER):
+        return name in asked
+    return name not in NOT_NUMBERS
+
+
+def _unique_names(
+    inputs: Sequence[ScoreInput], names: Sequence[Sequence[str]]
+) -> list[dict[str, str]]:
+    """Name every column of every input, with the input before it where others have it too."""
+    n_inputs = Counter(name for columns in names for name in columns)
+    labels = _labels([each.path for each in inputs])
+    return [
+        {name: f"{label}/{name}" if n_inputs[name] > 1 else name for name in columns}
+        for label, columns in zip(labels, names, strict=True)
+    ]
+
+
+def _labels(paths: Sequence[str]) -> list[str]:
+    """Name inputs by the end of their path, as much of it as makes them different."""
+    parts = [path.rstrip("/").split("/") for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        labels = ["/".join(each[-length:]) for each in parts]
+        stems = [os.path.splitext(label)[0] for label in labels]
+        for found in (stems, labels):
+            if len(set(found)) == len(found):
+                return found
+    return list(paths)
+
+
+def _chosen(
+    known: Sequence[str], calls: Sequence[Mapping[str, str]], patterns: Sequence[str]
+) -> Sequence[str]:
+    """Return the metrics a user names: as they are called, or by their column in any input."""
+    if not patterns:
+        return known
+    by_column = {name: call for called in calls for name, call in called.items()}
+    columns = set(matching([*known, *by_column], patterns, "--metrics"))
+    return [
+        call
+        for called in calls
+        for name, call in called.items()
+        if call in columns or name in columns
+    ]

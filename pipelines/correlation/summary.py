@@ -1,0 +1,99 @@
+"""What `assay correlate` prints: a small table per aspect, what to know, where the files are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from pipelines.correlation.records import AgreementResult
+from pipelines.reports.numbers import number_text
+from pipelines.summary import table_text
+
+_LEVELS = ("system", "summary", "global")
+
+
+def summary_text(
+    result: AgreementResult, out: str, *, is_terminal: bool = False, width: int | None = None
+) -> str:
+    """Sum up the agreement for people.
+
+    Parameters
+    ----------
+    result : AgreementResult
+        What `correlate` has computed.
+    out : str
+        Folder of the report.
+    is_terminal : bool
+        Whether colours and lines are welcome.
+    width : int, optional
+        Characters of a line; a table that needs more gets more.
+
+    Returns
+    -------
+    str
+        Of the first coefficient; the others are in the files.
+    """
+    about = result.about
+    coefficient = result.correlations["coefficient"][0]
+    rows = result.correlations.filter(pl.col("coefficient") == coefficient)
+    levels = [level for level in _LEVELS if level in rows["level"].unique()]
+    parts = [
+        f"{coefficient} with {about.confidence:.0%} bootstrap intervals over systems and documents "
+        f"({about.n_resamples:,} resamples)\n"
+        f"Systems: {len(about.systems)}, documents: {about.n_documents:,}, raters: {about.raters}"
+    ]
+    for aspect in result.aspects:
+        cells = rows.filter(pl.col("aspect") == aspect)
+        body = [
+            [_called(metric, cells), *(_cell(cells, metric, level) for level in levels)]
+            for metric in result.score_names
+        ]
+        header = [aspect, *(f"{level} level" for level in levels)]
+        parts.append(table_text(header, body, is_terminal=is_terminal, width=width))
+    parts.append("\n".join(_below(result, rows)))
+    parts.append(
+        f"Report: {out}/report.html, report.md\n"
+        f"Tables: {out}/correlations.parquet and .csv; {out}/tables"
+    )
+    return "\n\n".join(parts)
+
+
+def _called(metric: str, cells: pl.DataFrame) -> str:
+    is_baseline = cells.filter(pl.col("metric") == metric)["is_baseline"].any()
+    return f"{metric} (baseline)" if is_baseline else metric
+
+
+def _cell(cells: pl.DataFrame, metric: str, level: str) -> str:
+    row = cells.row(
+        by_predicate=(pl.col("metric") == metric) & (pl.col("level") == level), named=True
+    )
+    value = number_text(row["value"], minus="-")
+    if row["value"] is None or row["low"] is None:
+        return value
+    low, high = (number_text(row[end], 2, minus="-") for end in ("low", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
+    undefined: dict[str, list[dict[str, Any]]] = {}
+    for row in rows.filter(pl.col("value").is_null()).iter_rows(named=True):
+        undefined.setdefault(row["reason"], []).append(row)
+    for reason, found in undefined.items():
+        yield f"Undefined: {_places(found)}: {reason}"
+    skipped = rows.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
+    for aspect, n_documents in (
+        skipped.group_by("aspect", maintain_order=True).agg(pl.col("n_skipped").max()).iter_rows()
+    ):
+        yield (
+            f"Summary level, {aspect}: up to {n_documents} documents skipped, on which scores or "
+            "ratings are constant"
+        )
+    yield from result.about.notes
+
+
+def _places(rows: Sequence[dict[str, Any]], most: int = 3) -> str:
+    shown = [f"{row['metric']} and {row['aspect']}, {row['level']} level" for row in rows[:most]]
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return "; ".join(shown) + more

@@ -1,0 +1,160 @@
+"""`assay correlate` on wrong input: one clear line, or a cell that says why it is empty."""
+
+import polars as pl
+import pytest
+
+KEYS = ["document_id", "system_id"]
+
+
+def test_keys_that_do_not_match_are_counted_and_shown(bench, refused):
+    other = bench.rows.with_columns(pl.format("other-{}", "document_id").alias("document_id"))
+    line = refused(scores=[bench.scores(other)])
+    assert "0 of its 48 keys are among the 48 rated ones" in line
+    assert "(other-d0, s0), (other-d1, s0), (other-d2, s0)" in line
+    assert "ratings (d0, s0), (d0, s1), (d0, s2)" in line
+
+
+def test_some_keys_that_do_not_match_are_said(bench):
+    half = bench.rows.filter(pl.col("document_id") > "d3")
+    _, out, _ = bench.correlate(scores=[bench.scores(half)])
+    assert "24 of 48 rated candidates are not in" in out
+    assert "for example (d0, s0), (d0, s1), (d0, s2)" in out
+    row = bench.table(metric="good", level="system", coefficient="pearson").row(0, named=True)
+    assert (row["n_documents"], row["n_cells"], row["n_missing"]) == (4, 24, 24)
+
+
+def test_rows_without_rating_are_counted(bench):
+    ratings = bench.rows.select(*KEYS, "overall").filter(pl.col("document_id") < "d5")
+    _, out, _ = bench.correlate(ratings=bench.ratings(ratings))
+    assert "18 of 48 rows of" in out
+
+
+def test_one_system_marks_system_level(bench):
+    status, out, _ = bench.correlate("--systems", "s1")
+    assert status == 0
+    assert "fewer than 2 systems, got 1" in out
+    rows = bench.table(level="system", coefficient="pearson")
+    assert rows["value"].null_count() == rows.height == 3
+    assert bench.table(level="global", metric="good", coefficient="pearson")["value"][0] is not None
+
+
+def test_fewer_than_four_systems_mark_williams(bench):
+    bench.correlate("--systems", "s0,s1,s2")
+    rows = bench.table("differences", test="williams")
+    assert rows.height == 3
+    assert set(rows["reason"]) == {"needs at least 4 units, got 3"}
+    assert rows["p_value"].null_count() == 3
+    assert bench.table("differences", test="perm-both", level="system")["p_value"].null_count() == 0
+
+
+def test_constant_ratings_mark_every_cell(bench):
+    constant = bench.rows.select(*KEYS).with_columns(overall=pl.lit(4.0))
+    status, out, _ = bench.correlate(ratings=bench.ratings(constant))
+    assert status == 0
+    assert "ratings are constant" in out
+    rows = bench.table().filter(pl.col("coefficient").is_in(["pearson", "spearman", "kendall_b"]))
+    assert rows["value"].null_count() == rows.height
+    assert rows.filter(level="system")["reason"].unique().to_list() == ["ratings are constant"]
+
+
+@pytest.mark.parametrize("name", ["ratings.csv", "ratings.parquet", "ratings.jsonl"])
+def test_text_in_a_number_column_rejected(bench, refused, name):
+    text = bench.rows.select(*KEYS, pl.col("overall").cast(pl.String))
+    text = text.with_columns(
+        overall=pl.when(pl.col("system_id") == "s2").then(pl.lit("n/a")).otherwise("overall")
+    )
+    line = refused(ratings=bench.ratings(text, name))
+    assert "column `overall`" in line
+    assert "must hold numbers, got 'n/a' for document d0, system s2 (8 such rows)" in line
+
+
+def test_infinite_score_rejected(bench, refused):
+    infinite = bench.rows.with_columns(
+        good=pl.when(pl.col("system_id") == "s2").then(float("inf")).otherwise("good")
+    )
+    assert "column `good`" in (line := refused(scores=[bench.scores(infinite)]))
+    assert "must hold finite numbers, got inf for document d0, system s2" in line
+
+
+@pytest.mark.parametrize("which", ["scores", "ratings"])
+def test_duplicate_keys_rejected(bench, refused, which):
+    twice = pl.concat([bench.rows, bench.rows.head(4)])
+    inputs = {"scores": {"scores": [bench.scores(twice)]}}
+    inputs["ratings"] = {"ratings": bench.ratings(twice.select(*KEYS, "overall"))}
+    line = refused(**inputs[which])
+    assert "4 repeat, for example (d0, s0), (d1, s0), (d2, s0)" in line
+
+
+def test_duplicate_rating_of_one_rater_rejected(bench, refused):
+    rows = bench.rows.select(*KEYS, "overall").with_columns(rater=pl.lit("expert-1"))
+    line = refused(ratings=bench.ratings(pl.concat([rows, rows.head(1)])))
+    assert "1 repeat, for example (d0, s0, expert-1); keep one rating of each rater" in line
+
+
+@pytest.mark.parametrize("name", ["scores.parquet", "scores.csv"])
+def test_metric_of_nothing_but_nulls_marked(bench, name):
+    empty = bench.rows.with_columns(poor=pl.lit(None, pl.Float64))
+    status, out, _ = bench.correlate(scores=[bench.scores(empty, name)])
+    assert status == 0
+    assert "poor has no scores at all" in out
+    row = bench.table(metric="poor", level="system", coefficient="pearson").row(0, named=True)
+    assert (row["value"], row["reason"]) == (None, "no cell has both a score and a rating")
+    assert bench.table("clusters", metric="poor")["cluster"].unique().to_list() == [0]
+
+
+def test_unknown_aspect_rejected(bench, refused):
+    line = refused("--aspects", "fluency")
+    assert "aspect `fluency` is not in" in line
+    assert line.endswith("which has overall")
+
+
+def test_aspect_of_text_rejected(bench, refused):
+    text = bench.rows.select(*KEYS, "overall").with_columns(comment=pl.lit("fine"))
+    line = refused("--aspects", "comment", ratings=bench.ratings(text))
+    assert "aspect `comment`" in line
+    assert "must hold numbers, got text only" in line
+
+
+def test_column_of_text_is_no_aspect(bench):
+    text = bench.rows.select(*KEYS, "overall").with_columns(comment=pl.lit("fine"))
+    bench.correlate(ratings=bench.ratings(text, "ratings.csv"))
+    assert bench.table()["aspect"].unique().to_list() == ["overall"]
+
+
+def test_missing_key_column_names_the_option(bench, refused):
+    renamed = bench.rows.rename({"system_id": "model"})
+    line = refused(scores=[bench.scores(renamed)])
+    assert "column `system_id` is missing" in line
+    assert "--columns system_id=NAME" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--metrics", "rouge*"], "`--metrics` must match something, got `rouge*`"),
+        (["--systems", "x*"], "`--systems` must match something, got `x*`; there are s0, s1"),
+        (["--raters", "expert-*"], "`--raters` needs a column `rater`"),
+        (["--levels", "corpus"], "`--levels` must be one of system, summary, global"),
+        (["--coefficients", "kendall"], "`--coefficients` must be one of pearson, spearman"),
+        (["--coefficients", "pairwise_accuracy"], "at least one of system, summary, global and"),
+        (["--resamples", "0"], "`--resamples` must be at least 1, got 0"),
+        (["--exclude-systems", "s*"], "must leave a system, got none"),
+    ],
+)
+def test_wrong_option_rejected(refused, arguments, message):
+    assert message in refused(*arguments)
+
+
+def test_missing_ratings_file_rejected(refused, tmp_path):
+    assert "nowhere.csv" in refused(ratings=str(tmp_path / "nowhere.csv"))
+
+
+def test_folder_without_run_rejected(bench, refused):
+    (bench.folder / "plain").mkdir()
+    line = refused(scores=[str(bench.folder / "plain")])
+    assert "must be a folder of `assay score`, but has no run.json; name files instead" in line
+
+
+def test_one_input_twice_rejected(bench, refused):
+    path = bench.scores()
+    assert "must name every input once" in refused(scores=[path, path])

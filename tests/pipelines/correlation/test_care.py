@@ -1,0 +1,219 @@
+"""The traps of correlating with human ratings, each through the command line."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+KEYS = ["document_id", "system_id"]
+
+
+def with_values(rows, column, values):
+    """Set a column from a matrix of systems and documents."""
+    return rows.with_columns(pl.Series(column, np.asarray(values, dtype=float).ravel()))
+
+
+def matrix(rows, column):
+    return rows[column].to_numpy().reshape(6, 8).astype(float)
+
+
+def test_rounding_noise_is_constant(bench):
+    noise = np.full((6, 8), 0.3)
+    noise[0] = 0.1 + 0.2
+    bench.correlate(scores=[bench.scores(with_values(bench.rows, "good", noise))])
+    rows = bench.table(metric="good").filter(pl.col("coefficient").is_in(["pearson", "kendall_b"]))
+    assert rows["value"].null_count() == rows.height == 6
+    assert rows.filter(level="system")["reason"].unique().to_list() == ["scores are constant"]
+
+
+def test_constant_documents_are_skipped_and_counted(bench):
+    values = matrix(bench.rows, "overall")
+    values[:, [2, 5]] = 3.0
+    ratings = with_values(bench.rows, "overall", values).select(*KEYS, "overall")
+    _, out, _ = bench.correlate(ratings=bench.ratings(ratings))
+    rows = bench.table(metric="good", coefficient="spearman")
+    assert dict(rows.select("level", "n_skipped").iter_rows()) == {
+        "system": 0,
+        "summary": 2,
+        "global": 0,
+    }
+    assert rows["n_documents"].unique().to_list() == [8]
+    assert "Summary level, overall: up to 2 documents skipped" in out
+    kept = [j for j in range(8) if j not in (2, 5)]
+    by_hand = np.mean(
+        [
+            np.corrcoef(
+                *(np.argsort(np.argsort(m[:, j])) for m in (matrix(bench.rows, "good"), values))
+            )[0, 1]
+            for j in kept
+        ]
+    )
+    assert rows.filter(level="summary")["value"][0] == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_metrics_are_compared_on_the_cells_both_have(bench):
+    good = matrix(bench.rows, "good")
+    good[:, 6:] = np.nan
+    bench.correlate(scores=[bench.scores(with_values(bench.rows, "good", good))])
+    row = bench.table(
+        "differences", metric_a="good", metric_b="poor", level="system", coefficient="pearson"
+    ).row(0, named=True)
+    means = [matrix(bench.rows, name)[:, :6].mean(1) for name in ("good", "poor", "overall")]
+    assert row["value_b"] == pytest.approx(np.corrcoef(means[1], means[2])[0, 1], abs=1e-12)
+    assert (row["n_documents"], row["n_cells"]) == (6, 36)
+    alone = bench.table(metric="poor", level="system", coefficient="pearson").row(0, named=True)
+    assert (alone["n_documents"], alone["n_missing"]) == (8, 0)
+    assert alone["value"] != pytest.approx(row["value_b"], abs=1e-6)
+
+
+def test_missing_cells_are_said(bench):
+    good = matrix(bench.rows, "good")
+    good[0, 0] = np.nan
+    _, out, _ = bench.correlate(scores=[bench.scores(with_values(bench.rows, "good", good))])
+    assert "good lacks scores in 1 of 48 cells (6 systems x 8 documents)" in out
+
+
+def test_duplicate_systems_are_named(bench):
+    rows = bench.rows
+    for name in ("good", "poor", "length"):
+        values = matrix(rows, name)
+        values[4] = values[1]
+        rows = with_values(rows, name, values)
+    _, out, _ = bench.correlate(scores=[bench.scores(rows)])
+    assert "s1 and s4 have the same scores on every document" in out
+    assert "probably one system listed twice" in out
+
+
+def test_no_duplicate_systems_are_made_up(bench):
+    good = matrix(bench.rows, "good")
+    good[4] = good[1]
+    _, out, _ = bench.correlate(scores=[bench.scores(with_values(bench.rows, "good", good))])
+    assert "listed twice" not in out
+
+
+def test_ties_are_counted_at_every_level(bench):
+    good = matrix(bench.rows, "good")
+    good[1, 0] = good[0, 0]  # one document, two systems
+    good[3, 1] = good[2, 2]  # two documents: tied only where all cells meet
+    _, out, _ = bench.correlate(scores=[bench.scores(with_values(bench.rows, "good", good))])
+    ties = bench.table(metric="good", coefficient="pearson").select("level", "n_ties")
+    assert dict(ties.iter_rows()) == {"system": 0, "summary": 2, "global": 4}
+    assert "Scores tied with another system's on the same document" in out
+
+
+def test_filter_is_printed(bench):
+    _, out, _ = bench.correlate("--exclude-systems", "s3,s[45]")
+    assert "3 of 6 systems are kept; left out: s3, s4, s5" in out
+    about = bench.about()
+    assert about["systems"] == ["s0", "s1", "s2"]
+    assert about["excluded_systems"] == ["s3", "s4", "s5"]
+    assert "--exclude-systems 's3,s[45]'" in about["command"]
+
+
+def rated_by(rows, names):
+    """Ratings of raters who differ by a constant of 1."""
+    return pl.concat(
+        [
+            rows.select(*KEYS, pl.col("overall") + k).with_columns(rater=pl.lit(name))
+            for k, name in enumerate(names)
+        ]
+    )
+
+
+def test_pools_are_not_mixed_unasked(bench, refused):
+    ratings = rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"])
+    line = refused(ratings=bench.ratings(ratings))
+    assert (
+        "2 pools, which are not mixed unasked (expert: expert-1, expert-2; turker: turker-1)"
+        in line
+    )
+    assert "--raters 'expert*'" in line
+
+
+def test_pool_is_kept_and_printed(bench):
+    ratings = rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"])
+    _, out, _ = bench.correlate("--raters", "expert-*", ratings=bench.ratings(ratings))
+    assert "raters: expert-*" in out
+    assert "Raters kept: 2 of 3 (expert-1, expert-2)" in out
+    assert bench.table()["raters"].unique().to_list() == ["expert-*"]
+    mean = bench.table("systems", name="overall", system_id="s0")["mean"][0]
+    assert mean == pytest.approx(matrix(bench.rows, "overall")[0].mean() + 0.5, abs=1e-12)
+
+
+def test_mixing_pools_on_request_is_said(bench):
+    ratings = rated_by(bench.rows, ["expert-1", "turker-1"])
+    _, out, _ = bench.correlate("--raters", "*", ratings=bench.ratings(ratings))
+    assert "Raters of 2 pools are mixed, as asked: expert, turker" in out
+
+
+def test_raters_agree_perfectly_up_to_a_constant(bench):
+    ratings = rated_by(bench.rows, ["Ann", "Bob"])
+    bench.correlate(ratings=bench.ratings(ratings))
+    rows = bench.table("raters", pool="all")
+    values = dict(rows.filter(level="system").select("statistic", "value").iter_rows())
+    assert values["leave_one_out_pearson"] == pytest.approx(1.0, abs=1e-12)
+    alpha = rows.filter(statistic="krippendorff_alpha_interval")["value"][0]
+    assert alpha < 1.0
+
+
+def test_ratings_without_raters_say_so(bench):
+    bench.correlate()
+    assert bench.table()["raters"].unique().to_list() == ["mean column"]
+    assert bench.table("raters").height == 0
+
+
+def test_baselines_are_flagged(bench):
+    _, out, _ = bench.correlate()
+    flags = bench.table().select("metric", "is_baseline").unique()
+    assert dict(flags.iter_rows()) == {"good": False, "poor": False, "length": True}
+    assert "length (baseline)" in out
+
+
+def test_signed_values_are_not_turned_round(bench):
+    worse = bench.rows.with_columns(good=-pl.col("good"))
+    bench.correlate()
+    up = bench.table(metric="good", level="system", coefficient="pearson")["value"][0]
+    bench.correlate("--fresh", scores=[bench.scores(worse)])
+    down = bench.table(metric="good", level="system", coefficient="pearson")["value"][0]
+    assert down == pytest.approx(-up, abs=1e-12)
+
+
+def test_partial_correlation_given_length_by_hand(bench):
+    bench.correlate()
+    row = bench.table(metric="good", level="global", coefficient="partial_pearson").row(
+        0, named=True
+    )
+    x, y, z = (matrix(bench.rows, name).ravel() for name in ("good", "overall", "length"))
+    rest = [v - np.polyval(np.polyfit(z, v, 1), z) for v in (x, y)]
+    assert row["value"] == pytest.approx(np.corrcoef(*rest)[0, 1], abs=1e-12)
+    assert (row["low"], row["interval"]) == (None, None)
+
+
+def test_too_many_raters_for_the_cells_are_said(bench, monkeypatch):
+    ratings = rated_by(bench.rows, ["Ann", "Bob"])
+    bench.correlate(ratings=bench.ratings(ratings))
+    expected = bench.table()
+    monkeypatch.setattr("pipelines.correlation.study.MOST_RATER_CELLS", 10)
+    _, out, _ = bench.correlate("--fresh", ratings=bench.ratings(ratings))
+    assert "Agreement among raters is not computed" in out
+    assert bench.table().equals(expected)
+    assert bench.table("raters").height == 0
+
+
+def test_mean_is_over_the_raters_who_rated(bench):
+    ratings = rated_by(bench.rows, ["Ann", "Bob"]).with_columns(
+        overall=pl.when((pl.col("rater") == "Bob") & (pl.col("system_id") == "s1"))
+        .then(None)
+        .otherwise("overall")
+    )
+    bench.correlate(ratings=bench.ratings(ratings))
+    overall = matrix(bench.rows, "overall")
+    means = dict(bench.table("systems", name="overall").select("system_id", "mean").iter_rows())
+    assert means["s1"] == pytest.approx(overall[1].mean(), abs=1e-12)
+    assert means["s0"] == pytest.approx(overall[0].mean() + 0.5, abs=1e-12)
+
+
+def test_one_metric_has_nobody_to_be_compared_with(bench):
+    status, _, _ = bench.correlate("--metrics", "good")
+    assert status == 0
+    assert bench.table("differences").height == 0
+    assert bench.table("clusters")["cluster"].unique().to_list() == [1]

@@ -1,0 +1,215 @@
+"""`correlate` as a whole: tables that agree with each other, the folder, the seed, the report."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipelines import AgreementResult, correlate
+from pipelines.agreement import bonferroni, holm
+from pipelines.cli import run
+from pipelines.correlation.records import TABLES, table
+from pipelines.correlation.study import is_baseline
+
+KEYS = ["document_id", "system_id"]
+
+
+@pytest.fixture
+def result(bench):
+    return correlate(bench.scores(), bench.ratings(), n_resamples=50)
+
+
+def test_function_returns_what_the_command_writes(bench, result):
+    bench.correlate(n_resamples=50)
+    assert isinstance(result, AgreementResult)
+    for name in TABLES:
+        assert bench.table(name).equals(getattr(result, name)), name
+        folder = bench.out if name == "correlations" else bench.out / "tables" / "long"
+        assert pl.read_csv(folder / f"{name}.csv").height == getattr(result, name).height
+
+
+def test_tables_have_their_columns(result):
+    for name, schema in TABLES.items():
+        assert getattr(result, name).schema == schema
+    floats = result.correlations.select(pl.selectors.float())
+    assert not any(column.is_nan().any() for column in floats)
+
+
+def test_same_seed_same_tables(bench, result):
+    again = correlate(bench.scores(), bench.ratings(), n_resamples=50)
+    other = correlate(bench.scores(), bench.ratings(), n_resamples=50, seed=1)
+    for name in TABLES:
+        assert getattr(again, name).equals(getattr(result, name)), name
+    assert not other.correlations.equals(result.correlations)
+
+
+def test_corrections_are_over_the_pairs_of_a_family(result):
+    families = result.differences.partition_by(["aspect", "level", "coefficient", "test"])
+    assert {family.height for family in families} == {3}
+    for family in families:
+        p_values = family["p_value"].to_numpy()
+        np.testing.assert_allclose(family["p_holm"].to_numpy(), holm(p_values))
+        np.testing.assert_allclose(family["p_bonferroni"].to_numpy(), bonferroni(p_values))
+
+
+def test_differences_are_differences_of_the_correlations(result):
+    values = {
+        (row["level"], row["coefficient"], row["metric"]): row["value"]
+        for row in result.correlations.iter_rows(named=True)
+    }
+    for row in result.differences.iter_rows(named=True):
+        a, b = (
+            values[row["level"], row["coefficient"], row[name]] for name in ("metric_a", "metric_b")
+        )
+        assert row["difference"] == pytest.approx(a - b, abs=1e-12)
+        assert row["low"] <= row["high"]
+
+
+def test_curve_ends_at_the_correlation_itself(result):
+    curve = result.sample_size.filter(pl.col("n_documents") == 8)
+    joined = curve.join(result.correlations, on=["aspect", "metric", "level", "coefficient"])
+    assert joined.height == curve.height == 27
+    for name in ("mean", "low", "high"):
+        np.testing.assert_allclose(joined[name].to_numpy(), joined["value"].to_numpy(), atol=1e-9)
+
+
+def test_interval_lies_around_a_strong_correlation(result):
+    row = result.correlations.row(
+        by_predicate=(pl.col("metric") == "good")
+        & (pl.col("level") == "global")
+        & (pl.col("coefficient") == "pearson"),
+        named=True,
+    )
+    assert row["interval"] == "bootstrap-both"
+    assert row["low"] < row["value"] < row["high"]
+
+
+def test_clusters_begin_at_the_best_metric(result):
+    for family in result.clusters.partition_by(["aspect", "level", "coefficient"]):
+        ordered = family.sort("value", descending=True)["cluster"].to_list()
+        assert ordered[0] == 1
+        assert ordered == sorted(ordered)
+
+
+def test_means_and_ranks_of_systems_by_hand(bench, result):
+    means = bench.rows.group_by("system_id").agg(pl.col("good").mean()).sort("good")
+    rows = result.systems.filter(name="good").sort("mean")
+    assert rows["system_id"].to_list() == means["system_id"].to_list()
+    assert rows["rank"].to_list() == [6, 5, 4, 3, 2, 1]
+    np.testing.assert_allclose(rows["mean"].to_numpy(), means["good"].to_numpy())
+
+
+def test_worst_disagreement_by_hand(bench):
+    worst = bench.rows.filter(document_id="d3").sort("overall")["system_id"][0]
+    is_it = (pl.col("document_id") == "d3") & (pl.col("system_id") == worst)
+    rows = bench.rows.with_columns(good=pl.when(is_it).then(99.0).otherwise("overall"))
+    found = correlate(bench.scores(rows), bench.ratings(), n_resamples=5)
+    row = found.disagreements.filter(metric="good").row(0, named=True)
+    assert (row["document_id"], row["system_id"]) == ("d3", worst)
+    assert (row["score_rank"], row["rating_rank"], row["gap"]) == (1.0, 0.0, 1.0)
+
+
+def test_report_is_not_replaced_unasked(bench):
+    bench.correlate()
+    status, _, err = bench.correlate()
+    assert status == 2
+    assert "holds a report already; use `--fresh` to replace it" in err
+    stale = bench.out / "plots" / "old.svg"
+    stale.parent.mkdir(exist_ok=True)
+    stale.write_text("old")
+    (bench.out / "mine.txt").write_text("kept")
+    status, _, _ = bench.correlate("--fresh")
+    assert status == 0
+    assert not stale.exists()
+    assert (bench.out / "mine.txt").read_text() == "kept"
+
+
+def test_folder_of_other_files_rejected(bench):
+    bench.out.mkdir()
+    (bench.out / "thesis.tex").write_text("mine")
+    for arguments in ([], ["--fresh"]):
+        status, _, err = bench.correlate(*arguments)
+        assert status == 2
+        assert "holds files that are no report of assay (thesis.tex)" in err
+
+
+def test_about_says_how_to_make_it_again(bench):
+    bench.correlate("--levels", "system", "--seed", "3", "--aspects", "overall")
+    about = bench.about()
+    command = about["command"].split()
+    assert command[:2] == ["assay", "correlate"]
+    assert "--levels system" in about["command"]
+    assert (about["seed"], about["n_resamples"], about["n_documents"]) == (3, 20, 8)
+    assert [each["role"] for each in about["inputs"]] == ["scores", "ratings"]
+    assert all(len(each["sha256"]) == 64 for each in about["inputs"])
+
+
+def test_levels_and_coefficients_are_kept_to(bench):
+    bench.correlate("--levels", "summary,global", "--coefficients", "kendall_c,spearman")
+    assert set(bench.table()["level"]) == {"summary", "global"}
+    assert set(bench.table()["coefficient"]) == {
+        *("kendall_c", "spearman", "partial_kendall_c", "partial_spearman")
+    }
+    assert set(bench.table("differences")["coefficient"]) == {"kendall_c", "spearman"}
+    assert bench.table("differences")["p_value"].null_count() == 0
+
+
+def test_too_many_cells_are_said(bench, monkeypatch):
+    monkeypatch.setattr("pipelines.correlation.estimates.MOST_CELLS_IN_PAIRS", 10)
+    bench.correlate("--coefficients", "kendall_b", "--levels", "global")
+    row = bench.table(metric="good", coefficient="kendall_b").row(0, named=True)
+    assert row["value"] is not None
+    assert (row["low"], row["reason"]) == (None, "no interval: more than 10 cells")
+    assert bench.table("differences")["p_value"].null_count() == 3
+
+
+def test_options_come_from_a_file(bench):
+    path = bench.folder / "run.toml"
+    path.write_text('levels = ["system"]\nmetrics = ["good", "poor"]\n', encoding="utf-8")
+    status, _, _ = bench.correlate("--config", str(path))
+    assert status == 0
+    assert set(bench.table()["metric"]) == {"good", "poor"}
+    assert set(bench.table()["level"]) == {"system"}
+    assert "--levels system" in bench.about()["command"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name at least one folder or file of scores"),
+        (["scores.csv"], "`--ratings` is missing"),
+        (["scores.csv", "--ratings", "r.csv"], "`--out` is missing"),
+    ],
+)
+def test_incomplete_request_rejected(capsys, arguments, message):
+    assert run(["correlate", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_progress_goes_to_standard_error(bench, capsys):
+    arguments = ["--ratings", bench.ratings(), "--out", str(bench.out), "--resamples", "5"]
+    assert run(["correlate", bench.scores(), *arguments]) == 0
+    captured = capsys.readouterr()
+    assert "assay: differences of metrics" in captured.err
+    assert captured.out.startswith("pearson with 95% bootstrap intervals")
+
+
+def test_table_of_unknown_column_rejected():
+    with pytest.raises(
+        ValueError, match=r"`rows` must have the columns of `clusters`, got \['x'\]"
+    ):
+        table("clusters", [{"x": 1}])
+
+
+def test_baselines_by_name():
+    names = ["length", "a/b/lead3", "density:source", "coverage@glove", "sms"]
+    assert [is_baseline(name) for name in names] == [True, True, True, False, False]
+
+
+@pytest.mark.slow
+def test_report_is_written_next_to_the_tables(plain_bench):
+    status, out, _ = plain_bench.correlate("--levels", "system")
+    assert status == 0
+    assert "report.html" in out
+    for name in ("report.html", "report.md", "about.json", "tables/long/raters.parquet"):
+        assert (plain_bench.out / name).stat().st_size > 0
+    assert plain_bench.correlate("--levels", "system", "--fresh")[0] == 0

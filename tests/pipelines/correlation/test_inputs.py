@@ -1,0 +1,186 @@
+"""What `assay correlate` reads: kinds of files, runs of `assay score`, names, keys."""
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import score_corpus
+from pipelines.correlation.ratings import pools_of
+from pipelines.correlation.scores import find_scores, read_scores
+from pipelines.correlation.tables import number_columns
+
+KEYS = ["document_id", "system_id"]
+
+
+@pytest.fixture
+def run_folder(bench):
+    """Score a corpus of the study's keys with two quick metrics; return folder and corpus."""
+    words = ["cats", "sat", "on", "mats", "today"]
+    rows = [
+        {
+            "document_id": document,
+            "system_id": system,
+            "candidate": " ".join(words[: 1 + (3 * i) % 5]),
+            "reference": f"cats sat on {document}",
+            "source": f"the source of {document}",
+        }
+        for i, (document, system) in enumerate(bench.rows.select(KEYS).iter_rows())
+    ]
+    corpus = bench.folder / "corpus.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), corpus)
+    folder = bench.folder / "run"
+    score_corpus(corpus, folder, metrics=("rouge1_r", "length"), local=True, rows_per_shard=10)
+    return folder, corpus
+
+
+@pytest.mark.parametrize("name", ["scores.csv", "scores.jsonl"])
+def test_formats_agree_with_parquet(bench, name):
+    bench.correlate()
+    expected = bench.table()
+    bench.correlate("--fresh", scores=[bench.scores(name=name)])
+    assert bench.table().equals(expected)
+
+
+def test_ids_are_compared_as_text(bench):
+    numbers = bench.rows.with_columns(
+        document_id=pl.col("document_id").str.strip_prefix("d").cast(pl.Int32)
+    )
+    text = bench.rows.select(
+        pl.col("document_id").str.strip_prefix("d"), pl.col("system_id"), "overall"
+    )
+    status, _, _ = bench.correlate(
+        scores=[bench.scores(numbers)], ratings=bench.ratings(text, "ratings.csv")
+    )
+    assert status == 0
+    assert bench.table()["n_missing"].unique().to_list() == [0]
+
+
+def test_zeros_before_a_number_stay_in_csv(bench):
+    zeros = bench.rows.with_columns(
+        document_id=pl.format("00{}", "document_id").str.replace("d", "")
+    )
+    paths = {"scores": [bench.scores(zeros, "scores.csv")]}
+    bench.correlate(**paths, ratings=bench.ratings(zeros.select(*KEYS, "overall")))
+    assert set(bench.table("disagreements")["document_id"]) <= {f"00{j}" for j in range(8)}
+
+
+def test_fractional_ids_rejected(bench, refused):
+    fractions = bench.rows.with_columns(document_id=pl.int_range(pl.len()) + 0.5)
+    line = refused(scores=[bench.scores(fractions)])
+    assert "must hold text or whole numbers, got Float64" in line
+
+
+def test_run_folder_is_read_by_its_committed_parts(bench, run_folder):
+    folder, _ = run_folder
+    stray = bench.rows.select(*KEYS).with_columns(rouge1_r=pl.lit(9.0), length=pl.lit(9.0))
+    stray.write_parquet(folder / "scores" / "part-000000-ffffffffffff.parquet")
+    status, _, _ = bench.correlate(scores=[str(folder)])
+    assert status == 0
+    assert bench.table("systems", kind="metric")["mean"].max() < 9.0
+    signatures = bench.about()["signatures"]
+    assert set(signatures) == {"rouge1_r", "length"}
+    assert "rouge1" in signatures["rouge1_r"]
+    inputs = bench.about()["inputs"]
+    assert [each["role"] for each in inputs] == ["scores"] * 5 + ["ratings"]
+
+
+def test_unfinished_run_rejected(bench, refused, run_folder):
+    folder, _ = run_folder
+    (folder / "_SUCCESS").unlink()
+    next((folder / "scores").glob("part-000001-*")).unlink()
+    assert "has not finished" in refused(scores=[str(folder)])
+    status, out, _ = bench.correlate("--accept-unfinished", scores=[str(folder)])
+    assert status == 0
+    assert "is unfinished: 4 of 5 shards" in out
+    assert "10 of 48 rated candidates are not in" in out
+
+
+def test_finished_run_without_a_part_rejected(refused, run_folder):
+    folder, _ = run_folder
+    next((folder / "scores").glob("part-000001-*")).unlink()
+    assert "must hold 5 scores files of its run, got 4" in refused(scores=[str(folder)])
+
+
+def test_same_metric_of_two_inputs_is_named_by_input(bench):
+    first = bench.scores(bench.rows.select(*KEYS, "good", "poor"), "a/run.parquet")
+    second = bench.scores(
+        bench.rows.select(*KEYS, good=-pl.col("good"), extra=pl.col("poor")), "b/run.parquet"
+    )
+    _, out, _ = bench.correlate(scores=[first, second])
+    rows = bench.table(level="system", coefficient="pearson")
+    values = dict(rows.select("metric", "value").iter_rows())
+    assert list(values) == ["a/run/good", "poor", "b/run/good", "extra"]
+    assert values["a/run/good"] == pytest.approx(-values["b/run/good"], abs=1e-12)
+    assert "Columns that several inputs have are named by input: a/run/good, b/run/good" in out
+
+
+def test_metric_is_chosen_by_column_or_full_name(bench):
+    paths = [bench.scores(name=f"{name}.parquet") for name in ("one", "two")]
+    bench.correlate("--metrics", "good,two/poor", scores=paths)
+    assert set(bench.table()["metric"]) == {"one/good", "two/good", "two/poor"}
+
+
+def test_column_names_are_mapped(bench):
+    theirs = bench.rows.rename({"document_id": "doc", "system_id": "model", "good": "score"})
+    status, _, _ = bench.correlate(
+        *("--columns", "document_id=doc,system_id=model", "--columns", "mine=score"),
+        scores=[bench.scores(theirs)],
+    )
+    assert status == 0
+    assert set(bench.table()["metric"]) == {"mine", "poor", "length"}
+
+
+def test_texts_are_shown_with_disagreements(bench, run_folder):
+    folder, corpus = run_folder
+    bench.correlate("--corpus", str(corpus), scores=[str(folder)])
+    rows = bench.table("disagreements")
+    assert rows.height == 20
+    assert rows["candidate"].null_count() == 0
+    row = rows.row(0, named=True)
+    assert row["reference"] == f"cats sat on {row['document_id']}"
+    assert row["source"] == f"the source of {row['document_id']}"
+    assert row["gap"] == pytest.approx(row["score_rank"] - row["rating_rank"])
+
+
+def test_lengths_come_from_the_texts(bench, run_folder):
+    folder, corpus = run_folder
+    bench.correlate(scores=[str(folder)])
+    coefficient = "partial_pearson"
+    wanted = {"metric": "rouge1_r", "level": "global", "coefficient": coefficient}
+    expected = bench.table(**wanted)["value"][0]
+    _, out, _ = bench.correlate(
+        *("--fresh", "--corpus", str(corpus), "--metrics", "rouge1_r"), scores=[str(folder)]
+    )
+    assert bench.table(**wanted)["value"][0] == pytest.approx(expected, abs=1e-12)
+    assert "words of the candidates" in out
+
+
+def test_pools_by_name():
+    assert pools_of(["w1", "w2"]) == {"w": ["w1", "w2"]}
+    assert pools_of(["expert-1", "turker-1"]) == {"expert": ["expert-1"], "turker": ["turker-1"]}
+    assert pools_of(["1", "2", "3"]) == {"": ["1", "2", "3"]}
+
+
+def test_reading_keeps_rated_rows_only(bench):
+    rated = bench.rows.select(KEYS).head(5).sort(KEYS)
+    found = read_scores([find_scores(bench.scores())], rated, columns={})
+    assert found.frame.select(KEYS).equals(rated)
+    assert found.metrics == ["good", "poor", "length"]
+    assert any("43 of 48 rows of" in note for note in found.notes)
+
+
+def test_numbers_in_text_and_gaps():
+    frame = pl.DataFrame(
+        {
+            "document_id": ["a", "b", "c"],
+            "system_id": ["s"] * 3,
+            "x": [" 1.5", "", "nan"],
+            "y": [True, False, None],
+            "z": ["p", "q", None],
+        }
+    )
+    found = number_columns(frame, ["x", "y", "z"], "here")
+    assert found["x"].to_list() == [1.5, None, None]
+    assert found["y"].to_list() == [1.0, 0.0, None]
+    assert "z" not in found.columns

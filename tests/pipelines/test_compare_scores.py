@@ -1,0 +1,366 @@
+"""Two sets of scores without ratings: what is compared, how sure the order is, what is refused."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from pipelines.cli import run
+from pipelines.compare_scores import RUNS, SYSTEMS, compare_scores, signature_difference
+from pipelines.reports.comparison import MAX_ROWS, comparison_text
+
+DOCUMENTS = 40
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a file of scores: {system: {metric: values by document}}."""
+
+    def call(name, by_system, first_document=0):
+        rows = [
+            {"document_id": f"d{first_document + i:03d}", "system_id": system}
+            | {metric: values[i] for metric, values in metrics.items()}
+            for system, metrics in by_system.items()
+            for i in range(len(next(iter(metrics.values()))))
+        ]
+        path = tmp_path / name
+        pl.DataFrame(rows, infer_schema_length=None).write_csv(path)
+        return str(path)
+
+    return call
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Write a corpus of one system: the reference, cut or whole."""
+
+    def call(name, system, n_words, n_documents=12):
+        words = [
+            "the",
+            "cat",
+            "sat",
+            "on",
+            "the",
+            "mat",
+            "and",
+            "looked",
+            "at",
+            "the",
+            "grey",
+            "rain",
+            "outside",
+        ]
+        path = tmp_path / name
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            table = csv.writer(stream)
+            table.writerow(["document_id", "system_id", "candidate", "reference"])
+            for i in range(n_documents):
+                candidate = " ".join(words[i % 3 : i % 3 + n_words])
+                table.writerow([f"d{i}", system, candidate, " ".join(words)])
+        return path
+
+    return call
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """Score a corpus with quick metrics through the command line; return the folder."""
+
+    def call(corpus, name, *options):
+        out = tmp_path / name
+        metrics = () if "--metrics" in options else ("--metrics", "rouge1_f,length")
+        status = run(
+            ["score", str(corpus), "--out", str(out), "--local", "--quiet", *metrics, *options]
+        )
+        assert status == 0
+        return str(out)
+
+    return call
+
+
+@pytest.fixture
+def refused(capsys):
+    """Run `assay compare`, which must refuse in one line, and return the line."""
+
+    def call(*arguments):
+        capsys.readouterr()
+        assert run(["compare", *map(str, arguments)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert len(captured.err.splitlines()) == 1
+        return captured.err.removeprefix("assay: ").rstrip("\n")
+
+    return call
+
+
+def only(result):
+    (row,) = result.rows
+    return row
+
+
+def test_wins_ties_losses_and_means_by_hand(write):
+    a = write("a.csv", {"s": {"sms": [0.5, 0.1 + 0.2, 0.9, 0.2]}})
+    b = write("b.csv", {"s": {"sms": [0.4, 0.3, 0.5, 0.3]}})
+    row = only(compare_scores(a, b))
+    assert (row.wins, row.ties, row.losses) == (2, 1, 1)
+    assert (row.mean_a, row.mean_b) == pytest.approx((0.475, 0.375))
+    assert row.difference == pytest.approx(0.1)
+    assert (row.n_documents, row.n_missing) == (4, 0)
+
+
+def test_p_value_counts_the_observed_draw(write):
+    a = write("a.csv", {"s": {"sms": [1.0] * 8}})
+    b = write("b.csv", {"s": {"sms": [0.0] * 8}})
+    row = only(compare_scores(a, b, n_resamples=999))
+    assert row.p_value == pytest.approx(2 / 1000)
+    assert row.higher == "a"
+    assert (row.low, row.high) == (1.0, 1.0)
+
+
+def test_bootstrap_is_close_to_the_normal_approximation(write):
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(0.55, 0.1, 400), rng.normal(0.54, 0.1, 400)
+    result = compare_scores(
+        write("a.csv", {"s": {"sms": a}}), write("b.csv", {"s": {"sms": b}}), n_resamples=20_000
+    )
+    row, error = only(result), (a - b).std() / math.sqrt(400)
+    assert row.low == pytest.approx(row.difference - 1.96 * error, abs=0.1 * error)
+    assert row.high == pytest.approx(row.difference + 1.96 * error, abs=0.1 * error)
+    expected = 2 * stats.norm.sf(abs(row.difference) / error)
+    assert row.p_value == pytest.approx(expected, abs=0.01)
+
+
+def test_swapped_sides_mirror_the_result(write):
+    rng = np.random.default_rng(1)
+    a = write("a.csv", {"s": {"sms": rng.normal(size=DOCUMENTS)}})
+    b = write("b.csv", {"s": {"sms": rng.normal(size=DOCUMENTS)}})
+    ahead, back = only(compare_scores(a, b)), only(compare_scores(b, a))
+    assert back.difference == pytest.approx(-ahead.difference)
+    assert (back.low, back.high) == pytest.approx((-ahead.high, -ahead.low))
+    assert back.p_value == ahead.p_value
+    assert (back.wins, back.losses) == (ahead.losses, ahead.wins)
+
+
+def test_equal_scores_tie_everywhere(write):
+    scores = {"s": {"sms": [0.1, 0.2, 0.3]}}
+    row = only(compare_scores(write("a.csv", scores), write("b.csv", scores)))
+    assert (row.difference, row.p_value, row.ties, row.higher) == (0.0, 1.0, 3, None)
+
+
+def test_holm_is_over_all_rows(write):
+    rng = np.random.default_rng(0)
+    metrics = {f"m{i}": rng.normal(0.3 * i, 1.0, DOCUMENTS) for i in range(4)}
+    a = write("a.csv", {"s": metrics})
+    b = write("b.csv", {"s": {name: rng.normal(size=DOCUMENTS) for name in metrics}})
+    rows = compare_scores(a, b).rows
+    p_values = sorted(row.p_value for row in rows)
+    by_hand = [p * (4 - i) for i, p in enumerate(p_values)]
+    expected = np.minimum(np.maximum.accumulate(by_hand), 1.0)
+    assert sorted(row.p_holm for row in rows) == pytest.approx(list(expected))
+    assert all((row.higher is not None) == (row.p_holm <= 0.05) for row in rows)
+
+
+def test_a_row_does_not_depend_on_the_others(write):
+    rng = np.random.default_rng(6)
+    a = write("a.csv", {"s": {"m1": rng.normal(size=9), "m2": rng.normal(size=9)}})
+    b = write("b.csv", {"s": {"m1": rng.normal(size=9), "m2": rng.normal(size=9)}})
+    alone, second = only(compare_scores(a, b, metrics=["m2"])), compare_scores(a, b).rows[1]
+    assert (alone.low, alone.high, alone.p_value) == (second.low, second.high, second.p_value)
+
+
+def test_same_systems_are_two_runs_of_each(write):
+    a = write(
+        "a.csv", {"s": {"sms": [1.0, 2.0]}, "t": {"sms": [3.0, 4.0]}, "only_a": {"sms": [0.0, 0.0]}}
+    )
+    b = write("b.csv", {"t": {"sms": [5.0, 7.0]}, "s": {"sms": [1.0, 1.0]}})
+    result = compare_scores(a, b)
+    assert result.kind == RUNS
+    assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == [
+        ("s", "s", 0.5), ("t", "t", -2.5),
+    ]  # fmt: skip
+    assert "Systems of one side only are left out: only_a" in result.notes[0]
+
+
+def test_different_systems_meet_each_other(write):
+    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
+    b = write("b.csv", {"t": {"sms": [5.0, 7.0]}, "u": {"sms": [1.0, 1.0]}})
+    result = compare_scores(a, b)
+    assert result.kind == SYSTEMS
+    assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == [
+        ("s", "t", -4.5), ("s", "u", 0.5),
+    ]  # fmt: skip
+
+
+def test_two_systems_of_one_file(write):
+    both = write("both.csv", {"s": {"sms": [1.0, 2.0]}, "t": {"sms": [5.0, 7.0]}})
+    row = only(compare_scores(both, both, systems_a=["s"], systems_b=["t"]))
+    assert (row.system_a, row.system_b, row.difference) == ("s", "t", -4.5)
+
+
+def test_only_shared_documents_and_cells_count(write):
+    a = write("a.csv", {"s": {"sms": [9.0, 9.0, 1.0, 2.0, None]}})
+    b = write("b.csv", {"s": {"sms": [0.0, 4.0, 5.0, 7.0]}}, first_document=2)
+    result = compare_scores(a, b)
+    row = only(result)
+    assert (row.n_documents, row.n_missing) == (2, 4)
+    assert (row.mean_a, row.mean_b) == (1.5, 2.0)
+    assert "2 documents are in " in result.notes[0]
+    assert result.notes[0].endswith("a.csv only: d000, d001")
+
+
+def test_metric_without_shared_cells_is_undefined_and_not_in_holm(write):
+    a = write("a.csv", {"s": {"sms": [1.0, None], "wms": [1.0, 2.0]}})
+    b = write("b.csv", {"s": {"sms": [None, 1.0], "wms": [2.0, 3.0]}})
+    result = compare_scores(a, b, n_resamples=99)
+    sms, wms = result.rows
+    assert math.isnan(sms.p_value)
+    assert sms.reason == "no document has both scores"
+    assert sms.higher is None
+    assert wms.p_holm == wms.p_value == pytest.approx(0.02)
+    assert result.frame()["p_value"].to_list()[0] is None
+
+
+def test_metrics_of_one_side_are_named(write):
+    a = write("a.csv", {"s": {"sms": [1.0], "wms": [1.0]}})
+    b = write("b.csv", {"s": {"sms": [1.0], "rouge": [1.0]}})
+    notes = compare_scores(a, b).notes
+    assert any(note.endswith("a.csv has are left out: wms") for note in notes)
+    assert any(note.endswith("b.csv has are left out: rouge") for note in notes)
+    assert "for a signature is missing: sms" in notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("sms|enc:a|v:1", "sms|enc:b|v:1", "`enc:a` against `enc:b`"),
+        ("sms|enc:a|v:1", "sms|enc:a|v:1|x", "`nothing` against `x`"),
+        ("a|ref:first|v:1", "a|ref:best|v:2", "`ref:first|v:1` against `ref:best|v:2`"),
+    ],
+)
+def test_signature_difference_by_hand(first, second, expected):
+    assert signature_difference(first, second) == expected
+
+
+def test_command_compares_two_systems(corpus, scored, tmp_path, capsys):
+    whole = scored(corpus("whole.csv", "whole", 9), "whole")
+    half = scored(corpus("half.csv", "half", 4), "half")
+    capsys.readouterr()
+    out = tmp_path / "out" / "comparison.json"
+    assert run(["compare", whole, half, "--out", str(out), "--resamples", "500"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Every system of A with every system of B, on the documents both have"
+    rows = {line.split()[0]: line.split() for line in lines if " whole " in line}
+    assert set(rows) == {"rouge1_f", "length"}
+    assert rows["length"][1:5] == ["whole", "half", "9.000", "4.000"]
+    assert rows["length"][-5:] == ["12", "0", "0", "12", "A"]
+    assert "Higher means longer: length" in lines
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["kind"] == "systems"
+    assert found["signatures"]["rouge1_f"].startswith("rouge1_f|tok:")
+    assert [row["higher"] for row in found["rows"]] == ["a", "a"]
+    assert found["rows"][1]["p_value"] == pytest.approx(2 / 501)
+    assert {len(record["sha256"]) for record in found["inputs"]} == {64}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".md"])
+def test_command_writes_tables(write, tmp_path, suffix):
+    a = write("a.csv", {"s_1": {"sms": [1.0, 2.0]}})
+    b = write("b.csv", {"s_1": {"sms": [5.0, 7.0]}})
+    out = tmp_path / f"table{suffix}"
+    assert run(["compare", a, b, "--out", str(out)]) == 0
+    text = out.read_text(encoding="utf-8")
+    if suffix == ".csv":
+        (row,) = csv.DictReader(text.splitlines())
+        assert (row["system_a"], float(row["difference"]), row["reason"]) == ("s_1", -4.5, "")
+    else:
+        assert r"| sms | s\_1 | 1.500 | 6.000 | -4.5000 |" in text
+        assert "Two runs of the same systems" in text
+
+
+def test_text_is_cut_and_says_what_is_undefined(write):
+    names = [f"m{i:02d}" for i in range(MAX_ROWS + 1)]
+    a = write("a.csv", {"s": {name: [1.0, 2.0] for name in names} | {"m00": [1.0, None]}})
+    b = write("b.csv", {"s": {name: [3.0, 4.0] for name in names} | {"m00": [None, 1.0]}})
+    lines = comparison_text(compare_scores(a, b, n_resamples=10)).splitlines()
+    assert sum(line.startswith("m") for line in lines[5:]) == MAX_ROWS
+    assert "and 1 more rows; `--out` writes all" in lines
+    assert "Undefined: m00, s, s: no document has both scores" in lines
+    assert next(line for line in lines if line.startswith("m00 ")).split()[2:8] == ["–"] * 6
+
+
+def test_other_signature_is_refused_and_says_what_differs(corpus, scored, refused):
+    summaries = corpus("c.csv", "s", 5)
+    best = scored(summaries, "best")
+    first = scored(summaries, "first", "--multi-reference", "first")
+    line = refused(best, first)
+    assert line == (
+        "`rouge1_f` must be the same metric in both, but its signatures differ: `ref:best` against "
+        "`ref:first`; score both with the same settings, or choose others with `--metrics`"
+    )
+    assert run(["compare", best, first, "--metrics", "length"]) == 0
+
+
+def test_several_other_signatures_are_all_named(corpus, scored, refused):
+    summaries = corpus("c.csv", "s", 5)
+    metrics = ("--metrics", "rouge1_f,rouge2_f")
+    best = scored(summaries, "best", *metrics)
+    first = scored(summaries, "first", *metrics, "--multi-reference", "first")
+    assert "`ref:first` (and so do rouge2_f); score both" in refused(best, first)
+
+
+def test_refusals(write, refused, tmp_path):
+    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
+    b = write("b.csv", {"s": {"wms": [1.0, 2.0]}})
+    far = write("far.csv", {"s": {"sms": [1.0, 2.0]}}, first_document=50)
+    text = write("text.csv", {"s": {"sms": ["1.0", "good"]}})
+    empty = tmp_path / "empty.csv"
+    empty.write_text("document_id,system_id,sms\n", encoding="utf-8")
+    assert "the two must share a metric" in refused(a, b)
+    assert "the two must share documents" in refused(a, far)
+    assert "has d000, d001 and " in refused(a, far)
+    assert "twice with s; choose different systems" in refused(a, a)
+    assert "`--metrics` must match something, got `rouge*`" in refused(a, b, "--metrics", "rouge*")
+    assert "`--systems-b` must match something, got `x`" in refused(a, far, "--systems-b", "x")
+    assert "must hold numbers, got 'good'" in refused(a, text)
+    assert "must have rows with `document_id` and `system_id`, got none" in refused(a, empty)
+    assert "no such file" in refused(a, tmp_path / "none.csv").lower()
+    assert "`--out` must end in .csv, .json, .md" in refused(a, far, "--out", "table.xlsx")
+    assert "between 0 and 1" in refused(
+        a, write("c.csv", {"s": {"sms": [1.0]}}), "--confidence", "2"
+    )
+    assert "at least 1, got 0" in refused(
+        a, write("c.csv", {"s": {"sms": [1.0]}}), "--resamples", "0"
+    )
+
+
+def test_repeated_keys_are_refused(write, refused, tmp_path):
+    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
+    twice = tmp_path / "twice.csv"
+    twice.write_text("document_id,system_id,sms\nd000,s,1\nd000,s,2\n", encoding="utf-8")
+    assert "1 repeat, for example (d000, s)" in refused(a, twice)
+
+
+def test_folder_of_no_run_is_refused(write, refused, tmp_path):
+    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
+    (tmp_path / "folder").mkdir()
+    assert "must be a folder of `assay score`" in refused(a, tmp_path / "folder")
+
+
+@pytest.mark.data
+def test_two_systems_of_summeval(data_dir):
+    peers = str(data_dir / "summeval_peer_scores.parquet")
+    result = compare_scores(
+        peers, peers, systems_a=["M11"], systems_b=["M17"], metrics=["rougeL_f", "bertscore_f"]
+    )
+    frame = pl.read_parquet(peers).sort("document_id")
+    for row in result.rows:
+        a, b = (frame.filter(system_id=name)[row.metric].to_numpy() for name in ("M11", "M17"))
+        assert row.difference == pytest.approx(a.mean() - b.mean(), abs=1e-12)
+        assert (row.wins, row.losses) == ((a > b).sum(), (a < b).sum())
+        assert row.n_documents == 100
+        assert row.higher == "b"
+        assert stats.ttest_rel(a, b).pvalue < 0.05
