@@ -12,16 +12,16 @@ from collections.abc import Sequence
 
 import click
 
-from pipelines.commands import listing, score
+from pipelines.commands import compare, correlate, explain, listing, negatives, score
 from pipelines.commands.common import (
     DONE,
     INTERRUPTED,
     NOT_ACCEPTED,
     WRONG_REQUEST,
     fail,
-    nearest,
     sentence_of,
 )
+from sms.naming import nearest
 
 # Everything heavier is imported by the command that needs it, so that `--help` is quick.
 
@@ -89,7 +89,15 @@ def app(ctx: click.Context) -> None:
         print(ctx.get_help())
 
 
-for _command in (score.score, listing.metrics, listing.encoders):
+for _command in (
+    score.score,
+    correlate.correlate,
+    compare.compare,
+    explain.explain,
+    negatives.negatives,
+    listing.metrics,
+    listing.encoders,
+):
     app.add_command(_command)
 
 

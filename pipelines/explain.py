@@ -1,0 +1,365 @@
+"""Explains scores of a corpus: finds the rows, scores and explains them, writes pages.
+
+`open_explainer` reads the settings (from a scores folder, so that the numbers are its numbers, or
+as given) and loads the scorer once; the `Explainer` then makes pages of documents. What an
+explanation is, is in `sms.explaining`; the page is in `reports`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster import InputFile, canonical_table, list_inputs, plan_shards, write_whole
+from cluster.reading import read_batches
+from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
+from cluster.store import absolute
+from pipelines.correlation.ratings import read_ratings
+from pipelines.correlation.scores import find_scores
+from pipelines.correlation.tables import collect, place, scan_files
+from pipelines.manifest import read_manifest
+from pipelines.reports.explain_page import ExplainedSystem, render_explanations
+from pipelines.reports.file_names import file_stem
+from sms.encoders.registry import parse_spec
+from sms.explaining import Explanation, RowScorer, column_of, explain_rows
+from sms.scoring import ScoringConfig, SummaryScorer
+
+SAME_ATOL = 1e-12
+"""Scores that differ by no more count as equal to those of a scores folder."""
+
+_BATCH_ROWS = 4096
+_MAX_IDS = 100_000  # among which the nearest is looked for
+_SHOWN_IDS = 5
+
+_Path: TypeAlias = str | os.PathLike[str]
+_Key: TypeAlias = tuple[str, str]
+
+
+def explain_file_name(document_id: str, system_id: str, metric: str) -> str:
+    """Name the page of one candidate; different candidates and metrics have different names.
+
+    Examples
+    --------
+    >>> explain_file_name("cnn-1", "M0", "sms")
+    'cnn-1.M0.sms.html'
+    """
+    return f"{file_stem(document_id, system_id, metric)}.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explainer:
+    """Explains documents of one corpus under one metric."""
+
+    files: Sequence[InputFile]
+    columns: Mapping[str, str]
+    """Our column name to the file's, where they differ."""
+    scorer: RowScorer
+    column: str
+    """Score that is explained."""
+    recorded: Sequence[InputFile] = ()
+    """Scores files to agree with."""
+    ratings: pl.DataFrame | None = None
+    """Keys and a column per aspect, the mean over raters."""
+
+    def explain(self, wanted: Mapping[str, Sequence[str]]) -> dict[str, list[ExplainedSystem]]:
+        """Explain candidates of some documents; the corpus is read once.
+
+        Parameters
+        ----------
+        wanted : mapping of str to sequence of str
+            Systems of every document; all of them where none is named.
+
+        Returns
+        -------
+        dict
+            By document, in the order of `wanted`; systems in the order of the corpus.
+
+        Raises
+        ------
+        ValueError
+            If a document or system is not there, cannot be read or is there twice with
+            different texts, or a score differs from the recorded one.
+        """
+        rows = _rows_of(self, wanted)
+        recorded = self._recorded(wanted)
+        ratings = self._ratings(wanted)
+        return {
+            document: [
+                ExplainedSystem(
+                    system_id=system,
+                    explanation=_agreeing(explanation, (document, system), recorded),
+                    ratings=ratings.get((document, system), {}),
+                    recorded=recorded.get((document, system)),
+                )
+                for system, explanation in zip(
+                    table[SYSTEM_ID].to_pylist(),
+                    explain_rows(self.scorer, table, self.column),
+                    strict=True,
+                )
+            ]
+            for document, table in rows.items()
+        }
+
+    def page(self, document_id: str, system_ids: Sequence[str] = ()) -> str:
+        """Make the page of one document; all its systems where none is named."""
+        systems = self.explain({document_id: system_ids})[document_id]
+        return render_explanations(document_id, systems)
+
+    def write_pages(self, candidates: Iterable[_Key], folder: _Path) -> dict[_Key, str]:
+        """Write a page for each candidate; `explain_file_name` says under what name.
+
+        Parameters
+        ----------
+        candidates : iterable of (str, str)
+            Document and system.
+        folder : path
+            Made if it is not there.
+
+        Returns
+        -------
+        dict
+            File name by candidate.
+        """
+        wanted: dict[str, list[str]] = {}
+        for document, system in dict.fromkeys(candidates):
+            wanted.setdefault(document, []).append(system)
+        written = {}
+        for document, explained in self.explain(wanted).items():
+            for each in explained:
+                name = explain_file_name(document, each.system_id, self.column)
+                page = render_explanations(document, [each])
+                write_whole(Path(folder) / name, page.encode("utf-8", "surrogateescape"))
+                written[document, each.system_id] = name
+        return written
+
+    def _recorded(self, wanted: Iterable[str]) -> dict[_Key, float]:
+        if not self.recorded:
+            return {}
+        frame = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
+        found = collect(frame.select(*IDS, self.column).drop_nulls(), place(self.recorded))
+        return {(document, system): score for document, system, score in found.iter_rows()}
+
+    def _ratings(self, wanted: Iterable[str]) -> dict[_Key, dict[str, float | None]]:
+        if self.ratings is None:
+            return {}
+        kept = self.ratings.filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
+        return {
+            (row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in kept.iter_rows(named=True)
+        }
+
+
+def open_explainer(
+    corpora: Sequence[_Path] = (),
+    *,
+    metric: str = "s+wms",
+    encoders: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    scores: _Path | None = None,
+    ratings: _Path | None = None,
+    aspects: Sequence[str] = (),
+    raters: Sequence[str] = (),
+    **options: Any,  # noqa: ANN401  (fields of ScoringConfig)
+) -> Explainer:
+    """Get ready to explain scores of a corpus.
+
+    Parameters
+    ----------
+    corpora : sequence of paths
+        As `score_corpus` reads them; may be left out where `scores` says what was scored.
+    metric : str
+        A metric or a score column; a ROUGE variant without a part stands for its F measure.
+    encoders, columns
+        As in `score_corpus`.
+    scores : path, optional
+        Folder of `assay score`: the same settings are used, and the scores must be the same.
+    ratings : path, optional
+        Human ratings to show beside the scores.
+    aspects, raters
+        Which of them, as in `correlate`.
+    **options
+        Further fields of `ScoringConfig`.
+
+    Raises
+    ------
+    ValueError, OSError
+        If the settings are wrong or contradict those of the scores folder.
+    """
+    asked = dict(options)
+    if encoders is not None:
+        asked["encoders"] = dict(encoders)
+    recorded: Sequence[InputFile] = ()
+    if scores is None:
+        config = ScoringConfig(metrics=(metric,), **asked)
+    else:
+        if asked:
+            raise ValueError(
+                f"`scores` brings its own settings; leave out {', '.join(sorted(asked))}"
+            )
+        config, columns, inputs = _settings_of(scores, metric, columns)
+        corpora = corpora or inputs
+        recorded = find_scores(os.fspath(scores), is_unfinished_accepted=True).files
+    if not corpora:
+        raise ValueError("name the corpus that has the texts, or a scores folder that names it")
+    rated = None
+    if ratings is not None:
+        ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in IDS}
+        rated = _mean_ratings(os.fspath(ratings), aspects, raters, ids)
+    files = list_inputs([os.fspath(path) for path in corpora])
+    return Explainer(
+        files=files,
+        columns=dict(columns or {}),
+        scorer=SummaryScorer(config),
+        column=column_of(metric, config.columns),
+        recorded=recorded,
+        ratings=rated,
+    )
+
+
+def _settings_of(
+    scores: _Path, metric: str, columns: Mapping[str, str] | None
+) -> tuple[ScoringConfig, Mapping[str, str], list[str]]:
+    """Read what a run computed: the part that bears on one metric, column names, inputs."""
+    folder = absolute(os.fspath(scores)).rstrip("/")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise ValueError(f"{scores} must be a folder of `assay score`, but has no run.json")
+    kept = {field.name for field in fields(ScoringConfig)}
+    settings = {key: value for key, value in manifest.configuration.items() if key in kept}
+    whole = ScoringConfig(**{**settings, "metrics": tuple(settings["metrics"])})
+    column = column_of(metric, whole.columns)
+    own = next((request for request in whole.requests if column in request.columns), None)
+    # Metrics of the same encoder are computed together: with them the last digits are the same.
+    metrics = tuple(
+        request.name
+        for request in whole.requests
+        if own is None or request == own or (own.encoder and request.encoder == own.encoder)
+    )
+    config = ScoringConfig(**{**settings, "metrics": metrics})
+    inputs = [file.path for file in manifest.inputs]
+    return config, columns or manifest.configuration.get("columns", {}), inputs
+
+
+def _mean_ratings(
+    path: str, aspects: Sequence[str], raters: Sequence[str], columns: Mapping[str, str]
+) -> pl.DataFrame:
+    found = read_ratings(path, aspects=aspects, raters=raters, columns=columns)
+    return found.frame.group_by(IDS).agg(pl.col(found.aspects).mean()).sort(IDS)
+
+
+def _agreeing(explanation: Explanation, key: _Key, recorded: Mapping[_Key, float]) -> Explanation:
+    """Refuse a score that is not the recorded one."""
+    if key in recorded:
+        score = explanation.score
+        if score is None or abs(score - recorded[key]) > SAME_ATOL:
+            raise ValueError(
+                f"{explanation.metric} of document {key[0]!r}, system {key[1]!r} is {score!r} "
+                f"here and {recorded[key]!r} in the scores folder; the texts, the encoder or the "
+                "versions have changed since, or it was scored on other hardware: score again, or "
+                "leave out `--scores`"
+            )
+    return explanation
+
+
+# Rows
+
+
+def _rows_of(explainer: Explainer, wanted: Mapping[str, Sequence[str]]) -> dict[str, pa.Table]:
+    """Find the candidates that are wanted, each once, in the order of the corpus."""
+    needed = explainer.scorer.input_columns
+    batches = list(_matching(explainer.files, needed, explainer.columns, wanted))
+    found = pa.concat_tables(batches) if batches else None
+    tables = {}
+    for document, systems in wanted.items():
+        rows = None if found is None else found.filter(pc.equal(found[DOCUMENT_ID], document))
+        if rows is None or not rows.num_rows:
+            raise ValueError(_no_document(document, explainer))
+        tables[document] = _chosen(rows, document, systems)
+    return tables
+
+
+def _matching(
+    files: Sequence[InputFile],
+    needed: Sequence[str],
+    columns: Mapping[str, str],
+    documents: Iterable[str],
+) -> Iterator[pa.Table]:
+    listed = pa.array(list(documents), pa.string())
+    for table in _tables(files, needed, columns):
+        kept = table.filter(pc.is_in(table[DOCUMENT_ID], listed))
+        if kept.num_rows:
+            yield kept
+
+
+def _tables(
+    files: Sequence[InputFile], needed: Sequence[str], columns: Mapping[str, str]
+) -> Iterator[pa.Table]:
+    for shard in plan_shards(files):
+        for table, reasons in read_batches(shard, needed, columns, _BATCH_ROWS):
+            yield canonical_table(table, needed, columns, reasons=reasons, where=shard.path)
+
+
+def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
+    """Keep the rows of some systems; the same row twice is one."""
+    known = dict.fromkeys(rows[SYSTEM_ID].drop_null().to_pylist())
+    for system in systems:
+        if system not in known:
+            raise ValueError(
+                f"document {document!r} has no system {system!r}; {_nearest(system, known)}"
+            )
+    first: dict[str, tuple[int, dict[str, Any]]] = {}
+    for k, row in enumerate(rows.to_pylist()):
+        system = row[SYSTEM_ID]
+        if system is None or (systems and system not in systems):
+            continue
+        if row[UNREADABLE] is not None:
+            raise ValueError(
+                f"document {document!r}, system {system!r} cannot be read: {row[UNREADABLE]}"
+            )
+        if first.setdefault(system, (k, row))[1] != row:
+            raise ValueError(
+                f"document {document!r} has several rows of system {system!r} with different "
+                "texts; keep one of them, or give them different ids"
+            )
+    if not first:
+        raise ValueError(f"no row of document {document!r} names its system")
+    return rows.take([k for k, _ in first.values()]).drop_columns(UNREADABLE)
+
+
+def _no_document(document: str, explainer: Explainer) -> str:
+    known: dict[str, None] = {}
+    for table in _tables(explainer.files, (CANDIDATE,), explainer.columns):
+        known |= dict.fromkeys(table[DOCUMENT_ID].drop_null().to_pylist())
+        if len(known) >= _MAX_IDS:
+            break
+    return f"{place(explainer.files)} has no document {document!r}; {_nearest(document, known)}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    listed = list(known)
+    near = difflib.get_close_matches(name, listed, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    shown = ", ".join(map(repr, listed[:_SHOWN_IDS]))
+    return f"there are {len(listed)}: {shown}{', …' if len(listed) > _SHOWN_IDS else ''}"
+
+
+def encoders_for(metric: str, spec: str | None) -> dict[str, str] | None:
+    """Call one encoder by the name the metric gives it, or else by its kind.
+
+    Examples
+    --------
+    >>> encoders_for("wms@news", "glove:vectors.txt"), encoders_for("wms", "minilm")
+    ({'news': 'glove:vectors.txt'}, {'minilm': 'minilm'})
+    """
+    if spec is None:
+        return None
+    alias = metric.partition(":")[0].partition("@")[2]
+    return {alias or parse_spec(spec).kind.kind: spec}

@@ -1,0 +1,357 @@
+"""The page of an explanation: one document, its systems ranked, and what each score is made of.
+
+`render_explanations` computes what the templates `explain*` show; every text reaches the page
+through their escaping. How the page behaves is in `explain.js`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+from pipelines.reports.explain_matrix import matrix_svg
+from pipelines.reports.numbers import UNDEFINED, number_text
+from pipelines.reports.pages import render_page
+from sms.explaining.arithmetic import SCORE_DIGITS, distance_digits, printed_parts
+from sms.explaining.picture import (
+    COST_COLOURS,
+    MAX_LINES,
+    cost_class,
+    highest_cost,
+    mean_costs,
+    picture_svg,
+)
+from sms.explaining.records import Explanation, Moves, SentenceEffect, TextUnits, Unit
+
+MAX_ROWS = 200
+"""Moves in a table; the rest is one row."""
+MAX_UNITS = 12
+"""Units listed as what the candidate lacks, and as what it adds."""
+
+_SHORT = 72
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedSystem:
+    """One candidate of the document."""
+
+    system_id: str
+    explanation: Explanation
+    ratings: Mapping[str, float | None] = field(default_factory=dict)
+    """Mean over raters, by aspect."""
+    recorded: float | None = None
+    """The score in a scores folder, if there is one to compare with."""
+
+
+def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
+    """Render the page of one document.
+
+    Parameters
+    ----------
+    document_id : str
+    systems : sequence of ExplainedSystem
+        At least one, all under the same metric; shown best first.
+
+    Returns
+    -------
+    str
+        A page that opens from disk.
+    """
+    ranked = sorted(systems, key=_by_score)
+    first = ranked[0].explanation
+    highest = highest_cost([move for system in ranked for move in system.explanation.moves])
+    return render_page(
+        "explain.html",
+        styles=["explain.css"],
+        scripts=["explain.js"],
+        document_id=document_id,
+        metric=first.metric,
+        higher_is=first.higher_is,
+        signature=first.signature,
+        has_moves=any(system.explanation.moves for system in ranked),
+        aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
+        systems=[_system_view(k, system, highest) for k, system in enumerate(ranked)],
+        scale=_scale(highest),
+        other_side=first.others[0].side if first.others else "",
+        n_recorded=sum(system.recorded is not None for system in ranked),
+    )
+
+
+def picture_of(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
+    """Draw the best of some systems of a document, as a file of its own (SVG)."""
+    best = min(systems, key=_by_score)
+    return f"{picture_svg(best.explanation, title=f'{document_id}, {best.system_id}')}\n"
+
+
+def _by_score(system: ExplainedSystem) -> tuple[bool, float, str]:
+    score = system.explanation.score
+    return score is None, -(score or 0.0), system.system_id
+
+
+def _scale(highest: float) -> list[dict[str, Any]]:
+    """Return the classes of the colour scale with the costs they begin and end at."""
+    step = highest / len(COST_COLOURS)
+    return [
+        {"class": k, "text": f"{k * step:.1f}–{(k + 1) * step:.1f}"}
+        for k in range(len(COST_COLOURS))
+    ]
+
+
+# One system
+
+
+def _system_view(number: int, system: ExplainedSystem, highest: float) -> dict[str, Any]:
+    explanation = system.explanation
+    return {
+        "number": number,
+        "system_id": system.system_id,
+        "score": number_text(explanation.score, SCORE_DIGITS),
+        "value": explanation.score,
+        "status": explanation.status,
+        "ratings": system.ratings,
+        "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
+        "texts": [
+            _text_view(explanation, text, _effect_bars(explanation, text), None)
+            for text in (explanation.candidate, *explanation.others)
+        ],
+        "effects": _effects_view(explanation),
+        "similarities": _similarities_view(explanation),
+        "conclusion": _conclusion(explanation),
+    }
+
+
+def _similarities_view(explanation: Explanation) -> list[dict[str, Any]]:
+    """Return the score against each text alone, of mover's similarities."""
+    if not explanation.similarities:
+        return []
+    shown = {moves.other.number for moves in explanation.moves}
+    return [
+        {
+            "name": explanation.name_of(text),
+            "score": number_text(similarity, SCORE_DIGITS),
+            "is_shown": text.number in shown,
+        }
+        for text, similarity in zip(explanation.others, explanation.similarities, strict=True)
+    ]
+
+
+def _conclusion(explanation: Explanation) -> str:
+    """Say how the scores of several plans become one."""
+    if len(explanation.moves) > 1:
+        return (
+            f"The score is the mean over {len(explanation.moves)} texts: "
+            f"{number_text(explanation.score, SCORE_DIGITS)}."
+        )
+    if len(explanation.others) > 1 and explanation.moves:
+        return f"The best of {len(explanation.others)} {explanation.others[0].side}s counts."
+    return ""
+
+
+def _plan_view(explanation: Explanation, number: int, highest: float) -> dict[str, Any]:
+    moves = explanation.moves[number]
+    ours, theirs = mean_costs(moves)
+    return {
+        "name": explanation.name_of(moves.other),
+        "candidate": _text_view(explanation, moves.candidate, {}, _classes(ours, highest)),
+        "other": _text_view(explanation, moves.other, {}, _classes(theirs, highest)),
+        "arithmetic": _arithmetic(moves),
+        "table": _flow_table(moves, highest),
+        "lacks": _costliest(moves.other, theirs, highest),
+        "adds": _costliest(moves.candidate, ours, highest),
+        "matrix": matrix_svg(moves, highest),
+        "picture": Markup(picture_svg(explanation, number=number)),
+        "data": {
+            "flows": [
+                [
+                    flow.candidate,
+                    flow.other,
+                    round(flow.mass, 6),
+                    round(flow.cost, 4),
+                    cost_class(flow.cost, highest),
+                ]
+                for flow in moves.flows
+            ],
+            "shown": MAX_LINES,
+            "distance": moves.distance,
+            "side": moves.other.side,
+        },
+    }
+
+
+def _classes(costs: Sequence[float], highest: float) -> list[int]:
+    return [cost_class(cost, highest) for cost in costs]
+
+
+def _arithmetic(moves: Moves) -> dict[str, Any]:
+    """Add up the blocks of the plan to the distance, and go from there to the score."""
+    blocks = moves.blocks()
+    digits = distance_digits(moves.distance)
+    parts = printed_parts([cost for _, cost in blocks.values()], moves.distance, digits)
+    masses = printed_parts([mass for mass, _ in blocks.values()], 1.0, digits)
+    return {
+        "rows": [
+            {
+                "kinds": f"{ours}s → {theirs}s",
+                "mass": mass,
+                "cost": number_text(cost / moved if moved else None, 4),
+                "part": part,
+            }
+            for ((ours, theirs), (moved, cost)), mass, part in zip(
+                blocks.items(), masses, parts, strict=True
+            )
+        ],
+        "distance": f"{moves.distance:.{digits}f}",
+        "score": f"{moves.similarity:.{SCORE_DIGITS}f}",
+        "mass": f"{1:.{digits}f}",
+    }
+
+
+def _flow_table(moves: Moves, highest: float) -> dict[str, Any]:
+    """Return the costliest moves and one row for the rest; the printed parts add up."""
+    digits = distance_digits(moves.distance)
+    shown, rest = moves.flows[:MAX_ROWS], moves.flows[MAX_ROWS:]
+    listed = [flow.contribution for flow in shown]
+    parts = printed_parts(
+        [*listed, math.fsum(flow.contribution for flow in rest)], moves.distance, digits
+    )
+    return {
+        "rows": [
+            {
+                "flow": k,
+                "candidate": _short(moves.candidate.points[flow.candidate].text),
+                "other": _short(moves.other.points[flow.other].text),
+                "mass": flow.mass,
+                "cost": flow.cost,
+                "class": cost_class(flow.cost, highest),
+                "part": parts[k],
+                "share": 100 * flow.contribution / moves.distance if moves.distance else 0.0,
+            }
+            for k, flow in enumerate(shown)
+        ],
+        "n_rest": len(rest),
+        "rest": parts[-1],
+        "distance": f"{moves.distance:.{digits}f}",
+    }
+
+
+def _costliest(text: TextUnits, costs: Sequence[float], highest: float) -> list[dict[str, Any]]:
+    """Return the points whose mass costs most to place."""
+    order = sorted(range(len(text.points)), key=lambda k: (-costs[k] * text.points[k].weight, k))
+    return [
+        {
+            "point": k,
+            "text": _short(text.points[k].text),
+            "kind": text.points[k].kind,
+            "n": len(text.points[k].units),
+            "cost": costs[k],
+            "part": costs[k] * text.points[k].weight,
+            "class": cost_class(costs[k], highest),
+        }
+        for k in order[:MAX_UNITS]
+        if costs[k] > 0
+    ]
+
+
+# Texts
+
+
+def _text_view(
+    explanation: Explanation,
+    text: TextUnits,
+    bars: Mapping[int, Mapping[str, Any]],
+    classes: Sequence[int] | None,
+) -> dict[str, Any]:
+    """Return a text as sentences, and these as pieces: words, and what stands between them."""
+    sentences = []
+    for sentence, words in text.sentences():
+        sentences.append(
+            {
+                "number": sentence.sentence + 1,
+                "point": sentence.point,
+                "class": _class_of(sentence, classes),
+                "why": sentence.dropped,
+                "mass": sentence.weight,
+                "bar": bars.get(sentence.sentence),
+                "pieces": list(_pieces(text.text, sentence, words, classes)),
+            }
+        )
+    return {"name": explanation.name_of(text), "sentences": sentences}
+
+
+def _pieces(
+    text: str,
+    sentence: Unit,
+    words: Iterable[tuple[int, Unit]],
+    classes: Sequence[int] | None,
+) -> Iterable[dict[str, Any]]:
+    """Yield words that may be looked at, and the text between them, which may not."""
+    at = sentence.start
+    for _, word in words:
+        if word.start > at:
+            yield {"text": text[at : word.start], "is_word": False}
+        yield {
+            "text": word.text,
+            "is_word": word.point is not None or word.dropped is not None,
+            "point": word.point,
+            "class": _class_of(word, classes),
+            "why": word.dropped,
+        }
+        at = word.stop
+    if sentence.stop > at:
+        yield {"text": text[at : sentence.stop], "is_word": False}
+
+
+def _class_of(unit: Unit, classes: Sequence[int] | None) -> int | None:
+    return None if classes is None or unit.point is None else classes[unit.point]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+# Leaving sentences out
+
+
+def _effects_view(explanation: Explanation) -> list[dict[str, Any]]:
+    names = {
+        (text.side, text.number): explanation.name_of(text)
+        for text in (explanation.candidate, *explanation.others)
+    }
+    return [
+        {
+            "number": k,
+            "text": names[effect.side, effect.number],
+            "sentence": effect.unit.sentence + 1,
+            "words": _short(effect.unit.text),
+            "score": number_text(effect.score, SCORE_DIGITS),
+            "drop": _signed(effect),
+            "value": effect.drop,
+        }
+        for k, effect in enumerate(explanation.effects)
+    ]
+
+
+def _effect_bars(explanation: Explanation, text: TextUnits) -> dict[int, dict[str, Any]]:
+    """Return the bar of every sentence of a text: which way it acts, and how much of the most."""
+    drops = [abs(effect.drop) for effect in explanation.effects if effect.drop is not None]
+    largest = max(drops, default=0.0)
+    return {
+        effect.unit.sentence: {
+            "drop": _signed(effect),
+            "way": "none" if not effect.drop else "helps" if effect.drop > 0 else "hurts",
+            "percent": round(100 * abs(effect.drop or 0.0) / largest) if largest else 0,
+            "number": k,
+        }
+        for k, effect in enumerate(explanation.effects)
+        if (effect.side, effect.number) == (text.side, text.number)
+    }
+
+
+def _signed(effect: SentenceEffect) -> str:
+    if effect.drop is None:
+        return UNDEFINED
+    return f"{'+' if effect.drop > 0 else ''}{number_text(effect.drop, 4)}"

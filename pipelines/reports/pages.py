@@ -1,0 +1,134 @@
+"""Self-contained HTML pages: template, styles, scripts and charts in one file, no network.
+
+A page extends `templates/base.html` and names the style sheets and scripts it needs; they are
+files that are put into the page as they are. What a page shows is escaped by the templates. A
+content security policy lets the browser run these scripts only and load nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
+from pipelines.reports.words import statistic_name
+
+TEMPLATES = Path(__file__).with_name("templates")
+BASE_STYLE = "base.css"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageParts:
+    """What `base.html` puts into a page besides its content."""
+
+    styles: tuple[Markup, ...]
+    scripts: tuple[Markup, ...]
+    policy: str
+    """Content security policy: these scripts by their hashes, nothing from elsewhere."""
+
+
+def render_page(
+    template: str,
+    *,
+    folder: Path = TEMPLATES,
+    styles: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+    with_charts: bool = False,
+    **context: Any,  # noqa: ANN401  (whatever the template shows)
+) -> str:
+    """Render a page that opens from disk.
+
+    Parameters
+    ----------
+    template : str
+        File name of a template that extends `base.html`.
+    folder : path
+        Where the template, its styles and scripts are; `base.html` is found from anywhere.
+    styles, scripts : sequence of str
+        File names, in the order in which the browser shall read them; `base.css` comes first.
+    with_charts : bool
+        Whether `vegaEmbed` shall be there for the scripts.
+    **context
+        What the template shows. Text is escaped; undefined names are errors.
+
+    Returns
+    -------
+    str
+        The page.
+    """
+    environment = _environment(folder)
+
+    def read(name: str) -> str:
+        return environment.loader.get_source(environment, name)[0]  # type: ignore[union-attr]
+
+    inline_styles = [_inline(read(name), "style") for name in (BASE_STYLE, *styles)]
+    inline_scripts = [_inline(read(name), "script") for name in scripts]
+    if with_charts:
+        inline_scripts.insert(0, _inline(charts_bundle(), "script"))
+    page = PageParts(
+        styles=tuple(inline_styles),
+        scripts=tuple(inline_scripts),
+        policy=_content_security_policy(inline_scripts),
+    )
+    return environment.get_template(template).render(page=page, **context)
+
+
+@functools.cache
+def charts_bundle() -> str:
+    """Return Vega, Vega-Lite and vegaEmbed as one script of about 0.9 MB, for `vegaEmbed`."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle(
+        "window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version()
+    )
+
+
+def vega_lite_version() -> str:
+    """Return the version whose charts altair writes, as vl-convert names it."""
+    import altair
+
+    return ".".join(altair.SCHEMA_VERSION.split(".")[:2])
+
+
+def _environment(folder: Path) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader([folder, TEMPLATES]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.filters["number"] = number_text
+    environment.filters["count"] = count_text
+    environment.filters["statistic"] = statistic_name
+    environment.filters["p_value"] = p_value_text
+    environment.globals["interval_text"] = interval_text
+    return environment
+
+
+def _inline(text: str, element: str) -> Markup:
+    """Mark our own file as safe inside `element`, which it must not end itself."""
+    if f"</{element}" in text.lower():
+        raise ValueError(f"an inlined {element} must not contain `</{element}`; escape it there")
+    # The browser hashes what stands between the tags, with line ends as "\n".
+    return Markup(text.replace("\r\n", "\n"))
+
+
+def _content_security_policy(scripts: Sequence[str]) -> str:
+    hashes = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )

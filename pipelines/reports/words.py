@@ -1,0 +1,125 @@
+"""The names readers see for levels, coefficients, tests and statistics, and in which order.
+
+A name that is not listed is shown as it is, after the listed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+LEVELS = {
+    "system": "System",
+    "summary": "Summary",
+    "global": "Global",
+}
+LEVEL_MEANINGS = {
+    "system": "the systems’ means are correlated",
+    "summary": "systems are correlated inside each document, then documents are averaged",
+    "global": "all pairs of a system and a document are correlated at once",
+}
+COEFFICIENTS = {
+    "pearson": "Pearson r",
+    "spearman": "Spearman \N{GREEK SMALL LETTER RHO}",
+    "kendall_b": "Kendall \N{GREEK SMALL LETTER TAU}-b",
+    "kendall_c": "Kendall \N{GREEK SMALL LETTER TAU}-c",
+    "partial_pearson": "Pearson r given length",
+    "partial_spearman": "Spearman \N{GREEK SMALL LETTER RHO} given length",
+    "partial_kendall_b": "Kendall \N{GREEK SMALL LETTER TAU}-b given length",
+    "partial_kendall_c": "Kendall \N{GREEK SMALL LETTER TAU}-c given length",
+    "pairwise_accuracy": "Pairwise accuracy",
+    "soft_pairwise_accuracy": "Soft pairwise accuracy",
+}
+ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
+"""Between 0 and 1, with 0.5 for guessing."""
+TESTS = {
+    "perm-both": "Permutation (Perm-Both)",
+    "williams": "Williams",
+    "steiger": "Steiger",
+}
+STATISTICS = {
+    "krippendorff_alpha_ordinal": "Krippendorff’s \N{GREEK SMALL LETTER ALPHA}, ordinal",
+    "krippendorff_alpha_interval": "Krippendorff’s \N{GREEK SMALL LETTER ALPHA}, interval",
+}
+LEAVE_ONE_OUT = "leave_one_out_"
+"""Before a coefficient: each rater against the mean of the others."""
+MOST_NAMED = 3
+"""Systems left out that are named beside every number; the header names all."""
+SIGNIFICANCE = 0.05
+"""After Holm's correction."""
+
+
+def statistic_name(statistic: str) -> str:
+    """Name a statistic of agreement among raters.
+
+    Examples
+    --------
+    >>> statistic_name("leave_one_out_pearson")
+    'Leave one out, Pearson r'
+    """
+    coefficient = statistic.removeprefix(LEAVE_ONE_OUT)
+    if coefficient != statistic:
+        return f"Leave one out, {COEFFICIENTS.get(coefficient, coefficient)}"
+    return STATISTICS.get(statistic, statistic)
+
+
+def in_order(found: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Return the distinct values found: those with a name in its order, then the others.
+
+    Examples
+    --------
+    >>> in_order(["global", "other", "system", "global"], LEVELS)
+    ['system', 'global', 'other']
+    """
+    distinct = list(dict.fromkeys(found))
+    return [name for name in names if name in distinct] + [
+        other for other in distinct if other not in names
+    ]
+
+
+def selection(raters: str, excluded_systems: Sequence[str]) -> str:
+    """Say whose ratings and which systems a number is made of.
+
+    Examples
+    --------
+    >>> selection("expert-*", []), selection("all", ["a", "b", "c", "d", "e"])
+    ('raters: expert-*', 'raters: all; without a, b, c and 2 more')
+    """
+    if not excluded_systems:
+        return f"raters: {raters}"
+    named, n_others = excluded_systems[:MOST_NAMED], len(excluded_systems) - MOST_NAMED
+    without = f"{', '.join(named)} and {n_others} more" if n_others > 0 else listed(named)
+    return f"raters: {raters}; without {without}"
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital and end with a full stop; names inside stay as they are.
+
+    Examples
+    --------
+    >>> sentence("raters: expert-A")
+    'Raters: expert-A.'
+    """
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def counted(n: int, singular: str, plural: str | None = None) -> str:
+    """Write a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "system"), counted(1200, "document"), counted(2, "aspect")
+    ('1 system', '1,200 documents', '2 aspects')
+    """
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Join names as in a sentence.
+
+    Examples
+    --------
+    >>> listed(["fluency"]), listed(["fluency", "relevance", "coherence"])
+    ('fluency', 'fluency, relevance and coherence')
+    """
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

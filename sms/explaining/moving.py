@@ -1,0 +1,233 @@
+"""The exact plan behind a mover's similarity, traced back to the words and sentences it moves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from sms.encoders import EncodedSentences, Encoder
+from sms.encoders.static import StaticEncoder
+from sms.explaining.records import (
+    NOTHING_KEPT,
+    SENTENCE,
+    UNKNOWN_WORD,
+    WORD,
+    Flow,
+    Moves,
+    Point,
+    TextUnits,
+    Unit,
+)
+from sms.explaining.units import PlacedSentence
+from sms.movers import PROBLEMS, text_clouds
+from sms.ragged import Ragged
+from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, mover_costs
+
+_SPELLINGS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedText:
+    """A text of a batch, found again in its units."""
+
+    side: str
+    number: int
+    """Of several references or sources, from 0."""
+    batch_number: int
+    """Of the text in the batch."""
+    text: str
+    sentences: list[PlacedSentence]
+
+
+class PlanFinder:
+    """Solves pairs of a prepared batch once more, keeping the plans.
+
+    Parameters
+    ----------
+    metric : {"wms", "sms", "s+wms"}
+    encoder : Encoder
+    encoded : EncodedSentences
+        The batch's distinct sentences, by that encoder.
+    text_sentences : Ragged
+        The batch's texts in terms of them.
+    threads : int
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        encoder: Encoder,
+        encoded: EncodedSentences,
+        text_sentences: Ragged,
+        threads: int,
+    ) -> None:
+        self._problem = PROBLEMS[metric]
+        self._encoder = encoder
+        self._encoded = encoded
+        self._text_sentences = text_sentences
+        self._threads = threads
+        self._clouds, self._splits = text_clouds(
+            encoded, text_sentences, words=self._problem != SENTENCES
+        )
+
+    def moves(self, candidate: PlacedText, other: PlacedText) -> Moves:
+        """Return the optimal plan between two texts, both of which have something to move."""
+        left, right = np.array([candidate.batch_number]), np.array([other.batch_number])
+        costs, plans = mover_costs(
+            self._encoded.word_points,
+            self._encoded.sentence_points,
+            self._clouds,
+            self._splits,
+            left,
+            right,
+            self._problem,
+            plans_of=[0],
+            threads=self._threads,
+        )
+        if plans is None:
+            raise RuntimeError("the solver returned no plan")
+        column = (WORDS, SENTENCES, JOINT).index(self._problem)
+        ours, theirs = self.text_units(candidate), self.text_units(other)
+        ground_cost = self._ground_cost(candidate.batch_number, other.batch_number)
+        rows = plans.rows.values - self._first_point(candidate.batch_number)
+        columns = plans.columns.values - self._first_point(other.batch_number)
+        flows = [
+            Flow(i, j, mass, float(ground_cost[i, j]))
+            for i, j, mass in zip(
+                rows.tolist(), columns.tolist(), plans.mass.values.tolist(), strict=True
+            )
+        ]
+        flows.sort(key=lambda flow: (-flow.contribution, -flow.mass, flow.candidate, flow.other))
+        return Moves(ours, theirs, tuple(flows), ground_cost, float(costs[0, column]))
+
+    def can_move(self, candidate: PlacedText, other: PlacedText) -> bool:
+        """Tell whether both texts have mass, and few enough points for the solver."""
+        sizes = self._clouds.members.lengths[[candidate.batch_number, other.batch_number]]
+        return 0 < sizes[0] * sizes[1] <= MAX_CELLS
+
+    def text_units(self, placed: PlacedText) -> TextUnits:
+        """Return a text's units with the mass and the point of each."""
+        members, weights = self._points(placed.batch_number)
+        total = weights.sum() if weights.size else 1
+        units, occurrences = self._units(placed)
+        count = Counter(point for point in occurrences if point is not None)
+        place = {point: k for k, point in enumerate(members)}
+        shares = weights / total
+        found: list[Unit] = []
+        by_point: list[list[int]] = [[] for _ in members]
+        for k, (unit, point) in enumerate(zip(units, occurrences, strict=True)):
+            if point is None:
+                found.append(unit)
+                continue
+            at = place[point]
+            by_point[at].append(k)
+            found.append(replace(unit, weight=float(shares[at]) / count[point], point=at))
+        points = tuple(
+            Point(_label([units[k].text for k in numbers]), kind, float(share), tuple(numbers))
+            for (kind, _), share, numbers in zip(members, shares, by_point, strict=True)
+        )
+        return TextUnits(placed.side, placed.number, placed.text, tuple(found), points)
+
+    def _units(self, placed: PlacedText) -> tuple[list[Unit], list[tuple[str, int] | None]]:
+        """Return the units of a text, and the kind and row of the vector each is moved by."""
+        units: list[Unit] = []
+        occurrences: list[tuple[str, int] | None] = []
+        own = self._text_sentences[placed.batch_number].tolist()
+        for k, (sentence, row) in enumerate(zip(placed.sentences, own, strict=True)):
+            has_mass = bool(self._encoded.weights[row])
+            units.append(
+                Unit(
+                    text=placed.text[sentence.start : sentence.stop],
+                    kind=SENTENCE,
+                    sentence=k,
+                    start=sentence.start,
+                    stop=sentence.stop,
+                    dropped=None if has_mass else NOTHING_KEPT,
+                )
+            )
+            occurrences.append(
+                (SENTENCE, row) if has_mass and self._problem & (SENTENCES | JOINT) else None
+            )
+            reasons = self._why_dropped(sentence, row)
+            for word, dropped in zip(sentence.words, reasons, strict=True):
+                units.append(
+                    Unit(
+                        text=placed.text[word.start : word.stop],
+                        kind=WORD,
+                        sentence=k,
+                        start=word.start,
+                        stop=word.stop,
+                        dropped=dropped,
+                    )
+                )
+            occurrences += self._word_points(reasons, row)
+        return units, occurrences
+
+    def _word_points(
+        self, reasons: Sequence[str | None], row: int
+    ) -> Sequence[tuple[str, int] | None]:
+        """Return kind and row of the vector of every word of a sentence that is moved itself."""
+        found: list[tuple[str, int] | None] = [None] * len(reasons)
+        if self._problem & (WORDS | JOINT):
+            counting = [k for k, why in enumerate(reasons) if why is None]
+            vectors = self._encoded.sentence_words[row].tolist()
+            for k, vector in zip(counting, vectors, strict=True):
+                found[k] = (WORD, vector)
+        return found
+
+    def _why_dropped(self, sentence: PlacedSentence, row: int) -> list[str | None]:
+        """Say of every word why it does not count; static encoders leave unknown ones out."""
+        dropped = [word.dropped for word in sentence.words]
+        n_kept = dropped.count(None)
+        if not self._encoder.has_words or self._encoded.sentence_words.lengths[row] == n_kept:
+            return dropped
+        if not isinstance(self._encoder, StaticEncoder):
+            raise RuntimeError(f"a sentence of {n_kept} words that count has fewer vectors")
+        return [
+            UNKNOWN_WORD if why is None and self._encoder.row_of(word.word or "") < 0 else why
+            for word, why in zip(sentence.words, dropped, strict=True)
+        ]
+
+    def _points(self, text: int) -> tuple[list[tuple[str, int]], np.ndarray]:
+        """Return kind and row of the vectors of a text's points, and their weights (eq. 1, 4, 5).
+
+        The weights are counts of words; each half of the joint problem has the same sum.
+        """
+        first, last = self._first_point(text), self._last_point(text)
+        start = int(self._clouds.members.offsets[text])
+        n_words = int(self._splits[text]) - start
+        rows = self._clouds.members[text][first:last].tolist()
+        kinds = [WORD if k < n_words else SENTENCE for k in range(first, last)]
+        return list(zip(kinds, rows, strict=True)), self._clouds.weights[text][first:last]
+
+    def _first_point(self, text: int) -> int:
+        """Where in its cloud the points that the problem is about begin."""
+        if self._problem != SENTENCES:
+            return 0
+        return int(self._splits[text] - self._clouds.members.offsets[text])
+
+    def _last_point(self, text: int) -> int:
+        end = (
+            self._splits[text] if self._problem == WORDS else self._clouds.members.offsets[text + 1]
+        )
+        return int(end - self._clouds.members.offsets[text])
+
+    def _ground_cost(self, candidate: int, other: int) -> np.ndarray:
+        return cdist(self._vectors(candidate), self._vectors(other))
+
+    def _vectors(self, text: int) -> np.ndarray:
+        sources = {WORD: self._encoded.word_points, SENTENCE: self._encoded.sentence_points}
+        members, _ = self._points(text)
+        return np.array([sources[kind][row] for kind, row in members], dtype=np.float64)
+
+
+def _label(spellings: Iterable[str]) -> str:
+    """Name a point by its occurrences, which differ where words share a vector."""
+    distinct = list(dict.fromkeys(spellings))
+    by_form = list({spelling.lower(): spelling for spelling in reversed(distinct)}.values())[::-1]
+    shown = " / ".join(by_form[:_SPELLINGS_SHOWN])
+    return f"{shown} / …" if len(by_form) > _SPELLINGS_SHOWN else shown

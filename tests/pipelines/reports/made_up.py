@@ -1,0 +1,209 @@
+"""A small result of `correlate`, made up, with names that would break a careless page."""
+
+from itertools import combinations, product
+
+from pipelines.correlation.records import About, AgreementResult, InputRecord, table
+
+METRICS = ["sms", "rouge_L", "<script>alert(1)</script>", "length"]
+ASPECTS = ["relevance", "fluency & flow"]
+SYSTEMS = ["M0", "M1", "M2", 'M3"><script>alert(2)</script>']
+LEVELS = ["system", "summary", "global"]
+COEFFICIENTS = ["pearson", "kendall_b"]
+HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(3)> & \u202e"
+UNDEFINED_REASON = "scores are constant in every document"
+
+
+def value_of(metric, aspect, level, coefficient):
+    """A different number for every row; None where the metric is undefined."""
+    if (metric, level) == ("length", "summary"):
+        return None
+    places = (
+        METRICS.index(metric),
+        ASPECTS.index(aspect),
+        LEVELS.index(level),
+        COEFFICIENTS.index(coefficient),
+    )
+    m, a, lv, c = places
+    return 0.81234567 - 0.31 * m - 0.0217 * a - 0.101 * lv - 0.0531 * c
+
+
+def correlation_rows():
+    for aspect, level, coefficient, metric in product(ASPECTS, LEVELS, COEFFICIENTS, METRICS):
+        value = value_of(metric, aspect, level, coefficient)
+        is_defined = value is not None
+        yield {
+            "aspect": aspect,
+            "metric": metric,
+            "level": level,
+            "coefficient": coefficient,
+            "value": value,
+            "low": value - 0.1234 if is_defined else None,
+            "high": value + 0.0987 if is_defined else None,
+            "interval": "bootstrap-both" if is_defined else None,
+            "p_value": 0.0004 if metric == "sms" else 0.0321,
+            "n_systems": 4,
+            "n_documents": 1234,
+            "n_cells": 4936,
+            "n_missing": 7,
+            "n_skipped": 3 if level == "summary" else 0,
+            "n_ties": 11,
+            "n_rating_ties": 5,
+            "raters": "expert-*",
+            "reason": None if is_defined else UNDEFINED_REASON,
+            "is_baseline": metric == "length",
+        }
+
+
+def difference_rows():
+    for aspect, level, coefficient in product(ASPECTS, LEVELS, COEFFICIENTS):
+        for a, b in combinations(METRICS, 2):
+            value_a, value_b = (value_of(each, aspect, level, coefficient) for each in (a, b))
+            is_defined = value_a is not None and value_b is not None
+            difference = value_a - value_b if is_defined else None
+            row = {
+                "aspect": aspect,
+                "level": level,
+                "coefficient": coefficient,
+                "metric_a": a,
+                "metric_b": b,
+                "value_a": value_a,
+                "value_b": value_b,
+                "difference": difference,
+                "low": difference - 0.1 if is_defined else None,
+                "high": difference + 0.1 if is_defined else None,
+                "test": "perm-both",
+                "p_value": 0.004 if is_defined else None,
+                "p_holm": 0.024 if is_defined else None,
+                "p_bonferroni": 0.024 if is_defined else None,
+                "n_systems": 4,
+                "n_documents": 1234,
+                "reason": None if is_defined else f"{b}: {UNDEFINED_REASON}",
+            }
+            yield row
+            if (level, coefficient) == ("system", "pearson"):
+                yield {**row, "test": "williams", "statistic": 1.5, "p_holm": 0.5}
+
+
+def cluster_rows():
+    for aspect, level, coefficient, metric in product(ASPECTS, LEVELS, COEFFICIENTS, METRICS):
+        value = value_of(metric, aspect, level, coefficient)
+        place = 1 + METRICS.index(metric) // 2
+        yield {
+            "aspect": aspect,
+            "level": level,
+            "coefficient": coefficient,
+            "metric": metric,
+            "value": value,
+            "cluster": 0 if value is None else place,
+        }
+
+
+def rater_rows():
+    for aspect in ASPECTS:
+        common = {"aspect": aspect, "pool": "expert-*", "n_raters": 3, "n_units": 4936}
+        yield {**common, "statistic": "krippendorff_alpha_ordinal", "value": 0.4567, "n_missing": 2}
+        yield {
+            **common,
+            "statistic": "leave_one_out_pearson",
+            "level": "system",
+            "value": 0.9123,
+            "n_missing": 2,
+        }
+
+
+def system_rows():
+    for i, system in enumerate(SYSTEMS):
+        for kind, names in (("rating", ASPECTS), ("metric", METRICS)):
+            for j, name in enumerate(names):
+                mean = 3.0 + 0.25 * i + 0.01 * j
+                yield {
+                    "system_id": system,
+                    "name": name,
+                    "kind": kind,
+                    "mean": mean,
+                    "low": mean - 0.2,
+                    "high": mean + 0.2,
+                    "rank": len(SYSTEMS) - i,
+                    "n_documents": 1234,
+                }
+
+
+def sample_size_rows():
+    for aspect, metric, n_documents in product(ASPECTS, METRICS, (2, 20, 100)):
+        mean = value_of(metric, aspect, "system", "pearson") - 1.0 / n_documents
+        yield {
+            "aspect": aspect,
+            "metric": metric,
+            "level": "system",
+            "coefficient": "pearson",
+            "n_documents": n_documents,
+            "mean": mean,
+            "low": mean - 0.1,
+            "high": mean + 0.1,
+            "n_draws": 50,
+            "n_undefined": 0,
+        }
+
+
+def disagreement_rows():
+    for aspect, metric in product(ASPECTS, METRICS):
+        yield {
+            "aspect": aspect,
+            "metric": metric,
+            "document_id": "doc/1",
+            "system_id": SYSTEMS[3],
+            "score": 0.5,
+            "rating": 2.25,
+            "score_rank": 1.0,
+            "rating_rank": 0.25,
+            "gap": 0.75,
+            "candidate": f"{metric} says: {HOSTILE}",
+            "reference": f"reference {HOSTILE}",
+            "source": f"source {HOSTILE}",
+        }
+
+
+def power_rows():
+    for aspect, metric in product(ASPECTS, METRICS):
+        yield {
+            "aspect": aspect,
+            "metric": metric,
+            "value": value_of(metric, aspect, "system", "pearson"),
+            "n_systems": 4,
+            "n_documents": 1234,
+            "systems_for_correlation": 29,
+            "limit": 0.7654,
+            "documents_for_correlation": None,
+            "reason": "no number of documents comes so close",
+        }
+
+
+def make_result():
+    """Four metrics, two aspects, three levels, two coefficients, four systems."""
+    rows = {
+        "correlations": correlation_rows(),
+        "differences": difference_rows(),
+        "clusters": cluster_rows(),
+        "raters": rater_rows(),
+        "systems": system_rows(),
+        "sample_size": sample_size_rows(),
+        "disagreements": disagreement_rows(),
+        "power": power_rows(),
+    }
+    about = About(
+        command="assay correlate scores --ratings ratings.csv --out 'a & b'",
+        version="0.1.0",
+        libraries={"numpy": "2.4.0"},
+        seed=17,
+        n_resamples=999,
+        confidence=0.95,
+        inputs=[InputRecord(path="ratings.csv", bytes=4321, sha256="ab" * 32, role="ratings")],
+        signatures={"sms": "sms|enc:<tiny>|v:0.1.0"},
+        systems=SYSTEMS,
+        excluded_systems=["reference"],
+        raters="expert-*",
+        n_documents=1234,
+        notes=["5 outputs are the same as another system’s <b>here</b>."],
+    )
+    tables = {name: table(name, each) for name, each in rows.items()}
+    return AgreementResult(about=about, score_names=METRICS, aspects=ASPECTS, **tables)

@@ -1,0 +1,246 @@
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+
+import polars as pl
+import pytest
+
+from pipelines.correlation.records import CORRELATIONS
+from pipelines.reports.agreement_report import render_report, write_report
+from pipelines.reports.file_names import explain_file, file_stem
+from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
+from tests.pipelines.reports.made_up import ASPECTS, LEVELS, SYSTEMS, UNDEFINED_REASON
+
+PLOTTED = {
+    "correlations": LEVELS,
+    "differences": LEVELS,
+    "sample_size": ["system"],
+    "systems": ["system"],
+}
+
+
+class Tables(HTMLParser):
+    """The texts of all cells of a page, row by row, by the label of their table."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.rows = {}
+        self._rows = None
+        self._cell = None
+        self.elements = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag == "table":
+            self._rows = self.rows.setdefault(dict(attributes)["aria-label"], [])
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._cell = []
+
+    def handle_data(self, data):
+        if self._cell is not None:
+            self._cell.append(data)
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th") and self._cell is not None:
+            self._rows[-1].append("".join(self._cell).strip())
+            self._cell = None
+
+
+@pytest.fixture(scope="module")
+def page(result, tmp_path_factory):
+    return render_report(result, tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
+def parsed(page):
+    return Tables(page)
+
+
+def label_of(row):
+    name = {"pearson": "Pearson r", "kendall_b": "Kendall τ-b"}[row["coefficient"]]
+    return f"Correlations, {row['aspect']}: {name}, {row['level']} level"
+
+
+def test_every_number_of_the_page_is_the_record(parsed, result):
+    for row in result.correlations.drop_nulls("value").iter_rows(named=True):
+        name = f"{row['metric']} baseline" if row["is_baseline"] else row["metric"]
+        cells = next(each for each in parsed.rows[label_of(row)] if each[0] == name)
+        cluster = result.clusters.row(
+            by_predicate=pl.all_horizontal(
+                *(pl.col(key) == row[key] for key in ("aspect", "level", "coefficient", "metric"))
+            ),
+            named=True,
+        )["cluster"]
+        counts = ("n_systems", "n_documents", "n_missing", "n_skipped", "n_ties")
+        assert cells[1:] == [
+            number_text(row["value"]),
+            "",
+            interval_text(row["low"], row["high"]),
+            str(cluster),
+            p_value_text(row["p_value"]),
+            *(count_text(row[count]) for count in counts),
+        ]
+
+
+def test_all_digits_stand_behind_a_value(page, result):
+    for value in result.correlations["value"].drop_nulls():
+        assert f'<data value="{value}">{number_text(value)}</data>' in page
+
+
+def test_undefined_marked_with_its_reason(parsed):
+    rows = parsed.rows["Correlations, relevance: Pearson r, summary level"]
+    assert rows[-1][:2] == ["length baseline", f"undefined {UNDEFINED_REASON}"]
+    overview = parsed.rows["Overview, Pearson r, summary level"]
+    assert overview[-1][1] == f"undefined: {UNDEFINED_REASON}–"
+
+
+def test_best_metric_first_and_marked_so(parsed):
+    rows = parsed.rows["Correlations, relevance: Pearson r, system level"]
+    assert [row[0] for row in rows[1:]] == [
+        "sms", "rouge_L", "<script>alert(1)</script>", "length baseline",
+    ]  # fmt: skip
+    sorted_columns = {each.get("aria-sort") for tag, each in parsed.elements if tag == "th"}
+    assert sorted_columns == {None, "none", "descending"}
+
+
+def test_hostile_texts_stay_text(page, parsed):
+    elements = [tag for tag, _attributes in parsed.elements]
+    assert "img" not in elements
+    executed = [each for tag, each in parsed.elements if tag == "script" and "type" not in each]
+    assert len(executed) == 2  # the charts' and the page's own
+    assert "alert(1)</script>" not in page
+    assert "alert(3)>" not in page
+    assert not [each for _tag, each in parsed.elements if any(name[:2] == "on" for name in each)]
+
+
+def test_data_of_charts_cannot_end_its_script(page):
+    for content in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page):
+        assert "<" not in content
+        json.loads(content)
+    points = json.loads(re.search(r'id="data-systems">(.*?)</script>', page)[1])
+    assert points["data"]["texts"]["system_id"] == SYSTEMS
+
+
+def test_page_asks_for_nothing_from_elsewhere(parsed):
+    for _tag, attributes in parsed.elements:
+        assert "src" not in attributes
+        assert (attributes.get("href") or "#")[0] == "#"
+        assert "url(" not in (attributes.get("style") or "")
+
+
+def test_styles_load_nothing(page):
+    styles = "".join(re.findall(r"<style>(.*?)</style>", page, flags=re.DOTALL))
+    assert "@import" not in styles
+    assert "url(" not in styles
+
+
+def test_header_says_where_the_numbers_come_from(page):
+    for text in (
+        "assay correlate scores --ratings ratings.csv --out &#39;a &amp; b&#39;",
+        "sms|enc:&lt;tiny&gt;|v:0.1.0",
+        "ab" * 32,
+        "4,321 bytes",
+        "numpy 2.4.0",
+        "17, with 999 resamples",
+        "expert-*",
+        "same as another system’s &lt;b&gt;here&lt;/b&gt;",
+    ):
+        assert text in page
+
+
+def test_raters_and_filter_beside_every_table(page):
+    assert page.count("; raters: expert-*; without reference") == 12 + 6  # panels, overviews
+
+
+def test_fisher_interval_labelled_too_narrow(result, tmp_path):
+    bounded = result.correlations.with_columns(
+        fisher_low=pl.when(level="system").then(0.25),
+        fisher_high=pl.when(level="system").then(0.75),
+    )
+    page = render_report(dataclasses.replace(result, correlations=bounded), tmp_path)
+    label = "Fisher’s interval, too narrow: [0.250, 0.750]"
+    assert page.count(label) == len(bounded.filter(level="system"))
+
+
+def test_ceiling_named_where_the_raters_have_one(page):
+    assert page.count("Dashed: the raters among themselves, 0.912") == 2  # Pearson, system level
+
+
+def test_texts_written_once(page):
+    assert page.count("source &lt;/script&gt;") == 1
+    assert page.count("Reference and source</a>") == 8
+
+
+def test_disagreement_links_to_a_page_that_is_there(result, tmp_path):
+    name = explain_file("doc/1", SYSTEMS[3], "sms")
+    assert f'href="{name}"' not in render_report(result, tmp_path)
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text("")
+    links = [each.get("href") for tag, each in Tables(render_report(result, tmp_path)).elements]
+    assert links.count(name) == 2  # both aspects
+
+
+def test_report_without_correlations_rejected(result, tmp_path):
+    empty = dataclasses.replace(result, correlations=pl.DataFrame(schema=CORRELATIONS))
+    with pytest.raises(ValueError, match=r"`result.correlations` must have rows, got none"):
+        write_report(empty, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_report_of_one_metric_without_raters_and_texts(result, tmp_path):
+    names = [
+        "correlations", "clusters", "sample_size", "power", "differences", "raters",
+        "disagreements", "systems",
+    ]  # fmt: skip
+    kept = {
+        name: getattr(result, name).filter(metric="sms")
+        for name in ("correlations", "clusters", "sample_size", "power")
+    }
+    kept |= {name: getattr(result, name).clear() for name in set(names) - set(kept)}
+    page = render_report(dataclasses.replace(result, score_names=["sms"], **kept), tmp_path)
+    assert "data-differences" not in page
+    assert "data-systems" not in page
+    assert "The ratings name no raters" in page
+
+
+@pytest.fixture(scope="module")
+def written(result, tmp_path_factory):
+    """Folder of a whole report."""
+    folder = tmp_path_factory.mktemp("written")
+    write_report(result, folder)
+    return folder
+
+
+def test_folder_has_page_tables_and_plots(written):
+    found = [path for path in written.rglob("*") if path.is_file()]
+    files = {path.relative_to(written).as_posix() for path in found}
+    assert {"report.html", "report.md", "tables/raters.tex", "tables/power.csv"} <= files
+    plots = {name for name in files if name.startswith("plots/")}
+    assert plots == {
+        f"plots/{file_stem(kind, level, 'pearson', aspect)}{suffix}"
+        for kind, levels in PLOTTED.items()
+        for level in levels
+        for aspect in ASPECTS
+        for suffix in (".svg", ".png")
+    }
+    for name in plots:
+        content = (written / name).read_bytes()
+        assert content.startswith(b"<svg" if name.endswith(".svg") else b"\x89PNG")
+    assert not {"correlations.csv", "correlations.parquet"} & files
+
+
+def test_markdown_escapes_hostile_names(written):
+    text = (written / "report.md").read_text(encoding="utf-8")
+    assert "&lt;script&gt;alert(1)" in text
+    assert "<" not in text
+
+
+def test_paper_plot_shows_names_as_text(written):
+    svg = (written / "plots" / "systems.system.pearson.relevance.svg").read_text(encoding="utf-8")
+    assert ">M0</text>" in svg
+    assert "&lt;script&gt;alert(2)" in svg
+    assert "<script" not in svg

@@ -1,0 +1,222 @@
+"""The page in a real browser: sorting, hovering, switching, widths, and paper."""
+
+import dataclasses
+
+import polars as pl
+import pytest
+
+from pipelines.reports.agreement_report import render_report
+from pipelines.reports.numbers import number_text
+from tests.pipelines.reports.made_up import METRICS, SYSTEMS, value_of
+
+pytestmark = pytest.mark.browser
+
+DRAWN = "html[data-charts=drawn]"
+PHONE = {"width": 360, "height": 740}
+SHOWN = ".panel.is-chosen table.correlations"
+
+
+@pytest.fixture(scope="module")
+def report(result, tmp_path_factory):
+    """Address of the page on disk."""
+    folder = tmp_path_factory.mktemp("report")
+    file = folder / "report.html"
+    file.write_text(render_report(result, folder), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture
+def opened(page, report):
+    page.goto(report)
+    page.wait_for_selector(DRAWN)
+    return page
+
+
+def level_control(page, name):
+    return page.get_by_role("radio", name=name)
+
+
+def first_column(page):
+    names = page.locator(f"{SHOWN} tbody th").all_inner_texts()
+    return [name.removesuffix("baseline").strip() for name in names]
+
+
+def shown_value(page, metric):
+    row = page.locator(f"{SHOWN} tbody tr").filter(has_text=metric)
+    return row.locator("data").inner_text()
+
+
+def test_click_sorts_and_says_so(opened):
+    assert first_column(opened) == METRICS  # by value, highest first
+    value = opened.locator(f"{SHOWN} th", has_text="Value").first
+    value.get_by_role("button").click()
+    assert value.get_attribute("aria-sort") == "ascending"
+    assert first_column(opened) == METRICS[::-1]
+    name = opened.locator(f"{SHOWN} th", has_text="Metric").first
+    name.get_by_role("button").click()
+    assert name.get_attribute("aria-sort") == "ascending"
+    assert value.get_attribute("aria-sort") == "none"
+    assert first_column(opened) == sorted(METRICS)
+
+
+def test_sorting_keeps_undefined_last(opened):
+    level_control(opened, "Summary").check()
+    button = opened.locator(f"{SHOWN} th", has_text="Value").first.get_by_role("button")
+    for _direction in ("ascending", "descending"):
+        button.click()
+        assert first_column(opened)[-1] == "length"
+
+
+def test_sorting_by_keyboard(opened):
+    button = opened.locator(f"{SHOWN} th", has_text="Value").first.get_by_role("button")
+    button.focus()
+    opened.keyboard.press("Enter")
+    assert first_column(opened) == METRICS[::-1]
+
+
+def test_level_switch_changes_the_numbers(opened):
+    for level in ("system", "summary", "global"):
+        level_control(opened, level.capitalize()).check()
+        expected = value_of("sms", "relevance", level, "pearson")
+        assert shown_value(opened, "sms") == number_text(expected)
+
+
+def test_aspect_and_coefficient_change_the_numbers(opened):
+    opened.get_by_role("combobox", name="Aspect").select_option("fluency & flow")
+    opened.get_by_role("combobox", name="Coefficient").select_option("kendall_b")
+    expected = value_of("rouge_L", "fluency & flow", "system", "kendall_b")
+    assert shown_value(opened, "rouge_L") == number_text(expected)
+
+
+def test_choice_that_was_not_computed_says_so(page, result, tmp_path):
+    only_system = pl.col("coefficient").eq("pearson") | pl.col("level").eq("system")
+    correlations = result.correlations.filter(only_system)
+    file = tmp_path / "report.html"
+    changed = dataclasses.replace(result, correlations=correlations)
+    file.write_text(render_report(changed, tmp_path), encoding="utf-8")
+    page.goto(file.as_uri())
+    page.get_by_role("combobox", name="Coefficient").select_option("kendall_b")
+    note = page.locator("section:has(table.correlations) .nothing-chosen")
+    assert not note.is_visible()
+    level_control(page, "Global").check()
+    assert note.inner_text() == "Not computed for this choice."
+
+
+def test_choices_survive_in_the_address(opened, report):
+    level_control(opened, "Global").check()
+    opened.get_by_role("combobox", name="Aspect").select_option("fluency & flow")
+    address = opened.url
+    opened.goto("about:blank")
+    opened.goto(address)
+    opened.wait_for_selector(DRAWN)
+    assert level_control(opened, "Global").is_checked()
+    assert opened.get_by_role("combobox", name="Aspect").input_value() == "fluency & flow"
+
+
+def points(page):
+    return page.locator("#chart-systems .mark-symbol path")
+
+
+def test_hovering_a_point_names_its_system(opened):
+    assert points(opened).count() == len(SYSTEMS)
+    points(opened).nth(3).hover()
+    tooltip = opened.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for()
+    lines = [line.split("\t")[-1] for line in tooltip.inner_text().splitlines()]
+    assert SYSTEMS[3] in lines
+    assert {"3.750", "3.550", "3.950", "3.7500", "3.5500", "3.9500"} <= set(lines)
+    assert opened.title() == "Agreement with human ratings"  # the name's script did not run
+
+
+def test_scatter_follows_the_metric(opened):
+    assert opened.locator("#chart-systems").get_by_text("Mean score, sms").count() == 1
+    opened.get_by_role("combobox", name="Metric").select_option("rouge_L")
+    opened.locator("#chart-systems").get_by_text("Mean score, rouge_L").wait_for()
+    assert points(opened).count() == len(SYSTEMS)
+
+
+def test_difference_map_has_both_halves_and_no_undefined_pair(opened):
+    cells = opened.locator("#chart-differences .mark-rect.role-mark path")
+    assert cells.count() == 4 * 3
+    level_control(opened, "Summary").check()  # one of the four metrics is undefined there
+    opened.locator("#chart-differences .role-axis-label text").nth(6).wait_for(state="detached")
+    assert cells.count() == 3 * 2
+
+
+def test_chart_without_rows_says_so(opened):
+    level_control(opened, "Global").check()
+    note = opened.locator("figure:has(#chart-sample-size) .chart-note")
+    note.wait_for(state="visible")
+    assert note.inner_text() == "Not computed for global, relevance, pearson."
+    assert not opened.locator("#chart-sample-size").is_visible()
+
+
+def test_rings_follow_the_test(opened):
+    rings = opened.locator("#chart-differences .mark-symbol.role-mark path")
+    note = opened.locator("figure:has(#chart-differences) .chart-note")
+    assert rings.count() == 4 * 3  # every pair is significant by permutation, both halves
+    opened.get_by_role("combobox", name="Test").select_option("williams")
+    rings.first.wait_for(state="detached")
+    assert not note.is_visible()  # tested, and nothing found
+    level_control(opened, "Global").check()
+    assert note.inner_text().startswith("This test was not made for global, relevance, pearson")
+
+
+def test_reference_and_source_open_in_place(opened):
+    item = opened.locator(".panel.is-chosen .disagreements li").first
+    assert "source </script>" not in item.inner_text()
+    item.get_by_role("link", name="Reference and source").click()
+    assert "source </script>" in item.inner_text()
+    item.get_by_role("link", name="Reference and source").click()
+    assert "source </script>" not in item.inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phone_page_does_not_scroll_sideways(page, report, scheme):
+    page.set_viewport_size(PHONE)
+    page.emulate_media(color_scheme=scheme)
+    page.goto(report)
+    page.wait_for_selector(DRAWN)
+    for level in ("System", "Summary", "Global"):
+        level_control(page, level).check()
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_paper_has_every_table(opened):
+    count = opened.locator("table.correlations").count()
+    assert opened.locator("table.correlations:visible").count() == 1
+    opened.emulate_media(media="print")
+    assert opened.locator("table.correlations:visible").count() == count == 12
+    assert opened.locator(".choices").is_hidden()
+    assert opened.locator(".chart svg:visible").count() == 3
+
+
+def test_page_without_scripts_shows_every_table(browser, report):
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(report)
+    assert page.locator("table.correlations:visible").count() == 12
+    assert page.locator(".choices").is_hidden()
+    assert page.get_by_text("The plot needs JavaScript").first.is_visible()
+    context.close()
+
+
+# Relative luminance and contrast as in WCAG 2.2; colours come as "rgb(r, g, b)".
+CONTRAST = """(selector) => {
+  const channel = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const luminance = (colour) => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map(channel);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ink = luminance(getComputedStyle(document.querySelector(selector)).color);
+  const paper = luminance(getComputedStyle(document.body).backgroundColor);
+  return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("selector", ["h1", ".eyebrow", "summary", ".ceiling-key", ".tag"])
+def test_text_contrast(page, report, scheme, selector):
+    page.emulate_media(color_scheme=scheme)
+    page.goto(report)
+    assert page.evaluate(CONTRAST, selector) >= 4.5

@@ -1,0 +1,97 @@
+import polars as pl
+import pytest
+
+from pipelines.reports.charts import (
+    PAGE,
+    compact,
+    curve_points,
+    difference_cells,
+    page_chart,
+    scatter,
+    system_points,
+)
+from tests.pipelines.reports.made_up import ASPECTS, METRICS, SYSTEMS
+
+
+def unpacked(data):
+    """The rows again, as the page's script reads them."""
+    return [
+        {
+            name: data["texts"][name][cell] if name in data["texts"] else cell
+            for name, cell in zip(data["columns"], row, strict=True)
+        }
+        for row in data["rows"]
+    ]
+
+
+def test_compact_keeps_every_row():
+    frame = pl.DataFrame(
+        {"name": ["b", "a", "b"], "n": [1, 2, None], "value": [0.123456, None, float("nan")]}
+    )
+    assert unpacked(compact(frame)) == [
+        {"name": "b", "n": 1, "value": 0.1235},
+        {"name": "a", "n": 2, "value": None},
+        {"name": "b", "n": None, "value": None},
+    ]
+
+
+def test_compact_writes_a_text_once(result):
+    data = compact(system_points(result.systems))
+    assert data["texts"]["system_id"] == SYSTEMS
+    assert len(data["rows"]) == len(SYSTEMS) * len(ASPECTS) * len(METRICS)
+
+
+def test_point_pairs_rating_and_score_by_hand(result):
+    points = system_points(result.systems)
+    row = points.row(
+        by_predicate=(pl.col("system_id") == "M1")
+        & (pl.col("aspect") == ASPECTS[1])
+        & (pl.col("metric") == METRICS[2]),
+        named=True,
+    )
+    assert row["y_mean"] == pytest.approx(3.0 + 0.25 + 0.01)
+    assert row["x_mean"] == pytest.approx(3.0 + 0.25 + 0.02)
+    assert row["x_low"] == pytest.approx(row["x_mean"] - 0.2)
+
+
+def test_system_without_a_mean_is_no_point(result):
+    lacking = (pl.col("system_id") == "M1") & (pl.col("name") == "sms")
+    systems = result.systems.with_columns(mean=pl.when(~lacking).then("mean"))
+    points = system_points(systems).filter(metric="sms")
+    assert set(points["system_id"]) == set(SYSTEMS) - {"M1"}
+
+
+def test_difference_cells_put_tests_side_by_side(result):
+    cells = difference_cells(result.differences)
+    assert set(cells["p_perm-both"]) == {0.024}
+    pearson = cells.filter(level="system", coefficient="pearson")
+    assert len(pearson) == 6 * 2  # pairs, aspects
+    assert set(pearson["p_williams"]) == {0.5}
+    assert set(cells.filter(level="global")["p_williams"]) == {None}
+
+
+def test_undefined_differences_and_sizes_left_out(result):
+    cells = difference_cells(result.differences).filter(level="summary")
+    assert "length" not in {*cells["metric_a"], *cells["metric_b"]}
+    emptied = result.sample_size.with_columns(mean=pl.when(metric="sms").then("mean"))
+    assert set(curve_points(emptied)["metric"]) == {"sms"}
+
+
+def test_page_chart_filters_by_the_choices(result):
+    chart = page_chart(
+        scatter(PAGE, x_title="='Score, ' + metric", y_title="Rating"),
+        system_points(result.systems),
+        matching={"aspect": "relevance", "metric": "sms"},
+        parameters={"other": "x"},
+        height=100,
+    )
+    spec = chart["spec"]
+    condition = "datum.aspect === aspect && datum.metric === metric"
+    assert spec["transform"][0] == {"filter": condition}
+    assert {each["name"]: each["value"] for each in spec["params"]} == {
+        "aspect": "relevance",
+        "metric": "sms",
+        "other": "x",
+    }
+    titles = {layer["encoding"]["x"].get("title", {}).get("signal") for layer in spec["layer"]}
+    assert "'Score, ' + metric" in titles
