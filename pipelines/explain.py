@@ -27,7 +27,7 @@ from pipelines.correlation.scores import find_scores
 from pipelines.correlation.tables import collect, place, scan_files
 from pipelines.manifest import read_manifest
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
-from pipelines.reports.file_names import file_stem
+from pipelines.reports.file_names import explain_file
 from sms.encoders.registry import parse_spec
 from sms.explaining import Explanation, RowScorer, column_of, explain_rows
 from sms.scoring import ScoringConfig, SummaryScorer
@@ -41,17 +41,6 @@ _SHOWN_IDS = 5
 
 _Path: TypeAlias = str | os.PathLike[str]
 _Key: TypeAlias = tuple[str, str]
-
-
-def explain_file_name(document_id: str, system_id: str, metric: str) -> str:
-    """Name the page of one candidate; different candidates and metrics have different names.
-
-    Examples
-    --------
-    >>> explain_file_name("cnn-1", "M0", "sms")
-    'cnn-1.M0.sms.html'
-    """
-    return f"{file_stem(document_id, system_id, metric)}.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +102,10 @@ class Explainer:
         systems = self.explain({document_id: system_ids})[document_id]
         return render_explanations(document_id, systems)
 
-    def write_pages(self, candidates: Iterable[_Key], folder: _Path) -> dict[_Key, str]:
-        """Write a page for each candidate; `explain_file_name` says under what name.
+    def write_pages(
+        self, candidates: Iterable[_Key], folder: _Path, *, metric: str | None = None
+    ) -> dict[_Key, str]:
+        """Write a page for each candidate; `reports.file_names.explain_file` says under what name.
 
         Parameters
         ----------
@@ -122,6 +113,8 @@ class Explainer:
             Document and system.
         folder : path
             Made if it is not there.
+        metric : str, optional
+            What the file names call the metric; by default its column.
 
         Returns
         -------
@@ -134,7 +127,7 @@ class Explainer:
         written = {}
         for document, explained in self.explain(wanted).items():
             for each in explained:
-                name = explain_file_name(document, each.system_id, self.column)
+                name = explain_file(document, each.system_id, metric or self.column)
                 page = render_explanations(document, [each])
                 write_whole(Path(folder) / name, page.encode("utf-8", "surrogateescape"))
                 written[document, each.system_id] = name

@@ -98,6 +98,11 @@ from pipelines.commands.common import DONE, columns_of, load_config, split
     help="Systems whose summaries people wrote, names or patterns, for `--as bao2020`.",
 )
 @click.option(
+    "--explain",
+    is_flag=True,
+    help="Also a page for each score of `assay score` that people disagree with most.",
+)
+@click.option(
     "--columns",
     metavar="OURS=THEIRS",
     multiple=True,
@@ -126,6 +131,7 @@ def correlate(
     corpus: str | None,
     papers: tuple[str, ...],
     human_systems: str,
+    explain: bool,
     columns: tuple[str, ...],
     accept_unfinished: bool,
     fresh: bool,
@@ -163,6 +169,7 @@ def correlate(
         corpus=corpus,
         papers=papers,
         human_systems=split(human_systems),
+        explain=explain,
         columns=columns_of(columns),
         accept_unfinished=accept_unfinished,
         fresh=fresh,

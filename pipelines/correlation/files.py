@@ -29,8 +29,9 @@ _OURS = (
     "report.*",
     "plots/*",
     "papers/*",
+    "explain/*.html",
 )
-_OUR_NAMES = frozenset({"tables", "plots", "papers"})
+_OUR_NAMES = frozenset({"tables", "plots", "papers", "explain"})
 
 
 def check_folder(out: Path, *, is_replacing: bool) -> None:

@@ -22,6 +22,7 @@ from pipelines.correlation.records import About, AgreementResult, InputRecord
 from pipelines.correlation.scores import Scores, find_scores, read_scores
 from pipelines.correlation.study import Study, find_lengths, make_study, remarks
 from pipelines.correlation.texts import read_texts
+from pipelines.reports.file_names import EXPLAIN_FOLDER
 from sms.signature import version
 
 LIBRARIES = ("numpy", "scipy", "polars")
@@ -47,6 +48,7 @@ def correlate(
     corpus: _Path | None = None,
     papers: Sequence[str] = (),
     human_systems: Sequence[str] = HUMAN_SYSTEMS,
+    explain: bool = False,
     columns: Mapping[str, str] | None = None,
     accept_unfinished: bool = False,
     fresh: bool = False,
@@ -77,6 +79,9 @@ def correlate(
         Papers, of `PAPERS`, whose tables and figures are written into `out` too.
     human_systems : sequence of str
         Names or patterns of systems whose summaries people wrote, for Bao et al. 2020.
+    explain : bool
+        Write a page for every score in the list of disagreements that `assay score` computed,
+        and link to it; needs the scored corpus and its encoders.
     columns : mapping of str to str, optional
         Our column name to a file's, where they differ.
     accept_unfinished : bool
@@ -130,15 +135,31 @@ def correlate(
         )
     result = analyse(study, settings, about, texts=texts, on_stage=on_stage)
     if out is not None:
+        clear_folder(Path(out))
+        if explain:
+            on_stage("explaining the disagreements")
+            _explain(result.disagreements, found.origins, Path(out) / EXPLAIN_FOLDER)
         on_stage("writing the report")
         _write(result, published, Path(out))
     return result
 
 
+def _explain(
+    disagreements: pl.DataFrame, origins: Mapping[str, tuple[str, str]], folder: Path
+) -> None:
+    from pipelines.explain import open_explainer  # brings encoders
+
+    for metric, (scores, column) in origins.items():
+        rows = disagreements.filter(pl.col("metric") == metric)
+        if rows.height:
+            open_explainer(metric=column, scores=scores).write_pages(
+                rows.select("document_id", "system_id").iter_rows(), folder, metric=metric
+            )
+
+
 def _write(result: AgreementResult, published: Sequence[PublishedTable], out: Path) -> None:
     from pipelines.reports.agreement_report import write_report  # brings a library of charts
 
-    clear_folder(out)
     write_tables(result, out)
     write_report(result, out)
     write_paper_tables(out, published)

@@ -55,6 +55,8 @@ class Scores:
     metrics: Sequence[str]
     signatures: Mapping[str, str]
     """By metric as in `metrics`."""
+    origins: Mapping[str, tuple[str, str]]
+    """By metric that `assay score` computed: the folder of the run, and its column there."""
     records: Sequence[InputRecord]
     notes: Sequence[str]
 
@@ -154,6 +156,7 @@ def read_scores(
     wanted = set(_chosen(known, calls, metrics))
     frame, notes = rated, [note for each in inputs for note in each.notes]
     signatures: dict[str, str] = {}
+    origins: dict[str, tuple[str, str]] = {}
     for source, lazy, called in zip(inputs, lazies, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
         if not kept:
@@ -162,11 +165,10 @@ def read_scores(
         notes += said
         kept = {name: call for name, call in kept.items() if name in part.columns}
         frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
-        signatures |= {
-            call: source.signatures[name]
-            for name, call in kept.items()
-            if name in source.signatures
-        }
+        for name, call in kept.items():
+            if name in source.signatures:
+                signatures[call] = source.signatures[name]
+                origins[call] = (source.path, name)
     found = [name for name in frame.columns if name not in KEYS]
     if not found:
         raise ValueError("the scores must have a column of numbers besides the keys, got none")
@@ -177,6 +179,7 @@ def read_scores(
         frame=frame,
         metrics=found,
         signatures=signatures,
+        origins=origins,
         records=[record_of(file, "scores") for each in inputs for file in each.files],
         notes=notes,
     )

@@ -37,11 +37,11 @@ def file_stem(*parts: str) -> str:
 
 
 def explain_file(document_id: str, system_id: str, metric: str) -> str:
-    """Name the page that explains one score, relative to the report's folder.
+    """Name the page that explains one score; other candidates and metrics have other names.
 
     Examples
     --------
     >>> explain_file("cnn-1", "M0", "sms")
-    'explain/cnn-1.M0.sms.html'
+    'cnn-1.M0.sms.html'
     """
-    return f"{EXPLAIN_FOLDER}/{file_stem(document_id, system_id, metric)}.html"
+    return f"{file_stem(document_id, system_id, metric)}.html"

@@ -21,7 +21,7 @@ from pipelines.reports.correlation_panels import (
     correlation_panels,
     overviews,
 )
-from pipelines.reports.file_names import explain_file
+from pipelines.reports.file_names import EXPLAIN_FOLDER, explain_file
 from pipelines.reports.numbers import range_text
 from pipelines.reports.words import (
     COEFFICIENTS,
@@ -262,7 +262,8 @@ def _disagreements(
         items = []
         for row in rows.iter_rows(named=True):
             text = texts.get((row["document_id"], row["reference"], row["source"]))
-            page = explain_file(row["document_id"], row["system_id"], row["metric"])
+            name = explain_file(row["document_id"], row["system_id"], row["metric"])
+            page = f"{EXPLAIN_FOLDER}/{name}"
             items.append(
                 row
                 | {

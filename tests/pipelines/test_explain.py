@@ -13,8 +13,9 @@ import pytest
 from cluster import list_inputs
 from pipelines import score_corpus
 from pipelines.cli import run
-from pipelines.explain import Explainer, explain_file_name, open_explainer
+from pipelines.explain import Explainer, open_explainer
 from pipelines.reports.explain_matrix import MAX_GROUPS, matrix_svg
+from pipelines.reports.file_names import explain_file
 from sms.explaining import explain
 
 VECTORS = """cat 0.0 0.0
@@ -276,7 +277,7 @@ def test_page_of_identical_texts(write, encoders):
 
 def test_file_names_are_safe_and_distinct():
     keys = [("a/b", "c"), ("a", "b/c"), ("a b", "c"), ("../x", "é"), ("", ""), ("a" * 300, "c")]
-    names = [explain_file_name(*key, metric) for key in keys for metric in ("wms", "sms")]
+    names = [explain_file(*key, metric) for key in keys for metric in ("wms", "sms")]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[\w.+@-]+\.html", name, re.ASCII) for name in names)
     assert all(len(name) < 220 for name in names)
@@ -286,7 +287,7 @@ def test_pages_written_for_candidates(corpus, encoders, tmp_path):
     explainer = open_explainer([corpus], metric="wms", encoders=encoders)
     wanted = [("7", "a"), ("008", "c"), ("7", "b")]
     written = explainer.write_pages(wanted, tmp_path / "explain")
-    assert written == {key: explain_file_name(*key, "wms") for key in wanted}
+    assert written == {key: explain_file(*key, "wms") for key in wanted}
     assert {path.name for path in (tmp_path / "explain").iterdir()} == set(written.values())
 
 

@@ -163,6 +163,13 @@ def test_words_by_hand(chunk, expected):
     assert split_words(chunk) == expected
 
 
+def test_long_run_of_letters_is_split_at_once():
+    """Letters that a ligature stands for were once tried both ways, each of them."""
+    run = "aafiffsstgi9vqai" * 60
+    assert split_words(run) == [run]
+    assert split_words(f"{run}'S") == [run, "'S"]
+
+
 @pytest.mark.parametrize("word", COUNTING)
 def test_content_word_counts(word):
     assert TextRules().counts(word)

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.correlation.records import CORRELATIONS
 from pipelines.reports.agreement_report import render_report, write_report
-from pipelines.reports.file_names import explain_file, file_stem
+from pipelines.reports.file_names import EXPLAIN_FOLDER, explain_file, file_stem
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
 from tests.pipelines.reports.made_up import ASPECTS, LEVELS, SYSTEMS, UNDEFINED_REASON
 
@@ -176,7 +176,7 @@ def test_texts_written_once(page):
 
 
 def test_disagreement_links_to_a_page_that_is_there(result, tmp_path):
-    name = explain_file("doc/1", SYSTEMS[3], "sms")
+    name = f"{EXPLAIN_FOLDER}/{explain_file('doc/1', SYSTEMS[3], 'sms')}"
     assert f'href="{name}"' not in render_report(result, tmp_path)
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text("")

@@ -22,4 +22,4 @@ def test_name_stays_in_its_folder(text):
 
 
 def test_explain_file_by_hand():
-    assert explain_file("cnn-1", "M0", "s+wms@minilm") == "explain/cnn-1.M0.s+wms@minilm.html"
+    assert explain_file("cnn-1", "M0", "s+wms@minilm") == "cnn-1.M0.s+wms@minilm.html"
