@@ -47,8 +47,8 @@ _BIG = np.int64(1) << np.int64(62)
 _PAD_COST = np.int64(1) << np.int64(60)
 _KEY_MAX = np.int32(2**31 - 1)
 _EXHAUSTED = np.int32(-(2**30))
-_SMALL_CELLS = 40  # up to here a plain start and pivots without a call cost less
-_PRICED_ROWS = 4  # rows priced before the best candidate among them enters
+_SMALL_CELLS = 64  # up to here a plain start and pivots without a call cost less
+_PRICED_ROWS = 6  # rows priced before the best candidate among them enters
 
 
 @intrinsic
