@@ -91,8 +91,9 @@ class Pooling:
             found = np.maximum.reduceat(pooled, starts, axis=0)
         else:
             of_sentence = np.add.reduceat(n_tokens, starts)[windows.sentence]
-            shares = (n_tokens / of_sentence).astype(np.float32)  # exactly 1 for a window alone
-            found = np.add.reduceat(pooled * shares[:, None], starts, axis=0)
+            # exactly 1 for a window alone
+            shares = (n_tokens / np.maximum(of_sentence, 1))[:, None].astype(np.float32)
+            found = np.add.reduceat(pooled * shares, starts, axis=0)
         if self.normalises:
             found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
         return found
@@ -191,6 +192,7 @@ class BertEncoder(ContextualEncoder):
     def _launch(self, wave: _Wave) -> _Running:
         """Start computing a wave, block after block."""
         order = np.argsort(-wave.n_tokens, kind="stable")
+        order = order[wave.n_tokens[order] > 0]  # without special tokens, some may have none
         filled = offsets_of(wave.n_tokens[order])
         results = []
         at = 0
@@ -247,7 +249,7 @@ class BertEncoder(ContextualEncoder):
         """Wait for a wave and put it in order."""
         wave = running.wave
         words = np.empty((wave.kept_first.size, self.dimension), dtype=np.float32)
-        pooled = np.empty((wave.n_tokens.size, self.dimension), dtype=np.float32)
+        pooled = np.zeros((wave.n_tokens.size, self.dimension), dtype=np.float32)
         for block, arriving in running.results:
             words[block.kept], pooled[block.windows] = arriving.wait()
         return words, self._pooling.of_sentences(pooled, wave.windows, wave.n_tokens)

@@ -79,7 +79,7 @@ class ContextualEncoder(ABC):
         self.n_from_disk = 0
         """How many were read from the cache folder."""
         self.n_truncated = 0
-        """How many were too long for the model and cut by its own library."""
+        """How many were too long for a model whose own library cuts them."""
         self.n_tokens = 0
         """Tokens computed so far, where the encoder counts them."""
 

@@ -244,10 +244,11 @@ def token_model(
     )
     shape = PackedShape.read(model.config.to_dict())
     if shape is not None:
-        weights = model.state_dict()
-        found = PackedModel(shape, weights, layers, plain).states(ids, lengths)
-        if torch.allclose(found, reference, rtol=PROBE_ATOL, atol=PROBE_ATOL):
-            return PackedModel(shape, weights, layers, machine)
+        packed = PackedModel(shape, model.state_dict(), layers, plain)
+        if torch.allclose(packed.states(ids, lengths), reference, rtol=PROBE_ATOL, atol=PROBE_ATOL):
+            if machine == plain:
+                return packed
+            return PackedModel(shape, model.state_dict(), layers, machine)
         logger.warning("%s differs from its family; encoding it with padding", shape.family)
     return padded(machine)
 
@@ -258,10 +259,9 @@ def longest_sequence(config: Any, tokenizer: Any) -> int:  # noqa: ANN401
     limits = [tokenizer.model_max_length]
     if shape is not None:
         limits.append(shape.max_tokens)
-    elif getattr(config, "max_position_embeddings", None):
-        padding = getattr(config, "pad_token_id", None) or 0
-        # positions may begin after the padding's number, as in all relatives of RoBERTa
-        limits.append(config.max_position_embeddings - padding - 1)
+    elif n_positions := getattr(config, "max_position_embeddings", None):
+        # the relatives of RoBERTa, whose padding is token 1, number positions from 2
+        limits.append(n_positions - 2 * (getattr(config, "pad_token_id", None) == 1))
     return int(min(min(limits), _SANE_LENGTH))
 
 

@@ -1,8 +1,8 @@
 """BERT and its relatives without padding: all tokens of a block in one matrix.
 
 The tokens of a block go through the linear layers together; attention runs per group of
-sequences of equal length, so that nothing is padded and nothing masked. On a CPU the linear
-layers are oneDNN's, with weights laid out once for it and the activation inside.
+sequences of equal length, so that nothing is padded and nothing masked. On a CPU with AVX-512 the
+linear layers are oneDNN's, with weights laid out once for it and the activation inside.
 
 Not here: tokens, pooling, and architectures that differ in more than names, positions and an
 attention bias (`padded_model`).
@@ -284,7 +284,7 @@ class _Linear:
     """A linear layer, with GELU after it where `approximation` says how.
 
     oneDNN's is what `torch.compile` would call: with weights in its own layout it ran at 1.11
-    times the speed of `F.linear`, and GELU inside costs half as much as after it.
+    times the speed of `F.linear`, and GELU inside costs half as much as after it (AVX-512).
     """
 
     def __init__(
@@ -310,12 +310,15 @@ class _Linear:
 
 
 def _has_onednn(weight: torch.Tensor) -> bool:
-    """Tell whether oneDNN's kernels are made for this processor and format."""
+    """Tell whether oneDNN's kernels are the faster ones: with AVX-512, in fp32.
+
+    With AVX2 its product is 1.04 times as fast as the other library's, with GELU inside 0.94.
+    """
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32
         and torch.backends.mkldnn.is_available()
-        and torch.backends.cpu.get_cpu_capability().startswith("AVX")
+        and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     )
 
 

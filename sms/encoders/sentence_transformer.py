@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from sms.encoders import EncoderRuntime
+from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.encoders.batches import padded_batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
 from sms.encoders.contextual import ContextualEncoder
@@ -39,8 +39,10 @@ logger = logging.getLogger(__name__)
 
 BATCH_TOKENS = 4096
 """Tokens that the library encodes together, padding included."""
+_MOST_SPECIAL = 8
 PROBE = "A probe, of 12 words or so."
 PROBE_ATOL = 1e-5
+"""How far this project's vectors may be from the library's before those are taken."""
 
 
 class LibraryEncoder(ContextualEncoder):
@@ -76,12 +78,24 @@ class LibraryEncoder(ContextualEncoder):
         )
         self._model = model.to(machine.device, machine.dtype)
 
+    def encode(self, texts: SegmentedTexts) -> EncodedSentences:
+        """Encode the distinct sentences of a batch and count those that the library cuts."""
+        limit = self._model.max_seq_length
+        if limit is not None:
+            # no tokeniser makes more tokens than bytes, a few special ones aside
+            long = [s for s in texts.sentences if len(s.encode()) + _MOST_SPECIAL > limit]
+            self.n_truncated += int((self._lengths(long) > limit).sum())
+        return super().encode(texts)
+
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
         sentences = [texts.sentences[k] for k in wanted.tolist()]
-        lengths = self._count_tokens(sentences)
+        lengths = self._lengths(sentences)
+        if self._model.max_seq_length is not None:
+            lengths = np.minimum(lengths, self._model.max_seq_length)
+        self.n_tokens += int(lengths.sum())
         vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
         for batch in padded_batches(lengths, BATCH_TOKENS):
             encoded = self._model.encode(
@@ -93,19 +107,14 @@ class LibraryEncoder(ContextualEncoder):
             vectors[batch] = encoded.float().cpu().numpy()
         return np.empty((0, self.dimension), dtype=np.float32), vectors
 
-    def _count_tokens(self, sentences: list[str]) -> np.ndarray:
-        """Return the tokens of every sentence, and count them and what will be cut."""
+    def _lengths(self, sentences: list[str]) -> np.ndarray:
+        """Return the tokens of every sentence, uncut."""
         tokenizer = getattr(self._model, "tokenizer", None)
-        if not callable(tokenizer):  # some of the library's own count nothing; characters will do
+        if not sentences or not callable(tokenizer):
+            # a model without such a tokenizer looks words up; to sort by, characters will do
             return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-        rows = tokenizer(sentences, truncation=False, padding=False)["input_ids"]
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        limit = self._model.max_seq_length
-        if limit is not None:
-            self.n_truncated += int((lengths > limit).sum())
-            lengths = np.minimum(lengths, limit)
-        self.n_tokens += int(lengths.sum())
-        return lengths
+        rows = tokenizer(sentences, truncation=False, padding=False, verbose=False)["input_ids"]
+        return np.array([len(row) for row in rows], dtype=np.int64)
 
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:

@@ -6,7 +6,7 @@ and a killed one leaves at most a file that nobody reads. That works on network 
 where sqlite's write-ahead log and lmdb do not: workers on several machines share the folder, which
 is why neither was taken. Two processes may write the same sentence twice; either copy will do.
 
-In memory there are 20 bytes per sentence on disk, up to `MAX_INDEXED`, and what waits to be
+In memory there are 24 bytes per sentence on disk, up to `MAX_INDEXED`, and what waits to be
 written. Every entry carries a checksum: a damaged one is not found, and so encoded and written
 again.
 """
@@ -40,8 +40,8 @@ FLUSH_SENTENCES = 512
 """... or so many sentences wait at the end of a batch, ..."""
 FLUSH_SECONDS = 20.0
 """... or the first of it has waited so long by then. A killed run loses what still waits."""
-MAX_INDEXED = 20_000_000
-"""Sentences that can be found; the newest segments are read first."""
+MAX_INDEXED = 10_000_000
+"""Sentences that can be found; a process begins with the newest segments."""
 KEY_BYTES = 16
 _PARTIAL_SECONDS = 86_400.0
 """An unfinished file older than this is a killed run's and is removed."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from sms.encoders import EncodedSentences, EncoderRuntime, hugging_face
-from sms.encoders.hugging_face import load_hf
+from sms.encoders.hugging_face import load_hf, longest_sequence
 from sms.encoders.packed_model import PackedModel
 from sms.encoders.padded_model import PaddedModel
 from sms.text import SegmentedTexts, word_spans
@@ -364,6 +365,40 @@ def test_difference_from_its_family_is_noticed(tiny_model, as_they_are, monkeypa
     assert "differs from its family" in caplog.text
     found = encoder.encode(as_they_are(SENTENCES))
     np.testing.assert_allclose(found.word_points, expected.word_points, rtol=0, atol=ATOL)
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("BertConfig", 512), ("ModernBertConfig", 8192), ("DebertaV2Config", 512)],
+)
+def test_longest_sequence_of_default_models(kind, expected):
+    import transformers
+
+    config = getattr(transformers, kind)()
+    tokenizer = SimpleNamespace(model_max_length=10**30)
+    assert longest_sequence(config, tokenizer) == expected
+    assert longest_sequence(config, SimpleNamespace(model_max_length=100)) == 100
+
+
+def test_longest_sequence_leaves_out_numbers_before_the_first_position():
+    import transformers
+
+    tokenizer = SimpleNamespace(model_max_length=10**30)
+    for kind in ("RobertaConfig", "LongformerConfig"):
+        config = getattr(transformers, kind)(max_position_embeddings=514, pad_token_id=1)
+        assert longest_sequence(config, tokenizer) == 512
+
+
+def test_sentence_without_tokens_is_zero(broken, as_they_are):
+    settings = json.loads((broken / "tokenizer.json").read_text())
+    (broken / "tokenizer.json").write_text(json.dumps(settings | {"post_processor": None}))
+    encoded = load_hf(str(broken), runtime=cpu()).encode(as_they_are(["\u0301", "One"]))
+    assert not encoded.pooled[0].any()
+    assert encoded.pooled_weights[0] == 0
+    assert encoded.pooled[1].any()
 
 
 # Content
