@@ -11,7 +11,7 @@ export POT_BACKEND_DISABLE_TENSORFLOW := 1
 export POT_BACKEND_DISABLE_JAX := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help install demo test test-all check bench clean distclean
+.PHONY: help install demo test test-all check bench docs-figures clean distclean
 
 help:
 	@echo 'make install    make .venv with everything pinned in constraints.txt'
@@ -20,6 +20,7 @@ help:
 	@echo 'make test-all   the slow tests too'
 	@echo 'make check      lint, format, types, import layers'
 	@echo 'make bench      list the benchmarks'
+	@echo 'make docs-figures  draw the pictures of the documents again'
 	@echo 'make clean      remove caches and the demo scores (distclean: .venv too)'
 
 install: $(STAMP)
@@ -55,6 +56,11 @@ bench:
 	@for file in benchmarks/*.py; do \
 	  if [ -f "$$file" ]; then printf '%-36s %s\n' "$$file" "$$(sed -n '1s/"""//gp' "$$file")"; fi; \
 	done
+
+docs-figures: install
+	@mkdir -p docs/figures
+	$(BIN)/assay explain examples/quality_ladder.jsonl --document harbour-bridge --system good \
+	  --metric s+wms --svg docs/figures/explain.svg
 
 clean:
 	rm -rf build *.egg-info scores/ladder

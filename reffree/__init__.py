@@ -1,6 +1,6 @@
 """Learned, reference-free scorers: negatives, models, training, scoring.
 
-Empty so far. What will live here: pairs turned into examples by cross-pairing and mutation,
-the models that tell a true summary from a made one, their training and checkpoints, and a
-scorer that reads a source and a candidate. Text and embeddings come from `sms`.
+So far: pairs (`pairs`) are split without leaks (`splits`) and dealt into files (`buckets`);
+`examples` turns them into positives and negatives (`negatives`, by the recipe of `mixture`) for
+training. Text and embeddings come from `sms`; files are read and written by `pipelines`.
 """

@@ -1,0 +1,284 @@
+"""Reads pairs from files and deals them, split and checked, into a folder of buckets.
+
+The files are read twice: once to find documents that share a text, once to deal the pairs and to
+collect the training vocabulary. Memory does not grow with the number of pairs, only with that of
+the documents that share a text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from cluster import Shard, canonical_table, column_names, list_inputs, plan_shards, resolve_columns
+from cluster.reading import read_batches
+from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADABLE
+from cluster.worker import one_line
+from reffree.buckets import BucketWriter
+from reffree.pairs import NO_SPLIT, SIDES, Pair, as_table, pairs_of_rows, text_key
+from reffree.splits import Groups, TextRegister, hashed_sides
+from reffree.vocabulary import WordSample
+
+SPLIT = "split"
+
+_NEEDED = (SOURCES, REFERENCES)
+_BATCH_ROWS = 1_000
+
+_SideOf: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedPairs:
+    """What was read, and what became of it."""
+
+    folder: Path
+    """Has the buckets; see `reffree.buckets`."""
+    vocabulary: tuple[str, ...]
+    """Words of the training references."""
+    n_rows: int
+    n_pairs: Mapping[str, int]
+    """By side."""
+    left_out: Mapping[str, int]
+    """Rows, texts or pairs that are not used, by reason."""
+    n_shared: int
+    """Documents that share a text with another one."""
+    n_groups: int
+    """Groups of such documents; each is on one side."""
+    largest_group: int
+    """Documents in the largest of them."""
+    has_own_split: bool
+    """Whether the files said which side a document is on."""
+
+
+def prepare_pairs(
+    paths: Sequence[str | os.PathLike[str]],
+    folder: Path,
+    *,
+    sides: Sequence[str] = SIDES,
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    split_anew: bool = False,
+    refuse_leaks: bool = False,
+) -> PreparedPairs:
+    """Read, check, split and deal pairs.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        Files, folders, globs or URLs of Parquet, JSONL or CSV with `document_id`, `source` and
+        `reference` (or `references`), and perhaps `split`.
+    folder : Path
+        Is made.
+    sides : sequence of str
+        Sides that must have pairs, besides that of training.
+    columns : mapping of str to str, optional
+        Our column name to the files'.
+    limit : int, optional
+        Read only the first rows.
+    seed : int
+        Of the split by hash.
+    split_anew : bool
+        Split by hash even where there is a column `split`.
+    refuse_leaks : bool
+        Stop if the files' own split has a text on two sides. Otherwise the documents of the
+        earlier side are left out and counted.
+
+    Raises
+    ------
+    ValueError
+        If a file or column is missing or unreadable, a side has no pairs, or the split leaks.
+    FileNotFoundError
+        If a path names nothing.
+    """
+    reader = _Reader.of(paths, dict(columns or {}), limit, split_anew=split_anew)
+    folder.mkdir(parents=True)
+    register = TextRegister(folder / "texts")
+    try:
+        n_pairs, n_characters = _register_texts(reader, register)
+        groups = register.groups()
+        split = _Split(groups=groups, seed=seed, is_own=reader.split_column is not None)
+        if refuse_leaks and groups.has_leak.any():
+            raise ValueError(
+                f"`{SPLIT}` must keep every text on one side, got {_leaks(register, _as_read)}; "
+                "leave `--leaks refuse` out to drop those documents, or split with `--split-anew`"
+            )
+        writer = BucketWriter(folder, n_pairs, n_characters)
+        vocabulary, left_out = _deal(reader, split, writer)
+        if leaks := _leaks(register, split.sides_of):
+            raise RuntimeError(f"the split must keep every text on one side, got {leaks}")
+    finally:
+        register.close()
+    _check_sides(writer.n_written, {SIDES[0], *sides}, reader.split_column, left_out)
+    return PreparedPairs(
+        folder=folder,
+        vocabulary=vocabulary,
+        n_rows=sum(shard.n_rows for shard in reader.shards),
+        n_pairs={side: writer.n_written[side] for side in SIDES},
+        left_out=dict(left_out.most_common()),
+        n_shared=int(groups.sizes.sum()),
+        n_groups=groups.sizes.size,
+        largest_group=int(groups.sizes.max(initial=0)),
+        has_own_split=reader.split_column is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the pairs of all files, as often as asked."""
+
+    shards: Sequence[Shard]
+    columns: Mapping[str, str]
+    split_column: str | None
+
+    @classmethod
+    def of(
+        cls,
+        paths: Sequence[str | os.PathLike[str]],
+        columns: dict[str, str],
+        limit: int | None,
+        *,
+        split_anew: bool,
+    ) -> _Reader:
+        """Check the columns of all files and plan what is read."""
+        files = list_inputs([os.fspath(path) for path in paths])
+        named = columns.pop(SPLIT, None)
+        try:
+            names = {file.path: column_names(file.path, file.format) for file in files}
+        except (pa.ArrowException, KeyError) as error:
+            raise ValueError(f"cannot read the pairs: {one_line(error)}") from error
+        split = None if split_anew else _split_column(names, named)
+        # A corpus has `system_id`, pairs have none: its place takes the side, where there is one.
+        columns[SYSTEM_ID] = split or columns.get(DOCUMENT_ID, DOCUMENT_ID)
+        for path, found in names.items():
+            resolve_columns(found, _NEEDED, columns, where=path)
+        return cls(plan_shards(files, limit=limit), columns, split)
+
+    def batches(self, left_out: Counter[str]) -> Iterator[list[Pair]]:
+        """Read all pairs, counting what is left out."""
+        for shard in self.shards:
+            for raw in read_batches(shard, _NEEDED, self.columns, _BATCH_ROWS):
+                table = canonical_table(
+                    raw.table, _NEEDED, self.columns, reasons=raw.reasons, where=shard.path
+                )
+                cells = {name: table.column(name).to_pylist() for name in table.column_names}
+                yield pairs_of_rows(
+                    cells[DOCUMENT_ID],
+                    cells[SOURCES],
+                    cells[REFERENCES],
+                    cells[SYSTEM_ID] if self.split_column else None,
+                    cells[UNREADABLE],
+                    left_out,
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Split:
+    """Says which side a document is on."""
+
+    groups: Groups
+    seed: int
+    is_own: bool
+
+    def sides_of(self, keys: np.ndarray, own_sides: np.ndarray) -> np.ndarray:
+        """Return the documents' sides, negative for those that are left out."""
+        if self.is_own:
+            return np.where(self.groups.is_leak(keys, own_sides), NO_SPLIT, own_sides)
+        return hashed_sides(self.groups.group_of(keys), seed=self.seed)
+
+
+def _split_column(names: Mapping[str, Sequence[str]], named: str | None) -> str | None:
+    """Find the column that says the side: in every file, or in none."""
+    column = named or SPLIT
+    without = [path for path, found in names.items() if column not in found]
+    if not without:
+        return column
+    if named is None and len(without) == len(names):
+        return None
+    raise ValueError(
+        f"column `{column}` must be in every file, got {without[0]} without it; "
+        "`--split-anew` splits by document instead"
+    )
+
+
+def _register_texts(reader: _Reader, register: TextRegister) -> tuple[int, int]:
+    """Note which document has which texts; return the numbers of pairs and characters."""
+    n_pairs = n_characters = 0
+    for pairs in reader.batches(Counter()):
+        entries = [
+            (text, pair.key, pair.side)
+            for pair in pairs
+            for text in (pair.key, text_key(pair.source), text_key(pair.reference))
+            if text is not None
+        ]
+        n_pairs += len(pairs)
+        n_characters += sum(len(pair.source) + len(pair.reference) for pair in pairs)
+        texts, keys, sides = zip(*entries, strict=True) if entries else ((), (), ())
+        register.add(
+            np.array(texts, dtype=np.uint64),
+            np.array(keys, dtype=np.uint64),
+            np.array(sides, dtype=np.int8),
+        )
+    return n_pairs, n_characters
+
+
+def _deal(
+    reader: _Reader, split: _Split, writer: BucketWriter
+) -> tuple[tuple[str, ...], Counter[str]]:
+    """Write the pairs to their buckets; return the vocabulary and what was left out."""
+    left_out: Counter[str] = Counter()
+    words = WordSample()
+    try:
+        for pairs in reader.batches(left_out):
+            keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
+            own_sides = np.array([pair.side for pair in pairs], dtype=np.int8)
+            sides = split.sides_of(keys, own_sides)
+            is_used = sides >= 0
+            if n_leaks := int((~is_used).sum()):
+                left_out["text also on a later side"] += n_leaks
+            table = as_table(pairs, split.groups.group_of(keys))
+            writer.add(table.filter(pa.array(is_used)), sides[is_used])
+            is_training = (sides == SIDES.index("train")).tolist()
+            words.add(pair.reference for pair, is_ in zip(pairs, is_training, strict=True) if is_)
+    finally:
+        writer.close()
+    return words.words(), left_out
+
+
+def _as_read(_keys: np.ndarray, own_sides: np.ndarray) -> np.ndarray:
+    return own_sides
+
+
+def _leaks(register: TextRegister, side_of: _SideOf) -> str:
+    """Describe the texts that are on two sides; empty if there are none."""
+    found = register.n_leaks(side_of)
+    return ", ".join(f"{n:,} texts in both {a} and {b}" for (a, b), n in found.items())
+
+
+def _check_sides(
+    n_pairs: Mapping[str, int],
+    needed: set[str],
+    split_column: str | None,
+    left_out: Mapping[str, int],
+) -> None:
+    """Check that every needed side has pairs."""
+    if all(n_pairs.get(side) for side in needed):
+        return
+    counts = ", ".join(f"{side} {n_pairs.get(side, 0)}" for side in SIDES)
+    unused = ", ".join(f"{n} {reason}" for reason, n in left_out.items())
+    remedy = (
+        "`--split-anew` splits by document"
+        if split_column
+        else "give more documents, or a column `split`"
+    )
+    raise ValueError(
+        f"every side must have pairs, got {counts}"
+        f"{f' (left out: {unused})' if unused else ''}; {remedy}"
+    )

@@ -1,0 +1,244 @@
+"""Writes the positives and negatives of pairs into one Parquet file, for looking at.
+
+The file appears whole or not at all. It has what epoch 0 of a training with the same
+configuration sees, in the order of the documents' hashes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cluster import write_whole
+from cluster.store import absolute, filesystem_for
+from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
+from pipelines.progress import Progress
+from reffree.buckets import bucket_paths
+from reffree.examples import Example, Examples
+from reffree.mixture import NegativesConfig
+from reffree.negatives import POSITIVE
+from reffree.neighbours import write_neighbours
+from reffree.pairs import SIDES
+
+SCHEMA = pa.schema(
+    {
+        "document_id": pa.string(),
+        "split": pa.string(),
+        "kind": pa.string(),
+        "source": pa.large_string(),
+        "candidate": pa.large_string(),
+        "label": pa.float64(),
+        "n_edits": pa.int32(),
+        # With the seed these make the random numbers of a row: `NegativesConfig.generator`.
+        "number": pa.int32(),
+        "index": pa.int32(),
+        "seed": pa.int64(),
+    }
+)
+N_SAMPLES = 3
+
+_ROWS_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindCount:
+    """The rows of one kind."""
+
+    n: int
+    mean_label: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NegativesRun:
+    """What was written."""
+
+    out: str
+    pairs: PreparedPairs
+    kinds: Mapping[str, KindCount]
+    """By kind, the positive first."""
+    left_out: Mapping[tuple[str, str], int]
+    """Negatives that could not be made, by kind and reason."""
+    n_repeated: int
+    """Pairs that were in the files more than once and are used once."""
+    samples: Sequence[Example]
+    """Some negatives of different kinds."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the file."""
+        return sum(kind.n for kind in self.kinds.values())
+
+
+def write_negatives(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    config: NegativesConfig,
+    *,
+    side: str = "all",
+    encoder: str = "minilm",
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    split_anew: bool = False,
+    refuse_leaks: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> NegativesRun:
+    """Write the examples of pairs.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
+    out : str or path
+        Parquet file or URL that does not exist yet.
+    config : NegativesConfig
+        Which negatives.
+    side : {"train", "validation", "test", "all"}
+        Which documents. Words come from those for training either way.
+    encoder : str
+        Embeds documents where their neighbours are needed; see `sms.encoders.registry`.
+    on_progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    NegativesRun
+        Counts, and some rows.
+
+    Raises
+    ------
+    ValueError
+        If the request or the pairs are wrong, or no negative could be made of some side.
+    """
+    tell = on_progress or (lambda _progress: None)
+    out = _checked_out(out, paths)
+    if side not in (*SIDES, "all"):
+        raise ValueError(f"`split` must be one of {', '.join(SIDES)}, all, got {side!r}")
+    sides = SIDES if side == "all" else (side,)
+    with tempfile.TemporaryDirectory(prefix="assay-") as work:
+        tell(Progress(stage="reading the pairs"))
+        pairs = prepare_pairs(
+            paths,
+            Path(work) / "pairs",
+            sides=sides,
+            columns=columns,
+            limit=limit,
+            seed=config.seed,
+            split_anew=split_anew,
+            refuse_leaks=refuse_leaks,
+        )
+        if config.needs_neighbours:
+            tell(Progress(stage="looking for neighbours"))
+            _write_neighbours(pairs.folder, sides, encoder, config.n_neighbours)
+        tell(Progress(stage="writing the negatives"))
+        count = _Count()
+        file = Path(work) / "negatives.parquet"
+        _write(file, pairs, sides, config, count)
+        with pa.memory_map(str(file)) as source:
+            write_whole(out, source.read_buffer())
+    return NegativesRun(
+        out=out,
+        pairs=pairs,
+        kinds=count.kinds((POSITIVE, *config.kinds)),
+        left_out=dict(count.left_out.most_common()),
+        n_repeated=count.n_repeated,
+        samples=list(islice(count.samples.values(), N_SAMPLES)),
+    )
+
+
+class _Count:
+    """Counts examples while they are written."""
+
+    def __init__(self) -> None:
+        self.n: Counter[str] = Counter()
+        self.label_sums: Counter[str] = Counter()
+        self.left_out: Counter[tuple[str, str]] = Counter()
+        self.n_repeated = 0
+        self.samples: dict[str, Example] = {}
+        """The first negative of every kind."""
+
+    def add(self, example: Example) -> None:
+        """Count one."""
+        self.n[example.kind] += 1
+        self.label_sums[example.kind] += example.label  # type: ignore[assignment]
+        if example.kind != POSITIVE:
+            self.samples.setdefault(example.kind, example)
+
+    def kinds(self, order: Sequence[str]) -> dict[str, KindCount]:
+        """Return numbers and mean labels of the kinds there are."""
+        return {
+            kind: KindCount(n=self.n[kind], mean_label=self.label_sums[kind] / self.n[kind])
+            for kind in order
+            if self.n[kind]
+        }
+
+
+def _write_neighbours(folder: Path, sides: Sequence[str], encoder: str, k: int) -> None:
+    from sms.encoders.registry import load_encoder
+
+    loaded = load_encoder(encoder)
+    for side in sides:
+        for bucket in bucket_paths(folder, side):
+            write_neighbours(bucket, loaded, k)
+
+
+def _write(
+    file: Path, pairs: PreparedPairs, sides: Sequence[str], config: NegativesConfig, count: _Count
+) -> None:
+    metadata = {"assay.negatives": json.dumps(dataclasses.asdict(config))}
+    with pq.ParquetWriter(file, SCHEMA.with_metadata(metadata), compression="zstd") as writer:
+        for side in sides:
+            made = Examples(bucket_paths(pairs.folder, side), config, pairs.vocabulary)
+            n_positives, n_before = count.n[POSITIVE], count.n.total()
+            for examples in _batches(made):
+                for example in examples:
+                    count.add(example)
+                writer.write_table(_table(examples, side, config.seed))
+            count.left_out.update(made.left_out)
+            count.n_repeated += made.n_repeated
+            if count.n.total() - n_before == count.n[POSITIVE] - n_positives:
+                why = ", ".join(f"{n} {kind}: {text}" for (kind, text), n in made.left_out.items())
+                raise ValueError(
+                    f"`kinds` must give negatives, got none for {side} ({why}); choose other kinds "
+                    "or give more documents"
+                )
+
+
+def _batches(examples: Examples) -> Iterator[list[Example]]:
+    stream = (example for group in examples.epoch(0, in_order=True) for example in group)
+    while batch := list(islice(stream, _ROWS_AT_ONCE)):
+        yield batch
+
+
+def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:
+    columns = {
+        name: [getattr(example, name) for example in examples]
+        for name in SCHEMA.names
+        if name not in ("split", "seed")
+    }
+    columns["split"] = [side] * len(examples)
+    columns["seed"] = [seed] * len(examples)
+    return pa.table({name: columns[name] for name in SCHEMA.names}, schema=SCHEMA)
+
+
+def _checked_out(out: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]]) -> str:
+    """Check that the output is a new Parquet file that the next run will not read as input."""
+    path = absolute(os.fspath(out))
+    if not path.endswith(".parquet"):
+        raise ValueError(f"`--out` must end in .parquet, got {path}")
+    filesystem, inner = filesystem_for(path)
+    if filesystem.get_file_info(inner).type.name != "NotFound":
+        raise ValueError(f"`--out` must not exist yet, got {path}; delete it or choose another")
+    folders = [absolute(os.fspath(p)).rstrip("/") for p in paths if os.path.isdir(p)]
+    if any(path.startswith(f"{folder}/") for folder in folders):
+        raise ValueError(f"`--out` must not lie inside the pairs' folder, got {path}")
+    return path

@@ -1,0 +1,161 @@
+"""Pairs of one side, dealt into buckets that fit into memory, each a file.
+
+A document's bucket goes by a hash of its group, so documents that share a text are in the same
+one, every bucket is a random sample of its side, and neither depends on the order of the input.
+What looks at other documents (cross pairs, neighbours) looks at those of the same bucket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from reffree.hashing import hash64, mixed
+from reffree.pairs import PAIR_SCHEMA, SIDES
+
+BUCKET_PAIRS = 1 << 15
+"""Pairs that a bucket holds on average, at most."""
+BUCKET_CHARACTERS = 256 << 20
+"""Text that a bucket holds on average, at most."""
+MAX_BUCKETS = 512
+"""Files open at the same time, for all sides; beyond it buckets grow."""
+
+_BUCKET_SALT = 1
+_DONOR_SALT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Pairs of one side, sorted by document."""
+
+    pairs: pa.Table
+    """Columns of `PAIR_SCHEMA`."""
+    groups: np.ndarray
+    """Documents that share a text have the same; uint64, (n_pairs,)."""
+    donors: np.ndarray
+    """The pairs by a hash of their document, int64, (n_pairs,); see `other_than`."""
+    donor_hashes: np.ndarray
+    """Those hashes, sorted; uint64, (n_pairs,)."""
+
+    def __len__(self) -> int:
+        return self.pairs.num_rows
+
+    def text(self, column: str, row: int) -> str:
+        """Return one text of one pair."""
+        found: str = self.pairs.column(column)[row].as_py()
+        return found
+
+    def other_than(self, row: int, point: int) -> int | None:
+        """Return the pair of another group that a random number chooses; None if there is none.
+
+        It is the first whose hash is not below `point`, going round. So a further document in
+        the bucket changes the choice only for the numbers that now choose that document.
+        """
+        n = len(self)
+        start = int(np.searchsorted(self.donor_hashes, np.uint64(point)))
+        for step in range(n):
+            other = int(self.donors[(start + step) % n])
+            if self.groups[other] != self.groups[row]:
+                return other
+        return None
+
+
+class BucketWriter:
+    """Deals pairs into bucket files.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files are made.
+    n_pairs, n_characters : int
+        How many there are on all sides, and how much text.
+    """
+
+    def __init__(self, folder: Path, n_pairs: int, n_characters: int) -> None:
+        needed = max(n_pairs / BUCKET_PAIRS, n_characters / BUCKET_CHARACTERS)
+        self.n_buckets = min(MAX_BUCKETS // len(SIDES), max(1, math.ceil(needed)))
+        self._folder = folder
+        self._writers: dict[Path, pa.RecordBatchFileWriter] = {}
+        self.n_written: Counter[str] = Counter()
+        """Pairs by side."""
+
+    def add(self, pairs: pa.Table, sides: np.ndarray) -> None:
+        """Write pairs to the buckets of their sides.
+
+        Parameters
+        ----------
+        pairs : pyarrow.Table
+            Columns of `PAIR_SCHEMA`.
+        sides : ndarray of int8, shape (n,)
+            Places in `SIDES`.
+        """
+        groups = pairs.column("group").to_numpy()
+        places = mixed(groups, _BUCKET_SALT) % np.uint64(self.n_buckets)
+        cells = sides.astype(np.int64) * self.n_buckets + places.astype(np.int64)
+        for cell in np.unique(cells).tolist():
+            side = SIDES[cell // self.n_buckets]
+            part = pairs.take(pa.array(np.flatnonzero(cells == cell)))
+            self._writer(bucket_path(self._folder, side, cell % self.n_buckets)).write_table(part)
+            self.n_written[side] += part.num_rows
+
+    def close(self) -> None:
+        """Finish the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, path: Path) -> pa.RecordBatchFileWriter:
+        if path not in self._writers:
+            self._writers[path] = pa.ipc.new_file(path, PAIR_SCHEMA)
+        return self._writers[path]
+
+
+def bucket_path(folder: Path, side: str, number: int) -> Path:
+    """Name a bucket's file."""
+    return folder / f"{side}-{number:03}.arrow"
+
+
+def bucket_paths(folder: Path, side: str) -> list[Path]:
+    """List the files of a side's buckets."""
+    return sorted(folder.glob(f"{side}-*.arrow"))
+
+
+def neighbours_path(bucket: Path) -> Path:
+    """Name the file of a bucket's neighbours: `neighbours.nearest_others` of its pairs."""
+    return bucket.with_suffix(".neighbours.npy")
+
+
+def read_bucket(path: Path) -> tuple[Bucket, int]:
+    """Read a bucket, and say how many pairs were there twice (and are now there once)."""
+    with pa.memory_map(str(path)) as source:
+        return bucket_of(pa.ipc.open_file(source).read_all())
+
+
+def bucket_of(pairs: pa.Table) -> tuple[Bucket, int]:
+    """Make a bucket of pairs in any order, and say how many were there twice."""
+    keys, numbers = pairs.column("key").to_numpy(), pairs.column("number").to_numpy()
+    contents = _contents(pairs)
+    order = np.lexsort((contents, numbers, keys))
+    columns = (keys[order], contents[order])
+    is_new = np.ones(order.size, dtype=bool)
+    is_new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    chosen = pairs.take(pa.array(order[is_new])).combine_chunks()
+    hashes = mixed(chosen.column("key").to_numpy(), _DONOR_SALT)
+    donors = np.argsort(hashes, kind="stable")
+    groups = chosen.column("group").to_numpy()
+    return Bucket(chosen, groups, donors, hashes[donors]), int((~is_new).sum())
+
+
+def _contents(pairs: pa.Table) -> np.ndarray:
+    """Hash both texts of every pair, uint64."""
+    columns: Sequence[pa.ChunkedArray] = (pairs.column("source"), pairs.column("reference"))
+    hashes = (
+        hash64(f"{len(source.as_py())}:{source}{reference}")
+        for source, reference in zip(*columns, strict=True)
+    )
+    return np.fromiter(hashes, dtype=np.uint64, count=pairs.num_rows)

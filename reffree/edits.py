@@ -1,0 +1,250 @@
+"""Edits of a summary by word and by sentence; each says what is left of the text it was given.
+
+An edit takes a text as `cut_text` gives it and random numbers. It never returns the text
+unchanged on purpose nor an empty one; where that cannot be, it raises `CannotEdit`. Edits that
+look at the source are in `hard_edits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reffree.cut_text import Sentence, Token, arranged, count_words, foreign, join, sentence_gap
+
+PHRASE_WORDS = (2, 8)
+"""Words of a phrase that is repeated, fewest and most."""
+
+
+class CannotEdit(Exception):
+    """Why a text cannot be edited in some way; counted by the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An edited text."""
+
+    sentences: tuple[Sentence, ...]
+    n_edits: int
+    """Words, sentences, phrases or names that were edited."""
+    n_before: int
+    """Words of the text before, punctuation included."""
+
+    @property
+    def text(self) -> str:
+        """The edited text."""
+        return join(self.sentences)
+
+    @property
+    def n_words(self) -> int:
+        """Words of the edited text."""
+        return count_words(self.sentences)
+
+    @property
+    def label(self) -> float:
+        """Share of the longer of the two texts that both have, by words, in [0, 1].
+
+        So deleting 30 of 100 words gives 0.7, as does replacing 30; adding 30 gives 100 / 130.
+        """
+        n_kept = sum(token.is_kept for sentence in self.sentences for token in sentence)
+        return n_kept / max(self.n_before, self.n_words)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How much of a text is edited: a share drawn evenly from `low` to `high`."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high <= 1:
+            raise ValueError(
+                f"`rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got {self.low:g}.."
+                f"{self.high:g}"
+            )
+
+    def draw(self, n: int, rng: np.random.Generator, *, most: int) -> int:
+        """Draw how many of `n` things are edited: at least 1, at most `most`."""
+        return int(np.clip(round(rng.uniform(self.low, self.high) * n), 1, most))
+
+
+def delete_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+    """Delete words at random places; one stays."""
+    n = _at_least_two(count_words(text), "word")
+    count = rate.draw(n, rng, most=n - 1)
+    gone: dict[int, tuple[Token, ...]] = dict.fromkeys(_places(n, count, rng), ())
+    return Draft(substituted(text, gone), count, n)
+
+
+def replace_words(
+    text: Sequence[Sentence], rate: Rate, vocabulary: Sequence[str], rng: np.random.Generator
+) -> Draft:
+    """Put words of the vocabulary in the place of words; none is replaced by itself."""
+    n = count_words(text)
+    count = rate.draw(n, rng, most=n)
+    tokens = [token for sentence in text for token in sentence]
+    new = {
+        place: (Token(tokens[place].gap, _other_word(tokens[place].word, vocabulary, rng), False),)
+        for place in _places(n, count, rng)
+    }
+    return Draft(substituted(text, new), count, n)
+
+
+def add_words(
+    text: Sequence[Sentence], rate: Rate, vocabulary: Sequence[str], rng: np.random.Generator
+) -> Draft:
+    """Add words of the vocabulary at random places, at most as many as there are."""
+    n = count_words(text)
+    count = rate.draw(n, rng, most=n)
+    tokens = [token for sentence in text for token in sentence]
+    places = rng.integers(0, n + 1, count)
+    new: dict[int, tuple[Token, ...]] = {}
+    for place in np.unique(places).tolist():
+        words = [_any_word(vocabulary, rng) for _ in range(int((places == place).sum()))]
+        added = tuple(Token(" ", word, False) for word in words)
+        if place == n:  # behind the last word
+            new[n - 1] = (*new.get(n - 1, (tokens[n - 1],)), *added)
+        else:
+            first = added[0]._replace(gap=tokens[place].gap or " ")
+            new[place] = (first, *added[1:], tokens[place]._replace(gap=" "))
+    return Draft(substituted(text, new), count, n)
+
+
+def delete_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+    """Delete sentences; one stays."""
+    n = _at_least_two(len(text), "sentence")
+    count = rate.draw(n, rng, most=n - 1)
+    gone = set(_places(n, count, rng))
+    left = tuple(sentence for k, sentence in enumerate(text) if k not in gone)
+    return Draft(left, count, count_words(text))
+
+
+def replace_sentences(
+    text: Sequence[Sentence], rate: Rate, others: Sequence[Sentence], rng: np.random.Generator
+) -> Draft:
+    """Put other sentences in the place of sentences, as far as there are others."""
+    if not others:
+        raise CannotEdit("no other sentences")
+    count = rate.draw(len(text), rng, most=min(len(text), len(others)))
+    new = rng.permutation(len(others))[:count].tolist()
+    edited = list(text)
+    for place, other in zip(_places(len(text), count, rng), new, strict=True):
+        first = others[other][0]._replace(gap=text[place][0].gap)
+        edited[place] = foreign((first, *others[other][1:]))
+    return Draft(arranged(edited, sentence_gap(text)), count, count_words(text))
+
+
+def shuffle_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
+    """Put the sentences in another order.
+
+    Kept is what need not be moved: of the sentences that still follow each other in the old
+    order, those with the most words.
+    """
+    n = _at_least_two(len(text), "sentence")
+    order = rng.permutation(n)
+    while (order == np.arange(n)).all():
+        order = rng.permutation(n)
+    stays = _heaviest_increasing(order.tolist(), [len(text[k]) for k in order])
+    moved = [text[k] if k in stays else foreign(text[k]) for k in order.tolist()]
+    return Draft(arranged(moved, sentence_gap(text)), n - len(stays), count_words(text))
+
+
+def repeat(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+    """Say whole sentences, or (as often) one phrase, a second time right after the first."""
+    n = count_words(text)
+    fewest, most = PHRASE_WORDS
+    if n < fewest or rng.random() < 0.5:
+        count = rate.draw(len(text), rng, most=len(text))
+        again = set(_places(len(text), count, rng))
+        said = [
+            sentence
+            for k, once in enumerate(text)
+            for sentence in ((once, foreign(once)) if k in again else (once,))
+        ]
+        return Draft(arranged(said, sentence_gap(text)), count, n)
+    tokens = [token for sentence in text for token in sentence]
+    length = int(rng.integers(fewest, min(most, n) + 1))
+    end = int(rng.integers(length, n + 1))
+    phrase = foreign(tokens[end - length : end])
+    phrase = (phrase[0]._replace(gap=phrase[0].gap or " "), *phrase[1:])
+    return Draft(substituted(text, {end - 1: (tokens[end - 1], *phrase)}), 1, n)
+
+
+def truncate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+    """Drop the end, at a sentence or (as often, where there are several) anywhere."""
+    n = _at_least_two(count_words(text), "word")
+    if len(text) > 1 and rng.random() < 0.5:
+        count = rate.draw(len(text), rng, most=len(text) - 1)
+        return Draft(tuple(text[:-count]), count, n)
+    count = rate.draw(n, rng, most=n - 1)
+    return Draft(substituted(text, dict.fromkeys(range(n - count, n), ())), count, n)
+
+
+def substituted(
+    text: Sequence[Sentence], new: Mapping[int, Sequence[Token]]
+) -> tuple[Sentence, ...]:
+    """Put tokens in the place of others, by place in the text.
+
+    What was two words does not become one: a word that follows a deleted one, or is put next to
+    another without a white space between, gets one.
+    """
+    edited: list[Sentence] = []
+    gap, last, place = "", Token("", ""), 0
+    for sentence in text:
+        tokens: list[Token] = []
+        for token in sentence:
+            instead = new.get(place, (token,))
+            for added in instead:
+                last = added._replace(gap=added.gap or gap or _needed_gap(last, added))
+                tokens.append(last)
+                gap = ""
+            if not instead:
+                gap = token.gap or gap or " "
+            place += 1
+        if tokens:
+            edited.append(tuple(tokens))
+    return tuple(edited)
+
+
+def _needed_gap(last: Token, token: Token) -> str:
+    """Return the space without which a new word and its neighbour would read as one."""
+    is_new = not (last.is_kept and token.is_kept)
+    return " " if is_new and last.word[-1:].isalnum() and token.word[:1].isalnum() else ""
+
+
+def _at_least_two(n: int, thing: str) -> int:
+    if n < 2:
+        raise CannotEdit(f"one {thing} only")
+    return n
+
+
+def _places(n: int, count: int, rng: np.random.Generator) -> list[int]:
+    places: list[int] = rng.choice(n, size=count, replace=False).tolist()
+    return places
+
+
+def _any_word(vocabulary: Sequence[str], rng: np.random.Generator) -> str:
+    return vocabulary[int(rng.integers(len(vocabulary)))]
+
+
+def _other_word(word: str, vocabulary: Sequence[str], rng: np.random.Generator) -> str:
+    """Draw a word that differs in more than case."""
+    place = int(rng.integers(len(vocabulary)))
+    for step in range(len(vocabulary)):
+        found = vocabulary[(place + step) % len(vocabulary)]
+        if found.casefold() != word.casefold():
+            return found
+    raise CannotEdit("no other word in the vocabulary")
+
+
+def _heaviest_increasing(values: Sequence[int], weights: Sequence[int]) -> set[int]:
+    """Return the increasing subsequence of distinct values that has the largest total weight."""
+    best: list[tuple[int, set[int]]] = []
+    for i, value in enumerate(values):
+        before = [best[j] for j in range(i) if values[j] < value]
+        total, chosen = max(before, key=lambda entry: entry[0], default=(0, set()))
+        best.append((total + weights[i], chosen | {value}))
+    return max(best, key=lambda entry: entry[0])[1]

@@ -1,0 +1,222 @@
+"""How well a scorer tells references from negatives, kind by kind, and what else it goes by.
+
+Figures of a kind are over its negatives and the references of the same pairs. They are about the
+synthetic negatives; whether people agree is another question (`pipelines.agreement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from scipy.stats import rankdata
+
+from reffree.examples import Example
+from reffree.negatives import POSITIVE
+from reffree.scorer import LearnedScorer
+
+THRESHOLD = 0.5
+"""A score from here on says that the candidate is good."""
+N_BINS = 10
+"""Of the calibration; equally wide."""
+SPREAD_ATOL = 1e-12
+"""Values that differ by no more count as one value: they have no correlation."""
+
+_PAIRS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindFigures:
+    """Figures of one kind of negative; None where undefined."""
+
+    n: int
+    """Rows: negatives and references."""
+    accuracy: float
+    """Share of rows with score and label on the same side of `THRESHOLD`."""
+    auc: float | None
+    """Chance that a reference scores higher than a negative; a tie counts half."""
+    preferred: float | None
+    """Share of negatives that score lower than the reference of the same pair; a tie counts
+    half."""
+    mse: float
+    """Mean squared difference of score and label."""
+    pearson: float | None
+    """Correlation of score and label."""
+    calibration_error: float
+    """Mean distance of mean score and mean label over `N_BINS` bins of the score, by rows."""
+    n_cut: int
+    """Rows of which only the lead was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Examples with their scores."""
+
+    kinds: np.ndarray
+    """str, (n,)."""
+    pairs: np.ndarray
+    """Number of each example's pair, int64, (n,)."""
+    labels: np.ndarray
+    """float64, (n,)."""
+    scores: np.ndarray
+    """float64, (n,)."""
+    is_cut: np.ndarray
+    """bool, (n,)."""
+
+    def by_kind(self) -> dict[str, KindFigures]:
+        """Compute the figures of every kind there is, in the order of first appearance."""
+        is_positive = self.kinds == POSITIVE
+        first = np.unique(self.kinds, return_index=True)[1]
+        kinds = [kind for kind in self.kinds[np.sort(first)].tolist() if kind != POSITIVE]
+        found = {}
+        for kind in kinds:
+            is_kind = self.kinds == kind
+            chosen = is_kind | (is_positive & np.isin(self.pairs, self.pairs[is_kind]))
+            found[kind] = self._figures(np.flatnonzero(chosen))
+        return found
+
+    def _figures(self, rows: np.ndarray) -> KindFigures:
+        scores, labels = self.scores[rows], self.labels[rows]
+        is_positive = self.kinds[rows] == POSITIVE
+        is_right = (scores >= THRESHOLD) == (labels >= THRESHOLD)
+        return KindFigures(
+            n=rows.size,
+            accuracy=float(is_right.mean()),
+            auc=auc(scores[is_positive], scores[~is_positive]),
+            preferred=_preferred(self.pairs[rows], is_positive, scores),
+            mse=float(np.square(scores - labels).mean()),
+            pearson=pearson(scores, labels),
+            calibration_error=calibration_error(scores, labels),
+            n_cut=int(self.is_cut[rows].sum()),
+        )
+
+
+def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
+    """Score the examples of pairs.
+
+    Parameters
+    ----------
+    groups : iterable of sequence of Example
+        From `Examples.epoch`; a reference that is there several times counts once.
+    scorer : LearnedScorer
+    """
+    pending = iter(groups)
+    kinds: list[str] = []
+    pairs: list[int] = []
+    labels: list[float] = []
+    scores, is_cut = [np.empty(0)], [np.empty(0, dtype=bool)]
+    n_pairs = 0
+    while block := list(islice(pending, _PAIRS_AT_ONCE)):
+        chosen = [
+            (n_pairs + place, example)
+            for place, group in enumerate(block)
+            for example in group
+            if example.kind != POSITIVE or example.index == 0
+        ]
+        n_pairs += len(block)
+        found = scorer.score(
+            [example.source for _, example in chosen], [example.candidate for _, example in chosen]
+        )
+        pairs += [number for number, _ in chosen]
+        kinds += [example.kind for _, example in chosen]
+        labels += [example.label for _, example in chosen]
+        scores.append(found.scores)
+        is_cut.append(found.is_cut)
+    return Judged(
+        np.array(kinds),
+        np.array(pairs, dtype=np.int64),
+        np.array(labels),
+        np.concatenate(scores),
+        np.concatenate(is_cut),
+    )
+
+
+def auc(higher: np.ndarray, lower: np.ndarray) -> float | None:
+    """Return the chance that a value of one set is above one of another (Mann and Whitney 1947).
+
+    Examples
+    --------
+    >>> auc(np.array([3.0, 2.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    if not higher.size or not lower.size:
+        return None
+    ranks = rankdata(np.concatenate([higher, lower]))[: higher.size]
+    return float((ranks.mean() - (higher.size + 1) / 2) / lower.size)
+
+
+def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
+    """Return Pearson's correlation; None if either is constant."""
+    if not x.size or np.ptp(x) <= SPREAD_ATOL or np.ptp(y) <= SPREAD_ATOL:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def partial_pearson(x: np.ndarray, y: np.ndarray, given: np.ndarray) -> float | None:
+    """Return the correlation of what is left of x and y when both are regressed on others.
+
+    Parameters
+    ----------
+    x, y : ndarray, shape (n,)
+    given : ndarray, shape (n, k)
+
+    Returns
+    -------
+    float or None
+        None where nothing is left of one.
+    """
+    design = np.column_stack([np.ones(len(x)), given])
+    left = [values - design @ np.linalg.lstsq(design, values)[0] for values in (x, y)]
+    for values, rest in zip((x, y), left, strict=True):
+        if np.ptp(rest) <= 1e-9 * max(np.ptp(values), SPREAD_ATOL):  # rounding is what is left
+            return None
+    return pearson(*left)
+
+
+def calibration_error(scores: np.ndarray, labels: np.ndarray) -> float:
+    """Return the expected calibration error over `N_BINS` equal bins (Naeini et al. 2015).
+
+    Examples
+    --------
+    >>> round(calibration_error(np.array([0.15, 0.15, 0.95]), np.array([0.0, 1.0, 1.0])), 3)
+    0.25
+    """
+    bins = np.minimum((scores * N_BINS).astype(np.int64), N_BINS - 1)
+    gaps = np.bincount(bins, weights=scores - labels, minlength=N_BINS)
+    return float(np.abs(gaps).sum() / scores.size)
+
+
+def confounders(
+    scores: np.ndarray, labels: np.ndarray, traits: Mapping[str, np.ndarray]
+) -> dict[str, float | None]:
+    """Say how far scores follow traits that are not quality, and what is left without these.
+
+    Parameters
+    ----------
+    scores, labels : ndarray, shape (n,)
+    traits : mapping of str to ndarray, shape (n,)
+        For example length and density.
+
+    Returns
+    -------
+    dict
+        `score~TRAIT` for each; `score~label`; `score~label|traits`, the partial correlation.
+    """
+    found = {f"score~{name}": pearson(scores, values) for name, values in traits.items()}
+    found["score~label"] = pearson(scores, labels)
+    given = np.column_stack(list(traits.values()))
+    found["score~label|traits"] = partial_pearson(scores, labels, given)
+    return found
+
+
+def _preferred(pairs: np.ndarray, is_positive: np.ndarray, scores: np.ndarray) -> float | None:
+    """Compare every negative with the reference of its pair."""
+    order = np.argsort(pairs[is_positive], kind="stable")
+    own = pairs[is_positive][order]
+    if not own.size or is_positive.all():
+        return None
+    places = np.searchsorted(own, pairs[~is_positive])
+    gap = scores[is_positive][order][places] - scores[~is_positive]
+    return float(((gap > 0) + 0.5 * (gap == 0)).mean())

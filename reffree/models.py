@@ -1,0 +1,208 @@
+"""The models: from what a reader gives (`readers`) to one logit per pair of texts.
+
+- `bert`: one transformer reads document and summary together; a network with one hidden layer
+  reads its first piece (Bao et al. 2020, section 2.1).
+- `sentence` and `word`: vectors of sentences or words from an encoder that stays as it is, and
+  one of three heads over them (section 3.2).
+
+A logit's sigmoid is the score. How a model is made from a configuration, or brought back from a
+folder, is in `building`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from reffree.readers import TRUNCATIONS, UNITS
+
+SCORERS = ("bert", "sentence", "word")
+HEADS = ("fc", "cnn", "lstm")
+N_FILTERS = 128
+LSTM_UNITS = {"sentence": 128, "word": 25}
+"""Bao et al. 2020, section 3.2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """What a scorer is made of."""
+
+    scorer: str = "bert"
+    """One of `SCORERS`."""
+    encoder: str = "minilm"
+    """Specification as in `sms.encoders.registry`; `bert` takes `minilm` and `hf:`."""
+    head: str = "fc"
+    """One of `HEADS`; `bert` has `fc` only."""
+    n_hidden: int = 128
+    """Units of the hidden layer of `fc`."""
+    max_pieces: int = 512
+    """Of document and summary together, special ones included; `bert` only."""
+    truncation: str = "longest"
+    """What gives way in texts that are too long, one of `readers.TRUNCATIONS`; `bert` only."""
+    frozen_layers: int = 0
+    """First layers of the transformer that stay as they are, and with them the embeddings of
+    pieces and places (not of types, which few models have learnt); `bert` only."""
+    document_length: int | None = None
+    """Sentences or words of a document that are read; None for the quantile `COVERED` of the
+    training data. Not for `bert`."""
+    summary_length: int | None = None
+    """The same of a summary."""
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("scorer", SCORERS),
+            ("head", HEADS),
+            ("truncation", TRUNCATIONS),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
+                )
+        if self.scorer == "bert" and self.head != "fc":
+            raise ValueError(f"`head` must be fc for the scorer bert, got {self.head!r}")
+        for name, least in (("n_hidden", 1), ("max_pieces", 5), ("frozen_layers", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}")
+        for name in ("document_length", "summary_length"):
+            length = getattr(self, name)
+            if length is not None and length < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {length}")
+
+    @property
+    def unit(self) -> str:
+        """What the encoder's vectors are of."""
+        return UNITS[self.scorer == "word"]
+
+
+class PairModel(nn.Module):
+    """A transformer over document and summary, and a network over its first piece.
+
+    Parameters
+    ----------
+    transformer : transformers.PreTrainedModel
+        Of the family of BERT: gives `last_hidden_state` from pieces.
+    n_hidden : int
+    frozen_layers : int
+
+    Raises
+    ------
+    ValueError
+        If it has not so many layers.
+    """
+
+    def __init__(self, transformer: nn.Module, *, n_hidden: int, frozen_layers: int) -> None:
+        super().__init__()
+        if getattr(transformer, "pooler", None) is not None:
+            transformer.pooler = None  # type: ignore[assignment]  # the head takes its place
+        self.transformer: Any = transformer
+        settings: Any = self.transformer.config
+        self._has_types = (getattr(settings, "type_vocab_size", 0) or 0) > 1
+        dropout = getattr(settings, "hidden_dropout_prob", None)
+        self.head = nn.Sequential(
+            nn.Dropout(0.1 if dropout is None else dropout),
+            nn.Linear(settings.hidden_size, n_hidden),
+            nn.ReLU(),
+            nn.Linear(n_hidden, 1),
+        )
+        self._freeze(frozen_layers)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        token_type_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return logits, float32, shape (n,)."""
+        types = {"token_type_ids": token_type_ids} if self._has_types else {}
+        output = self.transformer(input_ids=input_ids, attention_mask=attention_mask, **types)
+        first: torch.Tensor = output.last_hidden_state[:, 0]
+        logits: torch.Tensor = self.head(first)[:, 0]
+        return logits.float()
+
+    def _freeze(self, n_layers: int) -> None:
+        if not n_layers:
+            return
+        n_there = self.transformer.config.num_hidden_layers
+        stacks = [
+            module
+            for module in self.transformer.modules()
+            if isinstance(module, nn.ModuleList) and len(module) == n_there
+        ]
+        if n_layers > n_there or not stacks:
+            raise ValueError(
+                f"`frozen_layers` must be at most the encoder's {n_there} layers, got {n_layers}"
+            )
+        frozen = [self.transformer.embeddings, *stacks[0][:n_layers]]
+        for module in frozen:
+            for name, parameter in module.named_parameters():
+                parameter.requires_grad = "token_type" in name
+
+
+class FullyConnected(nn.Module):
+    """One hidden layer over all vectors in a row."""
+
+    def __init__(self, n_vectors: int, width: int, n_hidden: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(n_vectors * width, n_hidden), nn.ReLU(), nn.Linear(n_hidden, 1)
+        )
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return logits, shape (n,), of vectors, shape (n, n_vectors, width)."""
+        logits: torch.Tensor = self.layers(vectors.flatten(1))[:, 0]
+        return logits
+
+
+class Convolution(nn.Module):
+    """Filters over one vector at a time, their largest values, and a linear layer.
+
+    Bao et al. 2020 say that a filter does not cross the boundaries of sentences (words), and that
+    the largest value is taken over all of document and summary.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.filters = nn.Linear(width, N_FILTERS)
+        self.output = nn.Linear(N_FILTERS, 1)
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return logits, shape (n,), of vectors, shape (n, n_vectors, width)."""
+        largest = torch.relu(self.filters(vectors)).amax(dim=1)
+        logits: torch.Tensor = self.output(largest)[:, 0]
+        return logits
+
+
+class Recurrence(nn.Module):
+    """An LSTM that reads the document, then the summary; a linear layer over its last state."""
+
+    def __init__(self, width: int, n_units: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, n_units, batch_first=True)
+        self.output = nn.Linear(n_units, 1)
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return logits, shape (n,), of vectors, shape (n, n_vectors, width)."""
+        _, (state, _) = self.lstm(vectors)
+        logits: torch.Tensor = self.output(state[-1])[:, 0]
+        return logits
+
+
+def make_head(config: ModelConfig, *, n_vectors: int, width: int) -> nn.Module:
+    """Make the head of a `sentence` or `word` scorer.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    n_vectors : int
+        Of document and summary together.
+    width : int
+        Of a vector.
+    """
+    if config.head == "cnn":
+        return Convolution(width)
+    if config.head == "lstm":
+        return Recurrence(width, LSTM_UNITS[config.scorer])
+    return FullyConnected(n_vectors, width, config.n_hidden)

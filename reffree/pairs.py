@@ -1,0 +1,174 @@
+"""Pairs of a source and its reference: what is taken from a row, and what is left out and why.
+
+A row has a `document_id`, one or several sources and one or several references; every source with
+every reference is a pair. Rows that give no pair are counted by reason. Reading files is not done
+here.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from reffree.hashing import hash64
+
+NO_SPLIT = -1
+"""Side of a row whose file has no column `split`."""
+SIDES = ("train", "validation", "test")
+
+PAIR_SCHEMA = pa.schema(
+    {
+        "document_id": pa.string(),
+        "number": pa.int32(),  # place among the pairs of its row
+        "key": pa.uint64(),  # hash of document_id
+        "group": pa.uint64(),  # smallest key of the documents that share a text with this one
+        # large: a bucket of long documents has more text than 32 bits can address
+        "source": pa.large_string(),
+        "reference": pa.large_string(),
+    }
+)
+
+_UNKNOWN_SPLIT = -2
+_SIDE_NAMES = {
+    "train": 0,
+    "training": 0,
+    "validation": 1,
+    "valid": 1,
+    "val": 1,
+    "dev": 1,
+    "development": 1,
+    "test": 2,
+    "testing": 2,
+}
+_NOT_WORD = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One source and one reference of a document."""
+
+    document_id: str
+    number: int
+    """Place among the pairs of its row, which has several if it has several texts on a side."""
+    side: int
+    """Place in `SIDES` by the row's own `split`, or `NO_SPLIT`."""
+    source: str
+    reference: str
+
+    @property
+    def key(self) -> int:
+        """Hash of the document's name."""
+        return document_key(self.document_id)
+
+
+def pairs_of_rows(
+    document_ids: Sequence[str | None],
+    sources: Sequence[Sequence[str] | None],
+    references: Sequence[Sequence[str] | None],
+    splits: Sequence[str | None] | None,
+    unreadable: Sequence[str | None],
+    left_out: Counter[str],
+) -> list[Pair]:
+    """Take the pairs of a batch of rows.
+
+    Parameters
+    ----------
+    document_ids, sources, references : sequence, length n_rows
+    splits : sequence of str, optional
+        What the file says of each row's side; None if it says nothing.
+    unreadable : sequence of str or None
+        Why a row could not be read.
+    left_out : Counter
+        Gets, for every row or text that gives no pair, the reason.
+
+    Returns
+    -------
+    list of Pair
+        In the order of the rows.
+    """
+    pairs: list[Pair] = []
+    names = splits if splits is not None else [None] * len(document_ids)
+    for name, row_sources, row_references, split, reason in zip(
+        document_ids, sources, references, names, unreadable, strict=True
+    ):
+        side = NO_SPLIT if splits is None else _side_named(split)
+        why = reason or _why_no_pair(name, row_sources, row_references, side)
+        if why is not None:
+            left_out[why] += 1
+            continue
+        taken_sources = _filled(row_sources or (), "empty source", left_out)
+        taken_references = _filled(row_references or (), "empty reference", left_out)
+        combined = [(source, text) for source in taken_sources for text in taken_references]
+        pairs.extend(
+            Pair(document_id=str(name), number=i, side=side, source=source, reference=text)
+            for i, (source, text) in enumerate(combined)
+        )
+    return pairs
+
+
+def document_key(document_id: str) -> int:
+    """Hash a document's name, the same in every process; 64 bits."""
+    return hash64(document_id)
+
+
+def text_key(text: str) -> int | None:
+    """Hash what is left of a text without case, white space and punctuation; None if nothing is.
+
+    Copies of a text that differ only in tokenisation or case have the same key. Another text has
+    it with a chance of one in 2**64; the two would be kept on one side, which does no harm.
+
+    Examples
+    --------
+    >>> text_key("The team's win.") == text_key("the team 's win .")
+    True
+    """
+    letters = _NOT_WORD.sub("", unicodedata.normalize("NFKC", text).casefold())
+    return hash64(letters) if letters else None
+
+
+def as_table(pairs: Sequence[Pair], groups: np.ndarray) -> pa.Table:
+    """Return pairs as a table with the columns of `PAIR_SCHEMA`."""
+    columns = {
+        "document_id": [pair.document_id for pair in pairs],
+        "number": [pair.number for pair in pairs],
+        "key": np.array([pair.key for pair in pairs], dtype=np.uint64),
+        "group": groups,
+        "source": [pair.source for pair in pairs],
+        "reference": [pair.reference for pair in pairs],
+    }
+    return pa.table(columns, schema=PAIR_SCHEMA)
+
+
+def _side_named(split: str | None) -> int:
+    return _SIDE_NAMES.get((split or "").strip().lower(), _UNKNOWN_SPLIT)
+
+
+def _why_no_pair(
+    document_id: str | None,
+    sources: Sequence[str] | None,
+    references: Sequence[str] | None,
+    side: int,
+) -> str | None:
+    for name, value in (
+        ("document_id", document_id),
+        ("source", sources),
+        ("reference", references),
+    ):
+        if not value:
+            return f"no {name}"
+    return "no known split" if side == _UNKNOWN_SPLIT else None
+
+
+def _filled(texts: Iterable[str], reason: str, left_out: Counter[str]) -> list[str]:
+    """Return the texts that have a letter or digit; count the others."""
+    listed = list(texts)
+    filled = [text for text in listed if _NOT_WORD.sub("", text)]
+    if len(filled) < len(listed):
+        left_out[reason] += len(listed) - len(filled)
+    return filled

@@ -1,0 +1,289 @@
+"""From texts to what a model reads: word pieces of a pair, or vectors of its sentences or words.
+
+A reader gives every pair of texts a `Reading`, whatever else is read with it, and puts readings
+together into tensors, padded at the end. The lead of a text is kept; what is cut is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import torch
+from tokenizers import Tokenizer
+
+from sms.encoders import Encoder
+from sms.ragged import Ragged
+from sms.text import Segmenter, TextRules
+
+TRUNCATIONS = ("longest", "parallel")
+"""What gives way where document and summary are too long together: see `shares`."""
+UNITS = ("sentences", "words")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One source and one candidate, as a model reads them."""
+
+    arrays: tuple[np.ndarray, ...]
+    """What the reader's `collate` takes."""
+    length: int
+    """By which pairs of about the same cost are put together."""
+    is_cut: bool
+    """Whether some text was left out."""
+
+
+class Reader(Protocol):
+    """What a model needs done to text."""
+
+    def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
+        """Read as many pairs as there are sources."""
+
+    def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
+        """Put readings together into the arguments of the model."""
+
+
+def shares(n_document: int, n_summary: int, room: int, truncation: str) -> tuple[int, int]:
+    """Divide the room for word pieces between a document and a summary.
+
+    Parameters
+    ----------
+    n_document, n_summary : int
+        Pieces there are.
+    room : int
+        Pieces there may be, special ones not counted.
+    truncation : {"longest", "parallel"}
+        The longer text is cut first, down to the length of the other; or both are cut by the
+        same share, as section 3.2 of Bao et al. 2020 can be read.
+
+    Returns
+    -------
+    tuple of int
+        Pieces of each that are kept; all there are if they fit.
+
+    Examples
+    --------
+    >>> shares(900, 100, 500, "longest"), shares(900, 100, 500, "parallel")
+    ((400, 100), (450, 50))
+    """
+    if n_document + n_summary <= room:
+        return n_document, n_summary
+    if truncation == "parallel":
+        kept = round(room * n_summary / (n_document + n_summary))
+    else:
+        kept = min(n_summary, max(room // 2, room - n_document))
+    return min(n_document, room - kept), kept
+
+
+class PieceReader:
+    """Word pieces of `[CLS] document [SEP] summary [SEP]`, or what a model has in place of these.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+        Its truncation and padding are switched off.
+    max_pieces : int
+        Of a pair, special ones included.
+    truncation : str
+        One of `TRUNCATIONS`.
+    padding_id : int
+
+    Raises
+    ------
+    ValueError
+        If the tokenizer cannot put two texts together, or there is no room for a piece of each.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, *, max_pieces: int, truncation: str, padding_id: int
+    ) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer = tokenizer
+        self._truncation = truncation
+        self._padding_id = padding_id
+        self._frame = _Frame.of(tokenizer)
+        self._room = max_pieces - self._frame.n_special
+        if self._room < 2:
+            raise ValueError(
+                f"`max_pieces` must leave room for both texts, got {max_pieces} of which "
+                f"{self._frame.n_special} are special"
+            )
+
+    def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
+        """Cut texts into pieces, every distinct one once."""
+        distinct = list(dict.fromkeys([*sources, *candidates]))
+        encoded = self._tokenizer.encode_batch(distinct, add_special_tokens=False)
+        pieces = {
+            text: np.array(encoding.ids, dtype=np.int64)
+            for text, encoding in zip(distinct, encoded, strict=True)
+        }
+        return [
+            self._reading(pieces[source], pieces[candidate])
+            for source, candidate in zip(sources, candidates, strict=True)
+        ]
+
+    def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
+        """Pad to the longest.
+
+        Returns
+        -------
+        dict
+            `input_ids`, `token_type_ids` and `attention_mask`, int64, shape (n, length).
+        """
+        longest = max(reading.length for reading in readings)
+        ids = np.full((len(readings), longest), self._padding_id)
+        types, mask = np.zeros_like(ids), np.zeros_like(ids)
+        for row, reading in enumerate(readings):
+            ids[row, : reading.length], types[row, : reading.length] = reading.arrays
+            mask[row, : reading.length] = 1
+        arrays = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    def _reading(self, document: np.ndarray, summary: np.ndarray) -> Reading:
+        kept = shares(document.size, summary.size, self._room, self._truncation)
+        ids, types = self._frame.around(document[: kept[0]], summary[: kept[1]])
+        return Reading((ids, types), ids.size, kept != (document.size, summary.size))
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The special pieces before, between and after two texts, and the types of all."""
+
+    special: tuple[np.ndarray, np.ndarray, np.ndarray]
+    special_types: tuple[np.ndarray, np.ndarray, np.ndarray]
+    text_types: tuple[int, int]
+
+    @property
+    def n_special(self) -> int:
+        return sum(part.size for part in self.special)
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> _Frame:
+        """Learn them from a probe, so that any tokenizer's template will do."""
+        probe = tokenizer.encode("a", "a")
+        owner = np.array([-1 if k is None else k for k in probe.sequence_ids])
+        first, second = np.flatnonzero(owner == 0), np.flatnonzero(owner == 1)
+        if not (first.size and second.size) or first[-1] > second[0]:
+            raise ValueError(
+                "`encoder` must have a tokenizer that puts two texts together, got one that does "
+                "not; choose a BERT-like model"
+            )
+        ids, types = np.array(probe.ids), np.array(probe.type_ids)
+        ranges = (
+            slice(0, first[0]),
+            slice(first[-1] + 1, second[0]),
+            slice(second[-1] + 1, None),
+        )
+        before, between, after = ranges
+        return cls(
+            (ids[before], ids[between], ids[after]),
+            (types[before], types[between], types[after]),
+            (int(types[first[0]]), int(types[second[0]])),
+        )
+
+    def around(self, document: np.ndarray, summary: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Put two texts' pieces between the special ones; return pieces and their types."""
+        before, between, after = self.special
+        ids = np.concatenate([before, document, between, summary, after])
+        kinds = self.special_types
+        types = np.concatenate(
+            [
+                kinds[0],
+                np.full(document.size, self.text_types[0]),
+                kinds[1],
+                np.full(summary.size, self.text_types[1]),
+                kinds[2],
+            ]
+        )
+        return ids, types
+
+
+class VectorReader:
+    """Vectors of the first sentences, or words, of a document and of a summary.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Stays as it is. With a folder for its cache (`EncoderRuntime.cache_folder`) it computes
+        each sentence once for all epochs and runs.
+    unit : {"sentences", "words"}
+    document_length, summary_length : int
+        Vectors that are kept; what is shorter is filled up with zeros.
+    language : str
+        Of the rules by which texts are cut.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        unit: str,
+        document_length: int,
+        summary_length: int,
+        language: str = "en",
+    ) -> None:
+        self._encoder = encoder
+        self._unit = unit
+        self._lengths = (document_length, summary_length)
+        self._segmenter = Segmenter(TextRules(language=language))
+
+    def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
+        """Encode the distinct texts."""
+        distinct = list(dict.fromkeys([*sources, *candidates]))
+        place = {text: number for number, text in enumerate(distinct)}
+        points, rows = text_points(distinct, self._encoder, self._segmenter, self._unit)
+        found = []
+        for source, candidate in zip(sources, candidates, strict=True):
+            both = rows[place[source]], rows[place[candidate]]
+            kept = [own[:n] for own, n in zip(both, self._lengths, strict=True)]
+            is_cut = any(own.size > n for own, n in zip(both, self._lengths, strict=True))
+            vectors = tuple(points[own].astype(np.float32) for own in kept)
+            found.append(Reading(vectors, sum(self._lengths), is_cut))
+        return found
+
+    def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
+        """Fill up with zeros.
+
+        Returns
+        -------
+        dict
+            `vectors`, float32, shape (n, document_length + summary_length, d).
+        """
+        width = readings[0].arrays[0].shape[1]
+        vectors = np.zeros((len(readings), sum(self._lengths), width), dtype=np.float32)
+        for row, reading in enumerate(readings):
+            document, summary = reading.arrays
+            vectors[row, : len(document)] = document
+            vectors[row, self._lengths[0] : self._lengths[0] + len(summary)] = summary
+        return {"vectors": torch.from_numpy(vectors)}
+
+
+def text_points(
+    texts: Sequence[str], encoder: Encoder, segmenter: Segmenter, unit: str
+) -> tuple[np.ndarray, Ragged]:
+    """Encode texts; return all vectors and, for every text, the rows of its own, in order."""
+    segmented = segmenter.segment(pa.array(texts, pa.string()))
+    encoded = encoder.encode(segmented)
+    if unit == "words":
+        return encoded.word_points, segmented.text_sentences.expand(encoded.sentence_words)
+    return encoded.pooled, segmented.text_sentences
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Load a `tokenizer.json`.
+
+    Raises
+    ------
+    ValueError
+        If it is missing or damaged.
+    """
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"`{path}` must be a fast tokenizer's file, got {reason}") from error

@@ -1,0 +1,338 @@
+"""A trained scorer: scores candidates against their sources, and is kept in a folder.
+
+The folder has `scorer.json` (configuration, signature, what it was trained on, held-out results),
+`weights.safetensors`, the tokenizer and the transformer's settings where there is one, and a model
+card. It needs nothing else, but for the encoder of a `sentence` or `word` scorer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from reffree.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built, rebuild
+from reffree.checkpoint import replace_file
+from reffree.models import ModelConfig
+from sms.signature import version
+
+FORMAT = 1
+"""Of the folder; another number is refused."""
+SCORER_FILE = "scorer.json"
+WEIGHTS_FILE = "weights.safetensors"
+CARD_FILE = "README.md"
+BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
+"""Pieces (or vectors) that go through a model together, by device."""
+
+_HASH_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """Scores of pairs of texts."""
+
+    scores: np.ndarray
+    """Higher is better, in [0, 1]; float64, (n,)."""
+    is_cut: np.ndarray
+    """Whether some text was too long and only its lead was read; bool, (n,)."""
+
+
+class LearnedScorer:
+    """Scores candidates without a reference.
+
+    Parameters
+    ----------
+    built : Built
+        A model with its trained weights, and its reader.
+    signature : str
+        As in `signature_of`.
+    settings : mapping
+        What `scorer.json` says.
+    device : str
+    """
+
+    def __init__(
+        self, built: Built, signature: str, settings: Mapping[str, Any], *, device: str = "cpu"
+    ) -> None:
+        self.signature = signature
+        self.settings = settings
+        self._built = built
+        self._where = torch.device(device)
+        self._model = built.model.to(self._where).eval()
+
+    @property
+    def config(self) -> ModelConfig:
+        """What it is made of."""
+        return self._built.config
+
+    @property
+    def encoder_content(self) -> str:
+        """Hash of the encoder that is not among its weights; empty if there is none."""
+        return self._built.encoder_content
+
+    def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
+        """Score pairs; what else is scored with a pair makes no difference beyond rounding.
+
+        Parameters
+        ----------
+        sources, candidates : sequence of str
+            As many of one as of the other.
+
+        Raises
+        ------
+        ValueError
+            If their numbers differ.
+        """
+        if len(sources) != len(candidates):
+            raise ValueError(
+                f"`sources` must be as many as candidates, got {len(sources)} and {len(candidates)}"
+            )
+        readings = self._built.reader.read(sources, candidates)
+        lengths = np.array([reading.length for reading in readings], dtype=np.int64)
+        scores = np.empty(len(readings))
+        budget = BATCH_PIECES[self._where.type]
+        order = np.argsort(-lengths, kind="stable")
+        at = 0
+        while at < order.size:
+            rows = order[at : at + max(1, budget // int(lengths[order[at]]))]
+            inputs = self._built.reader.collate([readings[row] for row in rows])
+            scores[rows] = self._probabilities(inputs)
+            at += rows.size
+        return PairScores(scores, np.array([reading.is_cut for reading in readings], dtype=bool))
+
+    def score_against_all(
+        self, sources: Sequence[Sequence[str]], candidates: Sequence[str]
+    ) -> PairScores:
+        """Score candidates that have several sources: the mean over them (section 3.6.1).
+
+        A candidate without a source has no score: NaN.
+        """
+        lengths = np.array([len(own) for own in sources], dtype=np.int64)
+        repeated = np.repeat(np.arange(len(candidates)), lengths)
+        flat = self.score(
+            list(chain.from_iterable(sources)), [candidates[row] for row in repeated.tolist()]
+        )
+        n = len(candidates)
+        sums = np.bincount(repeated, weights=flat.scores, minlength=n)
+        is_cut = np.bincount(repeated, weights=flat.is_cut, minlength=n) > 0
+        return PairScores(
+            np.divide(sums, lengths, out=np.full(n, np.nan), where=lengths > 0), is_cut
+        )
+
+    @torch.inference_mode()
+    def _probabilities(self, inputs: dict[str, torch.Tensor]) -> np.ndarray:
+        # In fp32 on any device, so that a scorer's numbers do not depend on where it runs.
+        logits = self._model(**{name: tensor.to(self._where) for name, tensor in inputs.items()})
+        found: np.ndarray = torch.sigmoid(logits.double()).cpu().numpy()
+        return found
+
+
+def signature_of(built: Built, loss: str, weights_hash: str) -> str:
+    """Build a signature: what the scorer is made of, and which weights it has.
+
+    For example `reffree|scorer:bert|enc:all-MiniLM-L6-v2|head:fc|pieces:512|cut:longest|loss:bce
+    |weights:0123456789ab|v:0.1.0`.
+    """
+    config = built.config
+    reads = (
+        f"pieces:{config.max_pieces}|cut:{config.truncation}"
+        if config.scorer == "bert"
+        else f"{config.unit}:{config.document_length}+{config.summary_length}"
+    )
+    return (
+        f"reffree|scorer:{config.scorer}|enc:{built.encoder_name}|head:{config.head}|{reads}"
+        f"|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"
+    )
+
+
+def save_scorer(
+    folder: Path,
+    built: Built,
+    *,
+    loss: str,
+    trained_on: Mapping[str, Any],
+    held_out: Mapping[str, Any],
+    versions: Mapping[str, str],
+) -> str:
+    """Write the folder of a scorer; return its signature.
+
+    Parameters
+    ----------
+    folder : Path
+    built : Built
+        With its trained weights.
+    loss : str
+    trained_on : mapping
+        Files, numbers of pairs, negatives; JSON-able.
+    held_out : mapping
+        Figures by kind of negative.
+    versions : mapping
+        Of the libraries it was trained with.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SCORER_FILE).unlink(missing_ok=True)  # until all is there, it is no scorer
+    weights = {name: v.contiguous().cpu() for name, v in built.model.state_dict().items()}
+    replace_file(folder / WEIGHTS_FILE, lambda path: save_file(weights, path))
+    if built.tokenizer is not None and built.transformer is not None:
+        (folder / TRANSFORMER_FILE).write_text(f"{built.transformer}\n", "utf-8")
+        built.tokenizer.save(str(folder / TOKENIZER_FILE))
+    weights_hash = _hash_of(folder / WEIGHTS_FILE)
+    settings = {
+        "format": FORMAT,
+        "signature": signature_of(built, loss, weights_hash),
+        "model": asdict(built.config),
+        "loss": loss,
+        "encoder_content": built.encoder_content,
+        "hashes": {
+            name: _hash_of(folder / name)
+            for name in (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
+            if (folder / name).exists()
+        },
+        "trained_on": trained_on,
+        "held_out": held_out,
+        "versions": versions,
+    }
+    (folder / CARD_FILE).write_text(model_card(settings), "utf-8")
+    text = f"{json.dumps(settings, indent=1, ensure_ascii=False)}\n"
+    replace_file(folder / SCORER_FILE, lambda path: path.write_text(text, "utf-8"))
+    return str(settings["signature"])
+
+
+def load_scorer(
+    folder: Path, *, device: str = "cpu", cache_folder: str | None = None
+) -> LearnedScorer:
+    """Load a scorer.
+
+    Parameters
+    ----------
+    folder : Path
+        From `save_scorer`.
+    device : str
+    cache_folder : str, optional
+        Keeps an encoder's vectors; see `EncoderRuntime`.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing or is not the one that was written, the format is of another version,
+        or the encoder is another.
+    """
+    settings = read_settings(folder)
+    for name, digest in settings["hashes"].items():
+        if not (folder / name).is_file() or _hash_of(folder / name) != digest:
+            state = "another file" if (folder / name).is_file() else "none"
+            raise ValueError(
+                f"`{folder / name}` must be the file that was written with the scorer, got "
+                f"{state}; copy the folder again"
+            )
+    config = ModelConfig(**settings["model"])
+    built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
+    try:
+        built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(
+            f"`{folder / WEIGHTS_FILE}` must fit the model, got {str(error).splitlines()[0]}"
+        ) from error
+    signature = signature_of(built, settings["loss"], settings["hashes"][WEIGHTS_FILE])
+    if _without_version(signature) != _without_version(settings["signature"]):
+        raise ValueError(
+            f"`{folder / SCORER_FILE}` must have the signature of what is in the folder, "
+            f"{signature}, got {settings['signature']}; train again"
+        )
+    return LearnedScorer(built, settings["signature"], settings, device=device)
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Read and check `scorer.json`.
+
+    Raises
+    ------
+    ValueError
+        If it is missing, damaged or of another version.
+    """
+    path = folder / SCORER_FILE
+    try:
+        settings: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ValueError(
+            f"`{folder}` must be a scorer's folder with {SCORER_FILE}, got none; a training that "
+            "was interrupted goes on with `assay train ... --resume`"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"`{path}` must be JSON, got {error}; copy the folder again") from error
+    if not isinstance(settings, dict) or settings.get("format") != FORMAT:
+        found = settings.get("format") if isinstance(settings, dict) else None
+        raise ValueError(
+            f"`{path}` must have format {FORMAT}, got {found}; this version of assay reads no other"
+        )
+    needed = ("signature", "model", "loss", "encoder_content", "hashes")
+    missing = [name for name in needed if name not in settings]
+    if missing or WEIGHTS_FILE not in settings["hashes"]:
+        raise ValueError(
+            f"`{path}` must have all its keys, got none of {', '.join(missing) or WEIGHTS_FILE}; "
+            "copy the folder again"
+        )
+    return settings
+
+
+def model_card(settings: Mapping[str, Any]) -> str:
+    """Write the page that says what a scorer is, for people."""
+    trained_on, held_out = settings["trained_on"], settings["held_out"]
+    lines = ["# A reference-free scorer of summaries", "", f"`{settings['signature']}`", ""]
+    lines += ["## Trained on", ""]
+    lines += [f"- {name}: {_shown(value)}" for name, value in trained_on.items()]
+    lines += ["", "## Held-out results", ""]
+    lines += ["| negatives | rows | accuracy | AUC | MSE | Pearson |", "| --- |" + " ---: |" * 5]
+    for kind, figures in held_out.items():
+        cells = [f"{figures['n']:,}"]
+        cells += [_figure(figures[name]) for name in ("accuracy", "auc", "mse", "pearson")]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "Each row has the references and their negatives of one kind, of documents that were not",
+        "trained on. Accuracy is the share of rows on the right side of 0.5.",
+        "",
+        "## Intended use",
+        "",
+        "To rank summaries of one document, or systems over many documents of the kind it was",
+        "trained on. Higher is better, from 0 to 1; the value alone is not a quality.",
+        "",
+        "## Limits",
+        "",
+        "- The negatives are synthetic. Telling them apart says little about agreement with",
+        "  people; compare with ratings (`assay correlate`) before relying on it.",
+        "- Only the lead of a long document is read; rows that were cut are marked.",
+        "- Other domains and languages than those of the training data are untested.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    return str(value)
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _without_version(signature: str) -> str:
+    return signature.rpartition("|v:")[0]
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -1,0 +1,193 @@
+"""Which documents are for training, which for validation and which for testing.
+
+Sides go by document: by a hash of its name, or by what its file says. Documents that share a
+text (a source or a reference, whatever its case and tokenisation) belong together, and so do
+those that share a text with one of them: by hash such a group is on one side as a whole; in a
+file's own split it may not be, which is a leak. Either way the texts of all sides are compared in
+the end.
+
+What has to be remembered of every text is kept in files and read a part at a time, so that memory
+grows with the number of *shared* texts only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from reffree.hashing import mixed
+from reffree.pairs import SIDES
+
+SHARES = (0.8, 0.1, 0.1)
+"""Parts of the documents for training, validation and test (Bao et al. 2020, section 3.1)."""
+
+_N_PARTS = 64
+_ENTRY = np.dtype([("text", np.uint64), ("document", np.uint64), ("side", np.int8)])
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Documents that belong together because they share a text."""
+
+    documents: np.ndarray
+    """Keys of the documents that share a text with another one, sorted; uint64, (n,)."""
+    groups: np.ndarray
+    """The smallest key of each one's group; uint64, (n,)."""
+    last_side: np.ndarray
+    """Where the group's file says it is, its last place in `SIDES`; int8, (n,)."""
+    has_leak: np.ndarray
+    """Whether the file has the group on several sides; bool, (n,)."""
+
+    def group_of(self, keys: np.ndarray) -> np.ndarray:
+        """Return each document's group; one that shares no text is a group of its own."""
+        if not self.documents.size:
+            return keys
+        places, is_shared = self._find(keys)
+        return np.where(is_shared, self.groups[places], keys)
+
+    def is_leak(self, keys: np.ndarray, sides: np.ndarray) -> np.ndarray:
+        """Say which rows share a text with a later side, by the file's own split.
+
+        The later side keeps its documents, so that a test is what it was; bool, (n_rows,).
+        """
+        if not self.documents.size:
+            return np.zeros(keys.size, dtype=bool)
+        places, is_shared = self._find(keys)
+        return is_shared & self.has_leak[places] & (sides != self.last_side[places])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Documents of every group of two or more, int64."""
+        sizes = np.unique(self.groups, return_counts=True)[1]
+        return sizes[sizes > 1]
+
+    def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        places = np.searchsorted(self.documents, keys)
+        places = np.minimum(places, self.documents.size - 1)
+        return places, self.documents[places] == keys
+
+
+class TextRegister:
+    """Remembers which document has which text, in files of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Empty; belongs to the register.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._paths = [folder / f"texts-{part:02}.bin" for part in range(_N_PARTS)]
+        self._streams: list[BinaryIO] = [path.open("wb") for path in self._paths]
+
+    def add(self, texts: np.ndarray, documents: np.ndarray, sides: np.ndarray) -> None:
+        """Note texts of documents.
+
+        Parameters
+        ----------
+        texts : ndarray of uint64, shape (n,)
+            From `text_key`; a document's own key counts as one of its texts.
+        documents : ndarray of uint64, shape (n,)
+            The document each text belongs to.
+        sides : ndarray of int8, shape (n,)
+            The document's side where its file names one.
+        """
+        entries = np.empty(texts.size, dtype=_ENTRY)
+        entries["text"], entries["document"], entries["side"] = texts, documents, sides
+        part = (texts % np.uint64(_N_PARTS)).astype(np.int64)
+        order = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[order], np.arange(1, _N_PARTS))
+        for stream, piece in zip(self._streams, np.split(entries[order], bounds), strict=True):
+            stream.write(piece.tobytes())
+
+    def groups(self) -> Groups:
+        """Find the documents that belong together."""
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        edges = [_edges(entries) for entries in self._parts()]
+        first, second, side = (np.concatenate(column) for column in zip(*edges, strict=True))
+        documents, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+        links = (np.ones(first.size, dtype=bool), (ends[: first.size], ends[first.size :]))
+        size = documents.size
+        n_groups, label = connected_components(coo_array(links, shape=(size, size)), directed=False)
+        smallest = np.full(n_groups, np.iinfo(np.uint64).max)
+        np.minimum.at(smallest, label, documents)
+        # A group is a leak if its texts are on several sides. Every end of a link has its side.
+        low, high = np.full(n_groups, len(SIDES), np.int8), np.full(n_groups, -1, np.int8)
+        np.minimum.at(low, label[ends], side.T.ravel())
+        np.maximum.at(high, label[ends], side.T.ravel())
+        return Groups(documents, smallest[label], high[label], (low < high)[label])
+
+    def n_leaks(
+        self, side_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> dict[tuple[str, str], int]:
+        """Count the texts that are on two sides, whatever was done to avoid it.
+
+        Parameters
+        ----------
+        side_of : callable
+            Given documents' keys and the sides their file names, returns the sides they are on;
+            negative for documents that were left out.
+
+        Returns
+        -------
+        dict
+            Texts by the pair of sides, where there are any.
+        """
+        found: dict[tuple[str, str], int] = {}
+        for entries in self._parts():
+            sides = side_of(entries["document"], entries["side"])
+            texts = [np.unique(entries["text"][sides == side]) for side in range(len(SIDES))]
+            for a, b in ((0, 1), (0, 2), (1, 2)):
+                both = np.intersect1d(texts[a], texts[b], assume_unique=True).size
+                if both:
+                    pair = (SIDES[a], SIDES[b])
+                    found[pair] = found.get(pair, 0) + both
+        return found
+
+    def _parts(self) -> Iterator[np.ndarray]:
+        for stream, path in zip(self._streams, self._paths, strict=True):
+            stream.flush()
+            yield np.fromfile(path, dtype=_ENTRY)
+
+    def close(self) -> None:
+        """Close the files; the folder is its owner's to delete."""
+        for stream in self._streams:
+            stream.close()
+
+
+def hashed_sides(groups: np.ndarray, *, seed: int) -> np.ndarray:
+    """Put groups of documents on sides, in the proportions of `SHARES`.
+
+    A group's side depends on its key and the seed only, whatever the other documents.
+
+    Parameters
+    ----------
+    groups : ndarray of uint64, shape (n,)
+    seed : int
+
+    Returns
+    -------
+    ndarray of int8, shape (n,)
+        Places in `SIDES`.
+    """
+    uniform = mixed(groups, seed) / 2.0**64
+    return np.searchsorted(np.cumsum(SHARES[:-1]), uniform, side="right").astype(np.int8)
+
+
+def _edges(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Link the documents that share a text, and a document to itself if it is on two sides.
+
+    Returns both ends of every link, and the sides of both, shape (n_links, 2).
+    """
+    ordered = entries[np.lexsort((entries["side"], entries["document"], entries["text"]))]
+    distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])] if ordered.size else ordered
+    is_shared = distinct["text"][1:] == distinct["text"][:-1]
+    left, right = distinct[:-1][is_shared], distinct[1:][is_shared]
+    return left["document"], right["document"], np.stack([left["side"], right["side"]], axis=1)
