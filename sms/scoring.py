@@ -138,12 +138,16 @@ def _check_encoders(encoders: Mapping[str, str]) -> None:
 
 
 def _check_vectors(request: MetricRequest, encoders: Mapping[str, str]) -> None:
-    """Refuse a metric over words with an encoder that has none."""
-    if "words" not in request.metric.needs:
-        return
+    """Refuse a metric over words or sentences with an encoder that has none."""
     for alias in request.encoders:
-        kind = parse_spec(encoders[alias]).kind
-        if "words" not in kind.vectors:
+        spec = parse_spec(encoders[alias])
+        kind = spec.kind
+        if request.metric.family == "mover" and spec.values.get("unit") == "text":
+            raise ValueError(
+                f"metric {request.name!r} compares sentences, but encoder `{alias}` reads whole "
+                "texts; leave out `unit=text`"
+            )
+        if "words" in request.metric.needs and "words" not in kind.vectors:
             raise ValueError(
                 f"metric {request.name!r} needs word vectors, which `{kind.kind}` has not; "
                 f"encoders with word vectors are {kinds_with('words')}"
@@ -284,6 +288,8 @@ class SummaryScorer:
                 if alias in request.encoders:
                     needed[sides[_side(request)].values] = True
             part = segmented.restrict(needed)
+            if encoder.unit == "text":
+                part = part.whole()
             encoded[alias] = (encoder.encode(part), part.text_sentences)
         self.seconds["encode"] += time.perf_counter() - started
         return Prepared(segmented, candidate, sides, is_null, encoded, rouge_tokens)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -142,6 +142,22 @@ class SegmentedTexts:
             self.vocabulary,
             self.is_kept,
             self.lower,
+        )
+
+    def whole(self) -> SegmentedTexts:
+        """Make one sentence of every text that has any, its sentences joined by spaces."""
+        filled = np.flatnonzero(self.text_sentences.lengths)
+        return replace(
+            self,
+            sentences=[
+                " ".join(self.sentences[k] for k in self.text_sentences[text].tolist())
+                for text in filled.tolist()
+            ],
+            text_sentences=Ragged.from_lengths(
+                np.arange(filled.size), np.minimum(self.text_sentences.lengths, 1)
+            ),
+            sentence_chunks=self.text_sentences.expand(self.sentence_chunks).take(filled),
+            sentence_words=self.text_words.take(filled),
         )
 
     def tokens(self, table: ChunkTable) -> Ragged:

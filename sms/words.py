@@ -26,7 +26,7 @@ _ANY_WORD = rf"""
       -(?i:[lr][rcs]b)-                  # a bracket of tokenised corpora
     | (?:\p{{L}}\.){{2,}}                # U.S., p.m.
     | {_INSIDE}*?(?<!\d)\d++(?:[.,\u066B\u066C]\d+)+{_INSIDE}*  # 2,000.5, £2,000.5, 253.5km
-    | {_INSIDE}+(?:['’](?!(?i:s)(?!{_INSIDE})){_INSIDE}+)*  # don't; but the 's of "team's" is a word
+    | {_INSIDE}+(?:['’](?!(?i:s)(?!{_INSIDE})){_INSIDE}+)*  # don't; the 's of "team's" is a word
     | ['’](?i:s|t|re|ve|ll|d|m)(?!{_INSIDE})
     | [^\s]
     """

@@ -98,6 +98,10 @@ class Encoder(Protocol):
     def pooling(self) -> str:
         """How word or sentence vectors become one text vector: `mean` or `max`."""
 
+    @property
+    def unit(self) -> str:
+        """What it is given at once: `sentence`, or `text` (then `SegmentedTexts.whole`)."""
+
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch."""
 

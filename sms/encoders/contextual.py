@@ -41,6 +41,8 @@ class ContextualEncoder(ABC):
         Of a sentence's own vector; by default `dimension`.
     pooling : {"mean", "max"}
         How the sentences' own vectors become one text vector.
+    unit : {"sentence", "text"}
+        Whether texts are given to it sentence by sentence, or whole.
     cache_folder : str, optional
         As in `EncoderRuntime`.
     """
@@ -54,6 +56,7 @@ class ContextualEncoder(ABC):
         dimension: int,
         pooled_dimension: int | None = None,
         pooling: str = "mean",
+        unit: str = "sentence",
         cache_folder: str | None = None,
     ) -> None:
         self.signature = signature
@@ -61,6 +64,7 @@ class ContextualEncoder(ABC):
         self.has_words = has_words
         self.dimension = dimension
         self.pooling = pooling
+        self.unit = unit
         self._pooled_dimension = pooled_dimension or dimension
         self._cache: OrderedDict[str, SentenceVectors] = OrderedDict()
         self._cache_bytes = 0

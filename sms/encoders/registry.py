@@ -170,6 +170,14 @@ ENCODERS = {
             summary="Universal Sentence Encoder, DAN or Transformer; 512 dimensions",
             vectors=("sentences",),
             loader="sms.encoders.use:load_use",
+            options=(
+                Option(
+                    name="unit",
+                    default="sentence",
+                    choices=("sentence", "text"),
+                    summary="what is read at once; `text` is for cosine only",
+                ),
+            ),
             extra="tfhub",
         ),
         EncoderKind(

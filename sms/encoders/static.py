@@ -41,6 +41,7 @@ class StaticEncoder:
     """
 
     has_words = True
+    unit = "sentence"
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The Universal Sentence Encoder of TensorFlow Hub (Cer et al. 2018), DAN and Transformer.
 
-*enc-2* and *enc-3* of Sun and Nenkova (2019). A sentence goes in as it stands; the model cuts it
-into words itself.
+*enc-2* and *enc-3* of Sun and Nenkova (2019), who encode a text as a whole: `unit=text`. By default
+sentences go in one by one. Either goes in as it stands; the model cuts it into words itself.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class UseEncoder(ContextualEncoder):
     Parameters
     ----------
     model : HubModel
+    unit : {"sentence", "text"}
+        What is one input; a text's sentences are then joined by spaces.
     cache_folder : str, optional
         As in `EncoderRuntime`.
 
@@ -48,7 +50,9 @@ class UseEncoder(ContextualEncoder):
         If the model does not turn texts into vectors, naming its path.
     """
 
-    def __init__(self, model: HubModel, *, cache_folder: str | None = None) -> None:
+    def __init__(
+        self, model: HubModel, *, unit: str = "sentence", cache_folder: str | None = None
+    ) -> None:
         self._embed = _embed_of(model)
         (vectors,) = model.probe("turn texts into vectors", lambda: (self._embed(_PROBE),))
         if vectors.ndim != 2 or len(vectors) != len(_PROBE):
@@ -57,10 +61,11 @@ class UseEncoder(ContextualEncoder):
                 f"shape {vectors.shape}"
             )
         super().__init__(
-            signature=f"use-{model.name}|pool:mean",
+            signature=f"use-{model.name}|{'unit:text' if unit == 'text' else 'pool:mean'}",
             content_hash=model.content_hash,
             has_words=False,
             dimension=vectors.shape[1],
+            unit=unit,
             cache_folder=cache_folder,
         )
         self._limit = _limit_of(self._embed)
@@ -109,7 +114,7 @@ def _limit_of(embed: Callable[[list[str]], np.ndarray]) -> int:
     return bisect_left(range(_LONGEST_PROBE), True, key=ignores_what_follows)
 
 
-def load_use(path: str, *, runtime: EncoderRuntime) -> UseEncoder:
+def load_use(path: str, *, runtime: EncoderRuntime, unit: str = "sentence") -> UseEncoder:
     """Load a Universal Sentence Encoder.
 
     Parameters
@@ -117,6 +122,8 @@ def load_use(path: str, *, runtime: EncoderRuntime) -> UseEncoder:
     path : str
         Folder of a SavedModel or of an older module, or its URL.
     runtime : EncoderRuntime
+    unit : {"sentence", "text"}
+        As in `UseEncoder`.
 
     Raises
     ------
@@ -124,4 +131,4 @@ def load_use(path: str, *, runtime: EncoderRuntime) -> UseEncoder:
         If TensorFlow or the model is missing, or it is damaged or another kind of model.
     """
     model = load_model("use", path, published=PUBLISHED, runtime=runtime)
-    return UseEncoder(model, cache_folder=runtime.cache_folder)
+    return UseEncoder(model, unit=unit, cache_folder=runtime.cache_folder)

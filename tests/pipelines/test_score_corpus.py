@@ -138,6 +138,7 @@ class FakeEncoder:
     signature = content_hash = "fake"
     has_words = False
     pooling = "mean"
+    unit = "sentence"
 
     def __init__(self, spec, runtime):
         FakeEncoder.loaded.append(runtime)

@@ -523,6 +523,7 @@ class SentenceVectors:
     signature = content_hash = "sentences"
     has_words = False
     pooling = "mean"
+    unit = "sentence"
 
     def state(self):
         return {"sentences": 2}

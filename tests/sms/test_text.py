@@ -428,6 +428,22 @@ def test_lower_cased_forms_share_a_number():
     assert lower[3] == -1
 
 
+def test_whole_texts_by_hand():
+    cut = segment("The cat sat. It slept.", None, "A dog.", "The cat sat.").whole()
+    assert cut.sentences == ["The cat sat. It slept.", "A dog.", "The cat sat."]
+    assert [cut.text_sentences[k].tolist() for k in range(4)] == [[0], [], [1], [2]]
+    words = [
+        [cut.vocabulary.words[word] for word in row]
+        for row in map(cut.sentence_words.__getitem__, range(3))
+    ]
+    assert words == [
+        ["The", "cat", "sat", ".", "It", "slept", "."],
+        ["A", "dog", "."],
+        ["The", "cat", "sat", "."],
+    ]
+    assert len(cut.sentence_chunks[0]) == 5
+
+
 # Rules
 
 

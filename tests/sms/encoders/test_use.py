@@ -175,6 +175,23 @@ def test_scores_by_hand(saved, tf):
 
 
 @needs_tensorflow
+def test_whole_texts_are_one_input(saved, tf):
+    candidate, *reference = SENTENCES[1:]
+    texts = [candidate, " ".join(reference)]
+    encoder = f"use:{saved['callable']},unit=text"
+    scores = score_texts(texts[:1], texts[1:], encoders={"use": encoder}, metrics=["cosine@use"])
+    one, other = tf.saved_model.load(saved["callable"])(texts).numpy().astype(np.float64)
+    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    assert scores["cosine@use"].to_pylist() == [pytest.approx(cosine, abs=ATOL)]
+    assert "unit:text" in load_encoder(encoder).signature
+
+
+def test_whole_texts_have_no_sentences_to_move():
+    with pytest.raises(ValueError, match="'sms@use' compares sentences, but encoder `use` reads"):
+        score_texts(["A."], ["B."], encoders={"use": "use:x,unit=text"}, metrics=["sms@use"])
+
+
+@needs_tensorflow
 def test_words_are_counted_once_per_distinct_sentence(saved):
     encoder = load(saved["callable"])
     cut = Segmenter().segment(pa.array(["A dog barked.", "A dog barked. A dog barked.", "Yes."]))

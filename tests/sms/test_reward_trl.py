@@ -1,0 +1,97 @@
+"""The reward inside the real TRL: two steps of GRPO with a tiny random model."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sms.reward import Reward
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "reward_trl.py"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] }} : {{ message['content'] }} <end> "
+    "{% endfor %}{% if add_generation_prompt %}assistant :{% endif %}"
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    # TRL, transformers and torch warn about each other.
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("trl") is None, reason="TRL is not installed (extra `reward`)"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def example():
+    spec = importlib.util.spec_from_file_location("reward_trl", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Recorded(Reward):
+    """Keeps what it was asked and what it said."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.calls = []
+
+    def __call__(self, *arguments, **columns):
+        rewards = super().__call__(*arguments, **columns)
+        self.calls.append((columns["completions"], columns["references"], rewards))
+        return rewards
+
+
+def trained(example, folder, prompts, reward, **changes):
+    texts = [str(prompt) for prompt in prompts["prompt"]]
+    model, tokenizer = example.tiny_model(texts)
+    for name, value in changes.items():
+        setattr(tokenizer, name, value)
+    trainer = example.make_trainer(reward, prompts, model, tokenizer, str(folder), n_steps=2)
+    trainer.train()
+    return [entry for entry in trainer.state.log_history if "reward" in entry]
+
+
+def test_grpo_is_rewarded_with_the_metric(example, tmp_path):
+    reward = Recorded("sms", device="cpu")
+    log = trained(example, tmp_path, example.summarisation_prompts(), reward)
+    assert len(log) == len(reward.calls) == 2
+    for entry, (completions, references, rewards) in zip(log, reward.calls, strict=True):
+        assert len(completions) == 8
+        assert references[0] == references[3] != references[4]  # 4 draws of each of 2 documents
+        assert rewards == Reward("sms", device="cpu")(completions, references=references)
+        mean = sum(rewards) / len(rewards)
+        assert entry["rewards/sms/mean"] == pytest.approx(mean, abs=1e-5)
+        assert entry["reward"] == pytest.approx(mean, abs=1e-5)
+
+
+def test_grpo_of_conversations_is_rewarded_with_the_reply(example, tmp_path):
+    def as_conversation(row):
+        return {"prompt": [{"role": "user", "content": row["prompt"]}]}
+
+    prompts = example.summarisation_prompts().map(as_conversation)
+    reward = Recorded("rouge1_f")
+    log = trained(example, tmp_path, prompts, reward, chat_template=CHAT_TEMPLATE)
+    completions, references, rewards = reward.calls[0]
+    replies = [completion[-1]["content"] for completion in completions]
+    assert rewards == Reward("rouge1_f")(replies, references=references)
+    assert log[0]["reward"] == pytest.approx(sum(rewards) / len(rewards), abs=1e-5)
+
+
+def test_example_runs():
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), "--steps", "2", "--metric", "rougeL_f"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("step ")]
+    assert [line.split(": mean rougeL_f ")[0] for line in lines] == ["step 1", "step 2"]
