@@ -1,0 +1,131 @@
+"""Writes corpora and scores as a test set of mt-metrics-eval (`mt_metrics_eval` has the files)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from pipelines.correlation.tables import KEYS
+from pipelines.importing.export_inputs import ExportInputs
+from pipelines.importing.lines import write_lines
+from pipelines.importing.mt_metrics_eval import (
+    NO_TEXT,
+    PAIR,
+    SEGMENT_SCORES,
+    SYSTEM_SCORES,
+    score_file_name,
+)
+from pipelines.importing.rows import Candidate
+
+_DOMAIN = "all"
+
+
+def write_test_set(inputs: ExportInputs, folder: Path) -> tuple[int, int]:
+    """Write texts in the order of the documents, one per line, and score files in that order.
+
+    The corpus is held in memory: its rows come in any order, the format wants one file per system.
+
+    Raises
+    ------
+    ValueError
+        If a name has spaces, or a system lacks a document or a score: the format counts lines.
+    """
+    documents, systems, n_candidates = _write_texts(inputs, folder)
+    if inputs.numbers is None:
+        return n_candidates, 0
+    if not documents:
+        documents, systems = (
+            inputs.numbers[key].unique(maintain_order=True).to_list() for key in KEYS
+        )
+        _write_documents(folder, documents)
+    _check_names([*documents, *systems])
+    scores = Path(folder, "metric-scores", PAIR)
+    scores.mkdir(parents=True)
+    grid = pl.DataFrame({"system_id": systems}).join(
+        pl.DataFrame({"document_id": documents}), how="cross"
+    )
+    unknown = inputs.numbers.join(grid, on=KEYS, how="anti")
+    if unknown.height:
+        document_id, system_id = unknown.select(KEYS).row(0)
+        raise ValueError(
+            f"scores must be of candidates of the corpus, got document {document_id}, system "
+            f"{system_id}, which it has not; name the corpus they belong to"
+        )
+    frame = grid.join(inputs.numbers, on=KEYS, how="left", maintain_order="left")
+    for metric in [name for name in frame.columns if name not in KEYS]:
+        _write_scores(scores / score_file_name(metric), frame, metric)
+    return n_candidates, frame.height
+
+
+def _write_scores(stem: Path, frame: pl.DataFrame, metric: str) -> None:
+    missing = frame.filter(pl.col(metric).is_null())
+    if missing.height:
+        document_id, system_id = missing.select("document_id", "system_id").row(0)
+        raise ValueError(
+            f"mt-metrics-eval needs a score of every system for every document, got none of "
+            f"`{metric}` for document {document_id}, system {system_id}; leave the document out"
+        )
+    rows = frame.select("system_id", metric).iter_rows()
+    write_lines(_with(stem, SEGMENT_SCORES), (f"{system}\t{value!r}\n" for system, value in rows))
+    means = frame.group_by("system_id", maintain_order=True).agg(pl.col(metric).mean()).iter_rows()
+    write_lines(_with(stem, SYSTEM_SCORES), (f"{system}\t{value!r}\n" for system, value in means))
+
+
+def _with(stem: Path, suffix: str) -> Path:
+    return stem.with_name(f"{stem.name}{suffix}")  # not `with_suffix`: a metric may have a dot
+
+
+def _write_texts(inputs: ExportInputs, folder: Path) -> tuple[list[str], list[str], int]:
+    rows = list(inputs.candidates())
+    documents = list(dict.fromkeys(row.document_id for row in rows))
+    systems = list(dict.fromkeys(row.system_id for row in rows))
+    if not rows:
+        return documents, systems, 0
+    _check_names([*documents, *systems])
+    by_key = {(row.document_id, row.system_id): row for row in rows}
+    if len(by_key) != len(rows) or len(rows) != len(documents) * len(systems):
+        raise ValueError(
+            f"mt-metrics-eval needs every system's text on every document, once, got {len(rows)} "
+            f"rows of {len(systems)} systems and {len(documents)} documents; leave documents out"
+        )
+    _write_documents(folder, documents)
+    for system in systems:
+        file = Path(folder, "system-outputs", PAIR, f"{system}.txt")
+        write_lines(file, (_one_line(by_key[name, system].candidate) for name in documents))
+    _write_references(folder, documents, rows)
+    return documents, systems, len(rows)
+
+
+def _write_references(folder: Path, documents: Sequence[str], rows: Sequence[Candidate]) -> None:
+    """Write sources and references: of a document, those of its row with the most references."""
+    best: dict[str, Candidate] = {}
+    for row in rows:
+        found = best.setdefault(row.document_id, row)
+        if len(row.references or ()) > len(found.references or ()):
+            best[row.document_id] = row
+    n_references = max(len(row.references or ()) for row in best.values())
+    for i in range(n_references):
+        texts = (best[name].references or () for name in documents)
+        lines = (_one_line(text[i] if i < len(text) else NO_TEXT) for text in texts)
+        write_lines(Path(folder, "references", f"{PAIR}.ref{i + 1}.txt"), lines)
+    lines = (_one_line(" ".join(best[name].sources or ())) for name in documents)
+    write_lines(Path(folder, "sources", f"{PAIR}.txt"), lines)
+
+
+def _write_documents(folder: Path, documents: Sequence[str]) -> None:
+    lines = (f"{_DOMAIN}\t{name}\n" for name in documents)
+    write_lines(Path(folder, "documents", f"{PAIR}.docs"), lines)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if not name or name.split() != [name] or "/" in name:
+            raise ValueError(
+                f"mt-metrics-eval needs ids without spaces and slashes, got {name!r}; rename it"
+            )
+
+
+def _one_line(text: str) -> str:
+    return f"{' '.join(text.split())}\n"

@@ -1,0 +1,252 @@
+"""Judged summaries: Newsroom's evaluation, SummEval, Chaganty et al., ASAP-SAS."""
+
+import csv
+import io
+
+import polars as pl
+import pytest
+
+NEWSROOM_COLUMNS = [
+    "ArticleID",
+    "System",
+    "ArticleText",
+    "SystemSummary",
+    "ArticleTitle",
+    "CoherenceRating",
+    "FluencyRating",
+    "InformativenessRating",
+    "RelevanceRating",
+]
+
+
+def newsroom_csv(*rows):
+    text = io.StringIO()
+    csv.writer(text).writerows([NEWSROOM_COLUMNS, *rows])
+    return text.getvalue()
+
+
+def newsroom_row(article, system, ratings, title="Tug saves nine &amp; a dog"):
+    text = "<p>A ship sank.</p><p>Nine were saved,\n&quot;all of them&quot;.</p>"
+    return [article, system, text, f"Tug of {system}&#39;s", title, *ratings]
+
+
+def test_newsroom_evaluation_by_hand(importing, write):
+    text = newsroom_csv(
+        newsroom_row(7, "lede3", [1, 2, 3, 4]),
+        newsroom_row(7, "lede3", [5, 5, 5, 5]),
+        newsroom_row(7, "textrank", [2, 2, 2, 2]),
+    )
+    found = importing("newsroom-human", write("newsroom-human-eval.csv", text), ratings=True)
+    assert found.corpus["system_id"].to_list() == ["lede3", "textrank"]
+    assert found.row("lede3") == {
+        "document_id": "7",
+        "system_id": "lede3",
+        "candidate": "Tug of lede3's",
+        "references": None,
+        "source": ['A ship sank.\nNine were saved,\n"all of them".'],
+    }
+    assert found.ratings.rows() == [
+        ("7", "lede3", "rater-1", 1, 2, 3, 4),
+        ("7", "lede3", "rater-2", 5, 5, 5, 5),
+        ("7", "textrank", "rater-1", 2, 2, 2, 2),
+    ]
+    aspects = ["coherence", "fluency", "informativeness", "relevance"]
+    assert found.ratings.columns[3:] == aspects
+
+
+def test_newsroom_reference_found_by_title(importing, write):
+    text = newsroom_csv(
+        newsroom_row(7, "lede3", [1, 2, 3, 4]),
+        newsroom_row(8, "lede3", [1, 2, 3, 4], title="Nobody wrote this"),
+    )
+    lines = [
+        {"title": "Other", "summary": "Another.", "text": "x", "archive": "a"},
+        {"title": "TUG saves nine &  a dog", "summary": "A tug saved nine.", "text": "x"},
+    ]
+    found = importing(
+        "newsroom-human", write("eval.csv", text), write("test.jsonl.gz", lines), ratings=True
+    )
+    assert found.row("lede3", "7")["references"] == ["A tug saved nine."]
+    assert found.row("lede3", "8")["references"] is None
+    assert "Left out: 1, references: no article of Newsroom has the title." in found.said
+
+
+def test_csv_line_with_missing_cells_named(refused, write):
+    text = newsroom_csv(newsroom_row(7, "lede3", [1, 2, 3, 4])) + "8,lede3\n"
+    said = refused("newsroom-human", write("eval.csv", text))
+    assert "eval.csv, line 4 must have 9 columns" in said
+
+
+def test_rating_that_is_no_number_named(refused, write):
+    text = newsroom_csv(newsroom_row(7, "lede3", [1, "n/a", 3, 4]))
+    said = refused("newsroom-human", write("eval.csv", text))
+    assert "`FluencyRating` in " in said
+    assert "line 3 must be a number, got 'n/a'" in said
+
+
+def summeval_row(**changes):
+    annotation = {"coherence": 2, "consistency": 1, "fluency": 4, "relevance": 2}
+    return {
+        "id": "dm-test-1",
+        "decoded": "a tug saved nine .",
+        "expert_annotations": [annotation, annotation | {"coherence": 5}],
+        "turker_annotations": [annotation | {"relevance": 3}],
+        "references": ["Tug saves nine.", "Nine saved."],
+        "model_id": "M11",
+        "filepath": "cnndm/dailymail/stories/1.story",
+        "text": "A ship sank.",
+        **changes,
+    }
+
+
+def test_summeval_by_hand(importing, write):
+    found = importing(
+        "summeval", write("model_annotations.aligned.paired.jsonl", [summeval_row()]), ratings=True
+    )
+    assert found.corpus.rows() == [
+        (
+            "dm-test-1",
+            "M11",
+            "a tug saved nine .",
+            ["Tug saves nine.", "Nine saved."],
+            ["A ship sank."],
+        )
+    ]
+    assert found.ratings.columns == [
+        *("document_id", "system_id", "rater"),
+        *("coherence", "consistency", "fluency", "relevance"),
+    ]
+    assert [row[2:] for row in found.ratings.rows()] == [
+        ("expert-1", 2, 1, 4, 2),
+        ("expert-2", 5, 1, 4, 2),
+        ("turker-1", 2, 1, 4, 3),
+    ]
+
+
+def test_unpaired_summeval_has_no_source(importing, write):
+    row = summeval_row()
+    del row["text"]
+    found = importing("summeval", write("model_annotations.aligned.jsonl", [row]))
+    assert found.corpus["source"].to_list() == [None]
+    assert "3 rows of ratings not written; name a file with --ratings" in found.said
+
+
+def test_missing_aspect_named(refused, write):
+    row = summeval_row(turker_annotations=[{"coherence": 1}])
+    said = refused("summeval", write("a.jsonl", [row]))
+    assert "`consistency` in `turker_annotations` in " in said
+    assert "line 1 must be a number, got nothing" in said
+
+
+def test_candidate_that_is_there_twice_is_kept_once(importing, write):
+    rows = [summeval_row(), summeval_row(), summeval_row(decoded="another text")]
+    found = importing("summeval", write("a.jsonl", rows), ratings=True)
+    assert found.corpus["candidate"].to_list() == ["a tug saved nine ."]
+    assert found.ratings.height == 3
+    assert "Left out: 1, texts that are there twice." in found.said
+    assert "Left out: 1, texts that differ from those the candidate already had" in found.said
+    assert "Left out: 6, ratings that are there twice." in found.said
+
+
+@pytest.mark.data
+def test_summeval_written_in_its_format_comes_back(importing, write, data_dir):
+    corpus = pl.read_parquet(data_dir / "summeval.parquet").head(40)
+    ratings = pl.read_parquet(data_dir / "summeval_ratings.parquet")
+    aspects = ["coherence", "consistency", "fluency", "relevance"]
+    lines = []
+    for row in corpus.iter_rows(named=True):
+        keys = [row["document_id"], row["system_id"]]
+        own = ratings.filter(document_id=keys[0], system_id=keys[1]).sort("rater")
+        line = {"id": keys[0], "model_id": keys[1], "decoded": row["candidate"]}
+        line |= {"text": row["source"], "references": row["references"]}
+        for pool in ("expert", "turker"):
+            annotations = own.filter(pl.col("rater").str.starts_with(pool)).select(aspects)
+            line[f"{pool}_annotations"] = annotations.to_dicts()
+        lines.append(line)
+    found = importing("summeval", write("annotations.jsonl", lines), ratings=True)
+    assert found.corpus["candidate"].to_list() == corpus["candidate"].to_list()
+    expected = ratings.join(corpus, on=["document_id", "system_id"], how="semi")
+    by = ["document_id", "system_id", "rater"]
+    assert found.ratings.sort(by).rows() == expected.select(found.ratings.columns).sort(by).rows()
+
+
+def lqual_task(article, systems, text):
+    contents = {"id": article, "system": systems, "text": text}
+    return {"input": {"contents": contents}, "output": {}}
+
+
+def lqual_ratings(article, system, **human):
+    prompts = {
+        aspect: {"human": human.get(aspect, [0.5]), "gold": 0.5, "ROUGE-L": 0.1}
+        for aspect in ("overall", "grammar", "redundancy", "hter")
+    }
+    return {"id": article, "system": system, "prompts": prompts}
+
+
+def test_chaganty_by_hand(importing, write):
+    tasks = [
+        lqual_task("000123", "seq2seq;ml", "tug saves nine"),
+        lqual_task("000123", "reference", "A tug saved nine."),
+        {"input": {"contents": {"query": "of another collection"}}},
+    ]
+    processed = [
+        lqual_ratings("000123", "seq2seq", overall=[0.25, 1.0], hter=[0.125]),
+        lqual_ratings("000123", "reference"),
+    ]
+    found = importing(
+        "chaganty2018",
+        write("lqual.jsonl", processed),
+        write("data/lqual.jsonl", tasks),
+        write("articles.jsonl", [{"id": "000123", "text": "A ship sank."}]),
+        ratings=True,
+    )
+    assert sorted(found.corpus["system_id"]) == ["human-reference", "ml", "seq2seq"]
+    assert found.row("ml") == {
+        "document_id": "000123",
+        "system_id": "ml",
+        "candidate": "tug saves nine",
+        "references": ["A tug saved nine."],
+        "source": ["A ship sank."],
+    }
+    assert found.row("human-reference")["references"] is None
+    assert "Written by people: human-reference." in found.said
+    assert found.ratings.filter(system_id="seq2seq").rows() == [
+        ("000123", "seq2seq", "worker-1", 0.25, 0.5, 0.5, 0.125),
+        ("000123", "seq2seq", "worker-2", 1.0, None, None, None),
+    ]
+
+
+TSV = (
+    "Id\tEssaySet\tScore1\tScore2\tEssayText\n"
+    '1\t3\t2\t1\t The setting "affects him\n'
+    "2\t4\t0\t0\tAnother question.\n"
+    "3\t3\t0\t0\tHot sun.\n"
+)
+
+
+def test_answers_to_question_3(importing, write):
+    found = importing(
+        "asap-sas", write("train_rel_2.tsv", TSV), write("sample.txt", "It is hot.\n"), ratings=True
+    )
+    assert found.corpus.rows() == [
+        ("question-3", "1", 'The setting "affects him', ["It is hot."], None),
+        ("question-3", "3", "Hot sun.", ["It is hot."], None),
+    ]
+    assert found.ratings.rows()[:2] == [
+        ("question-3", "1", "rater-1", 2.0),
+        ("question-3", "1", "rater-2", 1.0),
+    ]
+    assert "Left out: 1, answers to other questions than 3." in found.said
+
+
+def test_leaderboard_file_without_scores_rejected(refused, write):
+    text = "Id\tEssaySet\tEssayText\n1\t3\tHot.\n"
+    said = refused("asap-sas", write("public_leaderboard.tsv", text))
+    assert "`Score1` in " in said
+    assert "line 2 must be a number, got nothing" in said
+
+
+def test_line_with_too_many_tabs_named(refused, write):
+    assert "train.tsv, line 5 must have 5 columns, got 6" in refused(
+        "asap-sas", write("train.tsv", f"{TSV}4\t3\t1\t1\tHot\tsun.\n")
+    )

@@ -1,0 +1,146 @@
+"""sacrerouge's JSON lines, both ways."""
+
+import json
+
+import polars as pl
+import pytest
+
+from pipelines.cli import run
+
+PEER = {"instance_id": "d1", "summarizer_id": "7", "summarizer_type": "peer"}
+PERSON = {"instance_id": "d1", "summarizer_id": "A", "summarizer_type": "reference"}
+
+
+def text(content, **more):
+    return {"text": content, **more}
+
+
+def test_instances_by_hand(importing, write):
+    lines = [
+        PEER
+        | {
+            "summary": text(["A ship sank.", "Nine saved."], summarizer_id="7"),
+            "references": [text("A tug saved nine.", summarizer_id="A"), text(["One.", "Two."])],
+        },
+        PERSON | {"summary": text("A tug saved nine."), "reference": text("One."), "documents": []},
+    ]
+    documents = [{"instance_id": "d1", "documents": [text([["A.", "B."], ["C."]]), text("D.")]}]
+    found = importing(
+        "sacrerouge", write("summaries.jsonl.gz", lines), write("documents.jsonl", documents)
+    )
+    assert found.row("7") == {
+        "document_id": "d1",
+        "system_id": "7",
+        "candidate": "A ship sank.\nNine saved.",
+        "references": ["A tug saved nine.", "One.\nTwo."],
+        "source": ["A.\nB.\nC.", "D."],
+    }
+    assert found.row("human-A")["references"] == ["One."]
+
+
+def test_metrics_are_flattened_and_lists_averaged(importing, write):
+    summary = PEER | {"summary": text("A."), "references": []}
+    metrics = PEER | {
+        "metrics": {"rouge-1": {"f1": 0.5, "recall": 1}, "expert": {"coherence": [1, 2, 3]}, "n": 4}
+    }
+    found = importing(
+        "sacrerouge",
+        write("summaries.jsonl", [summary]),
+        write("metrics.jsonl", [metrics]),
+        ratings=True,
+        scores=True,
+    )
+    assert found.ratings.rows(named=True) == [
+        {
+            "document_id": "d1",
+            "system_id": "7",
+            "rouge-1_f1": 0.5,
+            "rouge-1_recall": 1.0,
+            "expert_coherence": 2.0,
+            "n": 4.0,
+        }
+    ]
+    assert found.scores.equals(found.ratings)
+
+
+def test_columns_that_turn_up_late_are_null_before(importing, write):
+    rows = [PEER | {"instance_id": f"d{i}", "summary": text("A.")} for i in range(2_100)]
+    for i, row in enumerate(rows):
+        row["metrics"] = {"a": i, "b": i} if i == 2_050 else {"a": i}
+    found = importing("sacrerouge", write("all.jsonl", rows), ratings=True).ratings
+    assert found["a"].to_list() == list(range(2_100))
+    assert found["b"].drop_nulls().to_list() == [2_050]
+    assert found["b"][2_050] == 2_050
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"summarizer_id": "human-A"}, "must not begin with `human-` unless"),
+        ({"summary": {"text": 3}}, "must be text or lists of text, got 3"),
+        ({"metrics": {"a": {"b": "high"}}}, "`b` in `a` in `metrics` in "),
+        ({"instance_id": None}, "`instance_id` in "),
+    ],
+)
+def test_line_of_another_form_named(refused, write, changes, message):
+    row = PEER | {"summary": text("A.")} | changes
+    said = refused("sacrerouge", write("a.jsonl", [row]))
+    assert message in said
+    assert "a.jsonl, line 1" in said
+
+
+def test_corpus_and_scores_come_back_from_sacrerouge(importing, tmp_path, capsys):
+    corpus = pl.DataFrame(
+        {
+            "document_id": ["d 1", "d 1", "d2"],
+            "system_id": ["7", "human-A", "7"],
+            "candidate": ["A ship\nsank – now.", "B.", "C."],
+            "references": [["r1", "r2"], ["r2"], None],
+            "source": [["s1", "s2"], ["s1", "s2"], None],
+        }
+    )
+    scores = pl.DataFrame(
+        {
+            "document_id": ["d 1", "d 1", "d2"],
+            "system_id": ["7", "human-A", "7"],
+            "sms@glove:source": [0.1, 1 / 3, None],
+            "rougeL_f": [1e-17, 1.0, 0.5],
+        }
+    )
+    corpus.write_parquet(tmp_path / "corpus.parquet")
+    scores.write_parquet(tmp_path / "scores.parquet")
+    out = tmp_path / "exported"
+    given = [str(tmp_path / f"{name}.parquet") for name in ("corpus", "scores")]
+    assert run(["export", "sacrerouge", *given, "--out", str(out)]) == 0
+    assert "3 candidates and 3 rows of scores" in capsys.readouterr().out
+    found = importing("sacrerouge", out, scores=True)
+    assert found.corpus.equals(corpus)
+    assert found.scores.equals(scores)
+
+
+def test_line_we_write_by_hand(importing, tmp_path):
+    frame = pl.DataFrame(
+        {"document_id": ["d"], "system_id": ["human-A"], "candidate": ["B."], "reference": ["r"]}
+    )
+    frame.write_parquet(tmp_path / "c.parquet")
+    out = tmp_path / "out"
+    assert run(["export", "sacrerouge", str(tmp_path / "c.parquet"), "--out", str(out)]) == 0
+    (line,) = (out / "summaries.jsonl").read_text().splitlines()
+    assert json.loads(line) == {
+        "instance_id": "d",
+        "summarizer_id": "A",
+        "summarizer_type": "reference",
+        "summary": {"text": "B."},
+        "references": [{"text": "r"}],
+        "documents": [],
+    }
+    assert not (out / "metrics.jsonl").exists()
+
+
+def test_row_without_a_text_is_not_exported(tmp_path, capsys):
+    frame = pl.DataFrame({"document_id": ["d"], "system_id": ["x"], "candidate": [None]})
+    frame.cast(pl.String).write_parquet(tmp_path / "c.parquet")
+    out = tmp_path / "out"
+    assert run(["export", "sacrerouge", str(tmp_path / "c.parquet"), "--out", str(out)]) == 2
+    assert "must be filled in, got none for document d, system x" in capsys.readouterr().err
+    assert not out.exists()

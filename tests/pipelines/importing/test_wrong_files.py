@@ -1,0 +1,123 @@
+"""What is wrong is said in one line with file and line, and nothing is written."""
+
+import numpy as np
+import pytest
+
+from pipelines.cli import run
+from pipelines.importing.registry import SOURCES
+
+from .conftest import as_bytes, tar_of
+
+GOOD = {"id": "a", "document": "A ship sank.", "summary": "A ship sank."}
+
+
+def test_broken_line_names_file_and_line(refused, write):
+    text = as_bytes("x", [GOOD, GOOD]) + b'{"id": "b", "docu\n'
+    assert "test.jsonl, line 3 must be a JSON object" in refused("xsum", write("test.jsonl", text))
+
+
+def test_broken_last_file_leaves_nothing(refused, write):
+    first = write("a.jsonl", [GOOD] * 1_500)
+    second = write("b.jsonl", [GOOD | {"summary": 3.5}])
+    assert "`summary` in " in (said := refused("xsum", first, second))
+    assert "b.jsonl, line 1 must be text, got 3.5" in said
+
+
+def test_line_that_is_not_utf8_is_named(refused, write):
+    text = as_bytes("x", [GOOD]) + b'{"id": "b\xff"}\n'
+    assert "test.jsonl, line 2 must be UTF-8" in refused("xsum", write("test.jsonl", text))
+
+
+def test_half_of_a_character_rejected(refused, importing, write):
+    line = '{"id": "a", "document": "%s", "summary": "S"}\n'
+    half = write("half.jsonl", line % r"\ud83d alone")
+    assert "half.jsonl, line 1 must be Unicode" in refused("xsum", half)
+    whole = write("whole.jsonl", line % r"\ud83d\ude00 ok")
+    assert importing("xsum", whole).corpus["source"].to_list() == ["\U0001f600 ok"]
+
+
+def test_cut_gzip_rejected(refused, write):
+    whole = as_bytes("x.gz", [GOOD | {"id": str(i)} for i in range(2_000)])
+    said = refused("xsum", write("test.jsonl.gz", whole[:-50]))
+    assert "test.jsonl.gz is damaged after line" in said
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+def test_cut_archive_rejected(refused, write, share):
+    rng = np.random.default_rng(0)
+    whole = tar_of({f"{i}.summary": rng.bytes(20_000) for i in range(3)})
+    said = refused("xsum", write("stories.tgz", whole[: int(len(whole) * share)]))
+    assert "stories.tgz" in said
+    assert "Traceback" not in said
+
+
+def test_parquet_in_name_only_rejected(refused, write):
+    said = refused("xsum", write("test.parquet", b"no parquet"))
+    assert "test.parquet is not a Parquet file that can be read" in said
+
+
+def test_named_file_of_another_kind_rejected(refused, write):
+    said = refused("xsum", write("notes.docx", b"x"))
+    assert "`FILES` of xsum must be *.parquet or *.jsonl" in said
+    assert "notes.docx" in said
+
+
+def test_folder_without_texts_rejected(refused, write):
+    said = refused("xsum", write("notes.docx", b"x").parent)
+    assert "needs files with texts, got none" in said
+
+
+def test_ratings_that_are_not_there_rejected(refused, write):
+    said = refused("xsum", write("test.jsonl", [GOOD]), ratings=True)
+    assert "`--ratings` of xsum needs files with ratings, got none" in said
+
+
+def test_missing_file_named(refused, tmp_path):
+    assert "No such file" in refused("xsum", tmp_path / "nowhere.jsonl")
+
+
+def test_unknown_data_set_gets_the_nearest_name(capsys):
+    assert run(["import", "sumeval", "x", "--out", "y.parquet"]) == 2
+    assert capsys.readouterr().err == (
+        "assay: unknown data set `sumeval`; did you mean `summeval`?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a data set"),
+        (["xsum", "--out", "x.parquet"], "name the files of xsum"),
+        (["xsum", "x.jsonl"], "`--out` is missing"),
+        (["xsum", "x.jsonl", "--out", "x.csv"], "`--out` must end in .parquet"),
+        (
+            ["xsum", "x.jsonl", "--out", "x.parquet", "--ratings", "x.parquet"],
+            "the outputs must be different files",
+        ),
+    ],
+)
+def test_incomplete_request_rejected(arguments, message, capsys):
+    assert run(["import", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_existing_output_kept(write, tmp_path, capsys):
+    out = tmp_path / "mine.parquet"
+    out.write_text("mine")
+    assert run(["import", "xsum", str(write("a.jsonl", [GOOD])), "--out", str(out)]) == 2
+    assert "`--out` must not exist yet" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+
+
+def test_list_has_a_line_for_every_data_set(capsys):
+    assert run(["import", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines[1:-1]} == set(SOURCES)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_data_set_alone_is_described(name, capsys):
+    assert run(["import", name]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for text in (SOURCES[name].takes, SOURCES[name].licence, SOURCES[name].paper):
+        assert " ".join(text.split()) in said
