@@ -37,7 +37,7 @@ SPECS = [
         None,
     ),
     ("st:org/model", "st", "org/model", {}, None),
-    ("use:https://host/use/4?a=b", "use", "https://host/use/4?a=b", {}, None),
+    ("use:https://host/use/4?a=b", "use", "https://host/use/4?a=b", {"unit": "sentence"}, None),
     ("elmo:e,layers=concat", "elmo", "e", {"layers": "concat", "pooling": "mean"}, None),
     (
         "infersent:i.pkl,vectors=a,b.txt,version=2",

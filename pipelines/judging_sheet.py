@@ -1,0 +1,202 @@
+"""Makes a sheet for judges: two texts a row without their authors, and the key to it apart.
+
+As Clark et al. (2019, A.5), judges see the two texts and neither source nor reference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from cluster import write_whole
+from pipelines.correlation.tables import (
+    KEYS,
+    check_unique,
+    collect,
+    files_of,
+    listed,
+    place,
+    scan_files,
+)
+from pipelines.judgements import KEY_COLUMNS, SHEET_COLUMNS, SIDES
+
+CLARK_CRITERIA = ("non-redundancy", "coherence", "focus", "overall")
+"""Table 6 of Clark et al. (2019)."""
+KEY_SUFFIX = ".key.csv"
+_TAG_BYTES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgingSheet:
+    """A sheet and its key, as they were written."""
+
+    sheet: str
+    key: str
+    n_rows: int
+    n_documents: int
+    """Drawn, out of `n_eligible`."""
+    n_eligible: int
+    """Documents for which every system has a text."""
+    n_equal: int
+    """Rows with the same text on both sides; they can only tie."""
+
+
+def make_sheet(
+    corpus: str,
+    *,
+    systems: Sequence[str],
+    n_documents: int,
+    out: str,
+    key: str | None = None,
+    criteria: Sequence[str] = CLARK_CRITERIA,
+    columns: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> JudgingSheet:
+    """Draw documents and write every pair of systems on them in random order.
+
+    Of each pair, either system stands on the left in half of the rows (one more of either if
+    their number is odd). The sheet names no system and no document.
+
+    Parameters
+    ----------
+    corpus : str
+        File, folder, glob or URL with `document_id`, `system_id` and `candidate`.
+    systems : sequence of str
+        Two or more; every pair is judged on the same documents.
+    n_documents : int
+        How many to draw of those for which every system has a text.
+    out : str
+        CSV file to write. Judges write left, right or = under each criterion.
+    key : str, optional
+        File that says whose text is where; by default named like the sheet.
+    criteria : sequence of str
+        Columns to fill.
+    columns : mapping of str to str, optional
+        Our column name to the corpus's.
+    seed : int
+        Of documents, sides and order.
+
+    Returns
+    -------
+    JudgingSheet
+
+    Raises
+    ------
+    ValueError
+        If there are too few systems or documents, a file is there already, or a name is taken.
+    """
+    key = key or f"{os.path.splitext(out)[0]}{KEY_SUFFIX}"
+    _check_request(systems, n_documents, criteria, out, key)
+    texts = _texts_by_document(corpus, systems, columns or {})
+    if len(texts) < n_documents:
+        raise ValueError(
+            f"`n_documents` must be at most {len(texts)}, the documents for which each of "
+            f"{listed(list(systems))} has a text, got {n_documents}"
+        )
+    rng = np.random.default_rng(seed)
+    documents = [list(texts)[i] for i in rng.permutation(len(texts))[:n_documents]]
+    rows = [
+        row for pair in itertools.combinations(systems, 2) for row in _rows(pair, documents, rng)
+    ]
+    # A tag of its own keeps a sheet from being read with another sheet's key.
+    tag = hashlib.blake2b(repr(rows).encode(), digest_size=_TAG_BYTES).hexdigest()
+    order = rng.permutation(len(rows))
+    width = len(str(len(rows)))
+    keyed = [(f"{tag}-{turn:0{width}}", *rows[i]) for turn, i in enumerate(order, 1)]
+    # In the order of the pairs, not of the sheet: a reader then takes systems as they were named.
+    in_order_of_pairs = [keyed[turn] for turn in np.argsort(order)]
+    sheet = [_sheet_row(row, texts, criteria) for row in keyed]
+    write_whole(
+        key, pl.DataFrame(in_order_of_pairs, KEY_COLUMNS, orient="row").write_csv().encode()
+    )
+    write_whole(out, pl.DataFrame(sheet).write_csv().encode())
+    return JudgingSheet(
+        sheet=out,
+        key=key,
+        n_rows=len(sheet),
+        n_documents=n_documents,
+        n_eligible=len(texts),
+        n_equal=sum(row["left"] == row["right"] for row in sheet),
+    )
+
+
+def _check_request(
+    systems: Sequence[str], n_documents: int, criteria: Sequence[str], out: str, key: str
+) -> None:
+    if len(set(systems)) < 2 or len(set(systems)) < len(systems):
+        raise ValueError(
+            f"`systems` must be at least two different ones, got {listed(list(systems))}"
+        )
+    if n_documents < 1:
+        raise ValueError(f"`n_documents` must be at least 1, got {n_documents}")
+    taken = [name for name in criteria if name in SHEET_COLUMNS or criteria.count(name) > 1]
+    if taken or not criteria:
+        raise ValueError(
+            f"`criteria` must be different names, none of {', '.join(SHEET_COLUMNS)}, "
+            f"got {listed(list(criteria))}"
+        )
+    if not out.endswith(".csv"):
+        raise ValueError(f"`out` must end in .csv, got {out}")
+    for path in (out, key):
+        if os.path.exists(path):
+            raise ValueError(f"{path} is there already, maybe filled; choose another name")
+    if os.path.abspath(out) == os.path.abspath(key):
+        raise ValueError(f"`key` must be another file than the sheet, got {key}")
+
+
+def _texts_by_document(
+    corpus: str, systems: Sequence[str], columns: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """Read the systems' texts of every document for which all have one, sorted by document."""
+    files = files_of(corpus)
+    where = place(files)
+    lazy = scan_files(files, columns)
+    if "candidate" not in lazy.collect_schema():
+        raise ValueError(
+            f"column `candidate` is missing in {where}; name it with `--columns candidate=NAME`"
+        )
+    frame = collect(lazy.select(*KEYS, pl.col("candidate").cast(pl.String)), where)
+    for system in systems:
+        if system not in frame["system_id"]:
+            raise ValueError(
+                f"`systems` must be in {where}, got `{system}`; there are "
+                f"{listed(frame['system_id'].drop_nulls().unique().sort().to_list())}"
+            )
+    frame = frame.filter(
+        pl.col("system_id").is_in(list(systems)),
+        pl.col("document_id").is_not_null(),
+        pl.col("candidate").str.strip_chars() != "",
+    )
+    check_unique(frame, KEYS, where, "keep one row of each")
+    texts: dict[str, dict[str, str]] = {}
+    for document, system, candidate in frame.sort("document_id").iter_rows():
+        texts.setdefault(document, {})[system] = candidate
+    return {document: found for document, found in texts.items() if len(found) == len(systems)}
+
+
+def _rows(
+    pair: tuple[str, str], documents: Sequence[str], rng: np.random.Generator
+) -> list[tuple[str, str, str, str]]:
+    """Return document, both systems and the one on the left, which each is in half of the rows."""
+    a, b = pair if rng.integers(2) else pair[::-1]
+    n_left = len(documents) // 2
+    lefts = rng.permutation([a] * n_left + [b] * (len(documents) - n_left)).tolist()
+    return [(document, *pair, left) for document, left in zip(documents, lefts, strict=True)]
+
+
+def _sheet_row(
+    row: tuple[str, str, str, str, str],
+    texts: Mapping[str, Mapping[str, str]],
+    criteria: Sequence[str],
+) -> dict[str, str | None]:
+    item, document, a, b, left = row
+    right = b if left == a else a
+    shown = (texts[document][left], texts[document][right])
+    blank = {name: None for name in ("judge", *criteria, "comment")}
+    return {"item": item, **dict(zip(SIDES, shown, strict=True)), **blank}

@@ -1,0 +1,321 @@
+"""Which of two systems people prefer, head to head, as table 6 of Clark et al. (2019).
+
+Sign tests and shares of wins by criterion and pair of systems, agreement of judges, and strengths
+of all systems under one model. What the judgements may look like is in `pipelines.judgements`,
+sheets for judges are made in `pipelines.judging_sheet`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from pipelines.agreement.multiple import holm
+from pipelines.agreement.preferences import (
+    FIRST,
+    SECOND,
+    TIE,
+    davidson_strengths,
+    judge_agreement,
+    majorities,
+    redrawn_counts,
+    resampled_counts,
+    sign_test,
+    strength_intervals,
+    win_share,
+)
+from pipelines.correlation.records import InputRecord
+from pipelines.correlation.tables import files_of, record_of
+from pipelines.judgements import COUNTS, Judgements, read_judgements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadToHead:
+    """Two systems under one criterion."""
+
+    criterion: str
+    system_a: str
+    system_b: str
+    wins_a: int
+    """Judgements, as are the next two."""
+    wins_b: int
+    ties: int
+    share_b: float
+    """Of the judgements that prefer one, those for B; NaN where there is none, as are its ends."""
+    low: float
+    high: float
+    p_value: float
+    """Two-sided exact sign test over judgements."""
+    p_holm: float
+    """The same, corrected over all rows."""
+    preferred: str | None
+    """"a" or "b" where `p_holm` is small enough, else None."""
+    n_items: int
+    """0 where the items are not known; then the numbers below are none, too."""
+    n_judges: int
+    """0 where the judges are not known."""
+    items_a: int
+    """Items that more judges gave to A than to B."""
+    items_b: int
+    items_tied: int
+    p_items: float
+    """Two-sided exact sign test over items."""
+    n_items_repeated: int
+    """Items that were judged more than once."""
+    alpha: float
+    """Krippendorff's, nominal, over these; NaN where there is none, as is the next."""
+    share_equal: float
+    """Pairs of judgements of one item that agree."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemStrength:
+    """One system under one criterion, by Davidson's model of all its pairs."""
+
+    criterion: str
+    system: str
+    log_strength: float
+    """Mean 0 over systems; NaN where undefined."""
+    low: float
+    high: float
+    tie_rate: float
+    """Davidson's nu, of all systems together."""
+    method: str
+    """"bootstrap-items", or "bootstrap-judgements" where the items are not known."""
+    n_undefined: int
+    """Resamples without finite strengths; the interval is over the others."""
+    reason: str | None
+    """Why it is undefined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """What judges prefer, and how it was computed."""
+
+    rows: tuple[HeadToHead, ...]
+    """Pair after pair, with all criteria of each."""
+    strengths: tuple[SystemStrength, ...]
+    n_missing: int
+    """Judgements that were left blank."""
+    inputs: tuple[InputRecord, ...]
+    interval: str
+    """One of `pipelines.agreement.preferences.SHARE_METHODS`."""
+    confidence: float
+    n_resamples: int
+    seed: int
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows as a table; undefined is null."""
+        return _frame(self.rows)
+
+    def strengths_frame(self) -> pl.DataFrame:
+        """Return the strengths as a table; undefined is null."""
+        return _frame(self.strengths)
+
+
+def compare_preferences(
+    judgements: Sequence[str],
+    *,
+    key: str | None = None,
+    systems: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    interval: str = "wilson",
+    confidence: float = 0.95,
+    n_resamples: int = 1_000,
+    seed: int = 0,
+) -> Preferences:
+    r"""Compare systems by the judgements of people.
+
+    Parameters
+    ----------
+    judgements : sequence of str
+        Files, as in `read_judgements`.
+    key : str, optional
+        Of filled sheets.
+    systems : sequence of str
+        Those to compare; in every pair the earlier one is A.
+    columns : mapping of str to str, optional
+        Our column name to the files'.
+    interval : str
+        For the share of wins, "wilson" or "clopper-pearson".
+    confidence : float
+        Of the intervals; one minus it is the level of the tests.
+    n_resamples : int
+        Bootstrap resamples for the strengths.
+    seed : int
+        Of the resamples.
+
+    Returns
+    -------
+    Preferences
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read as judgements, or an option is out of range.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "counts.csv")
+    >>> _ = path.write_text("system_a,system_b,wins,losses,ties\nold,new,64,144,92\n")
+    >>> row = compare_preferences([str(path)]).rows[0]
+    >>> round(row.share_b, 3), row.preferred
+    (0.692, 'b')
+    """
+    read = read_judgements(judgements, key=key, systems=systems, columns=columns)
+    rows = [_head_to_head(*pair, interval, confidence) for pair in _pairs(read)]
+    rng = np.random.default_rng(seed)
+    strengths = [
+        strength
+        for criterion in read.criteria
+        for strength in _strengths(read, criterion, confidence, n_resamples, rng)
+    ]
+    files = [*((path, "judgements") for path in judgements), *([(key, "key")] if key else [])]
+    return Preferences(
+        rows=_corrected(rows, confidence),
+        strengths=tuple(strengths),
+        n_missing=read.n_missing,
+        inputs=tuple(record_of(file, role) for path, role in files for file in files_of(path)),
+        interval=interval,
+        confidence=confidence,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+def _frame(records: Sequence[HeadToHead] | Sequence[SystemStrength]) -> pl.DataFrame:
+    frame = pl.DataFrame([asdict(record) for record in records], infer_schema_length=None)
+    return frame.with_columns(pl.selectors.float().fill_nan(None))
+
+
+def _pairs(read: Judgements) -> Iterator[tuple[str, str, str, pl.DataFrame]]:
+    """Yield criterion, the two systems and their judgements, of those that were compared."""
+    for a, b in itertools.combinations(read.systems, 2):
+        of_pair = read.frame.filter(system_a=a, system_b=b)
+        for criterion in read.criteria:
+            judged = of_pair.filter(criterion=criterion)
+            if judged.height:
+                yield criterion, a, b, judged
+
+
+def _head_to_head(
+    criterion: str, a: str, b: str, judged: pl.DataFrame, interval: str, confidence: float
+) -> HeadToHead:
+    wins_a, wins_b, ties = (int(judged[name].sum()) for name in COUNTS)
+    share = win_share(wins_a, wins_b, confidence=confidence, method=interval)
+    items = _item_counts(judged, [(a, b)])[:, 0]
+    of_items = majorities(items) if len(items) else np.zeros(3, dtype=np.int64)
+    agreement = judge_agreement(_outcomes(judged))
+    return HeadToHead(
+        criterion=criterion,
+        system_a=a,
+        system_b=b,
+        wins_a=wins_a,
+        wins_b=wins_b,
+        ties=ties,
+        share_b=share.value,
+        low=share.low,
+        high=share.high,
+        p_value=sign_test(wins_a, wins_b),
+        p_holm=np.nan,
+        preferred=None,
+        n_items=len(items),
+        n_judges=judged["judge"].drop_nulls().n_unique(),
+        items_a=int(of_items[FIRST]),
+        items_b=int(of_items[SECOND]),
+        items_tied=int(of_items[TIE]),
+        p_items=sign_test(int(of_items[FIRST]), int(of_items[SECOND])),
+        n_items_repeated=agreement.n_items,
+        alpha=agreement.alpha.value,
+        share_equal=agreement.share_equal,
+    )
+
+
+def _corrected(rows: Sequence[HeadToHead], confidence: float) -> tuple[HeadToHead, ...]:
+    """Correct the p-values over all rows and say who is preferred."""
+    corrected = holm(np.array([row.p_value for row in rows]))
+    return tuple(
+        replace(
+            row,
+            p_holm=float(p),
+            preferred=("b" if row.wins_b > row.wins_a else "a") if p <= 1.0 - confidence else None,
+        )
+        for row, p in zip(rows, corrected, strict=True)
+    )
+
+
+def _strengths(
+    read: Judgements,
+    criterion: str,
+    confidence: float,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> Iterator[SystemStrength]:
+    """Fit one criterion's strengths; by items where those of all judgements are known."""
+    judged = read.frame.filter(criterion=criterion)
+    names = [name for name in read.systems if name in {*judged["system_a"], *judged["system_b"]}]
+    pairs = list(judged.select("system_a", "system_b").unique(maintain_order=True).iter_rows())
+    numbers = np.array([[names.index(name) for name in pair] for pair in pairs])
+    counts = np.array(
+        [judged.filter(system_a=a, system_b=b).select(COUNTS).sum().row(0) for a, b in pairs]
+    )
+    if judged["document_id"].null_count():
+        method = "bootstrap-judgements"
+        resamples = redrawn_counts(counts, n_resamples=n_resamples, rng=rng)
+    else:
+        method = "bootstrap-items"
+        items = _item_counts(judged, pairs)
+        resamples = resampled_counts(items, n_resamples=n_resamples, rng=rng)
+    intervals = strength_intervals(
+        counts, resamples, numbers, len(names), method=method, confidence=confidence
+    )
+    tie_rate = float(davidson_strengths(counts, numbers, len(names)).tie_rate)
+    for name, interval in zip(names, intervals, strict=True):
+        yield SystemStrength(
+            criterion=criterion,
+            system=name,
+            log_strength=interval.value,
+            low=interval.low,
+            high=interval.high,
+            tie_rate=tie_rate,
+            method=method,
+            n_undefined=interval.n_undefined,
+            reason=interval.reason,
+        )
+
+
+def _item_counts(judged: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    """Count outcomes by item and pair, shape (n_items, n_pairs, 3); only items that are known."""
+    known = judged.drop_nulls("document_id")
+    items = _item_numbers(known)
+    counts = np.zeros((items.max(initial=-1) + 1, len(pairs), 3), dtype=np.int64)
+    places = {pair: i for i, pair in enumerate(pairs)}
+    judged_pairs = [places[pair] for pair in known.select("system_a", "system_b").iter_rows()]
+    pair = np.array(judged_pairs, dtype=np.int64)
+    np.add.at(counts, (items, pair), known.select(COUNTS).to_numpy())
+    return counts
+
+
+def _outcomes(judged: pl.DataFrame) -> np.ndarray:
+    """Lay single judgements out by turn and item, shape (n_turns, n_items), NaN where none.
+
+    Which judge is in which row does not matter for the agreement, so unnamed ones serve, too.
+    """
+    known = judged.drop_nulls("document_id")
+    items = _item_numbers(known)
+    turns = known.select(pl.int_range(pl.len(), dtype=pl.Int64).over("document_id"))
+    turn = turns.to_series().to_numpy()
+    outcomes = np.full((turn.max(initial=0) + 1, items.max(initial=-1) + 1), np.nan)
+    outcomes[turn, items] = known.select(COUNTS).to_numpy().argmax(1)
+    return outcomes
+
+
+def _item_numbers(known: pl.DataFrame) -> np.ndarray:
+    """Return the number of each row's item, from 0, int64, shape (n_rows,)."""
+    _, numbers = np.unique(known["document_id"].to_numpy().astype(str), return_inverse=True)
+    return np.asarray(numbers, dtype=np.int64)

@@ -1,0 +1,323 @@
+"""A metric as a reward for training a summariser, as Clark et al. (2019, section 5) use it.
+
+Here is the reward of texts, and how the arguments of TRL's trainers are read. Training is not
+here, and neither is a reward that runs in another process (`pipelines.remote_reward`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+
+BOUNDS = {"mover": (0.0, 1.0), "cosine": (-1.0, 1.0), "rouge": (0.0, 1.0)}
+"""Lowest and highest value of a metric, by family."""
+CANDIDATE_ROLE = "assistant"
+"""Whose message of a conversation is the candidate."""
+
+Message = Mapping[str, Any]
+Completion = str | Sequence[Message] | None
+"""A text, or the messages of a conversation; null counts as no text."""
+Against = Sequence[str | Sequence[str] | None] | None
+"""References or sources: one text per candidate, or several."""
+
+
+class BatchScorer(Protocol):
+    """What a reward needs of a scorer; `SummaryScorer` is one, and so is a trained one."""
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """What `prepare` reads: out of `candidate`, `references`, `sources`."""
+
+    @property
+    def score_fields(self) -> tuple[str, ...]:
+        """Columns that `compare` returns beside `status`."""
+
+    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (the scorer's own business)
+        """Handle and encode the texts of some rows."""
+
+    def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
+        """Return the scores, null where undefined."""
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what was done so far."""
+
+
+class Reward:
+    """The similarity of each candidate to its references (or sources), as a reward.
+
+    Made for TRL's `reward_funcs`, too: called with `completions` (texts, or conversations, of which
+    the assistant's last message counts) and the data set's columns, of which `references` or
+    `sources` are read and all others ignored.
+
+    **Never NaN.** A candidate without a word (a policy will write some) gets `undefined`. TRL
+    leaves a NaN out of the group's mean and sets its advantage to 0, and where there are several
+    rewards it counts as 0, which is no low cosine: either way an empty text goes unpunished. At
+    the lower bound it is the worst there is. Where it is the reference that has no word, all
+    candidates of the group get the same value, so that no advantage comes of it.
+
+    **Cost.** A call encodes the distinct sentences that the encoder does not remember (on a CPU
+    nearly all of the time; a reference is encoded once, however often it comes back) and then
+    solves one small transport problem per candidate in a compiled call; ROUGE encodes nothing.
+    `benchmarks/reward.py` measures it. The embeddings that are remembered take up to 256 MiB
+    per encoder.
+
+    A pickled reward takes no weights along and loads them again when it is first called.
+
+    Parameters
+    ----------
+    metric : str or BatchScorer
+        A mover, cosine or ROUGE column, such as `sms`, `s+wms`, `cosine`, `cosine@all`,
+        `rougeL_f`, `sms:source`; or any scorer with one column.
+    encoder : str or sequence of str
+        As in `assay encoders`; several for `cosine@all`. Not for a scorer.
+    undefined : float, optional
+        Reward where there is nothing to score, finite; the lower bound by default.
+    bounds : (float, float), optional
+        Lowest and highest value of a scorer; a metric knows its own.
+    multi_reference : {"best", "mean", "first"}
+    language : str
+        Of the texts, as in `sms.languages`.
+    batch_rows : int
+        Longer calls are cut into batches of so many rows, which bounds the memory.
+    threads : int, optional
+        Of the compiled kernels and the encoders; all by default.
+    device : {"auto", "cpu", "cuda"}
+        Where the encoder runs. `auto` takes the learner's GPU if there is one.
+
+    Raises
+    ------
+    ValueError
+        If the metric is unknown, has several columns, or no bounds; or an option is wrong.
+
+    Examples
+    --------
+    >>> reward = Reward("rouge1_f")
+    >>> reward(["A cat sat.", ""], references=["A cat sat.", "A dog."])
+    [1.0, 0.0]
+    >>> chat = [[{"role": "assistant", "content": "A dog."}]]
+    >>> reward(prompts=["Sum up."], completions=chat, references=["A dog."])
+    [1.0]
+    >>> reward.bounds, reward.higher_is
+    ((0.0, 1.0), 'closer')
+    """
+
+    def __init__(
+        self,
+        metric: str | BatchScorer = "sms",
+        *,
+        encoder: str | Sequence[str] = "minilm",
+        undefined: float | None = None,
+        bounds: tuple[float, float] | None = None,
+        multi_reference: str = "best",
+        language: str = "en",
+        batch_rows: int = 512,
+        threads: int | None = None,
+        device: str = "auto",
+    ) -> None:
+        if batch_rows < 1:
+            raise ValueError(f"`batch_rows` must be at least 1, got {batch_rows}")
+        self._batch_rows = batch_rows
+        self._load: Callable[[], BatchScorer] | None = None
+        """Makes a metric's scorer; None for a scorer that was handed in."""
+        self.higher_is = "better"
+        """What a higher reward means."""
+        if isinstance(metric, str):
+            config = _config_of(metric, encoder, multi_reference, language)
+            request = config.requests[0]
+            column = _only_column(request.columns)
+            bounds = BOUNDS[request.metric.family]
+            self.higher_is = request.metric.higher_is.partition(",")[0]
+            self._load = partial(SummaryScorer, config, threads, device=device)
+            metric = self._load()
+        else:
+            column = _only_column(metric.score_fields)
+        self._scorer: BatchScorer | None = metric
+        self.column = column
+        """Name of the metric's column."""
+        self.bounds = _checked_bounds(bounds)
+        """Lowest and highest reward, `undefined` aside."""
+        self.undefined = self.bounds[0] if undefined is None else undefined
+        """Reward where there is nothing to score."""
+        if not math.isfinite(self.undefined):
+            raise ValueError(
+                f"`undefined` must be finite, got {self.undefined:g}; name a value, for a reward "
+                "that is no number is left out of the loss or spoils it"
+            )
+        self.__name__ = self.column  # what TRL calls it in its logs
+        self._counts: Counter[str] = Counter(rewards=0, undefined=0)
+
+    @property
+    def scorer(self) -> BatchScorer:
+        """The scorer behind it, loaded if this reward comes out of a pickle."""
+        if self._scorer is None:
+            assert self._load is not None, "a foreign scorer is in its pickle"  # noqa: S101
+            self._scorer = self._load()
+        return self._scorer
+
+    @property
+    def signature(self) -> str:
+        """Metric, parameters and versions as one string; the column's name for a foreign scorer."""
+        scorer = self.scorer
+        return scorer.signatures[self.column] if isinstance(scorer, SummaryScorer) else self.column
+
+    def __call__(
+        self,
+        candidates: Sequence[Completion] | None = None,
+        references: Against = None,
+        sources: Against = None,
+        *,
+        completions: Sequence[Completion] | None = None,
+        **_columns: object,
+    ) -> list[float]:
+        """Return the reward of each candidate.
+
+        Parameters
+        ----------
+        candidates : sequence of str
+            Or as `completions`, the name that TRL gives them.
+        references, sources : sequence of str or of list of str
+            What the metric compares with, as many as candidates.
+        completions : sequence of str or of list of messages
+        **_columns
+            Whatever else TRL hands over; not read.
+
+        Returns
+        -------
+        list of float
+            Higher is better, `undefined` where there is nothing to score.
+
+        Raises
+        ------
+        ValueError
+            If what the metric compares with is missing, or lengths differ.
+        """
+        texts = candidate_texts(candidates, completions)
+        return self.score(texts, references=references, sources=sources)
+
+    def score(
+        self,
+        candidates: Sequence[str | None],
+        *,
+        references: Against = None,
+        sources: Against = None,
+    ) -> list[float]:
+        """Return the reward of each text; see `__call__`."""
+        rows = to_rows(candidates, references=references, sources=sources)
+        for name in self.scorer.input_columns:
+            if name not in rows.column_names:
+                raise ValueError(
+                    f"`{name}` must be given for {self.column}; in a data set for TRL it is a "
+                    "column of that name"
+                )
+        found: list[float] = []
+        for start in range(0, len(rows), self._batch_rows):
+            found += self._score_batch(rows.slice(start, self._batch_rows))
+        return found
+
+    def counters(self) -> dict[str, int]:
+        """Return how many rewards there were, how many undefined, and what the encoders did."""
+        return {**self._counts, **self.scorer.counters()}
+
+    def _score_batch(self, rows: pa.Table) -> list[float]:
+        scores = self.scorer.compare(self.scorer.prepare(rows))[self.column].to_numpy()
+        # A scorer may write NaN for null; infinity would spoil a loss just as well.
+        is_defined = np.isfinite(scores)
+        self._counts["rewards"] += len(scores)
+        self._counts["undefined"] += int((~is_defined).sum())
+        rewards: list[float] = np.where(is_defined, scores, self.undefined).tolist()
+        return rewards
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | ({} if self._load is None else {"_scorer": None})
+
+
+def candidate_texts(
+    candidates: Sequence[Completion] | None, completions: Sequence[Completion] | None
+) -> list[str | None]:
+    """Return the texts of whichever of the two is given.
+
+    Raises
+    ------
+    ValueError
+        If both are given or neither.
+    TypeError
+        If one text stands where a list of them belongs, or a message is not one.
+
+    Examples
+    --------
+    >>> candidate_texts(None, ["A text.", [{"role": "assistant", "content": "A reply."}]])
+    ['A text.', 'A reply.']
+    """
+    if (candidates is None) == (completions is None):
+        which = "neither" if candidates is None else "both"
+        raise ValueError(f"`candidates` or `completions` must be given, got {which}")
+    given = candidates if candidates is not None else completions
+    assert given is not None  # noqa: S101  (one of the two)
+    if isinstance(given, str):
+        raise TypeError("`candidates` must be a list of texts, got one text; put it in a list")
+    return [_text_of(completion) for completion in given]
+
+
+def _text_of(completion: Completion) -> str | None:
+    """Return a completion's text; of a conversation the assistant's last message."""
+    if completion is None or isinstance(completion, str):
+        return completion
+    for message in reversed(completion):
+        if not isinstance(message, Mapping) or "role" not in message:
+            raise TypeError(
+                f"a completion must be a text or a list of messages with `role` and `content`, got "
+                f"{type(message).__name__} in it"
+            )
+        if message["role"] == CANDIDATE_ROLE:
+            return _content(message.get("content"))
+    return None
+
+
+def _content(content: str | Sequence[Message] | None) -> str | None:
+    """Return a message's text, which may come in parts, some of which (images) are no text."""
+    if content is None or isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content if part.get("type") == "text")
+
+
+def _config_of(
+    metric: str, encoder: str | Sequence[str], multi_reference: str, language: str
+) -> ScoringConfig:
+    named = [encoder] if isinstance(encoder, str) else list(encoder)
+    config = ScoringConfig(
+        metrics=(metric,),
+        encoders={f"encoder{k}": spec for k, spec in enumerate(named, 1)},
+        multi_reference=multi_reference,
+        language=language,
+    )
+    request = config.requests[0]
+    if request.metric.family not in BOUNDS:
+        raise ValueError(
+            f"`metric` must be one of movers, cosine or ROUGE, got {metric!r}, which says nothing "
+            "of how close two texts are"
+        )
+    return config
+
+
+def _only_column(columns: Sequence[str]) -> str:
+    if len(columns) != 1:
+        raise ValueError(
+            f"a reward must be one column, got {', '.join(columns) or 'none'}; name one of them"
+        )
+    return columns[0]
+
+
+def _checked_bounds(bounds: tuple[float, float] | None) -> tuple[float, float]:
+    if bounds is None:
+        raise ValueError("`bounds` must be given for a scorer, its lowest and highest value")
+    if not bounds[0] < bounds[1]:
+        raise ValueError(f"`bounds` must be a lower and a higher value, got {bounds}")
+    return bounds

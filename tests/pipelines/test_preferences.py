@@ -1,0 +1,356 @@
+"""Judgements of people read, compared and reported; sheets for judges made and read back."""
+
+import itertools
+import json
+import math
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from pipelines.cli import run
+from pipelines.judging_sheet import CLARK_CRITERIA, make_sheet
+from pipelines.preferences import compare_preferences
+
+SYSTEMS = ("old", "new", "third")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write rows as a file of the kind its name says."""
+
+    def call(rows, name="judgements.csv"):
+        frame = pl.DataFrame(rows, infer_schema_length=None)
+        path = tmp_path / name
+        writers = {
+            ".csv": frame.write_csv,
+            ".jsonl": frame.write_ndjson,
+            ".parquet": frame.write_parquet,
+        }
+        writers[path.suffix](path)
+        return str(path)
+
+    return call
+
+
+@pytest.fixture
+def corpus(write):
+    rows = [
+        {"document_id": f"d{i}", "system_id": system, "candidate": f"{i} by its number {k}"}
+        for i in range(12)
+        for k, system in enumerate(SYSTEMS)
+    ]
+    return write(rows[:-1], "corpus.jsonl")  # document d11 lacks the third system
+
+
+@pytest.fixture
+def sheet(corpus, tmp_path):
+    """Make a sheet of two systems and fill it by a rule: item's text of A, of B to an entry."""
+
+    def call(rule, *, judge="ann", **options):
+        out = str(tmp_path / "sheet.csv")
+        key = str(tmp_path / "sheet.key.csv")
+        if not (tmp_path / "sheet.csv").exists():
+            options = {"systems": SYSTEMS[:2], "n_documents": 10, **options}
+            make_sheet(corpus, out=out, **options)
+        keyed = {row["item"]: row for row in pl.read_csv(key).iter_rows(named=True)}
+        rows = pl.read_csv(out, infer_schema=False).to_dicts()
+        for row in rows:
+            entry = keyed[row["item"]]
+            right = ({entry["system_a"], entry["system_b"]} - {entry["left"]}).pop()
+            for criterion in CLARK_CRITERIA:
+                winner = rule(entry["document_id"], criterion)
+                row[criterion] = {entry["left"]: "Left", right: "right"}.get(winner, winner)
+        filled = tmp_path / f"{judge}.csv"
+        pl.DataFrame(rows).write_csv(filled)
+        return str(filled), key
+
+    return call
+
+
+def judgement(document, winner, *, judge="ann", criterion="overall", pair=("old", "new")):
+    return {
+        "document_id": document,
+        "judge": judge,
+        "criterion": criterion,
+        "system_a": pair[0],
+        "system_b": pair[1],
+        "winner": winner,
+    }
+
+
+BY_HAND = [
+    judgement("1", "old"),
+    judgement("2", "new"),
+    judgement("3", "new", pair=("new", "old")),
+    judgement("4", "tie"),
+    judgement("1", "new", judge="bo"),
+    judgement("2", "new", judge="bo"),
+    judgement("3", " = ", judge="bo"),
+    judgement("4", "", judge="bo"),
+]
+
+
+@pytest.mark.parametrize("name", ["j.csv", "j.jsonl", "j.parquet"])
+def test_counts_by_hand_from_every_format(write, name):
+    result = compare_preferences([write(BY_HAND, name)], n_resamples=50)
+    (row,) = result.rows
+    assert (row.system_a, row.system_b) == ("old", "new")
+    assert (row.wins_a, row.wins_b, row.ties) == (1, 4, 2)
+    assert row.share_b == pytest.approx(0.8)
+    assert row.p_value == pytest.approx(2 * 6 / 2**5)
+    assert (row.items_a, row.items_b, row.items_tied) == (0, 2, 2)
+    assert row.p_items == pytest.approx(0.5)
+    assert (row.n_items, row.n_judges, row.n_items_repeated) == (4, 2, 3)
+    assert row.share_equal == pytest.approx(1 / 3)
+    assert (row.preferred, result.n_missing) == (None, 1)
+
+
+def test_counts_of_both_turns_of_a_pair_add_up(write):
+    rows = [
+        {"system_a": "x", "system_b": "y", "wins": 3, "losses": 1, "ties": 2},
+        {"system_a": "y", "system_b": "x", "wins": 5, "losses": 7, "ties": 1},
+    ]
+    (row,) = compare_preferences([write(rows)], n_resamples=20).rows
+    assert (row.wins_a, row.wins_b, row.ties) == (10, 6, 3)
+    assert (row.criterion, row.n_items, row.n_judges) == ("overall", 0, 0)
+    assert math.isnan(row.alpha)
+    assert math.isnan(row.p_items)
+
+
+def test_systems_choose_pairs_and_which_is_a(write):
+    rows = [judgement(str(i), "new") for i in range(4)]
+    rows += [judgement(str(i), "third", pair=("third", "old")) for i in range(4)]
+    path = write(rows)
+    assert len(compare_preferences([path], n_resamples=20).rows) == 2
+    (row,) = compare_preferences([path], systems=("new", "old"), n_resamples=20).rows
+    assert (row.system_a, row.wins_a, row.wins_b) == ("new", 4, 0)
+
+
+def test_holm_is_over_all_rows(write):
+    counts = {"focus": (4, 20), "overall": (5, 17), "coherence": (9, 11)}
+    rows = [
+        {"criterion": name, "system_a": "x", "system_b": "y", "wins": a, "losses": b, "ties": 0}
+        for name, (a, b) in counts.items()
+    ]
+    found = {row.criterion: row for row in compare_preferences([write(rows)]).rows}
+    for place, name in enumerate(("focus", "overall", "coherence")):
+        assert found[name].p_holm == pytest.approx(min(1, (3 - place) * found[name].p_value))
+    assert [found[name].preferred for name in counts] == ["b", "b", None]
+    assert found["overall"].p_holm < 0.05 < 3 * found["overall"].p_value
+
+
+def test_strengths_are_bootstrapped_over_items(write):
+    result = compare_preferences([write(BY_HAND)], n_resamples=50)
+    assert {strength.method for strength in result.strengths} == {"bootstrap-items"}
+    gap = result.strengths[1].log_strength - result.strengths[0].log_strength
+    assert gap == pytest.approx(math.log(4))
+    assert result == compare_preferences([result.inputs[0].path], n_resamples=50)
+
+
+WRONG = [
+    ([judgement("1", "nobody")], "`winner` must be one of the two systems, or tie or =, got"),
+    ([judgement("1", "old", pair=("old", "old"))], "must be two different systems"),
+    ([judgement("1", "old")] * 2, "a judge must judge an item once under a criterion"),
+    ([judgement("1", "")], "no judgement in .*: every entry is blank"),
+    ([{"system_a": "x", "system_b": "y"}], "column `wins` is missing"),
+    ([{"system_a": "x", "winner": "x"}], "column `system_b` is missing"),
+    (
+        [{"system_a": "x", "system_b": "y", "wins": "2.5", "losses": 1, "ties": 0}],
+        "`wins`, `losses` and `ties` must be whole numbers from 0, got .*'2.5'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), WRONG)
+def test_wrong_judgements_rejected(write, rows, message):
+    with pytest.raises(ValueError, match=message):
+        compare_preferences([write(rows)])
+
+
+def test_unknown_system_rejected(write):
+    with pytest.raises(ValueError, match="`--systems` must name judged systems, got `odl`"):
+        compare_preferences([write(BY_HAND)], systems=("odl", "new"))
+
+
+def test_renamed_columns_are_read(write):
+    rows = [{"a": "x", "b": "y", "choice": "x", "document_id": "1", "winner": "?"}]
+    names = {"system_a": "a", "system_b": "b", "winner": "choice"}
+    (row,) = compare_preferences([write(rows)], columns=names, n_resamples=20).rows
+    assert row.wins_a == 1
+
+
+def test_table_6_through_the_command_line(write, tmp_path, capsys):
+    """Clark et al. (2019), page 8: two rows of table 6."""
+    rows = [
+        {"criterion": "non-redundancy", "wins": 64, "losses": 144, "ties": 92},
+        {"criterion": "overall", "wins": 85, "losses": 179, "ties": 36},
+    ]
+    path = write([{"system_a": "ROUGE-L", "system_b": "SMS", **row} for row in rows], "t6.csv")
+    outs = [tmp_path / f"out{suffix}" for suffix in (".md", ".csv", ".json")]
+    for out in outs:
+        assert run(["preferences", path, "--out", str(out), "--resamples", "50"]) == 0
+    printed = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    shown = "non-redundancy ROUGE-L SMS 64 144 92 69.2 [62.7, 75.1] < 0.001 < 0.001 B"
+    assert lines[1] == shown
+    assert "| overall | ROUGE-L | SMS | 85 | 179 | 36 | 67.8 |" in outs[0].read_text("utf-8")
+    assert pl.read_csv(outs[1])["share_b"].to_list() == pytest.approx([144 / 208, 179 / 264])
+    written = json.loads(outs[2].read_text("utf-8"))
+    assert [row["wins_b"] for row in written["rows"]] == [144, 179]
+    assert written["interval"] == "wilson"
+    assert len(written["strengths"]) == 4
+
+
+def test_wrong_requests_are_one_line(write, tmp_path, capsys):
+    path = write(BY_HAND)
+    for arguments, message in (
+        ([], "name at least one file of judgements"),
+        ([path, "--out", "x.txt"], "`--out` must end in .csv, .json, .md"),
+        ([path, "--make-sheet", path], "leave out the judgements"),
+        (["--make-sheet", path, "--out", "s.csv"], "`--systems` is missing"),
+        (["--make-sheet", path, "--systems", "a,b"], "`--out` is missing"),
+        ([path, "--confidence", "2"], "`confidence` must lie between 0 and 1"),
+    ):
+        assert run(["preferences", *arguments]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert message in line
+
+
+def test_sheet_is_blind_and_balanced(corpus, tmp_path):
+    out = tmp_path / "sheet.csv"
+    made = make_sheet(corpus, systems=SYSTEMS, n_documents=10, out=str(out), seed=5)
+    assert (made.n_rows, made.n_documents, made.n_eligible, made.n_equal) == (30, 10, 11, 0)
+    text = out.read_text("utf-8")
+    assert not any(system in text for system in SYSTEMS)
+    sheet = pl.read_csv(out, infer_schema=False)
+    key = pl.read_csv(made.key, infer_schema=False)
+    assert sheet.columns == ["item", "left", "right", "judge", *CLARK_CRITERIA, "comment"]
+    assert set(sheet["item"]) == set(key["item"])
+    assert not set(sheet.columns) & {"document_id", "system_a", "system_b"}
+    lefts = Counter(key.select("system_a", "system_b", "left").iter_rows())
+    assert lefts == {
+        (a, b, left): 5 for a, b in itertools.combinations(SYSTEMS, 2) for left in (a, b)
+    }
+    assert key["document_id"].n_unique() == 10
+    # the key is in the order of the systems, which becomes A before B; the sheet is not
+    pairs = key.select("system_a", "system_b").unique(maintain_order=True).rows()
+    assert pairs == list(itertools.combinations(SYSTEMS, 2))
+    assert key["system_b"].rle().len() == 2
+    assert sheet["item"].is_sorted()
+    assert not key["item"].is_sorted()
+
+
+def test_sheet_of_an_odd_number_is_off_by_one(corpus, tmp_path):
+    made = make_sheet(
+        corpus, systems=SYSTEMS[:2], n_documents=7, out=str(tmp_path / "s.csv"), seed=1
+    )
+    assert sorted(Counter(pl.read_csv(made.key)["left"]).values()) == [3, 4]
+
+
+def test_sheet_order_depends_on_the_seed_only(corpus, tmp_path):
+    def made(name, seed):
+        path = tmp_path / name
+        make_sheet(corpus, systems=SYSTEMS[:2], n_documents=8, out=str(path), seed=seed)
+        return path.read_text("utf-8"), (tmp_path / name).with_suffix(".key.csv").read_text("utf-8")
+
+    assert made("a.csv", 1) == made("b.csv", 1)
+    assert made("c.csv", 2) != made("a2.csv", 1)
+
+
+def test_filled_sheet_is_read_with_its_key(sheet):
+    def prefers_new_on_even(document, criterion):
+        if criterion == "focus":
+            return "="
+        return "new" if int(document[1:]) % 2 == 0 else "old"
+
+    filled, key = sheet(prefers_new_on_even)
+    result = compare_preferences([filled], key=key, n_resamples=20)
+    documents = pl.read_csv(key)["document_id"]
+    n_even = sum(int(name[1:]) % 2 == 0 for name in documents)
+    for row in result.rows:
+        expected = (0, 0, 10) if row.criterion == "focus" else (10 - n_even, n_even, 0)
+        assert (row.system_a, row.system_b) == ("old", "new")
+        assert (row.wins_a, row.wins_b, row.ties) == expected
+        assert (row.n_items, row.n_judges) == (10, 1)
+    assert [row.criterion for row in result.rows] == list(CLARK_CRITERIA)
+
+
+def test_judges_are_called_like_their_sheets(sheet):
+    always_new, key = sheet(lambda document, criterion: "new")
+    mostly_new, _ = sheet(lambda document, criterion: "new" if document != "d3" else "", judge="bo")
+    result = compare_preferences([always_new, mostly_new], key=key, n_resamples=20)
+    n_blank = int("d3" in pl.read_csv(key)["document_id"].to_list())
+    assert result.rows[0].n_judges == 2
+    assert result.rows[0].wins_b == 20 - n_blank
+    assert result.n_missing == 4 * n_blank
+    assert result.rows[0].share_equal == 1.0
+    with pytest.raises(ValueError, match="a judge must judge an item once"):
+        compare_preferences([always_new, always_new], key=key)
+
+
+def test_sheet_with_another_key_rejected(sheet, corpus, tmp_path):
+    filled, _ = sheet(lambda document, criterion: "new")
+    other = make_sheet(
+        corpus, systems=SYSTEMS[:2], n_documents=10, out=str(tmp_path / "o.csv"), seed=9
+    )
+    with pytest.raises(ValueError, match="every item must be in the key, got item"):
+        compare_preferences([filled], key=other.key)
+    with pytest.raises(ValueError, match="is a sheet for judges; name the file of its key"):
+        compare_preferences([filled])
+
+
+def test_wrong_entry_in_a_sheet_rejected(sheet):
+    filled, key = sheet(lambda document, criterion: "both")
+    with pytest.raises(ValueError, match="an entry must be left, right, tie, = or blank, got item"):
+        compare_preferences([filled], key=key)
+
+
+WRONG_SHEETS = [
+    ({"systems": ("old",)}, "`systems` must be at least two different ones"),
+    ({"systems": ("old", "odl")}, "`systems` must be in .*, got `odl`; there are new, old, third"),
+    ({"n_documents": 13}, "`n_documents` must be at most 12, the documents for which each"),
+    ({"n_documents": 0}, "`n_documents` must be at least 1, got 0"),
+    ({"criteria": ("focus", "left")}, "`criteria` must be different names, none of item, judge"),
+    ({"out": "sheet.txt"}, "`out` must end in .csv"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG_SHEETS)
+def test_wrong_sheet_rejected(corpus, tmp_path, options, message):
+    given = {
+        "systems": SYSTEMS[:2],
+        "n_documents": 3,
+        "out": str(tmp_path / "sheet.csv"),
+        **options,
+    }
+    with pytest.raises(ValueError, match=message):
+        make_sheet(corpus, **given)
+    assert not list(tmp_path.glob("sheet*"))
+
+
+def test_filled_sheet_is_never_overwritten(sheet, corpus, tmp_path):
+    sheet(lambda document, criterion: "new")
+    with pytest.raises(ValueError, match=r"sheet.csv is there already, maybe filled"):
+        make_sheet(corpus, systems=SYSTEMS[:2], n_documents=3, out=str(tmp_path / "sheet.csv"))
+
+
+def test_sheet_through_the_command_line(corpus, tmp_path, capsys):
+    out, key = tmp_path / "s.csv", tmp_path / "elsewhere.csv"
+    arguments = ["--make-sheet", corpus, "--systems", "old,new", "--n", "4", "--seed", "2"]
+    assert run(["preferences", *arguments, "--out", str(out), "--key", str(key)]) == 0
+    printed = capsys.readouterr().out
+    assert f"Sheet: {out}, 4 rows on 4 of 12 documents" in printed
+    assert f"Key: {key}; keep it from the judges" in printed
+    assert pl.read_csv(key).height == 4
+
+
+def test_all_ties_are_dashes_and_nulls(write, tmp_path, capsys):
+    path = write([judgement("1", "tie"), judgement("2", "=")])
+    out = tmp_path / "out.json"
+    assert run(["preferences", path, "--out", str(out), "--resamples", "20"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["overall", "old", "new", "0", "0", "2", *"–––––"]
+    assert sum(line.startswith("Undefined strengths for overall: no finite") for line in lines) == 1
+    (row,) = json.loads(out.read_text("utf-8"))["rows"]
+    assert row["p_value"] is row["share_b"] is row["preferred"] is None

@@ -1,0 +1,222 @@
+"""A metric as a reward: its values, what null text gives, what it costs, how TRL calls it."""
+
+import math
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sms.reward import Reward, candidate_texts
+from sms.scorers import EmbeddingCosine, Rouge, SentenceMover
+
+CANDIDATES = [
+    "The bridge is closed. Cars must use the ring road.",
+    "A cat sat on the mat.",
+    "The bridge will close for eleven weeks.",
+]
+REFERENCES = ["The bridge closes for eleven weeks."] * 3
+SEVERAL = [[*REFERENCES[:1], "Cars must take the ring road."]] * 3
+
+
+@pytest.fixture(scope="module")
+def reward():
+    return Reward("sms", encoder="minilm", device="cpu")
+
+
+def glove(folder):
+    path = folder / "words.txt"
+    path.write_text("bridge 1 0\nclosed 0 1\nroad 1 1\n", encoding="utf-8")
+    return f"glove:{path}"
+
+
+@pytest.mark.parametrize("metric", ["sms", "wms", "s+wms"])
+def test_rewards_are_the_mover_similarities(metric):
+    found = Reward(metric, device="cpu")(CANDIDATES, references=SEVERAL)
+    np.testing.assert_array_equal(found, SentenceMover(metric).score(CANDIDATES, SEVERAL))
+    assert all(type(value) is float for value in found)
+
+
+def test_rewards_are_the_metric_for_other_families_and_sides():
+    cosine = Reward("cosine", device="cpu")
+    np.testing.assert_array_equal(
+        cosine(CANDIDATES, REFERENCES), EmbeddingCosine().score(CANDIDATES, REFERENCES)
+    )
+    against_source = Reward("rougeL_f:source")
+    np.testing.assert_array_equal(
+        against_source(CANDIDATES, sources=REFERENCES),
+        Rouge(against="source").score(CANDIDATES, REFERENCES),
+    )
+
+
+def test_identical_text_gets_the_upper_bound(reward):
+    assert reward(CANDIDATES, references=CANDIDATES) == [1.0, 1.0, 1.0]
+    assert reward.bounds == (0.0, 1.0)
+    assert reward.higher_is == "closer"
+    assert reward.__name__ == "sms"
+    assert reward.signature.startswith("sms|enc:all-MiniLM-L6-v2")
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 3, 100])
+def test_batches_do_not_change_rewards(batch_rows):
+    whole = Reward("rouge1_f")(CANDIDATES, references=REFERENCES)
+    assert Reward("rouge1_f", batch_rows=batch_rows)(CANDIDATES, references=REFERENCES) == whole
+
+
+def test_no_candidates_no_rewards(reward):
+    assert reward([], references=[]) == []
+
+
+NOTHING = [None, "", "  \n", ". . !"]
+
+
+def test_candidate_without_a_word_gets_the_lower_bound(reward):
+    assert reward(NOTHING, references=[REFERENCES[0]] * 4) == [0.0] * 4
+    assert Reward("cosine", device="cpu")(NOTHING, references=["A."] * 4) == [-1.0] * 4
+    penal = Reward("rouge1_f", undefined=-0.5)
+    assert penal([*NOTHING, "A cat."], references=["A cat."] * 5) == [-0.5] * 4 + [1.0]
+    assert penal.counters() == {"rewards": 5, "undefined": 4}
+
+
+def test_reference_without_a_word_gives_a_group_one_value(reward):
+    for nothing in ("", None, [], [None]):
+        assert len(set(reward(CANDIDATES, references=[nothing] * 3))) == 1
+
+
+@pytest.mark.parametrize("undefined", [math.nan, math.inf])
+def test_undefined_must_be_a_number(undefined):
+    with pytest.raises(ValueError, match="`undefined` must be finite, got"):
+        Reward("rouge1_f", undefined=undefined)
+
+
+def test_references_are_encoded_once():
+    """A group of 4 candidates a reference, twice, as a policy is asked again in the next epoch."""
+    reward = Reward("sms", device="cpu")
+    references = [f"Reference {letter} has one sentence." for letter in "abcd" for _ in range(4)]
+    first = [f"Candidate {i} of the first round." for i in range(16)]
+    second = [f"Candidate {i} of the second round." for i in range(16)]
+
+    reward(first, references=references)
+    after_first = reward.counters()
+    assert after_first["encoder1.sentences"] == 16 + 4
+    assert after_first["encoder1.cached"] == 0
+
+    reward(second, references=references)
+    after_second = reward.counters()
+    assert after_second["encoder1.cached"] == 4  # every reference, no candidate
+    alone = Reward("sms", device="cpu")
+    alone(second, references=[None] * 16)
+    n_new = after_second["encoder1.tokens"] - after_first["encoder1.tokens"]
+    assert n_new == alone.counters()["encoder1.tokens"]
+
+
+def test_called_as_trl_does(reward):
+    found = reward(
+        prompts=["Sum up."] * 3,
+        completions=CANDIDATES,
+        completion_ids=[[1, 2]] * 3,
+        references=REFERENCES,
+        trainer_state=object(),
+        log_metric=print,
+    )
+    assert found == reward(CANDIDATES, references=REFERENCES)
+
+
+def said(text, role="assistant"):
+    return {"role": role, "content": text}
+
+
+CONVERSATIONS = [
+    ([said("A text.")], "A text."),
+    ([said("Think."), said("tool", "tool"), said("Answer.")], "Answer."),
+    ([said("First."), said("Then?", "user")], "First."),
+    ([said([{"type": "text", "text": "In "}, {"type": "image"}, {"type": "text", "text": "two."}])],
+     "In two."),
+    ([said(None)], None),
+    ([{"role": "assistant", "tool_calls": []}], None),
+    ([said("Only a question?", "user")], None),
+    ([], None),
+    ("A text.", "A text."),
+    (None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("completion", "text"), CONVERSATIONS)
+def test_text_of_a_completion(completion, text):
+    assert candidate_texts(None, [completion]) == [text]
+
+
+def test_pickled_reward_is_small_and_gives_the_same(reward):
+    expected = reward(CANDIDATES, references=REFERENCES)
+    pickled = pickle.dumps(reward)
+    assert len(pickled) < 10_000
+    again = pickle.loads(pickled)
+    assert again(CANDIDATES, references=REFERENCES) == expected
+    assert (again.__name__, again.bounds, again.signature) == ("sms", (0.0, 1.0), reward.signature)
+
+
+class Shares:
+    """A trained scorer in small: the share of words that are `good`, null for no text."""
+
+    input_columns = ("candidate",)
+    score_fields = ("good",)
+
+    def prepare(self, rows):
+        return rows["candidate"].to_pylist()
+
+    def compare(self, texts):
+        words = [(text or "").split() for text in texts]
+        shares = [each.count("good") / len(each) if each else None for each in words]
+        return pa.table({"good": pa.array(shares, pa.float64()), "status": [None] * len(texts)})
+
+    def counters(self):
+        return {"asked": 1}
+
+
+def test_any_scorer_is_a_reward():
+    reward = Reward(Shares(), bounds=(0.0, 1.0))
+    assert reward(["good", "good one", None]) == [1.0, 0.5, 0.0]
+    assert (reward.__name__, reward.signature, reward.higher_is) == ("good", "good", "better")
+    assert reward.counters() == {"rewards": 3, "undefined": 1, "asked": 1}
+    assert pickle.loads(pickle.dumps(reward))(["good"]) == [1.0]
+
+
+WRONG = [
+    ({"metric": "smss"}, "unknown metric 'smss'; did you mean `sms`"),
+    ({"metric": "rougeL"}, "a reward must be one column, got rougeL_p, rougeL_r, rougeL_f"),
+    ({"metric": "length"}, "`metric` must be one of movers, cosine or ROUGE, got 'length'"),
+    ({"metric": Shares()}, "`bounds` must be given for a scorer"),
+    ({"metric": Shares(), "bounds": (1.0, 0.0)}, "`bounds` must be a lower and a higher value"),
+    ({"metric": "rouge1_f", "batch_rows": 0}, "`batch_rows` must be at least 1, got 0"),
+    ({"metric": "sms", "encoder": "glove:nowhere"}, "nowhere"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_wrong_reward_rejected(options, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        Reward(**options)
+
+
+def test_wrong_calls_rejected():
+    reward = Reward("rouge1_f")
+    with pytest.raises(ValueError, match="`references` must be given for rouge1_f"):
+        reward(CANDIDATES, sources=REFERENCES)
+    with pytest.raises(ValueError, match="`references` must be as many as candidates, got 2 and 3"):
+        reward(CANDIDATES, references=REFERENCES[:2])
+    with pytest.raises(ValueError, match="`candidates` or `completions` must be given, got neit"):
+        reward(references=REFERENCES)
+    with pytest.raises(ValueError, match="`candidates` or `completions` must be given, got both"):
+        reward(CANDIDATES, REFERENCES, completions=CANDIDATES)
+    with pytest.raises(TypeError, match="`candidates` must be a list of texts, got one text"):
+        reward("A text.", references=["A text."])
+    with pytest.raises(TypeError, match=r"a text or a list of messages .*, got str in it"):
+        reward(completions=[["A text."]], references=["A text."])
+
+
+def test_static_vectors_are_a_reward_too(tmp_path):
+    reward = Reward("wms", encoder=glove(tmp_path))
+    near, same, unknown = reward(["bridge closed", "road", "zzz"], references=["road"] * 3)
+    assert same == 1.0
+    assert near == pytest.approx(math.exp(-1))  # either word is at distance 1 of `road`
+    assert unknown == 0.0
