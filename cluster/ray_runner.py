@@ -109,14 +109,14 @@ def run_ray(
         )
     if not shards:
         return []
-    with _connected(address, (workers or 1) * cpus_per_worker):
+    with connected(address, (workers or 1) * cpus_per_worker):
         n_workers = min(workers or _room(cpus_per_worker, gpus_per_worker), len(shards))
         actor = ray.remote(_Worker).options(
             num_cpus=cpus_per_worker,
             num_gpus=gpus_per_worker,
             max_restarts=-1,
             max_task_retries=0,
-            runtime_env={"env_vars": _environment(cpus_per_worker, is_local=address is None)},
+            runtime_env={"env_vars": worker_environment(cpus_per_worker, is_local=address is None)},
         )
         pinned = replace(job, threads=cpus_per_worker, out=absolute(job.out))
         actors: list[Any] = [actor.remote(make_scorer, pinned) for _ in range(n_workers)]
@@ -251,7 +251,7 @@ class _Driver:
 
 
 @contextmanager
-def _connected(address: str | None, n_cpus: int) -> Iterator[None]:
+def connected(address: str | None, n_cpus: int) -> Iterator[None]:
     """Join or start a cluster; leave or stop it at the end, however that comes."""
     if ray.is_initialized():
         yield
@@ -292,7 +292,7 @@ def _reachable(address: str) -> str:
     return f"{scheme}://{host}:{number}" if scheme else f"{host}:{number}"
 
 
-def _environment(n_threads: int, *, is_local: bool) -> dict[str, str]:
+def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:
     """Pin the thread pools of a worker; on this machine it also imports from where we do."""
     variables = dict.fromkeys(_THREAD_VARIABLES, str(n_threads))
     if is_local:

@@ -12,7 +12,18 @@ from collections.abc import Sequence
 
 import click
 
-from pipelines.commands import compare, correlate, explain, listing, negatives, score
+from pipelines.commands import (
+    compare,
+    correlate,
+    evaluate,
+    explain,
+    import_data,
+    listing,
+    negatives,
+    preferences,
+    score,
+    train,
+)
 from pipelines.commands.common import (
     DONE,
     INTERRUPTED,
@@ -91,10 +102,15 @@ def app(ctx: click.Context) -> None:
 
 for _command in (
     score.score,
+    train.train,
+    evaluate.evaluate,
     correlate.correlate,
     compare.compare,
     explain.explain,
     negatives.negatives,
+    preferences.preferences,
+    import_data.import_data,
+    import_data.export_data,
     listing.metrics,
     listing.encoders,
 ):

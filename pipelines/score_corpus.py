@@ -41,6 +41,7 @@ from cluster import (
 from cluster.schema import IDS
 from cluster.store import absolute, filesystem_for, is_url, open_input
 from cluster.worker import one_line
+from pipelines.learned_columns import AskedMetrics, WithLearned, with_learned, with_sources
 from pipelines.manifest import (
     SUCCESS_FILE,
     Manifest,
@@ -221,8 +222,9 @@ def score_corpus(
     """
     started = time.monotonic()
     tell = on_progress or _nobody_listens
+    asked_metrics = AskedMetrics.of(metrics)
     config = ScoringConfig(
-        metrics=tuple(metrics),
+        metrics=asked_metrics.of_sms,
         encoders={"minilm": "minilm"} if encoders is None else dict(encoders),
         preset=preset,
         multi_reference=multi_reference,
@@ -243,22 +245,29 @@ def score_corpus(
     out = absolute(os.fspath(out)).rstrip("/")
     asked = {
         **config.as_dict(),
+        "metrics": list(metrics),
         "columns": dict(columns or {}),
-        "rows_per_shard": rows_per_shard or _rows_per_shard(config),
+        "rows_per_shard": rows_per_shard or _rows_per_shard(config, asked_metrics),
         "limit": limit,
     }
 
     tell(Progress(stage="reading the inputs"))
     files = _inputs(corpora, out)
-    plan = _checked_plan(files, config.input_columns, asked)
+    needed = config.input_columns
+    plan = _checked_plan(files, with_sources(needed) if asked_metrics.folders else needed, asked)
     earlier = _earlier_run(out)
 
     tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
     make_scorer: Callable[[int], Scorer] = partial(
-        SummaryScorer, config, device=machines.worker_device, cache_folder=cache_folder
-    )
-    scorer = SummaryScorer(
+        _make_scorer,
         config,
+        asked_metrics,
+        device=machines.worker_device,
+        cache_folder=cache_folder,
+    )
+    scorer = _make_scorer(
+        config,
+        asked_metrics,
         machines.driver_threads,
         device=machines.driver_device,
         cache_folder=cache_folder,
@@ -375,13 +384,26 @@ def _already_made(scorer: Scorer, threads: int) -> Scorer:
     return scorer
 
 
+def _make_scorer(
+    config: ScoringConfig,
+    metrics: AskedMetrics,
+    threads: int | None,
+    *,
+    device: str,
+    cache_folder: str | None,
+) -> SummaryScorer | WithLearned:
+    base = SummaryScorer(config, threads, device=device, cache_folder=cache_folder)
+    return with_learned(base, metrics, device=device, cache_folder=cache_folder)
+
+
 def _is_neural(config: ScoringConfig) -> bool:
     specs = (parse_spec(config.encoders[alias]) for alias in config.used_encoders)
     return any(not spec.kind.is_static for spec in specs)
 
 
-def _rows_per_shard(config: ScoringConfig) -> int:
-    return ROWS_PER_SHARD_NEURAL if _is_neural(config) else ROWS_PER_SHARD
+def _rows_per_shard(config: ScoringConfig, metrics: AskedMetrics) -> int:
+    is_neural = _is_neural(config) or bool(metrics.folders)
+    return ROWS_PER_SHARD_NEURAL if is_neural else ROWS_PER_SHARD
 
 
 def _precision(config: ScoringConfig, machines: _Machines) -> str:

@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.learned_names import LEARNED_MEANINGS
 from pipelines.progress import duration
 from sms.metrics import METRICS
 
@@ -145,6 +146,8 @@ def _higher_is(column: str) -> str:
     name, at, _ = column.partition(":")[0].partition("@")
     if name == "coverage" and at:
         return "more words with a vector, 0 to 1"
+    if at and name in LEARNED_MEANINGS:
+        return LEARNED_MEANINGS[name]
     for metric in METRICS.values():
         if name == metric.name or name in metric.columns:
             return metric.higher_is

@@ -142,7 +142,12 @@ def _pair_model(
         truncation=config.truncation,
         padding_id=settings.get("pad_token_id") or 0,
     )
-    model = PairModel(transformer, n_hidden=config.n_hidden, frozen_layers=config.frozen_layers)
+    model = PairModel(
+        transformer,
+        n_hidden=config.n_hidden,
+        frozen_layers=config.frozen_layers,
+        lora_rank=config.lora_rank,
+    )
     return Built(config, model, reader, name, "", tokenizer, json.dumps(settings, indent=1))
 
 
@@ -181,7 +186,7 @@ def _build_vector_model(
         summary_length=summary_length,
     )
     width = reader.read(["A text."], ["A text."])[0].arrays[0].shape[1]
-    head = make_head(config, n_vectors=document_length + summary_length, width=width)
+    head = make_head(config, n_document=document_length, n_summary=summary_length, width=width)
     return Built(config, head, reader, encoder.signature, encoder.content_hash)
 
 

@@ -112,8 +112,7 @@ def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
         chosen = [
             (n_pairs + place, example)
             for place, group in enumerate(block)
-            for example in group
-            if example.kind != POSITIVE or example.index == 0
+            for example in positive_once(group)
         ]
         n_pairs += len(block)
         found = scorer.score(
@@ -131,6 +130,11 @@ def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
         np.concatenate(scores),
         np.concatenate(is_cut),
     )
+
+
+def positive_once(group: Sequence[Example]) -> list[Example]:
+    """Drop the repetitions of the reference that a balanced mixture has."""
+    return [example for example in group if example.kind != POSITIVE or example.index == 0]
 
 
 def auc(higher: np.ndarray, lower: np.ndarray) -> float | None:

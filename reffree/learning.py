@@ -61,9 +61,7 @@ class PreparedFolder:
 class PairBatches:
     """The batches of a run, for one process."""
 
-    def __init__(
-        self, pairs: PreparedFolder, recipe: Recipe, reader: Reader, ranks: Ranks
-    ) -> None:
+    def __init__(self, pairs: PreparedFolder, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
         self.n_examples = pairs.n_training_pairs * recipe.examples_per_pair()
         self._training = pairs.examples("train", recipe.negatives)
         self._validation = pairs.examples("validation", recipe.negatives)
@@ -84,9 +82,7 @@ class PairBatches:
 
     def validation(self) -> Iterator[Batch]:
         """Give this process's part of the validation batches: the same in every epoch."""
-        groups = islice(
-            held_out(self._validation), self._ranks.rank, None, self._ranks.size
-        )
+        groups = islice(held_out(self._validation), self._ranks.rank, None, self._ranks.size)
         return ordered_batches(
             groups,
             self._reader,

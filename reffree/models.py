@@ -3,7 +3,7 @@
 - `bert`: one transformer reads document and summary together; a network with one hidden layer
   reads its first piece (Bao et al. 2020, section 2.1).
 - `sentence` and `word`: vectors of sentences or words from an encoder that stays as it is, and
-  one of three heads over them (section 3.2).
+  a head over them: one of three of the paper (section 3.2), or `match`, which is ours.
 
 A logit's sigmoid is the score. How a model is made from a configuration, or brought back from a
 folder, is in `building`.
@@ -20,7 +20,7 @@ from torch import nn
 from reffree.readers import TRUNCATIONS, UNITS
 
 SCORERS = ("bert", "sentence", "word")
-HEADS = ("fc", "cnn", "lstm")
+HEADS = ("fc", "cnn", "lstm", "match")
 N_FILTERS = 128
 LSTM_UNITS = {"sentence": 128, "word": 25}
 """Bao et al. 2020, section 3.2."""
@@ -45,6 +45,9 @@ class ModelConfig:
     frozen_layers: int = 0
     """First layers of the transformer that stay as they are, and with them the embeddings of
     pieces and places (not of types, which few models have learnt); `bert` only."""
+    lora_rank: int = 0
+    """Rank of the updates by which the transformer is trained (LoRA, Hu et al. 2021); 0 to train
+    its weights themselves. `bert` only."""
     document_length: int | None = None
     """Sentences or words of a document that are read; None for the quantile `COVERED` of the
     training data. Not for `bert`."""
@@ -63,7 +66,17 @@ class ModelConfig:
                 )
         if self.scorer == "bert" and self.head != "fc":
             raise ValueError(f"`head` must be fc for the scorer bert, got {self.head!r}")
-        for name, least in (("n_hidden", 1), ("max_pieces", 5), ("frozen_layers", 0)):
+        if self.lora_rank and self.frozen_layers:
+            raise ValueError(
+                "`frozen_layers` must be 0 with `lora_rank`, which leaves all layers as they are, "
+                f"got {self.frozen_layers}"
+            )
+        for name, least in (
+            ("n_hidden", 1),
+            ("max_pieces", 5),
+            ("frozen_layers", 0),
+            ("lora_rank", 0),
+        ):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}")
         for name in ("document_length", "summary_length"):
@@ -86,14 +99,18 @@ class PairModel(nn.Module):
         Of the family of BERT: gives `last_hidden_state` from pieces.
     n_hidden : int
     frozen_layers : int
+    lora_rank : int
+        As in `ModelConfig`.
 
     Raises
     ------
     ValueError
-        If it has not so many layers.
+        If it has not so many layers, or LoRA is asked for without its library.
     """
 
-    def __init__(self, transformer: nn.Module, *, n_hidden: int, frozen_layers: int) -> None:
+    def __init__(
+        self, transformer: nn.Module, *, n_hidden: int, frozen_layers: int, lora_rank: int
+    ) -> None:
         super().__init__()
         if getattr(transformer, "pooler", None) is not None:
             transformer.pooler = None  # type: ignore[assignment]  # the head takes its place
@@ -108,6 +125,8 @@ class PairModel(nn.Module):
             nn.Linear(n_hidden, 1),
         )
         self._freeze(frozen_layers)
+        if lora_rank:
+            self._add_updates(lora_rank)
 
     def forward(
         self,
@@ -139,6 +158,18 @@ class PairModel(nn.Module):
         for module in frozen:
             for name, parameter in module.named_parameters():
                 parameter.requires_grad = "token_type" in name
+
+    def _add_updates(self, rank: int) -> None:
+        """Train low-rank updates of the attention's queries and values, and the types."""
+        try:
+            from peft import LoraConfig, inject_adapter_in_model
+        except ImportError as error:
+            raise ValueError("`lora_rank` needs peft; pip install peft") from error
+
+        inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank), self.transformer)
+        for name, parameter in self.transformer.named_parameters():
+            if "token_type" in name:
+                parameter.requires_grad = True
 
 
 class FullyConnected(nn.Module):
@@ -190,14 +221,50 @@ class Recurrence(nn.Module):
         return logits
 
 
-def make_head(config: ModelConfig, *, n_vectors: int, width: int) -> nn.Module:
+class Match(nn.Module):
+    """One hidden layer over how document and summary relate; not in the paper.
+
+    It sees the product and the difference of the texts' mean directions, by dimension, and how
+    near each vector of the summary is to the nearest and to all of the document. A layer over the
+    vectors themselves would have to learn that from many more documents.
+    """
+
+    def __init__(self, n_document: int, n_summary: int, width: int, n_hidden: int) -> None:
+        super().__init__()
+        self.n_document = n_document
+        # Numbers in a direction of length 1 are small; brought to about 1, all inputs count alike.
+        self.scale = width**0.5
+        self.layers = nn.Sequential(
+            nn.Linear(2 * width + 2 * n_summary, n_hidden), nn.ReLU(), nn.Linear(n_hidden, 1)
+        )
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return logits, shape (n,), of vectors, shape (n, n_vectors, width)."""
+        document, summary = vectors[:, : self.n_document], vectors[:, self.n_document :]
+        first, second = (
+            nn.functional.normalize(own.sum(1), dim=-1) * self.scale for own in (document, summary)
+        )
+        cosines = nn.functional.normalize(summary, dim=-1) @ nn.functional.normalize(
+            document, dim=-1
+        ).transpose(1, 2)
+        relations = [
+            first * second / self.scale,
+            (first - second).abs(),
+            cosines.amax(2),
+            cosines.mean(2),
+        ]
+        logits: torch.Tensor = self.layers(torch.cat(relations, dim=1))[:, 0]
+        return logits
+
+
+def make_head(config: ModelConfig, *, n_document: int, n_summary: int, width: int) -> nn.Module:
     """Make the head of a `sentence` or `word` scorer.
 
     Parameters
     ----------
     config : ModelConfig
-    n_vectors : int
-        Of document and summary together.
+    n_document, n_summary : int
+        Vectors of each.
     width : int
         Of a vector.
     """
@@ -205,4 +272,6 @@ def make_head(config: ModelConfig, *, n_vectors: int, width: int) -> nn.Module:
         return Convolution(width)
     if config.head == "lstm":
         return Recurrence(width, LSTM_UNITS[config.scorer])
-    return FullyConnected(n_vectors, width, config.n_hidden)
+    if config.head == "match":
+        return Match(n_document, n_summary, width, config.n_hidden)
+    return FullyConnected(n_document + n_summary, width, config.n_hidden)

@@ -6,7 +6,7 @@ together into tensors, padded at the end. The lead of a text is kept; what is cu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,8 @@ from sms.text import Segmenter, TextRules
 TRUNCATIONS = ("longest", "parallel")
 """What gives way where document and summary are too long together: see `shares`."""
 UNITS = ("sentences", "words")
+RECENT_BYTES = 1 << 30
+"""Vectors of recent texts that a `VectorReader` keeps in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,19 +233,36 @@ class VectorReader:
         self._unit = unit
         self._lengths = (document_length, summary_length)
         self._segmenter = Segmenter(TextRules(language=language))
+        self._recent: dict[str, np.ndarray] = {}
+        self._recent_bytes = 0
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
         """Encode the distinct texts."""
-        distinct = list(dict.fromkeys([*sources, *candidates]))
-        place = {text: number for number, text in enumerate(distinct)}
-        points, rows = text_points(distinct, self._encoder, self._segmenter, self._unit)
+        vectors = self._vectors_of(dict.fromkeys([*sources, *candidates]))
         found = []
         for source, candidate in zip(sources, candidates, strict=True):
-            both = rows[place[source]], rows[place[candidate]]
-            kept = [own[:n] for own, n in zip(both, self._lengths, strict=True)]
-            is_cut = any(own.size > n for own, n in zip(both, self._lengths, strict=True))
-            vectors = tuple(points[own].astype(np.float32) for own in kept)
-            found.append(Reading(vectors, sum(self._lengths), is_cut))
+            both = vectors[source], vectors[candidate]
+            kept = tuple(own[:n] for own, n in zip(both, self._lengths, strict=True))
+            is_cut = any(len(own) > n for own, n in zip(both, self._lengths, strict=True))
+            found.append(Reading(kept, sum(self._lengths), is_cut))
+        return found
+
+    def _vectors_of(self, texts: Collection[str]) -> dict[str, np.ndarray]:
+        """Return the first vectors of every text, one more than is read so that a cut is seen.
+
+        Sources and references come again in every epoch, so recent texts are remembered.
+        """
+        found = {text: self._recent[text] for text in texts if text in self._recent}
+        missing = [text for text in texts if text not in found]
+        if missing:
+            longest = max(self._lengths) + 1
+            points, rows = text_points(missing, self._encoder, self._segmenter, self._unit)
+            for number, text in enumerate(missing):
+                found[text] = points[rows[number][:longest]].astype(np.float32)
+                self._recent[text] = found[text]
+                self._recent_bytes += found[text].nbytes
+        while self._recent_bytes > RECENT_BYTES:
+            self._recent_bytes -= self._recent.pop(next(iter(self._recent))).nbytes
         return found
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from reffree.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built, rebuild
 from reffree.checkpoint import replace_file
@@ -33,7 +35,12 @@ CARD_FILE = "README.md"
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
 """Pieces (or vectors) that go through a model together, by device."""
 
+CHECKED_LIBRARIES = ("torch", "transformers", "tokenizers")
+"""A change of the main version of one may change a score."""
+
 _HASH_LENGTH = 12
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +188,7 @@ def save_scorer(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCORER_FILE).unlink(missing_ok=True)  # until all is there, it is no scorer
     weights = {name: v.contiguous().cpu() for name, v in built.model.state_dict().items()}
-    replace_file(folder / WEIGHTS_FILE, lambda path: save_file(weights, path))
+    replace_file(folder / WEIGHTS_FILE, lambda path: path.write_bytes(save(weights)))
     if built.tokenizer is not None and built.transformer is not None:
         (folder / TRANSFORMER_FILE).write_text(f"{built.transformer}\n", "utf-8")
         built.tokenizer.save(str(folder / TOKENIZER_FILE))
@@ -227,6 +234,7 @@ def load_scorer(
         or the encoder is another.
     """
     settings = read_settings(folder)
+    _warn_of_versions(folder, settings)
     for name, digest in settings["hashes"].items():
         if not (folder / name).is_file() or _hash_of(folder / name) != digest:
             state = "another file" if (folder / name).is_file() else "none"
@@ -282,6 +290,20 @@ def read_settings(folder: Path) -> dict[str, Any]:
             "copy the folder again"
         )
     return settings
+
+
+def _warn_of_versions(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Say so where a library is of another main version than the scorer was trained with."""
+    for name in CHECKED_LIBRARIES:
+        then, now = settings.get("versions", {}).get(name), metadata.version(name)
+        if then is not None and then.partition(".")[0] != now.partition(".")[0]:
+            logger.warning(
+                "%s was trained with %s %s, this is %s; its scores may differ",
+                folder,
+                name,
+                then,
+                now,
+            )
 
 
 def model_card(settings: Mapping[str, Any]) -> str:

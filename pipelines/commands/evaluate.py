@@ -1,0 +1,143 @@
+"""`assay evaluate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipelines.commands.common import DONE, columns_of, split
+from pipelines.commands.train import figures_table, shown
+
+if TYPE_CHECKING:
+    from pipelines.evaluate_scorer import DomainResult
+
+
+@click.command()
+@click.argument("scorer", metavar="SCORER", required=False)
+@click.argument("pairs", nargs=-1, metavar="PAIRS...")
+@click.option(
+    "--also",
+    metavar="SCORER",
+    multiple=True,
+    help="A further scorer, a row of the matrix; may be repeated.",
+)
+@click.option(
+    "--negatives",
+    metavar="LIST",
+    help="Kinds separated by commas.  [default: those that a scorer was trained on]",
+)
+@click.option(
+    "--split",
+    "side",
+    metavar="test|validation",
+    default="test",
+    show_default=True,
+    help="Which documents.",
+)
+@click.option("--split-anew", is_flag=True, help="Split by document, whatever the files say.")
+@click.option(
+    "--neighbour-encoder",
+    metavar="SPEC",
+    default="minilm",
+    show_default=True,
+    help="Finds the nearest documents for cross-pair-hard.",
+)
+@click.option(
+    "--columns",
+    metavar="OURS=THEIRS",
+    multiple=True,
+    help="What the files call a column, e.g. source=article; repeated or with commas.",
+)
+@click.option(
+    "--device", metavar="auto|cpu|cuda", default="auto", show_default=True, help="Where it runs."
+)
+@click.option("--limit", metavar="N", type=int, help="Read only the first N rows of a file.")
+@click.option("--json", "json_path", metavar="FILE", help="Write all figures there as well.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def evaluate(
+    scorer: str | None,
+    pairs: tuple[str, ...],
+    also: tuple[str, ...],
+    negatives: str | None,
+    side: str,
+    split_anew: bool,
+    neighbour_encoder: str,
+    columns: tuple[str, ...],
+    device: str,
+    limit: int | None,
+    json_path: str | None,
+    quiet: bool,
+) -> int:
+    """Say how well SCORER tells references from negatives, for each of PAIRS.
+
+    Judged are documents it was not trained on. With several files of pairs, or several scorers,
+    a matrix of trained on against judged by comes first.
+    """
+    if scorer is None or not pairs:
+        raise click.UsageError("name a scorer's folder, then at least one file with pairs")
+
+    from pipelines.evaluate_scorer import evaluate_scorer
+    from pipelines.progress import show_progress
+
+    progress = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
+    with nullcontext() if quiet else progress as on_progress:
+        results = evaluate_scorer(
+            [scorer, *also],
+            pairs,
+            kinds=split(negatives) if negatives else None,
+            side=side,
+            columns=columns_of(columns),
+            limit=limit,
+            split_anew=split_anew,
+            neighbour_encoder=neighbour_encoder,
+            device=device,
+            on_progress=on_progress,
+        )
+    if json_path is not None:
+        Path(json_path).write_text(
+            f"{json.dumps([asdict(result) for result in results], indent=1)}\n", "utf-8"
+        )
+    print("\n".join(_report(results)))
+    return DONE
+
+
+def _report(results: Sequence[DomainResult]) -> list[str]:
+    lines = _matrices(results) if len(results) > 1 else []
+    for result in results:
+        lines += [f"{result.scorer} on {result.domain}, {result.n_pairs:,} pairs", ""]
+        lines += [figures_table(result.kinds), ""]
+        related = ", ".join(f"{name} {shown(r)}" for name, r in result.confounders.items())
+        lines.append(f"Pearson: {related}.")
+        lines += [f"Left out: {n:,} {reason}." for reason, n in result.left_out.items()]
+        lines.append("")
+    return lines[:-1]
+
+
+def _matrices(results: Sequence[DomainResult]) -> list[str]:
+    """Show trained on (rows) against judged by (columns), a table for each kind of negative.
+
+    Whole references of other documents go by accuracy, edits by correlation, as in Tables 3 and
+    4 of Bao et al. 2020.
+    """
+    from pipelines.summary import table_text
+
+    domains = list(dict.fromkeys(result.domain for result in results))
+    scorers = list(dict.fromkeys(result.scorer for result in results))
+    by_place = {(result.scorer, result.domain): result for result in results}
+    lines = []
+    for kind in dict.fromkeys(kind for result in results for kind in result.kinds):
+        name = "accuracy" if kind.startswith("cross-pair") else "pearson"
+        rows = []
+        for scorer in scorers:
+            found = [by_place[scorer, domain].kinds.get(kind) for domain in domains]
+            cells = [shown(None if f is None else getattr(f, name)) for f in found]
+            rows.append((scorer, *cells))
+        lines += [table_text((f"{kind}, {name}", *domains), rows, n_left=1), ""]
+    return lines

@@ -1,0 +1,356 @@
+"""`assay train`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipelines.commands.common import DONE, INTERRUPTED, columns_of, fail, load_config, split
+
+if TYPE_CHECKING:
+    from pipelines.train_scorer import TrainedScorer
+    from reffree.evaluation import KindFigures
+    from reffree.learning import Recipe
+    from reffree.mixture import NegativesConfig
+    from reffree.training import TrainNews
+
+_SHOWN_LOSS = 4  # digits
+
+
+@click.command()
+@click.argument("pairs", nargs=-1, metavar="PAIRS...")
+@click.option(
+    "--config",
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=load_config,
+    help="TOML file with options, written with underscores; the command line wins.",
+)
+@click.option("--out", metavar="DIR", help="New folder for the scorer. Required.")
+@click.option(
+    "--scorer",
+    metavar="bert|sentence|word",
+    default="bert",
+    show_default=True,
+    help="A transformer over document and summary, or a head over vectors of sentences or words.",
+)
+@click.option(
+    "--encoder",
+    metavar="SPEC",
+    default="minilm",
+    show_default=True,
+    help="What it begins with; see `assay encoders`. `bert` takes minilm and hf:PATH.",
+)
+@click.option(
+    "--head",
+    metavar="fc|cnn|lstm|match",
+    default="fc",
+    show_default=True,
+    help="Over the vectors of `sentence` and `word`; `match`, which compares, is not in the paper.",
+)
+@click.option(
+    "--negatives",
+    metavar="LIST",
+    help="Kinds separated by commas, each for every pair; with weights (add=2,cross-pair=1) they "
+    "are drawn.  [default: cross-pair,add,delete,replace]",
+)
+@click.option(
+    "--per-positive",
+    metavar="N",
+    type=int,
+    help="Negatives of a pair: of each kind, or in all where they are drawn.  [default: 1]",
+)
+@click.option("--preset", metavar="NAME", help="`bao2020` is the recipe of Bao et al.")
+@click.option(
+    "--length-matched", is_flag=True, help="Negatives as long as their positive, within a tenth."
+)
+@click.option(
+    "--loss",
+    metavar="bce|mse|ranking",
+    help="What is minimised.  [default: mse if all negatives are edits, else bce]",
+)
+@click.option("--epochs", metavar="N", type=int, default=10, show_default=True, help="At most.")
+@click.option(
+    "--batch-size", metavar="N", type=int, default=32, show_default=True, help="Of all workers."
+)
+@click.option(
+    "--learning-rate",
+    metavar="RATE",
+    type=float,
+    help="Peak value.  [default: 5e-5 for bert, 1e-3 for the others]",
+)
+@click.option(
+    "--max-pieces",
+    metavar="N",
+    type=int,
+    default=512,
+    show_default=True,
+    help="Word pieces of document and summary together; `bert` only.",
+)
+@click.option(
+    "--frozen-layers",
+    metavar="N",
+    type=int,
+    default=0,
+    show_default=True,
+    help="First layers that are not trained; `bert` only.",
+)
+@click.option(
+    "--lora-rank",
+    metavar="N",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Train updates of this rank and leave the weights; needs peft; `bert` only.",
+)
+@click.option("--patience", metavar="N", type=int, default=3, show_default=True)
+@click.option(
+    "--checkpoint-steps", metavar="N", type=int, default=200, show_default=True,
+    help="Steps between checkpoints.",
+)  # fmt: skip
+@click.option("--seed", metavar="N", type=int, default=0, show_default=True)
+@click.option("--workers", metavar="N", type=int, default=1, show_default=True)
+@click.option(
+    "--gpus-per-worker", metavar="G", type=float, default=0.0, show_default=True,
+    help="GPUs of a worker.",
+)  # fmt: skip
+@click.option("--address", metavar="auto|HOST", help="Ray cluster to join.")
+@click.option(
+    "--device",
+    metavar="auto|cpu|cuda",
+    default="auto",
+    show_default=True,
+    help="Where one worker without Ray trains.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the run that was interrupted in DIR.")
+@click.option("--split-anew", is_flag=True, help="Split by document, whatever the files say.")
+@click.option(
+    "--leaks",
+    metavar="drop|refuse",
+    default="drop",
+    show_default=True,
+    help="What to do where the files' own split has a text on two sides.",
+)
+@click.option(
+    "--neighbour-encoder",
+    metavar="SPEC",
+    default="minilm",
+    show_default=True,
+    help="Finds the nearest documents for cross-pair-hard.",
+)
+@click.option(
+    "--embedding-cache",
+    metavar="DIR",
+    help="Folder that keeps the vectors of `sentence` and `word` for later runs.",
+)
+@click.option(
+    "--columns",
+    metavar="OURS=THEIRS",
+    multiple=True,
+    help="What the files call a column, e.g. source=article; repeated or with commas.",
+)
+@click.option("--limit", metavar="N", type=int, help="Read only the first N rows.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def train(
+    pairs: tuple[str, ...],
+    out: str | None,
+    columns: tuple[str, ...],
+    leaks: str,
+    quiet: bool,
+    workers: int,
+    gpus_per_worker: float,
+    address: str | None,
+    device: str,
+    resume: bool,
+    split_anew: bool,
+    neighbour_encoder: str,
+    embedding_cache: str | None,
+    limit: int | None,
+    **options: Any,  # noqa: ANN401  (read by `_recipe`)
+) -> int:
+    """Train a scorer that needs no reference on the right and made-up wrong summaries in PAIRS.
+
+    One row of PAIRS is one document: `document_id`, `source`, `reference` or `references`, and
+    perhaps `split`. A run that was interrupted goes on with `--resume`.
+    """
+    if not pairs:
+        raise click.UsageError("name at least one file, folder, glob or URL with pairs")
+    if not out:
+        raise click.UsageError("`--out` is missing; name a folder for the scorer")
+    if leaks not in ("drop", "refuse"):
+        raise click.UsageError(f"`--leaks` must be drop or refuse, got `{leaks}`")
+    recipe = _recipe(**options)
+
+    from pipelines.progress import show_progress
+    from pipelines.train_scorer import Machines, train_scorer
+
+    shown = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
+    try:
+        with nullcontext() if quiet else shown as on_progress:
+            trained = train_scorer(
+                pairs,
+                out,
+                recipe,
+                columns=columns_of(columns),
+                limit=limit,
+                split_anew=split_anew,
+                refuse_leaks=leaks == "refuse",
+                neighbour_encoder=neighbour_encoder,
+                embedding_cache=embedding_cache,
+                machines=Machines(
+                    workers=workers,
+                    gpus_per_worker=gpus_per_worker,
+                    address=address,
+                    device=device,
+                ),
+                resume=resume,
+                on_progress=on_progress,
+                on_news=None if quiet else _show_news,
+            )
+    except KeyboardInterrupt:
+        return fail(f"interrupted; go on with `--resume` and `--out {out}`", INTERRUPTED)
+    print("\n".join(_summary(trained)))
+    return DONE
+
+
+def _recipe(
+    *,
+    scorer: str,
+    encoder: str,
+    head: str,
+    max_pieces: int,
+    frozen_layers: int,
+    lora_rank: int,
+    negatives: str | None,
+    per_positive: int | None,
+    preset: str | None,
+    length_matched: bool,
+    loss: str | None,
+    learning_rate: float | None,
+    seed: int,
+    **training: Any,  # noqa: ANN401  (fields of `TrainConfig`)
+) -> Recipe:
+    from reffree.learning import Recipe
+    from reffree.losses import default_loss
+    from reffree.models import ModelConfig
+    from reffree.training import TrainConfig
+
+    chosen = _negatives(
+        negatives, per_positive, preset, is_length_matched=length_matched, seed=seed
+    )
+    model = ModelConfig(
+        scorer=scorer,
+        encoder=encoder,
+        head=head,
+        max_pieces=max_pieces,
+        frozen_layers=frozen_layers,
+        lora_rank=lora_rank,
+        truncation="parallel" if preset == "bao2020" else "longest",
+    )
+    if learning_rate is None:
+        learning_rate = 5e-5 if scorer == "bert" else 1e-3
+    config = TrainConfig(
+        loss=loss or default_loss(chosen.kinds),
+        learning_rate=learning_rate,
+        seed=seed,
+        **training,
+    )
+    return Recipe(model=model, negatives=chosen, training=config)
+
+
+def _negatives(
+    kinds: str | None,
+    per_positive: int | None,
+    preset: str | None,
+    *,
+    is_length_matched: bool,
+    seed: int,
+) -> NegativesConfig:
+    from reffree.mixture import PRESETS, NegativesConfig, with_proportions
+
+    if preset is not None and preset not in PRESETS:
+        raise click.UsageError(f"`--preset` must be {' or '.join(PRESETS)}, got `{preset}`")
+    chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {}
+    if kinds is not None and "=" in kinds:
+        chosen |= with_proportions(dict(map(_weight, split(kinds))))
+    elif kinds is not None:
+        chosen["kinds"] = tuple(split(kinds))
+    if per_positive is not None:
+        chosen["per_positive"] = per_positive
+    if is_length_matched:
+        chosen["length_tolerance"] = 0.1
+    return NegativesConfig(seed=seed, **chosen)
+
+
+def _weight(item: str) -> tuple[str, float]:
+    kind, _, weight = item.partition("=")
+    try:
+        return kind.strip(), float(weight)
+    except ValueError as error:
+        raise click.UsageError(
+            f"`--negatives` must give every kind a weight or none, got `{item}`; for example "
+            "add=2,cross-pair=1"
+        ) from error
+
+
+def _show_news(news: TrainNews) -> None:
+    figures = [
+        f"{name} loss {value:.{_SHOWN_LOSS}f}"
+        for name, value in (
+            ("training", news.train_loss),
+            ("validation", news.validation_loss),
+        )
+        if value is not None
+    ]
+    print(f"epoch {news.epoch + 1}, step {news.step}: {', '.join(figures)}", file=sys.stderr)
+
+
+def _summary(trained: TrainedScorer) -> list[str]:
+    pairs, state = trained.pairs, trained.state
+    sides = ", ".join(f"{side} {n:,}" for side, n in pairs.n_pairs.items())
+    lines = [
+        f"Pairs: {sides}.",
+        f"{state.step:,} steps in {state.epoch} epochs; the best validation loss, "
+        f"{state.best_loss:.{_SHOWN_LOSS}f}, came after step {state.best_step:,}.",
+        "",
+        figures_table(trained.held_out),
+        "",
+    ]
+    left_out = [f"{n:,} rows or texts, {reason}" for reason, n in pairs.left_out.items()]
+    left_out += [f"{n:,} {kind}, {reason}" for (kind, reason), n in trained.left_out.items()]
+    lines += [f"Left out: {text}." for text in left_out]
+    return [*lines, trained.signature, f"The scorer is in {trained.out}"]
+
+
+def figures_table(figures: Mapping[str, KindFigures]) -> str:
+    """Lay out the figures of every kind of negative."""
+    from pipelines.summary import table_text
+
+    header = (
+        "negatives", "rows", "accuracy", "AUC", "preferred", "MSE", "Pearson", "calibration", "cut",
+    )  # fmt: skip
+    rows = [
+        (
+            kind,
+            f"{found.n:,}",
+            shown(found.accuracy),
+            shown(found.auc),
+            shown(found.preferred),
+            shown(found.mse),
+            shown(found.pearson),
+            shown(found.calibration_error),
+            f"{found.n_cut:,}",
+        )
+        for kind, found in figures.items()
+    ]
+    return table_text(header, rows, n_left=1)
+
+
+def shown(value: float | None) -> str:
+    """Write a figure, or a dash where there is none."""
+    return "–" if value is None else f"{value:.3f}"

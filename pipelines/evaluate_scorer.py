@@ -1,0 +1,192 @@
+"""Judges scorers on the negatives of held-out documents, domain by domain.
+
+A domain is one file or folder of pairs. Documents are split as for training, with the scorer's
+own seed, so that its training documents are not among those it is judged by. Beside the figures
+by kind of negative it says how far the scores follow length and density, which are no quality.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
+from pipelines.progress import Progress
+from pipelines.train_scorer import chosen_device, find_neighbours
+from reffree.edits import Rate
+from reffree.evaluation import KindFigures, confounders, judge, positive_once
+from reffree.examples import Example
+from reffree.learning import PreparedFolder, check_negatives, held_out
+from reffree.mixture import NegativesConfig
+from reffree.scorer import LearnedScorer, load_scorer
+from sms.scoring import score_texts
+
+TRAITS = ("length", "density")
+"""Metrics that are no quality, in the names of `assay metrics`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainResult:
+    """One scorer on one domain."""
+
+    scorer: str
+    """Folder."""
+    domain: str
+    """Name of the file or folder of pairs."""
+    n_pairs: int
+    """Pairs of the side that was judged."""
+    kinds: Mapping[str, KindFigures]
+    confounders: Mapping[str, float | None]
+    """From `reffree.evaluation.confounders`, over all negatives and references."""
+    left_out: Mapping[str, int]
+    """Rows, texts or pairs that are not used, and negatives that were not made, by reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Domain:
+    """The pairs of a domain, ready, under one scorer's split and kinds."""
+
+    name: str
+    pairs: PreparedPairs
+    examples: list[list[Example]]
+    traits: Mapping[str, np.ndarray]
+    left_out: Mapping[str, int]
+
+
+def evaluate_scorer(
+    scorers: Sequence[str | os.PathLike[str]],
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    kinds: Sequence[str] | None = None,
+    side: str = "test",
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    split_anew: bool = False,
+    neighbour_encoder: str = "minilm",
+    device: str = "auto",
+    on_progress: Callable[[Progress], None] | None = None,
+) -> list[DomainResult]:
+    """Judge scorers on domains.
+
+    Parameters
+    ----------
+    scorers : sequence of str or path
+        Folders that `assay train` wrote.
+    paths : sequence of str or path
+        Pairs, each a domain of its own.
+    kinds : sequence of str, optional
+        Of negatives; those a scorer was trained on otherwise.
+    side : {"test", "validation"}
+        Which documents.
+    columns, limit, split_anew
+        As in `prepare_pairs`.
+    neighbour_encoder : str
+        Embeds documents where their neighbours are needed.
+    device : {"auto", "cpu", "cuda"}
+    on_progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    list of DomainResult
+        Every scorer with every domain, scorer by scorer.
+
+    Raises
+    ------
+    ValueError
+        If a scorer's folder is damaged, or the pairs are wrong.
+    """
+    tell = on_progress or (lambda _progress: None)
+    if side not in ("test", "validation"):
+        raise ValueError(f"`split` must be test or validation, got {side!r}")
+    results = []
+    for folder in scorers:
+        tell(Progress(stage=f"loading {os.fspath(folder)}"))
+        scorer = load_scorer(Path(folder), device=chosen_device(device))
+        negatives = _negatives_of(scorer, kinds)
+        for path in paths:
+            tell(Progress(stage=f"judging by {os.fspath(path)}"))
+            domain = _read_domain(
+                path,
+                negatives,
+                side,
+                neighbour_encoder,
+                columns=columns,
+                limit=limit,
+                split_anew=split_anew,
+            )
+            results.append(_judge(os.fspath(folder), scorer, domain, side))
+    return results
+
+
+def _negatives_of(scorer: LearnedScorer, kinds: Sequence[str] | None) -> NegativesConfig:
+    """Return the negatives a scorer was trained on, or others with the same seed and rates."""
+    saved: dict[str, Any] = dict(scorer.settings["trained_on"]["negatives"])
+    saved["rate"] = Rate(**saved["rate"])
+    for name in ("kinds", "proportions"):
+        saved[name] = None if saved[name] is None else tuple(saved[name])
+    if kinds is not None:
+        saved |= {"kinds": tuple(kinds), "proportions": None}
+    return NegativesConfig(**saved)
+
+
+def _read_domain(
+    path: str | os.PathLike[str],
+    negatives: NegativesConfig,
+    side: str,
+    neighbour_encoder: str,
+    **options: Any,  # noqa: ANN401  (of `prepare_pairs`)
+) -> _Domain:
+    """Read the pairs and make the examples, of which there are few enough for the memory."""
+    with tempfile.TemporaryDirectory(prefix="assay-") as work:
+        pairs = prepare_pairs(
+            [path], Path(work) / "pairs", sides=(side,), seed=negatives.seed, **options
+        )
+        if negatives.needs_neighbours:
+            find_neighbours(pairs.folder, (side,), neighbour_encoder, negatives.n_neighbours)
+        prepared = PreparedFolder(
+            folder=pairs.folder,
+            vocabulary=pairs.vocabulary,
+            n_training_pairs=pairs.n_pairs["train"],
+        )
+        made = prepared.examples(side, negatives)
+        check_negatives(made, side)
+        made.left_out.clear()  # counted by the check
+        groups = [positive_once(group) for group in held_out(made)]
+    examples = [example for group in groups for example in group]
+    table = score_texts(
+        [example.candidate for example in examples],
+        sources=[example.source for example in examples],
+        metrics=TRAITS,
+    )
+    traits = {
+        name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS
+    }
+    left_out = {f"{kind}: {reason}": n for (kind, reason), n in made.left_out.most_common()}
+    return _Domain(
+        name=Path(path).stem,
+        pairs=pairs,
+        examples=groups,
+        traits=traits,
+        left_out={**pairs.left_out, **left_out},
+    )
+
+
+def _judge(folder: str, scorer: LearnedScorer, domain: _Domain, side: str) -> DomainResult:
+    judged = judge(domain.examples, scorer)
+    has_traits = np.logical_and.reduce([np.isfinite(own) for own in domain.traits.values()])
+    traits = {name: values[has_traits] for name, values in domain.traits.items()}
+    return DomainResult(
+        scorer=folder,
+        domain=domain.name,
+        n_pairs=domain.pairs.n_pairs[side],
+        kinds=judged.by_kind(),
+        confounders=confounders(judged.scores[has_traits], judged.labels[has_traits], traits),
+        left_out=domain.left_out,
+    )

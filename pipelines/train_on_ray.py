@@ -1,0 +1,117 @@
+"""Trains a scorer on Ray Train: the workers share every batch, by gloo on CPUs, NCCL on GPUs.
+
+Each worker runs `reffree.learning.learn` on the folder of the run, which all must see. Ray only
+starts them and brings them together: checkpoints, and going on from them, are the training's own,
+so a run goes on with the same number of workers wherever and however it was stopped. (Ray's way
+to go on, by the name of a run, would go on with a changed request as well.)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from cluster.ray_runner import connected, worker_environment
+from reffree.learning import PreparedFolder, Recipe, learn
+from reffree.ranks import Ranks
+
+if TYPE_CHECKING:
+    from pipelines.train_scorer import Machines
+
+
+def train_on_ray(
+    recipe: Recipe,
+    pairs: PreparedFolder,
+    folder: Path,
+    fingerprint: str,
+    cache_folder: str | None,
+    machines: Machines,
+) -> None:
+    """Train in several processes; the weights are in the folder then.
+
+    Parameters
+    ----------
+    recipe, pairs, folder, fingerprint, cache_folder
+        As in `learn`.
+    machines : Machines
+
+    Raises
+    ------
+    ValueError
+        If Ray Train is not installed, or what a worker raises.
+    ConnectionError
+        If no cluster answers.
+    RuntimeError
+        If a worker dies or a loss is not a number.
+    """
+    from pipelines.train_scorer import RAY_FOLDER
+
+    try:
+        from ray.train import RunConfig, ScalingConfig
+        from ray.train.torch import TorchConfig, TorchTrainer
+        from ray.train.v2.api.exceptions import TrainingFailedError
+    except ImportError as error:
+        raise ValueError("`--workers` needs Ray Train; pip install 'ray[train]'") from error
+
+    uses_gpu = machines.gpus_per_worker > 0
+    resources = {"CPU": 1.0, **({"GPU": machines.gpus_per_worker} if uses_gpu else {})}
+    with connected(machines.address, machines.workers):
+        trainer = TorchTrainer(
+            _train_worker,
+            train_loop_config={
+                "recipe": recipe,
+                "pairs": pairs,
+                "folder": str(folder),
+                "fingerprint": fingerprint,
+                "cache_folder": cache_folder,
+                "uses_gpu": uses_gpu,
+            },
+            torch_config=TorchConfig(backend="nccl" if uses_gpu else "gloo"),
+            scaling_config=ScalingConfig(
+                num_workers=machines.workers, use_gpu=uses_gpu, resources_per_worker=resources
+            ),
+            run_config=RunConfig(  # type: ignore[call-arg]  # its types are those of Ray Train V1
+                name=uuid4().hex,  # never one that Ray would go on with
+                storage_path=str(folder / RAY_FOLDER),
+                worker_runtime_env={
+                    "env_vars": worker_environment(1, is_local=machines.address is None)
+                },
+            ),
+        )
+        try:
+            trainer.fit()
+        except TrainingFailedError as error:
+            raise _what_failed(error) from error
+
+
+def _train_worker(job: dict[str, Any]) -> None:
+    """Be one of the workers."""
+    import torch
+
+    if not job["uses_gpu"]:
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    learn(
+        job["recipe"],
+        job["pairs"],
+        Path(job["folder"]),
+        fingerprint=job["fingerprint"],
+        device="cuda" if job["uses_gpu"] else "cpu",
+        cache_folder=job["cache_folder"],
+        ranks=Ranks.current(),
+    )
+
+
+def _what_failed(error: Exception) -> Exception:
+    """Return the first worker's own exception where it says what to do, else one of ours."""
+    failures = getattr(error, "worker_failures", None) or {}
+    for rank in sorted(failures):
+        cause: BaseException | None = failures[rank]
+        while cause is not None:
+            if isinstance(cause, ValueError) or type(cause) is RuntimeError:
+                return type(cause)(str(cause).strip().splitlines()[-1])
+            cause = getattr(cause, "cause", None) or cause.__cause__
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    reason = lines[-1].strip() if lines else type(error).__name__
+    return RuntimeError(f"training on Ray failed ({reason}); go on with `--resume`")

@@ -1,0 +1,298 @@
+"""Trains a scorer from files of pairs into a folder that `assay score` and `evaluate` read.
+
+The order: the request is checked, the pairs are split and dealt into files, the scorer is trained
+(in this process or on Ray), judged on the test documents and written. Until then the folder has a
+subfolder `training/` with all that is needed to go on; in the end its figures stay there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster import InputFile, list_inputs
+from cluster.store import absolute, is_url
+from pipelines.manifest import library_versions
+from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
+from pipelines.progress import Progress
+from reffree.buckets import bucket_paths
+from reffree.checkpoint import CHECKPOINT_FILE
+from reffree.evaluation import KindFigures, judge
+from reffree.learning import PreparedFolder, Recipe, check_negatives, held_out, learn
+from reffree.neighbours import write_neighbours
+from reffree.pairs import SIDES
+from reffree.scorer import SCORER_FILE, LearnedScorer, save_scorer
+from reffree.training import BEST_FILE, TrainNews, TrainState
+
+TRAINING_FOLDER = "training"
+EMBEDDINGS_FOLDER = "embeddings"
+PAIRS_FOLDER = "pairs"
+RAY_FOLDER = "ray"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedScorer:
+    """What came of a training."""
+
+    out: str
+    signature: str
+    pairs: PreparedPairs
+    state: TrainState
+    held_out: Mapping[str, KindFigures]
+    """On the test documents, by kind of negative."""
+    left_out: Mapping[tuple[str, str], int]
+    """Test negatives that could not be made, by kind and reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """Where a scorer is trained."""
+
+    workers: int = 1
+    """Processes that share every batch; more than one needs Ray."""
+    gpus_per_worker: float = 0
+    address: str | None = None
+    """Ray cluster to join; without, one is started on this machine."""
+    device: str = "auto"
+    """`auto`, `cpu` or `cuda`, for one process."""
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ValueError(f"`workers` must be at least 1, got {self.workers}")
+        if self.gpus_per_worker < 0:
+            raise ValueError(f"`gpus_per_worker` must not be negative, got {self.gpus_per_worker}")
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether the work is not done in this process."""
+        return self.workers > 1 or self.gpus_per_worker > 0 or self.address is not None
+
+
+def train_scorer(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    recipe: Recipe,
+    *,
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    split_anew: bool = False,
+    refuse_leaks: bool = False,
+    neighbour_encoder: str = "minilm",
+    embedding_cache: str | None = None,
+    machines: Machines | None = None,
+    resume: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_news: Callable[[TrainNews], None] | None = None,
+) -> TrainedScorer:
+    """Train a scorer.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
+    out : str or path
+        New folder for the scorer; all workers must see it.
+    recipe : Recipe
+    neighbour_encoder : str
+        Embeds documents where their neighbours are needed.
+    embedding_cache : str, optional
+        Folder that keeps the vectors of an encoder that is not trained; a folder of the run
+        otherwise.
+    machines : Machines, optional
+    resume : bool
+        Go on with the run that was interrupted in `out`.
+    on_progress : callable, optional
+        Told what is being done.
+    on_news : callable, optional
+        Told of every figure that is logged; with several workers of none, they are in
+        `training/metrics.jsonl`.
+
+    Returns
+    -------
+    TrainedScorer
+
+    Raises
+    ------
+    ValueError
+        If the request or the pairs are wrong, or a run that is to go on is of another request.
+    RuntimeError
+        If a loss is not a number, or the workers fail.
+    """
+    tell = on_progress or (lambda _progress: None)
+    machines = machines or Machines()
+    folder = _checked_folder(out, is_resumed=resume)
+    training = folder / TRAINING_FOLDER
+    inputs = list_inputs([os.fspath(path) for path in paths])
+    asked = {
+        "recipe": asdict(recipe),
+        "inputs": [asdict(file) for file in inputs],
+        "columns": dict(columns or {}),
+        "limit": limit,
+        "split_anew": split_anew,
+        "neighbour_encoder": neighbour_encoder,
+        "workers": machines.workers,
+        "versions": library_versions(),
+    }
+    fingerprint = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    cache_folder = embedding_cache or str(training / EMBEDDINGS_FOLDER)
+    training.mkdir(parents=True, exist_ok=True)
+    try:
+        tell(Progress(stage="reading the pairs"))
+        pairs = _prepare(
+            paths,
+            training / PAIRS_FOLDER,
+            columns=columns,
+            limit=limit,
+            seed=recipe.negatives.seed,
+            split_anew=split_anew,
+            refuse_leaks=refuse_leaks,
+        )
+        if recipe.negatives.needs_neighbours:
+            tell(Progress(stage="looking for neighbours"))
+            find_neighbours(pairs.folder, SIDES, neighbour_encoder, recipe.negatives.n_neighbours)
+        prepared = PreparedFolder(
+            folder=pairs.folder,
+            vocabulary=pairs.vocabulary,
+            n_training_pairs=pairs.n_pairs["train"],
+        )
+        test = prepared.examples("test", recipe.negatives)
+        check_negatives(test, "test")
+        tell(Progress(stage="training"))
+        if machines.uses_ray:
+            from pipelines.train_on_ray import train_on_ray
+
+            train_on_ray(recipe, prepared, training, fingerprint, cache_folder, machines)
+        built, state = learn(  # where workers have finished, this only takes their weights
+            recipe,
+            prepared,
+            training,
+            fingerprint=fingerprint,
+            device="cpu" if machines.uses_ray else chosen_device(machines.device),
+            cache_folder=cache_folder,
+            on_news=on_news,
+        )
+    except (ValueError, OSError):
+        _forget(folder)
+        raise
+
+    tell(Progress(stage="judging"))
+    device = chosen_device(machines.device)
+    figures = judge(held_out(test), LearnedScorer(built, "", {}, device=device)).by_kind()
+    signature = save_scorer(
+        folder,
+        built,
+        loss=recipe.training.loss,
+        trained_on=_trained_on(inputs, pairs, recipe, state, fingerprint),
+        held_out={kind: asdict(found) for kind, found in figures.items()},
+        versions=library_versions(),
+    )
+    _tidy(training)
+    return TrainedScorer(
+        out=str(folder),
+        signature=signature,
+        pairs=pairs,
+        state=state,
+        held_out=figures,
+        left_out=dict(test.left_out.most_common()),
+    )
+
+
+def find_neighbours(folder: Path, sides: Sequence[str], encoder: str, k: int) -> None:
+    """Find the nearest other documents of all pairs of some sides."""
+    from sms.encoders.registry import load_encoder
+
+    loaded = load_encoder(encoder)
+    for side in sides:
+        for bucket in bucket_paths(folder, side):
+            write_neighbours(bucket, loaded, k)
+
+
+def chosen_device(device: str) -> str:
+    """Decide what `auto` means: a GPU where there is one."""
+    import torch
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"`device` must be one of auto, cpu, cuda, got {device!r}")
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise ValueError("`device` must be cpu or auto on a machine without a GPU, got 'cuda'")
+    return "cuda" if has_gpu and device != "cpu" else "cpu"
+
+
+def _checked_folder(out: str | os.PathLike[str], *, is_resumed: bool) -> Path:
+    """Check that the folder is new, or has the run that is to go on."""
+    if is_url(os.fspath(out)):
+        raise ValueError(f"`--out` must be a folder of a file system, got {os.fspath(out)}")
+    folder = Path(absolute(os.fspath(out)))
+    if not folder.exists():
+        return folder
+    if not folder.is_dir():
+        raise ValueError(f"`--out` must be a folder, got the file {folder}")
+    if (folder / SCORER_FILE).exists():
+        raise ValueError(
+            f"`--out` must not have a trained scorer yet, got {folder}; choose another folder"
+        )
+    entries = {entry.name for entry in folder.iterdir()}
+    if TRAINING_FOLDER in entries and not is_resumed:
+        raise ValueError(
+            f"`--out` must be a new folder, got {folder} with an interrupted training; go on with "
+            "`--resume`, or choose another folder"
+        )
+    if entries and TRAINING_FOLDER not in entries:
+        raise ValueError(f"`--out` must be a new or empty folder, got {folder}")
+    return folder
+
+
+def _prepare(
+    paths: Sequence[str | os.PathLike[str]],
+    folder: Path,
+    **options: Any,  # noqa: ANN401  (of `prepare_pairs`)
+) -> PreparedPairs:
+    """Prepare the pairs anew, also for a run that goes on: they follow from the request."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return prepare_pairs(paths, folder, **options)
+
+
+def _forget(folder: Path) -> None:
+    """Delete what a request that was wrong has left, unless there is something to go on with."""
+    if not (folder / TRAINING_FOLDER / CHECKPOINT_FILE).exists():
+        shutil.rmtree(folder / TRAINING_FOLDER, ignore_errors=True)
+        with suppress(OSError):  # not empty: it was there before
+            folder.rmdir()
+
+
+def _trained_on(
+    inputs: Sequence[InputFile],
+    pairs: PreparedPairs,
+    recipe: Recipe,
+    state: TrainState,
+    fingerprint: str,
+) -> dict[str, Any]:
+    """Say what a scorer was trained on, for `scorer.json` and the model card."""
+    return {
+        "files": [Path(file.path).name for file in inputs],
+        "pairs": dict(pairs.n_pairs),
+        "left_out": dict(pairs.left_out),
+        "split": "by the files" if pairs.has_own_split else "by document",
+        "negatives": asdict(recipe.negatives),
+        "training": asdict(recipe.training),
+        "steps": state.step,
+        "best_step": state.best_step,
+        "validation_loss": state.best_loss,
+        "fingerprint": fingerprint,
+    }
+
+
+def _tidy(training: Path) -> None:
+    """Delete what was only needed to go on."""
+    for name in (PAIRS_FOLDER, EMBEDDINGS_FOLDER, RAY_FOLDER):
+        shutil.rmtree(training / name, ignore_errors=True)
+    for name in (CHECKPOINT_FILE, BEST_FILE):
+        (training / name).unlink(missing_ok=True)

@@ -1,0 +1,123 @@
+"""`assay score --metrics reffree@DIR`: learned scorers beside the other metrics."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.cli import run
+from pipelines.learned_columns import AskedMetrics
+from pipelines.score_corpus import score_corpus
+from reffree.building import build
+from reffree.models import ModelConfig
+from reffree.scorer import load_scorer, save_scorer
+from tests.reffree.tiny_bert import make_groups, write_tiny_bert
+
+PAIRS = [(group[0].source, group[0].candidate) for group in make_groups(8)]
+
+
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scorers")
+    config = ModelConfig(encoder=f"hf:{write_tiny_bert(folder / 'bert')}", max_pieces=16)
+    save_scorer(folder / "news", build(config), loss="bce", trained_on={}, held_out={}, versions={})
+    return folder / "news"
+
+
+def write_corpus(path, rows):
+    listed = [
+        {"document_id": f"d{i}", "system_id": "a", "candidate": candidate, "source": source}
+        for i, (source, candidate) in enumerate(rows)
+    ]
+    schema = pa.schema(
+        [("document_id", pa.string()), ("system_id", pa.string()), ("candidate", pa.string()),
+         ("source", pa.list_(pa.string()))]
+    )  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(listed, schema=schema), path)
+    return path
+
+
+def score(corpus, out, *metrics):
+    score_corpus(corpus, out, metrics=metrics, local=True, workers=1)
+    return pl.read_parquet(f"{out}/scores/*.parquet")
+
+
+def test_scores_are_those_of_the_scorer(scorer, tmp_path):
+    corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
+    name = f"reffree@{scorer}"
+    table = score(corpus, tmp_path / "out", name)
+    expected = load_scorer(scorer).score(*zip(*PAIRS, strict=True))
+    np.testing.assert_allclose(table[name].to_numpy(), expected.scores, rtol=0, atol=1e-6)
+    assert (table[f"cut@{scorer}"] == expected.is_cut).all()
+    assert 0 < expected.is_cut.sum() < len(PAIRS)
+    assert table.columns == ["document_id", "system_id", name, f"cut@{scorer}", "status"]
+    signatures = json.loads(Path(tmp_path / "out" / "run.json").read_text())["signatures"]
+    assert signatures[name] == load_scorer(scorer).signature
+
+
+def test_other_metrics_are_unchanged_beside_it(scorer, tmp_path):
+    corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
+    alone = score(corpus, tmp_path / "a", "density", "rouge1_r:source")
+    beside = score(corpus, tmp_path / "b", "density", f"reffree@{scorer}", "rouge1_r:source")
+    assert beside.select(alone.columns).equals(alone)
+    learned = score(corpus, tmp_path / "c", f"reffree@{scorer}")
+    assert beside.select(learned.columns).equals(learned)
+
+
+def test_several_sources_and_unusable_rows(scorer, tmp_path):
+    (first, candidate), (second, _) = PAIRS[:2]
+    rows = [
+        ([first, second], candidate),
+        ([first, "", None], candidate),
+        ([], candidate),
+        (["..."], candidate),
+        ([first], None),
+        ([first], " "),
+        ([first], "!"),
+    ]
+    table = score(write_corpus(tmp_path / "c.parquet", rows), tmp_path / "out", f"reffree@{scorer}")
+    expected = load_scorer(scorer).score([first, second], [candidate] * 2).scores
+    found = table[f"reffree@{scorer}"].to_list()
+    assert found[0] == pytest.approx(expected.mean(), abs=1e-6)
+    assert found[1] == pytest.approx(expected[0], abs=1e-6)
+    assert found[2:] == [None] * 5
+    assert table["status"].to_list() == [
+        None, None, "source:missing", "source:no_words", "candidate:null", "candidate:empty",
+        "candidate:no_words",
+    ]  # fmt: skip
+
+
+def test_changed_scorer_is_not_mixed_into_a_run(scorer, tmp_path, capsys):
+    import shutil
+
+    shutil.copytree(scorer, tmp_path / "scorer")
+    corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
+    name = f"reffree@{tmp_path / 'scorer'}"
+    score(corpus, tmp_path / "out", name)
+    built = build(load_scorer(scorer).config, seed=5)
+    save_scorer(tmp_path / "scorer", built, loss="bce", trained_on={}, held_out={}, versions={})
+    with pytest.raises(ValueError, match="reffree@"):
+        score(corpus, tmp_path / "out", name)
+
+
+@pytest.mark.parametrize("name", ["reffree", "reffree@", "reffree:source"])
+def test_no_folder_rejected(name):
+    with pytest.raises(ValueError, match="must name a scorer's folder: reffree@DIR"):
+        AskedMetrics.of(["sms", name])
+
+
+def test_same_scorer_twice_rejected():
+    with pytest.raises(ValueError, match="must not give a column twice, got 'reffree@x'"):
+        AskedMetrics.of(["reffree@x", "reffree@x"])
+
+
+def test_missing_scorer_is_one_line(tmp_path, capsys):
+    corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
+    options = ["--out", str(tmp_path / "out"), "--local", "--quiet"]
+    assert run(["score", str(corpus), *options, "--metrics", f"reffree@{tmp_path}/no"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "must be a scorer's folder with scorer.json, got none" in line

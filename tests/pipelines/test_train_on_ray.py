@@ -1,0 +1,134 @@
+"""Training in several processes: the same result as in one, and the same after a kill."""
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from pipelines.train_scorer import Machines, train_scorer
+from reffree.learning import Recipe
+from reffree.mixture import NegativesConfig
+from reffree.models import ModelConfig
+from reffree.scorer import load_scorer
+from reffree.training import TrainConfig, read_metrics
+from tests.pipelines.test_train_scorer import rows_of
+from tests.reffree.tiny_bert import write_tiny_bert
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*"),  # of Ray, by Ray
+]
+TWO = Machines(workers=2, device="cpu")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster():
+    pytest.importorskip("pandas", reason="Ray Train needs the extra ray[train]")
+    from cluster import ray_runner
+
+    ray_runner.ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    yield
+    ray_runner.ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    # Without dropout, which differs between processes, two of them do what one does.
+    folder = write_tiny_bert(tmp_path_factory.mktemp("tiny"), dropout=0.0)
+    return Recipe(
+        model=ModelConfig(encoder=f"hf:{folder}", max_pieces=60, n_hidden=16),
+        negatives=NegativesConfig(kinds=("cross-pair", "add")),
+        training=TrainConfig(batch_size=8, epochs=3, checkpoint_steps=4, learning_rate=1e-3),
+    )
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pairs") / "pairs.parquet"
+    pq.write_table(pa.Table.from_pylist(rows_of(60)), path)
+    return path
+
+
+def weights_of(folder):
+    return load_scorer(Path(folder))._built.model.state_dict()
+
+
+def validation_losses(folder):
+    lines = read_metrics(Path(folder) / "training")
+    return [line["validation_loss"] for line in lines if "validation_loss" in line]
+
+
+def test_two_workers_learn_what_one_learns(recipe, pairs, tmp_path):
+    train_scorer([pairs], tmp_path / "one", recipe, machines=Machines(device="cpu"))
+    train_scorer([pairs], tmp_path / "two", recipe, machines=TWO)
+    one, two = validation_losses(tmp_path / "one"), validation_losses(tmp_path / "two")
+    assert two == pytest.approx(one, abs=1e-4)
+
+
+def test_killed_workers_go_on_to_the_same_weights(recipe, pairs, tmp_path):
+    train_scorer([pairs], tmp_path / "whole", recipe, machines=TWO)
+    killer = threading.Thread(target=kill_after_second_checkpoint, args=(tmp_path / "killed",))
+    killer.start()
+    with pytest.raises(RuntimeError, match="--resume"):
+        train_scorer([pairs], tmp_path / "killed", recipe, machines=TWO)
+    killer.join()
+    n_steps = torch.load(tmp_path / "killed" / "training" / "checkpoint.pt")["state"]["step"]
+    train_scorer([pairs], tmp_path / "killed", recipe, machines=TWO, resume=True)
+    first, second = weights_of(tmp_path / "whole"), weights_of(tmp_path / "killed")
+    assert n_steps >= 8
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def kill_after_second_checkpoint(folder):
+    """Kill a training worker once the second checkpoint is written."""
+    path = folder / "training" / "checkpoint.pt"
+    seen = set()
+    deadline = time.monotonic() + 120
+    while len(seen) < 2 and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            seen.add(path.stat().st_ino)
+        time.sleep(0.001)
+    for process in worker_processes():
+        os.kill(process, signal.SIGKILL)
+
+
+def worker_processes():
+    """Find the processes of Ray's training workers among our descendants."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if b"ray::RayTrainWorker" in status.read_bytes() and is_ours(int(status.parent.name)):
+                found.append(int(status.parent.name))
+    return found
+
+
+def is_ours(process):
+    while process > 1:
+        if process == os.getpid():
+            return True
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        process = int(fields[1])
+    return False
+
+
+def test_wrong_request_of_a_worker_is_one_line(recipe, pairs, tmp_path):
+    from dataclasses import replace
+
+    wrong = replace(recipe, training=replace(recipe.training, batch_size=1))
+    with pytest.raises(ValueError, match="`workers` must be at most the examples of a batch"):
+        train_scorer([pairs], tmp_path / "out", wrong, machines=TWO)

@@ -1,0 +1,208 @@
+"""`assay train` and `assay evaluate`: from files to figures, after a stop, wrong requests."""
+
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from pipelines import train_scorer as module
+from pipelines.cli import run
+from reffree.scorer import load_scorer
+from tests.reffree.tiny_bert import write_tiny_bert
+
+N = 40
+
+
+def rows_of(n, *, prefix="d"):
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(n):
+        words = [f"word{k}" for k in rng.permutation(40)[:8]]
+        rows.append(
+            {
+                "document_id": f"{prefix}{i}",
+                "source": f"{' '.join(words)}. Then {' '.join(words[:4])} end{i}.",
+                "reference": f"{' '.join(words[:4])} {prefix}{i}.",
+            }
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return f"hf:{write_tiny_bert(tmp_path_factory.mktemp('tiny'))}"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.parquet"
+    pq.write_table(pa.Table.from_pylist(rows_of(N)), path)
+    return path
+
+
+@pytest.fixture
+def train(encoder, pairs, tmp_path):
+    """Run `assay train` and return exit status and folder."""
+
+    def call(*options, out="scorer", corpus=pairs):
+        folder = tmp_path / out
+        fixed = ["--encoder", encoder, "--max-pieces", "60", "--epochs", "2", "--batch-size", "8"]
+        arguments = ["train", str(corpus), "--out", str(folder), *fixed, "--quiet"]
+        return run([*arguments, *map(str, options)]), folder
+
+    return call
+
+
+def weights_of(folder):
+    return load_scorer(folder)._built.model.state_dict()
+
+
+def wrong(capsys, result):
+    status, _ = result
+    captured = capsys.readouterr()
+    assert status == 2, captured
+    (line,) = [text for text in captured.err.splitlines() if text.startswith("assay: ")]
+    return line
+
+
+def test_trained_folder_can_be_loaded_and_judged(train, pairs, tmp_path, capsys):
+    status, folder = train()
+    assert status == 0
+    assert "scorer:bert" in capsys.readouterr().out
+    settings = json.loads((folder / "scorer.json").read_text())
+    assert sum(settings["trained_on"]["pairs"].values()) == N
+    assert set(settings["held_out"]) == {"cross-pair", "add", "delete", "replace"}
+    assert {"accuracy", "auc", "mse", "pearson"} <= set(settings["held_out"]["add"])
+    assert {path.name for path in (folder / "training").iterdir()} <= {
+        "metrics.jsonl", "tensorboard"
+    }  # fmt: skip
+    figures = tmp_path / "figures.json"
+    arguments = ["evaluate", str(folder), str(pairs), "--json", str(figures), "--quiet"]
+    assert run(arguments) == 0
+    (result,) = json.loads(figures.read_text())
+    for kind, held_out in settings["held_out"].items():
+        assert result["kinds"][kind] == pytest.approx(held_out, abs=1e-6)
+    assert {"score~length", "score~density", "score~label|traits"} <= set(result["confounders"])
+
+
+def test_matrix_of_domains(train, pairs, tmp_path, capsys):
+    _, folder = train("--negatives", "cross-pair,add")
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(f"{json.dumps(row)}\n" for row in rows_of(30, prefix="e")))
+    _, second = train("--negatives", "add", "--seed", 1, out="second")
+    capsys.readouterr()
+    arguments = ["evaluate", str(folder), str(pairs), str(other), "--also", str(second), "--quiet"]
+    figures = tmp_path / "figures.json"
+    assert run([*arguments, "--json", str(figures)]) == 0
+    results = json.loads(figures.read_text())
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    accuracies = [f"{result['kinds']['cross-pair']['accuracy']:.3f}" for result in results[:2]]
+    assert lines[0] == ["cross-pair,", "accuracy", "pairs", "other"]
+    assert lines[1] == [str(folder), *accuracies]
+    assert lines[2] == [str(second), "–", "–"]
+
+
+def test_interrupted_training_goes_on_to_the_same_weights(train, monkeypatch, capsys):
+    _, whole = train(out="whole")
+    learn = module.learn
+
+    def interrupted(*arguments, **options):
+        def stop(news):
+            if news.step >= 12:
+                raise KeyboardInterrupt
+
+        return learn(*arguments, **options | {"on_news": stop})
+
+    options = ("--checkpoint-steps", 5)
+    _, expected = train(*options, out="expected")
+    monkeypatch.setattr(module, "learn", interrupted)
+    status, stopped = train(*options, out="stopped")
+    assert status == 130
+    assert "--resume" in capsys.readouterr().err
+    assert "go on with `--resume`" in wrong(capsys, train(*options, out="stopped"))
+    monkeypatch.setattr(module, "learn", learn)
+    other = train(*options, "--seed", 1, "--resume", out="stopped")
+    assert "must belong to the same request" in wrong(capsys, other)
+    status, stopped = train(*options, "--resume", out="stopped")
+    assert status == 0
+    first, second, third = map(weights_of, (whole, expected, stopped))
+    assert all(torch.equal(second[name], third[name]) for name in second)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("head", ["fc", "cnn", "lstm", "match"])
+def test_sentence_scorer(head, train):
+    status, folder = train("--scorer", "sentence", "--head", head, "--negatives", "cross-pair")
+    assert status == 0
+    model = json.loads((folder / "scorer.json").read_text())["model"]
+    assert (model["document_length"], model["summary_length"]) == (2, 1)
+    assert not (folder / "training" / "embeddings").exists()
+
+
+def test_hard_negatives_with_ranking_loss(train):
+    status, folder = train(
+        "--negatives", "cross-pair-hard=2,delete=1", "--loss", "ranking", "--neighbour-encoder",
+        "minilm",
+    )  # fmt: skip
+    assert status == 0
+    assert json.loads((folder / "scorer.json").read_text())["loss"] == "ranking"
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word"),
+        (("--negatives", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
+        (("--negatives", "add=x"), "must give every kind a weight or none, got `add=x`"),
+        (("--loss", "rmse"), "`loss` must be one of bce, mse, ranking"),
+        (("--preset", "bao"), "`--preset` must be bao2020, got `bao`"),
+        (("--workers", "0"), "`workers` must be at least 1, got 0"),
+        (("--negatives", "sentence-shuffle"), "`negatives` must give both classes"),
+        (("--limit", "2"), "every side must have pairs"),
+        (("--scorer", "word"), "has no known"),
+    ],
+)
+def test_wrong_request_leaves_nothing(options, rule, train, capsys, tmp_path):
+    if options == ("--scorer", "word"):
+        options = ("--scorer", "word", "--encoder", f"st:{tmp_path}")
+        rule = "must have vectors of words for the scorer word"
+    line = wrong(capsys, train(*options))
+    assert rule in line
+    assert not (tmp_path / "scorer").exists()
+
+
+def test_workers_without_ray_train_rejected(train, capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray.train", None)
+    line = wrong(capsys, train("--workers", 2))
+    assert "`--workers` needs Ray Train; pip install 'ray[train]'" in line
+    assert not (tmp_path / "scorer").exists()
+
+
+def test_finished_folder_rejected(train, capsys):
+    train()
+    assert "must not have a trained scorer yet" in wrong(capsys, train())
+    assert "must not have a trained scorer yet" in wrong(capsys, train("--resume"))
+
+
+def test_foreign_folder_rejected(train, tmp_path, capsys):
+    (tmp_path / "scorer").mkdir()
+    (tmp_path / "scorer" / "letter.txt").write_text("keep me")
+    assert "must be a new or empty folder" in wrong(capsys, train())
+    assert (tmp_path / "scorer" / "letter.txt").exists()
+
+
+def test_no_scorer_rejected(pairs, tmp_path, capsys):
+    result = run(["evaluate", str(tmp_path), str(pairs), "--quiet"]), None
+    assert "must be a scorer's folder with scorer.json, got none" in wrong(capsys, result)

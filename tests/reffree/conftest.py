@@ -1,0 +1,39 @@
+"""Pairs for tests: documents of plain words that can be told apart."""
+
+import numpy as np
+import pytest
+
+from reffree.buckets import BucketWriter
+from reffree.pairs import Pair, as_table
+
+
+def make_pairs(n, *, n_sentences=3):
+    """Pairs d0, d1, ... whose texts have their own words."""
+    return [
+        Pair(
+            document_id=f"d{i}",
+            number=0,
+            side=-1,
+            source=" ".join(
+                f"The source{i} tells thing{i} number {k} of all." for k in range(3 * n_sentences)
+            ),
+            reference=" ".join(f"Summary{i} says thing{i} and {k}." for k in range(n_sentences)),
+        )
+        for i in range(n)
+    ]
+
+
+def write_buckets(folder, pairs, *, side=0):
+    """Deal pairs, each a group of its own, into the buckets of one side."""
+    folder.mkdir()
+    keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
+    n_characters = sum(len(pair.source) + len(pair.reference) for pair in pairs)
+    writer = BucketWriter(folder, len(pairs), n_characters)
+    writer.add(as_table(pairs, keys), np.full(len(pairs), side, dtype=np.int8))
+    writer.close()
+    return sorted(folder.glob("*.arrow"))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

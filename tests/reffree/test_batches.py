@@ -1,0 +1,154 @@
+"""Batches and readers: what is kept of long texts, and who gets which example."""
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from reffree.batches import ordered_batches, training_batches
+from reffree.readers import PieceReader, shares
+from tests.reffree.tiny_bert import make_groups, write_tiny_bert
+
+
+@pytest.fixture(scope="module")
+def tokenizer_path(tmp_path_factory):
+    return write_tiny_bert(tmp_path_factory.mktemp("bert")) / "tokenizer.json"
+
+
+@pytest.fixture
+def reader(tokenizer_path):
+    return make_reader(tokenizer_path)
+
+
+def make_reader(path, *, max_pieces=24, truncation="longest"):
+    return PieceReader(
+        Tokenizer.from_file(str(path)), max_pieces=max_pieces, truncation=truncation, padding_id=0
+    )
+
+
+def listed(groups, reader, **options):
+    options = {"size": 4, "rng": np.random.default_rng(0)} | options
+    return list(training_batches(groups, reader, **options))
+
+
+# pieces of document and summary, room, pieces kept worked out by hand
+KEPT = [
+    pytest.param(10, 5, 15, (10, 5), (10, 5), id="fits"),
+    pytest.param(100, 5, 15, (10, 5), (14, 1), id="long-document"),
+    pytest.param(5, 100, 15, (5, 10), (1, 14), id="long-summary"),
+    pytest.param(100, 100, 15, (8, 7), (7, 8), id="both-long"),
+    pytest.param(100, 8, 16, (8, 8), (15, 1), id="summary-of-half"),
+]
+
+
+@pytest.mark.parametrize(("n_document", "n_summary", "room", "longest", "parallel"), KEPT)
+def test_shares_by_hand(n_document, n_summary, room, longest, parallel):
+    assert shares(n_document, n_summary, room, "longest") == longest
+    assert shares(n_document, n_summary, room, "parallel") == parallel
+
+
+@pytest.mark.parametrize("truncation", ["longest", "parallel"])
+def test_shares_fill_the_room_and_no_more(truncation):
+    for n_document in range(0, 40, 3):
+        for n_summary in range(0, 40, 3):
+            kept = shares(n_document, n_summary, 17, truncation)
+            assert sum(kept) == min(17, n_document + n_summary)
+            assert kept[0] <= n_document
+            assert kept[1] <= n_summary
+
+
+def test_pieces_match_the_tokenizers_own_pairs(reader, tokenizer_path):
+    own = Tokenizer.from_file(str(tokenizer_path)).encode("word1 word2", "word3.")
+    (reading,) = reader.read(["word1 word2"], ["word3."])
+    assert reading.arrays[0].tolist() == own.ids
+    assert reading.arrays[1].tolist() == own.type_ids
+    assert not reading.is_cut
+
+
+def test_lead_is_kept_and_the_cut_is_counted(tokenizer_path):
+    reader = make_reader(tokenizer_path, max_pieces=9)
+    (reading,) = reader.read(["word1 word2 word3 word4 word5 word6 word7"], ["word8 word9"])
+    own = Tokenizer.from_file(str(tokenizer_path)).encode("word1 word2 word3 word4", "word8 word9")
+    assert reading.arrays[0].tolist() == own.ids
+    assert reading.is_cut
+
+
+def test_no_room_rejected(tokenizer_path):
+    with pytest.raises(ValueError, match="`max_pieces` must leave room for both texts, got 4"):
+        make_reader(tokenizer_path, max_pieces=4)
+
+
+def test_every_example_is_in_one_batch(reader):
+    groups = make_groups(30)
+    batches = listed(groups, reader)
+    assert Counter(e for batch in batches for e in batch.examples) == Counter(
+        e for group in groups for e in group
+    )
+    assert {len(batch.examples) for batch in batches} == {4}
+
+
+def test_batches_follow_from_the_seed(reader):
+    first, again, other = (
+        [batch.document_ids() for batch in listed(make_groups(30), reader, rng=rng)]
+        for rng in map(np.random.default_rng, (0, 0, 1))
+    )
+    assert first == again
+    assert first != other
+    assert sorted(first) == sorted(other)
+
+
+def test_batch_has_texts_of_about_one_length(reader):
+    for batch in listed(make_groups(60), reader):
+        assert batch.inputs["attention_mask"].float().mean() > 0.85
+
+
+def test_kept_groups_stay_together(reader):
+    for batch in listed(make_groups(30), reader, keeps_groups=True):
+        assert Counter(e.kind for e in batch.examples) == {"positive": 2, "cross-pair": 2}
+        assert set(Counter(batch.groups.tolist()).values()) == {2}
+
+
+def test_ranks_share_every_batch(reader):
+    groups = make_groups(31)
+    whole = listed(groups, reader)
+    parts = [listed(groups, reader, rank=rank, n_ranks=2) for rank in range(2)]
+    for batch, *shared in zip(whole, *parts, strict=True):
+        found = Counter(e for part in shared for e in part.examples)
+        assert found == Counter(batch.examples)
+        assert all(part.examples for part in shared)
+
+
+def test_more_ranks_than_examples_rejected(reader):
+    with pytest.raises(ValueError, match="got 9 workers and a batch of 2"):
+        listed(make_groups(1), reader, rank=0, n_ranks=9)
+
+
+def test_ordered_batches_hold_every_example_once(reader):
+    groups = make_groups(9)
+    batches = list(ordered_batches(groups, reader, size=4))
+    assert sum(len(batch.examples) for batch in batches) == 18
+    labels = {e: float(y) for b in batches for e, y in zip(b.examples, b.labels, strict=True)}
+    assert all(e.label == y for e, y in labels.items())
+
+
+def test_vectors_are_the_same_when_few_are_remembered(tokenizer_path, monkeypatch):
+    from reffree import readers
+    from sms.encoders.registry import load_encoder
+
+    encoder = load_encoder(f"hf:{tokenizer_path.parent}")
+    texts = [f"word{i} here. Then word{i + 1}. The end." for i in range(6)]
+    found = []
+    for limit in (readers.RECENT_BYTES, 1_000):
+        monkeypatch.setattr(readers, "RECENT_BYTES", limit)
+        reader = readers.VectorReader(
+            encoder, unit="sentences", document_length=2, summary_length=1
+        )
+        found.append([reader.read(texts, texts[::-1]) for _ in range(2)])
+        assert reader._recent_bytes == sum(own.nbytes for own in reader._recent.values()) <= limit
+    for first, second in zip(*map(chain.from_iterable, found), strict=True):
+        assert first.is_cut
+        assert second.is_cut
+        for a, b in zip(first.arrays, second.arrays, strict=True):
+            np.testing.assert_array_equal(a, b)

@@ -1,0 +1,192 @@
+"""Edits by word and sentence: labels by hand, against an alignment, and what always holds."""
+
+import difflib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reffree import edits
+from reffree.cut_text import cut_text, join
+from reffree.edits import CannotEdit, Rate
+from sms.words import split_words
+
+# No word of it occurs in the texts below, so an alignment cannot match a new word by chance.
+VOCABULARY = ("Xavier", "xylem", "xenon", "xyz", "xerox")
+HALF, ALL = Rate(0.5, 0.5), Rate(1.0, 1.0)
+
+EDITS = {
+    "delete": edits.delete_words,
+    "add": lambda text, rate, rng: edits.add_words(text, rate, VOCABULARY, rng),
+    "replace": lambda text, rate, rng: edits.replace_words(text, rate, VOCABULARY, rng),
+    "delete sentences": edits.delete_sentences,
+    "replace sentences": lambda text, rate, rng: edits.replace_sentences(
+        text, rate, cut_text("Xenon xerox. Xyz xylem!"), rng
+    ),
+    "shuffle": lambda text, _rate, rng: edits.shuffle_sentences(text, rng),
+    "repeat": edits.repeat,
+    "truncate": edits.truncate,
+}
+
+# edit, rate, text, words that stay, words after
+BY_HAND = [
+    pytest.param("delete", HALF, "one two three four", 2, 2, id="delete half"),
+    pytest.param("delete", ALL, "one two three four", 1, 1, id="delete all but one"),
+    pytest.param("add", HALF, "one two three four", 4, 6, id="add half"),
+    pytest.param("replace", HALF, "one two three four", 2, 4, id="replace half"),
+    pytest.param("replace", ALL, "one two three four", 0, 4, id="replace all"),
+    pytest.param("delete", Rate(0, 0), "a b c d e", 4, 4, id="at least one edit"),
+    pytest.param(
+        "shuffle", ALL, "Cats sleep. Dogs run all day.", 5, 8, id="the longer of two stays"
+    ),
+    pytest.param("delete sentences", ALL, "Cats sleep. Dogs run.", 3, 3, id="one sentence stays"),
+    pytest.param(
+        "replace sentences", ALL, "Cats sleep. Dogs run.", 0, 6, id="all sentences replaced"
+    ),
+]
+
+
+def words_of(text):
+    return [word for chunk in text.split() for word in split_words(chunk)]
+
+
+def longest_common(before, after):
+    """Length of the longest common subsequence, by the textbook recurrence."""
+    row = [0] * (len(after) + 1)
+    for word in before:
+        previous = row
+        row = [0]
+        for j, other in enumerate(after):
+            best = previous[j] + 1 if word == other else max(previous[j + 1], row[j])
+            row.append(best)
+    return row[-1]
+
+
+# Distinct words, so that an alignment has one answer; punctuation and line breaks between.
+TEXTS = st.lists(
+    st.lists(st.sampled_from("abcdefghijklmnopqrstuv"), min_size=1, max_size=6),
+    min_size=1,
+    max_size=5,
+).map(
+    lambda sentences: "\n".join(
+        " ".join(f"{word.capitalize() if k == 0 else word}{s}q{k}" for k, word in enumerate(words))
+        + "."
+        for s, words in enumerate(sentences)
+    )
+)
+
+
+@pytest.mark.parametrize(("edit", "rate", "text", "n_kept", "n_after"), BY_HAND)
+def test_label_by_hand(edit, rate, text, n_kept, n_after, rng):
+    draft = EDITS[edit](cut_text(text), rate, rng)
+    assert len(words_of(draft.text)) == n_after
+    assert draft.label == n_kept / max(n_after, len(words_of(text)))
+
+
+def test_repeated_sentence_by_hand(rng):
+    text = cut_text("One two.\nThree four five.")
+    drafts = [edits.repeat(text, ALL, rng) for _ in range(20)]
+    twice = "One two.\nOne two.\nThree four five.\nThree four five."
+    assert any(draft.text == twice and draft.label == 7 / 14 for draft in drafts)
+
+
+def test_truncated_by_hand(rng):
+    text = cut_text("One two three. Four five six.")
+    found = {
+        (draft.text, draft.label) for draft in (edits.truncate(text, HALF, rng) for _ in range(20))
+    }
+    assert found == {("One two three.", 4 / 8)}  # half the words, or one of two sentences
+
+
+def test_three_sentences_shuffled_keep_the_heaviest_order():
+    text = cut_text("Cats sleep in the sun. Rain. Dogs run.")  # 6, 2 and 3 words
+    kept = {}
+    for seed in range(50):
+        draft = edits.shuffle_sentences(text, np.random.default_rng(seed))
+        kept[draft.text] = draft.label
+    assert kept == {
+        "Cats sleep in the sun. Dogs run. Rain.": 9 / 11,
+        "Rain. Cats sleep in the sun. Dogs run.": 9 / 11,
+        "Rain. Dogs run. Cats sleep in the sun.": 6 / 11,
+        "Dogs run. Cats sleep in the sun. Rain.": 8 / 11,
+        "Dogs run. Rain. Cats sleep in the sun.": 6 / 11,
+    }
+
+
+@given(TEXTS, st.sampled_from(sorted(EDITS)), st.floats(0, 1), st.integers(0, 2**32))
+def test_label_is_what_an_alignment_of_words_says(text, edit, rate, seed):
+    try:
+        draft = EDITS[edit](cut_text(text), Rate(rate, rate), np.random.default_rng(seed))
+    except CannotEdit:
+        return
+    before, after = words_of(text), words_of(draft.text)
+    common = longest_common(before, after)
+    if edit in ("shuffle", "replace sentences"):  # full stops may match those of other sentences
+        assert round(draft.label * max(len(before), len(after))) <= common
+    else:
+        assert draft.label == common / max(len(before), len(after))
+
+
+@given(TEXTS, st.sampled_from(sorted(EDITS)), st.floats(0, 1), st.integers(0, 2**32))
+def test_edit_is_never_empty_or_unchanged(text, edit, rate, seed):
+    try:
+        draft = EDITS[edit](cut_text(text), Rate(rate, rate), np.random.default_rng(seed))
+    except CannotEdit:
+        assert edit in ("shuffle", "delete sentences")
+        assert text.count(".") == 1
+        return
+    assert draft.text.strip()
+    assert draft.text == draft.text.strip()
+    assert words_of(draft.text) != words_of(text)
+    assert 0 <= draft.label <= 1
+    assert draft.n_edits >= 1
+
+
+@given(TEXTS, st.sampled_from(["delete", "add", "replace"]), st.integers(0, 2**32))
+def test_word_edit_leaves_white_space_of_the_rest(text, edit, seed):
+    draft = EDITS[edit](cut_text(text), Rate(0, 0), np.random.default_rng(seed))  # one word
+    changed = [
+        operation
+        for operation in difflib.SequenceMatcher(
+            None, text, draft.text, autojunk=False
+        ).get_opcodes()
+        if operation[0] != "equal"
+    ]
+    n_old = sum(end - start for _, start, end, _, _ in changed)
+    n_new = sum(end - start for _, _, _, start, end in changed)
+    assert n_old <= max(map(len, words_of(text))) + 1
+    assert n_new <= max(map(len, VOCABULARY)) + 2
+
+
+def test_cut_text_joined_is_the_text():
+    text = "The U.S. team's  win,\nat $2,000.5 (or “more”).\n\n'Yes' he said - twice."
+    assert join(cut_text(f"  {text} ")) == text
+    assert [token.word for sentence in cut_text(text) for token in sentence] == words_of(text)
+
+
+def test_removed_and_new_words_do_not_stick_together(rng):
+    text = cut_text('well-known "act" of 2,000.5')
+    for _ in range(50):
+        for name in ("delete", "replace", "add"):
+            draft = EDITS[name](text, Rate(), rng)
+            assert words_of(draft.text) == [t.word for s in draft.sentences for t in s]
+
+
+def test_replacement_differs_in_more_than_case(rng):
+    draft = edits.replace_words(cut_text("Xenon xyz"), ALL, ("xenon", "Xyz"), rng)
+    assert draft.text == "Xyz xenon"
+    with pytest.raises(CannotEdit, match="no other word"):
+        edits.replace_words(cut_text("Xenon"), ALL, ("xenon",), rng)
+
+
+@pytest.mark.parametrize("edit", ["delete", "truncate"])
+def test_single_word_cannot_be_cut(edit, rng):
+    with pytest.raises(CannotEdit, match="one word only"):
+        EDITS[edit](cut_text("Alone"), Rate(), rng)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.1, 0.5), (0.6, 0.5), (0.5, 1.1), (float("nan"), 1)])
+def test_wrong_rate_rejected(low, high):
+    with pytest.raises(ValueError, match=r"`rate` must be LOW\.\.HIGH"):
+        Rate(low, high)

@@ -1,0 +1,201 @@
+"""Examples: the same for a document whatever surrounds it, in any order, on any process."""
+
+import numpy as np
+import pytest
+
+from reffree import buckets
+from reffree.buckets import bucket_of, read_bucket
+from reffree.examples import Examples
+from reffree.mixture import NegativesConfig
+from reffree.negatives import KINDS, POSITIVE
+from reffree.pairs import Pair, as_table
+from tests.reffree.conftest import make_pairs, write_buckets
+
+VOCABULARY = ("xylem", "xenon", "xerox")
+OWN_KINDS = tuple(
+    kind for kind in KINDS if not kind.startswith("cross") and kind != "sentence-replace"
+)
+"""Kinds that look at no other document."""
+
+
+@pytest.fixture
+def examples(tmp_path):
+    """Make the examples of pairs."""
+    n_made = 0
+
+    def make(pairs, vocabulary=VOCABULARY, **config):
+        nonlocal n_made
+        n_made += 1
+        paths = write_buckets(tmp_path / f"pairs{n_made}", pairs)
+        return Examples(paths, NegativesConfig(**config), vocabulary)
+
+    return make
+
+
+def listed(examples, epoch=0, **options):
+    return [example for group in examples.epoch(epoch, **options) for example in group]
+
+
+def as_set(examples, **options):
+    found = listed(examples, **options)
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+def test_same_examples_in_any_order_of_the_pairs(examples):
+    pairs = make_pairs(20)
+    kinds = (*OWN_KINDS, "cross-pair", "sentence-replace")
+    assert as_set(examples(pairs, kinds=kinds)) == as_set(examples(pairs[::-1], kinds=kinds))
+
+
+def test_examples_of_a_document_do_not_depend_on_the_others(examples):
+    pairs = make_pairs(20)
+    alone = as_set(examples(pairs[:1], kinds=OWN_KINDS, per_positive=2))
+    together = as_set(examples(pairs, kinds=OWN_KINDS, per_positive=2))
+    assert alone == {example for example in together if example.document_id == "d0"}
+    assert {example.kind for example in alone} == {POSITIVE, *OWN_KINDS}
+
+
+def test_further_document_changes_the_cross_pairs_it_is_in_only(examples):
+    pairs = make_pairs(40)
+    before = as_set(examples(pairs[:-1], kinds=("cross-pair",), per_positive=3))
+    after = as_set(examples(pairs, kinds=("cross-pair",), per_positive=3))
+    new = {example for example in after - before if example.document_id != "d39"}
+    assert new
+    assert {example.candidate for example in new} == {pairs[-1].reference}
+
+
+def test_cross_pair_is_the_reference_of_another_document(examples):
+    pairs = make_pairs(10)
+    references = {pair.document_id: pair.reference for pair in pairs}
+    for example in listed(examples(pairs, kinds=("cross-pair",), per_positive=5)):
+        assert (example.candidate == references[example.document_id]) == (example.kind == POSITIVE)
+        assert example.candidate in references.values()
+        assert example.label == (example.kind == POSITIVE)
+
+
+def test_cross_pairs_use_all_documents(examples):
+    pairs = make_pairs(50)
+    found = listed(examples(pairs, kinds=("cross-pair",), per_positive=20))
+    used = {example.candidate for example in found if example.kind == "cross-pair"}
+    assert len(used) > 45
+
+
+def test_positive_comes_first_and_once(examples):
+    groups = list(examples(make_pairs(5), kinds=OWN_KINDS, per_positive=2).epoch(3))
+    assert len(groups) == 5
+    for group in groups:
+        assert [example.kind == POSITIVE for example in group] == [True] + [False] * (
+            len(group) - 1
+        )
+        assert len({example.document_id for example in group}) == 1
+
+
+def test_balanced_has_as_many_positives_as_negatives(examples):
+    found = listed(examples(make_pairs(5), kinds=("add", "sentence-shuffle"), is_balanced=True))
+    assert sum(example.kind == POSITIVE for example in found) == 10
+    assert len(found) == 20
+
+
+def test_epoch_is_reproducible_and_differs_from_the_next(examples):
+    made = examples(make_pairs(8), kinds=("add", "delete"))
+    assert listed(made, epoch=1) == listed(made, epoch=1)
+    assert listed(made, epoch=1) != listed(made, epoch=2)
+    negatives = [
+        {example for example in as_set(made, epoch=epoch) if example.kind != POSITIVE}
+        for epoch in (1, 2)
+    ]
+    assert len(negatives[0] & negatives[1]) < 4  # of 16
+
+
+def test_ranks_share_an_epoch(examples):
+    made = examples(make_pairs(11), kinds=("add", "cross-pair"))
+    parts = [as_set(made, epoch=1, rank=rank, n_ranks=3) for rank in range(3)]
+    assert sum(map(len, parts)) == len(set.union(*parts))
+    assert set.union(*parts) == as_set(made, epoch=1)
+
+
+def test_several_buckets_hold_every_pair_once(examples, monkeypatch):
+    monkeypatch.setattr(buckets, "BUCKET_PAIRS", 10)
+    made = examples(make_pairs(100), kinds=("delete",))
+    assert len(made._paths) == 10
+    found = as_set(made, epoch=1)
+    assert {e.document_id for e in found if e.kind == POSITIVE} == {f"d{i}" for i in range(100)}
+    assert len(found) == 200
+
+
+def test_repeated_pair_is_used_once_and_counted(examples):
+    pairs = make_pairs(4)
+    made = examples([*pairs, pairs[2]], kinds=("add",))
+    assert len(as_set(made)) == 8
+    assert made.n_repeated == 1
+
+
+def test_negative_that_cannot_be_made_is_counted(examples):
+    pair = Pair(document_id="d", number=0, side=-1, source="One here.", reference="Alone")
+    made = examples([pair], kinds=("delete", "sentence-shuffle", "cross-pair", "unimportant"))
+    assert [example.kind for example in listed(made)] == [POSITIVE]
+    assert made.left_out == {
+        ("delete", "one word only"): 1,
+        ("sentence-shuffle", "one sentence only"): 1,
+        ("cross-pair", "no other document"): 1,
+        ("unimportant", "too few sentences in the source"): 1,
+    }
+
+
+def test_punctuation_alone_and_unchanged_text_are_no_negatives(examples):
+    pairs = [
+        Pair(document_id=f"d{i}", number=0, side=-1, source="One here.", reference=text)
+        for i, text in enumerate(["Alone !", "Twice. Twice."])
+    ]
+    made = examples(pairs, kinds=("delete", "sentence-shuffle"), per_positive=20)
+    found = listed(made)
+    assert made.left_out["delete", "empty"] > 0
+    assert made.left_out["sentence-shuffle", "unchanged"] == 20
+    candidates = {example.candidate for example in found if example.document_id == "d0"}
+    assert candidates == {"Alone !", "Alone"}
+
+
+def test_document_of_the_same_group_is_no_partner():
+    pairs = make_pairs(3)
+    table = as_table(pairs, np.array([7, 7, 8], dtype=np.uint64))
+    bucket, _ = bucket_of(table)
+    rows = {name: row for row, name in enumerate(bucket.pairs.column("document_id").to_pylist())}
+    points = [0, 2**62, 2**63, 2**64 - 1]
+    assert {bucket.other_than(rows["d0"], point) for point in points} == {rows["d2"]}
+    assert {bucket.other_than(rows["d2"], point) for point in points} <= {rows["d0"], rows["d1"]}
+
+
+def test_no_words_rejected(examples):
+    with pytest.raises(ValueError, match="`vocabulary` must have words for the kinds add"):
+        examples(make_pairs(2), vocabulary=(), kinds=("add",))
+
+
+def test_no_bucket_rejected():
+    with pytest.raises(ValueError, match="`buckets` must name at least one file"):
+        Examples([], NegativesConfig(), VOCABULARY)
+
+
+def test_bucket_is_sorted_by_document(tmp_path):
+    (path,) = write_buckets(tmp_path / "pairs", make_pairs(30))
+    keys = read_bucket(path)[0].pairs.column("key").to_numpy()
+    assert (np.diff(keys.astype(object)) > 0).all()
+
+
+def test_neighbours_must_be_there(examples):
+    with pytest.raises(ValueError, match="`buckets` must have neighbours for cross-pair-hard"):
+        examples(make_pairs(2), kinds=("cross-pair-hard",))
+
+
+def test_hard_cross_pair_is_the_reference_of_a_neighbour(tmp_path):
+    (path,) = write_buckets(tmp_path / "pairs", make_pairs(4))
+    names = read_bucket(path)[0].pairs.column("document_id").to_pylist()
+    near = [[names.index("d1"), -1] if name == "d0" else [-1, -1] for name in names]
+    np.save(buckets.neighbours_path(path), np.array(near, dtype=np.int32))
+    config = NegativesConfig(kinds=("cross-pair-hard",), per_positive=5)
+    made = {
+        example.candidate
+        for example in listed(Examples([path], config, VOCABULARY))
+        if example.document_id == "d0" and example.kind != POSITIVE
+    }
+    assert made == {make_pairs(2)[1].reference}

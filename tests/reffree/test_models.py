@@ -1,0 +1,49 @@
+"""Heads: worked out by hand where they can be."""
+
+import pytest
+import torch
+
+from reffree.models import HEADS, Convolution, Match, ModelConfig, make_head
+
+
+def filled(head, value):
+    """Give every weight of a layer one value and every bias none."""
+    with torch.no_grad():
+        for name, parameter in head.named_parameters():
+            parameter.fill_(0.0 if "bias" in name else value)
+    return head
+
+
+def test_match_by_hand():
+    # Directions (1, 0) and (0, 1): product 0, difference (s, s) with s the root of 2. The second
+    # document vector is padding; the cosines of the summary are 0.
+    head = filled(Match(2, 1, 2, 1), 1.0)
+    vectors = torch.tensor([[[3.0, 0.0], [0.0, 0.0], [0.0, 5.0]]])
+    assert head(vectors).item() == pytest.approx(2 * 2**0.5)
+    # The same direction: product (s, 0) and no difference; nearest cosine 1, mean cosine 1/2.
+    same = torch.tensor([[[3.0, 0.0], [0.0, 0.0], [5.0, 0.0]]])
+    assert head(same).item() == pytest.approx(2**0.5 + 1.5)
+
+
+def test_convolution_by_hand():
+    head = filled(Convolution(2), 1.0)
+    vectors = torch.tensor([[[1.0, 2.0], [-5.0, 1.0], [0.5, 0.0]]])
+    assert head(vectors).item() == pytest.approx(128 * 3.0)  # 128 filters, the largest sum is 3
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("scorer", ["sentence", "word"])
+def test_head_gives_a_logit_per_pair(scorer, head):
+    made = make_head(ModelConfig(scorer=scorer, head=head), n_document=4, n_summary=2, width=6)
+    vectors = torch.randn(5, 6, 6, generator=torch.Generator().manual_seed(0))
+    logits = made(vectors)
+    assert logits.shape == (5,)
+    torch.testing.assert_close(made(vectors[2:3])[0], logits[2], rtol=0, atol=1e-6)
+
+
+def test_text_without_vectors_has_a_finite_logit():
+    for head in HEADS:
+        made = make_head(
+            ModelConfig(scorer="sentence", head=head), n_document=4, n_summary=2, width=6
+        )
+        assert torch.isfinite(made(torch.zeros(1, 6, 6))).all()

@@ -1,0 +1,72 @@
+"""What is taken from a row, and what is counted as left out."""
+
+from collections import Counter
+
+import pytest
+
+from reffree.pairs import NO_SPLIT, SIDES, pairs_of_rows, text_key
+
+# row (document_id, sources, references, split, unreadable) and why it gives no pair
+NO_PAIR = [
+    pytest.param(("d", ["s"], None, "train", None), "no reference", id="null reference"),
+    pytest.param(("d", None, ["r"], "train", None), "no source", id="null source"),
+    pytest.param(("d", [], ["r"], "train", None), "no source", id="no source in the list"),
+    pytest.param((None, ["s"], ["r"], "train", None), "no document_id", id="null id"),
+    pytest.param(("d", ["s"], ["r"], "holdout", None), "no known split", id="unknown split"),
+    pytest.param(("d", ["s"], ["r"], None, None), "no known split", id="null split"),
+    pytest.param(("d", ["s"], [" ."], "train", None), "empty reference", id="no word"),
+    pytest.param((None, None, None, None, "malformed JSON"), "malformed JSON", id="unreadable"),
+]
+
+
+def take(*rows, has_split=True):
+    names, sources, references, splits, unreadable = zip(*rows, strict=True)
+    left_out = Counter()
+    taken = pairs_of_rows(
+        names, sources, references, splits if has_split else None, unreadable, left_out
+    )
+    return taken, left_out
+
+
+@pytest.mark.parametrize(("row", "reason"), NO_PAIR)
+def test_row_without_a_pair_is_counted(row, reason):
+    good = ("e", ["s"], ["r"], "test", None)
+    pairs, left_out = take(row, good)
+    assert [pair.document_id for pair in pairs] == ["e"]
+    assert left_out == {reason: 1}
+
+
+def test_every_source_is_paired_with_every_reference():
+    pairs, left_out = take(("d", ["s", "t"], ["q", "", "r"], None, None), has_split=False)
+    assert [(pair.number, pair.source, pair.reference) for pair in pairs] == [
+        (0, "s", "q"),
+        (1, "s", "r"),
+        (2, "t", "q"),
+        (3, "t", "r"),
+    ]
+    assert {pair.side for pair in pairs} == {NO_SPLIT}
+    assert left_out == {"empty reference": 1}
+
+
+@pytest.mark.parametrize(("name", "side"), [("Train", 0), ("dev", 1), (" valid ", 1), ("test", 2)])
+def test_names_of_sides(name, side):
+    pairs, _ = take(("d", ["s"], ["r"], name, None))
+    assert SIDES[pairs[0].side] == ("train", "validation", "test")[side]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "the team 's WIN",
+        "The team’s win.",
+        "\tThe teams\nwin!",
+        "\N{FULLWIDTH LATIN CAPITAL LETTER T}he team's win",
+    ],
+)
+def test_key_ignores_case_space_and_punctuation(other):
+    assert text_key("The team's win") == text_key(other)
+
+
+def test_keys_of_other_texts_differ():
+    assert len({text_key(text) for text in ("a b", "a c", "ab c", "5", "6", "ä")}) == 6
+    assert text_key(" .!") is None

@@ -1,0 +1,108 @@
+"""Sides by document: stable, in proportion, and without a text on two of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reffree.hashing import hash64
+from reffree.pairs import SIDES
+from reffree.splits import TextRegister, hashed_sides
+
+NO_SIDE = -1
+
+
+@pytest.fixture
+def register(tmp_path):
+    made = []
+
+    def make(entries):
+        """Note (text, document, side) in the order given."""
+        register = TextRegister(tmp_path / str(len(made)))
+        made.append(register)
+        texts, documents, sides = zip(*entries, strict=True)
+        register.add(
+            np.array([hash64(text) for text in texts], dtype=np.uint64),
+            np.array(documents, dtype=np.uint64),
+            np.array(sides, dtype=np.int8),
+        )
+        return register
+
+    yield make
+    for register in made:
+        register.close()
+
+
+def test_documents_that_share_a_text_with_a_third_are_one_group(register):
+    entries = [("a", 5, -1), ("b", 5, -1), ("b", 3, -1), ("c", 3, -1), ("c", 9, -1), ("z", 1, -1)]
+    groups = register(entries).groups()
+    keys = np.array([1, 3, 5, 9, 77], dtype=np.uint64)
+    assert groups.group_of(keys).tolist() == [1, 3, 3, 3, 77]
+    assert groups.sizes.tolist() == [3]
+    assert not groups.has_leak.any()
+
+
+def test_no_shared_text_no_groups(register):
+    groups = register([("a", 1, -1), ("a", 1, -1), ("b", 2, -1)]).groups()
+    keys = np.array([1, 2], dtype=np.uint64)
+    assert groups.group_of(keys).tolist() == [1, 2]
+    assert groups.sizes.size == 0
+    assert groups.is_leak(keys, np.array([0, 1])).tolist() == [False, False]
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40), st.randoms())
+def test_groups_match_a_search_of_the_graph(tmp_path_factory, edges, random):
+    entries = [(f"{text}", document) for text, document in edges] or [("a", 0)]
+    shuffled = random.sample(entries, len(entries))
+    found = []
+    for listed in (entries, shuffled):
+        register = TextRegister(tmp_path_factory.mktemp("register") / "texts")
+        register.add(
+            np.array([hash64(text) for text, _ in listed], dtype=np.uint64),
+            np.array([document for _, document in listed], dtype=np.uint64),
+            np.full(len(listed), NO_SIDE, dtype=np.int8),
+        )
+        found.append(register.groups().group_of(np.arange(13, dtype=np.uint64)).tolist())
+        register.close()
+    reached = {document: {document} for document in range(13)}
+    for _ in range(13):
+        for text, document in entries:
+            for other_text, other in entries:
+                if text == other_text:
+                    reached[document] |= reached[other]
+    assert found[0] == found[1] == [min(reached[document]) for document in range(13)]
+
+
+def test_leak_leaves_out_the_earlier_side(register):
+    # documents 1 (train) and 2 (test) share a text; 3 is twice there, for training and validation
+    entries = [("a", 1, 0), ("a", 2, 2), ("doc 3", 3, 0), ("doc 3", 3, 1), ("b", 4, 0)]
+    noted = register(entries)
+    groups = noted.groups()
+    keys = np.array([1, 2, 3, 3, 4], dtype=np.uint64)
+    sides = np.array([0, 2, 0, 1, 0], dtype=np.int8)
+    assert groups.is_leak(keys, sides).tolist() == [True, False, True, False, False]
+    assert noted.n_leaks(lambda _keys, own: own) == {
+        ("train", "test"): 1,
+        ("train", "validation"): 1,
+    }
+    kept = noted.n_leaks(lambda k, own: np.where(groups.is_leak(k, own), NO_SIDE, own))
+    assert kept == {}
+
+
+def test_shares_of_sides():
+    keys = np.random.default_rng(0).integers(0, 2**64, 100_000, dtype=np.uint64)
+    shares = np.bincount(hashed_sides(keys, seed=3), minlength=len(SIDES)) / keys.size
+    np.testing.assert_allclose(shares, [0.8, 0.1, 0.1], atol=0.005)  # five standard deviations
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(0, 1000))
+def test_side_depends_on_document_and_seed_only(keys, seed):
+    together = hashed_sides(np.array(keys, dtype=np.uint64), seed=seed)
+    alone = [hashed_sides(np.array([key], dtype=np.uint64), seed=seed)[0] for key in keys]
+    assert together.tolist() == alone
+    assert set(alone) <= {0, 1, 2}
+
+
+def test_another_seed_splits_otherwise():
+    keys = np.arange(1000, dtype=np.uint64)
+    assert (hashed_sides(keys, seed=0) != hashed_sides(keys, seed=1)).mean() > 0.2

@@ -1,0 +1,169 @@
+"""The training loop: learns, follows from its seed, goes on bit by bit, stops at a bad loss."""
+
+import math
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+import torch
+
+from reffree.building import build
+from reffree.checkpoint import CHECKPOINT_FILE
+from reffree.models import ModelConfig
+from reffree.training import TrainConfig, read_metrics, train
+from tests.reffree.tiny_bert import TinyData, make_groups, write_tiny_bert
+
+CONFIG = TrainConfig(
+    learning_rate=1e-3, batch_size=4, epochs=2, checkpoint_steps=2, log_steps=3, warmup_share=0.0
+)
+
+
+@pytest.fixture(scope="module")
+def model_config(tmp_path_factory):
+    folder = write_tiny_bert(tmp_path_factory.mktemp("bert"))
+    return ModelConfig(encoder=f"hf:{folder}", max_pieces=40, n_hidden=8)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
+
+
+class Killed(Exception):
+    pass
+
+
+class KilledData(TinyData):
+    """Stops a run in the middle of its second epoch."""
+
+    def training(self, epoch):
+        batches = super().training(epoch)
+        if epoch == 0:
+            return batches
+        return self._until(batches)
+
+    def _until(self, batches):
+        yield from islice(batches, 3)
+        raise Killed
+
+
+def run(model_config, folder, *, data=TinyData, config=CONFIG, fingerprint="f", **options):
+    """Train a new model; return its weights and how the run went."""
+    built = build(model_config, seed=1)
+    made = data(built.reader, **options)
+    state = train(built.model, made, config, folder, fingerprint=fingerprint)
+    return built.model.state_dict(), state
+
+
+def assert_same(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+def validation_losses(folder):
+    lines = read_metrics(folder)
+    return [line["validation_loss"] for line in lines if "validation_loss" in line]
+
+
+def test_training_learns(model_config, tmp_path):
+    easy = [[good, replace(bad, candidate="aa bb cc")] for good, bad in make_groups(8)]
+    config = replace(CONFIG, epochs=12, learning_rate=3e-3)
+    _, state = run(model_config, tmp_path, config=config, groups=easy)
+    losses = validation_losses(tmp_path)
+    assert state.best_loss == min(losses)
+    assert state.best_loss < 0.5 * math.log(2)
+
+
+def test_same_seed_same_weights(model_config, tmp_path):
+    first, _ = run(model_config, tmp_path / "a")
+    second, _ = run(model_config, tmp_path / "b")
+    other, _ = run(model_config, tmp_path / "c", config=replace(CONFIG, seed=1))
+    assert_same(first, second)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+@pytest.mark.parametrize("loss", ["bce", "ranking"])
+def test_resumed_run_ends_with_the_same_weights(loss, model_config, tmp_path):
+    config = replace(CONFIG, loss=loss)
+    options = {"config": config, "keeps_groups": loss == "ranking"}
+    whole, whole_state = run(model_config, tmp_path / "whole", **options)
+    with pytest.raises(Killed):
+        run(model_config, tmp_path / "killed", data=KilledData, **options)
+    n_before = torch.load(tmp_path / "killed" / CHECKPOINT_FILE)["state"]["step"]
+    resumed, state = run(model_config, tmp_path / "killed", **options)
+    assert 6 < n_before < whole_state.step
+    assert state == whole_state
+    assert_same(whole, resumed)
+    first, second = (
+        [{k: v for k, v in line.items() if k != "seconds"} for line in read_metrics(folder)]
+        for folder in (tmp_path / "whole", tmp_path / "killed")
+    )
+    assert first == second
+
+
+def test_finished_run_is_not_trained_further(model_config, tmp_path):
+    first, state = run(model_config, tmp_path)
+    again, state_again = run(model_config, tmp_path, groups=make_groups(3))
+    assert state == state_again
+    assert_same(first, again)
+
+
+def test_best_weights_win(model_config, tmp_path):
+    # The labels of the validation pairs are turned round, so that training makes it worse.
+    class Contrary(TinyData):
+        def validation(self):
+            for batch in super().validation():
+                yield replace(batch, labels=1 - batch.labels)
+
+    config = replace(CONFIG, epochs=10, patience=2, learning_rate=3e-3)
+    _, state = run(model_config, tmp_path, data=Contrary, config=config)
+    losses = validation_losses(tmp_path)
+    best = losses.index(min(losses))
+    assert state.best_loss == losses[best]
+    assert len(losses) == min(10, best + 1 + 2)
+    assert state.epoch == len(losses) < 10
+
+
+def test_bad_loss_names_step_and_documents(model_config, tmp_path):
+    built = build(model_config)
+    with torch.no_grad():
+        built.model.head[-1].bias.fill_(float("nan"))
+    with pytest.raises(RuntimeError, match=r"must be a number, got nan at step 0 .*documents d\d"):
+        train(built.model, TinyData(built.reader), CONFIG, tmp_path, fingerprint="f")
+
+
+def test_other_request_rejected(model_config, tmp_path):
+    run(model_config, tmp_path)
+    with pytest.raises(ValueError, match="must belong to the same request"):
+        run(model_config, tmp_path, fingerprint="g")
+
+
+def test_damaged_checkpoint_rejected(model_config, tmp_path):
+    run(model_config, tmp_path)
+    path = tmp_path / CHECKPOINT_FILE
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="must be a whole checkpoint"):
+        run(model_config, tmp_path)
+
+
+def test_no_examples_rejected(model_config, tmp_path):
+    with pytest.raises(ValueError, match="`pairs` must have training examples, got none"):
+        run(model_config, tmp_path, groups=[])
+
+
+def test_unfinished_line_of_the_log_is_dropped(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"st')
+    assert read_metrics(tmp_path) == [{"step": 1}]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [("loss", "rmse", "must be one of bce"), ("epochs", 0, "at least 1"), ("patience", 0, "least")],
+)
+def test_wrong_configuration_rejected(field, value, rule):
+    with pytest.raises(ValueError, match=f"`{field}` must be .*{rule.split('must be ')[-1]}"):
+        TrainConfig(**{field: value})

@@ -1,0 +1,80 @@
+"""A BERT of two layers and width 32, written as a model's folder, and pairs to train it on."""
+
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+from reffree.batches import ordered_batches, training_batches
+from reffree.examples import Example
+from reffree.hashing import generator_of
+
+WORDS = [f"word{i}" for i in range(40)]
+
+
+def write_tiny_bert(folder, *, n_positions=64, dropout=0.1):
+    """Write a model's folder with weights that are the same every time."""
+    from transformers import BertConfig, BertModel
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator([" ".join(WORDS), "Aa bb cc."], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        model = BertModel(
+            BertConfig(
+                vocab_size=tokenizer.get_vocab_size(),
+                hidden_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                intermediate_size=64,
+                max_position_embeddings=n_positions,
+                hidden_dropout_prob=dropout,
+                attention_probs_dropout_prob=dropout,
+            )
+        )
+    model.save_pretrained(folder)
+    return folder
+
+
+def make_groups(n, *, seed=0):
+    """Pairs whose reference repeats words of the source, each with the reference of another."""
+    rng = generator_of("pairs", seed)
+    drawn = [rng.permutation(WORDS)[: 3 + int(rng.integers(6))].tolist() for _ in range(n)]
+    texts = [(" ".join(words * 2), " ".join(words[:3])) for words in drawn]
+    groups = []
+    for i, (source, reference) in enumerate(texts):
+        other = texts[(i + 1) % n][1]
+        groups.append(
+            [
+                Example(f"d{i}", 0, "positive", 0, source, reference, 1.0, 0),
+                Example(f"d{i}", 0, "cross-pair", 0, source, other, 0.0, 1),
+            ]
+        )
+    return groups
+
+
+class TinyData:
+    """Batches of the same pairs in every epoch."""
+
+    def __init__(self, reader, n=12, *, size=4, keeps_groups=False, groups=None):
+        self.groups = make_groups(n) if groups is None else groups
+        self.n_examples = sum(map(len, self.groups))
+        self._reader, self._size, self._keeps_groups = reader, size, keeps_groups
+
+    def training(self, epoch):
+        rng = generator_of("batches", epoch)
+        return training_batches(
+            self.groups, self._reader, size=self._size, rng=rng, keeps_groups=self._keeps_groups
+        )
+
+    def validation(self):
+        return ordered_batches(self.groups[:4], self._reader, size=8)
