@@ -37,6 +37,8 @@ from sms.compiled import kernel
 COST_BITS = 50
 """The largest scaled cost lies in [2**(COST_BITS - 1), 2**COST_BITS]; fewer bits are used
 where more than 2**9 nodes could make a potential overflow."""
+LARGEST = 1e280
+"""Costs, weights and squared norms stay below this, so that their products stay finite."""
 MASS_BITS = 60
 """Total mass times the perturbation scale stays below 2**MASS_BITS."""
 
@@ -45,6 +47,7 @@ _U = np.uint64
 _ONE = np.uint64(1)
 _BIG = np.int64(1) << np.int64(62)
 _PAD_COST = np.int64(1) << np.int64(60)
+_LARGEST_BITS = np.int64(np.float64(LARGEST).view(np.int64))
 _KEY_MAX = np.int32(2**31 - 1)
 _EXHAUSTED = np.int32(-(2**30))
 _SMALL_CELLS = 64  # up to here a plain start and pivots without a call cost less
@@ -492,11 +495,10 @@ def solve(
     Parameters
     ----------
     cost : ndarray of float64, flat
-        Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`, finite and >= 0. One of
-        the strides is 1.
+        Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`. One of the strides is 1.
     cost_as_int : ndarray of int64, flat
         The same memory as `cost`, seen as integers: for non-negative floats the order is
-        the same, and integer maxima are vectorised.
+        the same, integer maxima are vectorised, and what is negative or no number shows.
     n, m : int
         Rows and columns, `1 <= n <= m`; supplies and demands are positive integers with
         equal sums.
@@ -513,8 +515,21 @@ def solve(
     cost : float
         Sum of integer mass times cost; divide by the total mass.
     n_cells : int
-        Number of plan cells written.
+        Number of plan cells written; -1 if a cost is negative (be it -0.0), NaN or too large, and
+        nothing was solved.
     """
+    turned = column_stride != 1
+    n_lines, n_in_line, line_stride = (m, n, column_stride) if turned else (n, m, row_stride)
+    largest = smallest = _I(0)
+    for line in range(n_lines):
+        first = _U(start + line * line_stride)  # unsigned: no index counts from the end
+        for k in range(n_in_line):
+            bits = cost_as_int[first + _U(k)]
+            largest = max(largest, bits)
+            smallest = min(smallest, bits)
+    if smallest < 0 or largest > _LARGEST_BITS:
+        return np.nan, -1
+
     value = 0.0
     n_cells = 0
     if n == 1:
@@ -533,13 +548,6 @@ def solve(
 
     mp = padded(m)
     scaled = scaled_memory[: n * mp].reshape(n, mp)
-    turned = column_stride != 1
-    n_lines, n_in_line, line_stride = (m, n, column_stride) if turned else (n, m, row_stride)
-    largest = _I(0)
-    for line in range(n_lines):
-        first = _U(start + line * line_stride)  # unsigned: no index counts from the end
-        for k in range(n_in_line):
-            largest = max(largest, cost_as_int[first + _U(k)])
     if largest == 0:
         largest = _I(1023) << 52  # all costs are zero: any scale will do
     cost_bits = min(COST_BITS, 59 - _bit_length(n + m))

@@ -220,6 +220,7 @@ def exact_transport_batch(
     whole = _solve_matrices(a, b, ground_costs, plans_of=plans_of, duals=no_duals, threads=threads)
     if whole is not None:
         return whole
+    _check_matrices(a, b, ground_costs)
     # rows and columns without mass are left out, since a basis with them is degenerate
     rows, columns = _with_mass(a), _with_mass(b)
     problem = np.repeat(np.arange(len(a)), rows.lengths * columns.lengths)
@@ -403,7 +404,6 @@ def _solve_matrices(
         a.offsets,
         b.values,
         b.offsets,
-        ground_costs,
         masses_a,
         masses_b,
         totals,
@@ -444,6 +444,11 @@ def _solve_matrices(
         )
 
     _in_slices(run, n * m * (small + 4), threads)
+    if (space.counts < 0).any():
+        _check_matrices(a, b, ground_costs)  # finds it again and says what it is
+        return _solve_matrices(  # nothing is wrong but the sign of a zero
+            a, b, ground_costs + 0.0, plans_of=plans_of, duals=duals, threads=threads
+        )
     costs *= true_totals
     return Transports(costs, space.plans(true_totals / totals))
 

@@ -383,6 +383,17 @@ def test_integer_sums_that_nearly_agree():
         np.testing.assert_allclose(found.plan.sum(axis=0), b, rtol=0, atol=20)
 
 
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize(("rows", "columns"), [([2.0], [1.0, 1.0]), ([2.0, 0.0], [1.0, 1.0])])
+def test_cost_of_one_row_or_of_a_row_without_mass_is_checked(rows, columns, wrong):
+    costs = np.ones(len(rows) * len(columns))
+    costs[-1] = wrong
+    with pytest.raises(ValueError, match=r"`ground_costs` must be .* in problem 0"):
+        exact_transport_batch(
+            Ragged.from_rows([rows], float), Ragged.from_rows([columns], float), costs
+        )
+
+
 def test_negative_zero_costs():
     ground_cost = np.array([[-0.0, 1.0], [1.0, -0.0]])
     assert exact_transport(np.ones(2), np.ones(2), ground_cost).cost == 0
