@@ -18,9 +18,9 @@ import numpy as np
 from sms.compiled import available_threads, thread_pool
 from sms.ground_costs import GROUND_COSTS
 from sms.ragged import Ragged, offsets_of, ranges
+from sms.simplex import LARGEST
 from sms.transport_kernels import (
     JOINT,
-    LARGEST,
     MASS_RTOL,
     SENTENCES,
     WORDS,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 
 from sms.naming import nearest
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 DONE, NOT_ACCEPTED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -109,3 +111,28 @@ def _as_typed(name: str, value: Any) -> Any:  # noqa: ANN401  (any TOML)
     if name in ("corpora", "scores", "encoder", "columns", "papers"):
         return items
     return ",".join(items)
+
+
+def config_option(holds: str = "options, written with underscores") -> Decorator:
+    """Make `--config`: a TOML file that gives the command's other options other defaults."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=load_config,
+        help=f"TOML file with {holds}; the command line wins.",
+    )
+
+
+def columns_option(example: str) -> Decorator:
+    """Make `--columns`; `columns_of` reads it."""
+    return click.option(
+        "--columns",
+        metavar="OURS=THEIRS",
+        multiple=True,
+        help=f"What the files call a column, e.g. {example}; repeated or with commas.",
+    )
+
+
+quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from pipelines.commands.common import columns_of, split
+from pipelines.commands.common import columns_of, columns_option, split
 
 
 @click.command()
@@ -31,12 +31,7 @@ from pipelines.commands.common import columns_of, split
     default="",
     help="Systems of SCORES_B to compare, names or patterns.  [default: all]",
 )
-@click.option(
-    "--columns",
-    metavar="OURS=THEIRS",
-    multiple=True,
-    help="What the files call a column, e.g. system_id=model; repeated or with commas.",
-)
+@columns_option("system_id=model")
 @click.option(
     "--out",
     metavar="FILE",

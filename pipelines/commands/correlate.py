@@ -9,19 +9,19 @@ import sys
 import click
 from click.core import ParameterSource
 
-from pipelines.commands.common import DONE, columns_of, load_config, split
+from pipelines.commands.common import (
+    DONE,
+    columns_of,
+    columns_option,
+    config_option,
+    quiet_option,
+    split,
+)
 
 
 @click.command()
 @click.argument("scores", nargs=-1, metavar="SCORES...")
-@click.option(
-    "--config",
-    metavar="FILE",
-    is_eager=True,
-    expose_value=False,
-    callback=load_config,
-    help="TOML file with options, written with underscores; the command line wins.",
-)
+@config_option()
 @click.option("--ratings", metavar="FILE", help="Human ratings. Required.")
 @click.option("--out", metavar="DIR", help="Folder for the report and its tables. Required.")
 @click.option(
@@ -102,17 +102,12 @@ from pipelines.commands.common import DONE, columns_of, load_config, split
     is_flag=True,
     help="Also a page for each score of `assay score` that people disagree with most.",
 )
-@click.option(
-    "--columns",
-    metavar="OURS=THEIRS",
-    multiple=True,
-    help="What a file calls a column, e.g. system_id=model; repeated or with commas.",
-)
+@columns_option("system_id=model")
 @click.option(
     "--accept-unfinished", is_flag=True, help="Take what an unfinished `assay score` has so far."
 )
 @click.option("--fresh", is_flag=True, help="Replace the report that is in DIR.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@quiet_option
 @click.pass_context
 def correlate(
     ctx: click.Context,

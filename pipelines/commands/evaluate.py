@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.commands.common import DONE, columns_of, split
+from pipelines.commands.common import (
+    DONE,
+    columns_of,
+    columns_option,
+    quiet_option,
+    split,
+)
 from pipelines.commands.train import figures_table, shown
 
 if TYPE_CHECKING:
@@ -49,18 +55,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Finds the nearest documents for cross-pair-hard.",
 )
-@click.option(
-    "--columns",
-    metavar="OURS=THEIRS",
-    multiple=True,
-    help="What the files call a column, e.g. source=article; repeated or with commas.",
-)
+@columns_option("source=article")
 @click.option(
     "--device", metavar="auto|cpu|cuda", default="auto", show_default=True, help="Where it runs."
 )
 @click.option("--limit", metavar="N", type=int, help="Read only the first N rows of a file.")
 @click.option("--json", "json_path", metavar="FILE", help="Write all figures there as well.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@quiet_option
 def evaluate(
     scorer: str | None,
     pairs: tuple[str, ...],

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipelines.commands.common import DONE, columns_of, split
+from pipelines.commands.common import DONE, columns_of, columns_option, split
 
 
 @click.command()
@@ -26,12 +26,7 @@ from pipelines.commands.common import DONE, columns_of, split
     help="METRIC[@ENCODER][:AGAINST] or a score column; see `assay metrics`.",
 )
 @click.option("--encoder", metavar="SPEC", help="See `assay encoders`.  [default: minilm]")
-@click.option(
-    "--columns",
-    metavar="OURS=THEIRS",
-    multiple=True,
-    help="What the corpus calls a column, e.g. candidate=summary; repeated or with commas.",
-)
+@columns_option("candidate=summary")
 @click.option("--preset", metavar="NAME", help="As in `assay score`.  [default: default]")
 @click.option(
     "--multi-reference", metavar="best|mean|first", help="As in `assay score`.  [default: best]"

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.commands.common import DONE, columns_of, load_config
+from pipelines.commands.common import (
+    DONE,
+    columns_of,
+    columns_option,
+    config_option,
+    quiet_option,
+)
 from pipelines.commands.common import split as listed
 
 if TYPE_CHECKING:
@@ -23,14 +29,7 @@ _SHOWN_CHARACTERS = 150
 
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="PAIRS...")
-@click.option(
-    "--config",
-    metavar="FILE",
-    is_eager=True,
-    expose_value=False,
-    callback=load_config,
-    help="TOML file with options, written with underscores; the command line wins.",
-)
+@config_option()
 @click.option("--out", metavar="FILE", help="Parquet file or URL to write. Required.")
 @click.option(
     "--kinds",
@@ -91,14 +90,9 @@ _SHOWN_CHARACTERS = 150
     show_default=True,
     help="Finds the nearest documents; see `assay encoders`.",
 )
-@click.option(
-    "--columns",
-    metavar="OURS=THEIRS",
-    multiple=True,
-    help="What the files call a column, e.g. source=article; repeated or with commas.",
-)
+@columns_option("source=article")
 @click.option("--limit", metavar="N", type=int, help="Read only the first N rows.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@quiet_option
 def negatives(
     pairs: tuple[str, ...],
     out: str | None,

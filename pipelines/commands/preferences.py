@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from pipelines.commands.common import columns_of, split
+from pipelines.commands.common import columns_of, columns_option, split
 
 
 @click.command()
@@ -18,12 +18,7 @@ from pipelines.commands.common import columns_of, split
     default="",
     help="Systems to compare; in every pair the earlier one is A.  [default: all]",
 )
-@click.option(
-    "--columns",
-    metavar="OURS=THEIRS",
-    multiple=True,
-    help="What the files call a column, e.g. winner=choice; repeated or with commas.",
-)
+@columns_option("winner=choice")
 @click.option("--key", metavar="FILE", help="Key of the sheets.  [for a new one: SHEET.key.csv]")
 @click.option(
     "--out",

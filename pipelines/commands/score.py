@@ -18,8 +18,10 @@ from pipelines.commands.common import (
     INTERRUPTED,
     NOT_ACCEPTED,
     columns_of,
+    columns_option,
+    config_option,
     fail,
-    load_config,
+    quiet_option,
     split,
 )
 
@@ -33,15 +35,7 @@ _SHOWN_FAILURES = 5
 
 @click.command()
 @click.argument("corpora", nargs=-1, metavar="CORPORA...")
-@click.option(
-    "--config",
-    metavar="FILE",
-    is_eager=True,
-    expose_value=False,
-    callback=load_config,
-    help="TOML file with options, written with underscores, and tables [encoders.ALIAS]; the "
-    "command line wins.",
-)
+@config_option("options, written with underscores, and tables [encoders.ALIAS]")
 @click.option("--out", metavar="DIR", help="Folder or URL for the scores. Required.")
 @click.option(
     "--metrics",
@@ -58,12 +52,7 @@ _SHOWN_FAILURES = 5
     "[encoders.ALIAS] of the configuration file, in place of one with the same alias; then the "
     "file's first is the default.  [default: minilm]",
 )
-@click.option(
-    "--columns",
-    metavar="OURS=THEIRS",
-    multiple=True,
-    help="What the corpus calls a column, e.g. candidate=summary; repeated or with commas.",
-)
+@columns_option("candidate=summary")
 @click.option(
     "--preset",
     metavar="NAME",
@@ -142,7 +131,7 @@ _SHOWN_FAILURES = 5
 @click.option("--fresh", is_flag=True, help="Replace the run that is in DIR.")
 @click.option("--limit", metavar="N", type=int, help="Score only the first N rows.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a row has a status.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@quiet_option
 @click.pass_context
 def score(
     ctx: click.Context,

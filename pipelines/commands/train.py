@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.commands.common import DONE, INTERRUPTED, columns_of, fail, load_config, split
+from pipelines.commands.common import (
+    DONE,
+    INTERRUPTED,
+    columns_of,
+    columns_option,
+    config_option,
+    fail,
+    quiet_option,
+    split,
+)
 
 if TYPE_CHECKING:
     from pipelines.train_scorer import TrainedScorer
@@ -23,14 +32,7 @@ _SHOWN_LOSS = 4  # digits
 
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="PAIRS...")
-@click.option(
-    "--config",
-    metavar="FILE",
-    is_eager=True,
-    expose_value=False,
-    callback=load_config,
-    help="TOML file with options, written with underscores; the command line wins.",
-)
+@config_option()
 @click.option("--out", metavar="DIR", help="New folder for the scorer. Required.")
 @click.option(
     "--scorer",
@@ -148,14 +150,9 @@ _SHOWN_LOSS = 4  # digits
     metavar="DIR",
     help="Folder that keeps the vectors of `sentence` and `word` for later runs.",
 )
-@click.option(
-    "--columns",
-    metavar="OURS=THEIRS",
-    multiple=True,
-    help="What the files call a column, e.g. source=article; repeated or with commas.",
-)
+@columns_option("source=article")
 @click.option("--limit", metavar="N", type=int, help="Read only the first N rows.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@quiet_option
 def train(
     pairs: tuple[str, ...],
     out: str | None,
