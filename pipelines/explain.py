@@ -25,6 +25,7 @@ from cluster.store import absolute
 from pipelines.correlation.ratings import read_ratings
 from pipelines.correlation.scores import find_scores
 from pipelines.correlation.tables import collect, place, scan_files
+from pipelines.learned_columns import AskedMetrics, with_learned
 from pipelines.manifest import read_manifest
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
@@ -190,13 +191,14 @@ def open_explainer(
         asked["encoders"] = dict(encoders)
     recorded: Sequence[InputFile] = ()
     if scores is None:
-        config = ScoringConfig(metrics=(metric,), **asked)
+        metrics = AskedMetrics.of((metric,))
+        config = ScoringConfig(metrics=metrics.of_sms, **asked)
     else:
         if asked:
             raise ValueError(
                 f"`scores` brings its own settings; leave out {', '.join(sorted(asked))}"
             )
-        config, columns, inputs = _settings_of(scores, metric, columns)
+        metrics, config, columns, inputs = _settings_of(scores, metric, columns)
         corpora = corpora or inputs
         recorded = find_scores(os.fspath(scores), is_unfinished_accepted=True).files
     if not corpora:
@@ -206,11 +208,12 @@ def open_explainer(
         ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in IDS}
         rated = _mean_ratings(os.fspath(ratings), aspects, raters, ids)
     files = list_inputs([os.fspath(path) for path in corpora])
+    scorer = with_learned(SummaryScorer(config), metrics)
     return Explainer(
         files=files,
         columns=dict(columns or {}),
-        scorer=SummaryScorer(config),
-        column=column_of(metric, config.columns),
+        scorer=scorer,
+        column=column_of(metric, scorer.score_fields),
         recorded=recorded,
         ratings=rated,
     )
@@ -218,7 +221,7 @@ def open_explainer(
 
 def _settings_of(
     scores: _Path, metric: str, columns: Mapping[str, str] | None
-) -> tuple[ScoringConfig, Mapping[str, str], list[str]]:
+) -> tuple[AskedMetrics, ScoringConfig, Mapping[str, str], list[str]]:
     """Read what a run computed: the part that bears on one metric, column names, inputs."""
     folder = absolute(os.fspath(scores)).rstrip("/")
     manifest = read_manifest(folder)
@@ -226,8 +229,9 @@ def _settings_of(
         raise ValueError(f"{scores} must be a folder of `assay score`, but has no run.json")
     kept = {field.name for field in fields(ScoringConfig)}
     settings = {key: value for key, value in manifest.configuration.items() if key in kept}
-    whole = ScoringConfig(**{**settings, "metrics": tuple(settings["metrics"])})
-    column = column_of(metric, whole.columns)
+    asked = AskedMetrics.of(settings["metrics"])
+    whole = ScoringConfig(**{**settings, "metrics": asked.of_sms})
+    column = column_of(metric, (*whole.columns, *asked.folders))
     own = next((request for request in whole.requests if column in request.columns), None)
     # Metrics of the same encoder are computed together: with them the last digits are the same.
     metrics = tuple(
@@ -235,9 +239,10 @@ def _settings_of(
         for request in whole.requests
         if own is None or request == own or (own.encoder and request.encoder == own.encoder)
     )
-    config = ScoringConfig(**{**settings, "metrics": metrics})
+    learned = AskedMetrics.of([column]) if column in asked.folders else AskedMetrics(metrics, {})
+    config = ScoringConfig(**{**settings, "metrics": learned.of_sms})
     inputs = [file.path for file in manifest.inputs]
-    return config, columns or manifest.configuration.get("columns", {}), inputs
+    return learned, config, columns or manifest.configuration.get("columns", {}), inputs
 
 
 def _mean_ratings(

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import run
+from pipelines.explain import open_explainer
 from pipelines.learned_columns import AskedMetrics
 from pipelines.score_corpus import score_corpus
 from reffree.building import build
@@ -121,3 +122,19 @@ def test_missing_scorer_is_one_line(tmp_path, capsys):
     assert run(["score", str(corpus), *options, "--metrics", f"reffree@{tmp_path}/no"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "must be a scorer's folder with scorer.json, got none" in line
+
+
+def test_learned_score_is_explained_by_leaving_sentences_out(scorer, tmp_path):
+    source, candidate = PAIRS[0]
+    text = f"{candidate.rstrip('.')}. And more of it."
+    corpus = write_corpus(tmp_path / "c.parquet", [([source], text)])
+    name = f"reffree@{scorer}"
+    score(corpus, tmp_path / "out", name, "density")
+    explainer = open_explainer(metric=name, scores=tmp_path / "out")
+    (explained,) = explainer.explain({"d0": ["a"]})["d0"]
+    explanation = explained.explanation
+    assert explanation.score == explained.recorded
+    effect = next(each for each in explanation.effects if each.unit.text.startswith("And more"))
+    without = load_scorer(scorer).score([source], [f"{candidate.rstrip('.')}."]).scores[0]
+    assert effect.score == pytest.approx(without, abs=1e-6)
+    assert effect.drop == pytest.approx(explanation.score - without, abs=1e-6)

