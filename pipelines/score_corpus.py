@@ -62,10 +62,13 @@ from sms.encoders import EncoderRuntime
 from sms.encoders.registry import parse_spec
 from sms.scoring import ScoringConfig, SummaryScorer
 
-ROWS_PER_SHARD = 5_000
-"""Where no metric needs a neural encoder: some seconds of work."""
+ROWS_PER_SHARD = 20_000
+"""Where no metric needs a neural model: about a second of work on a core."""
 ROWS_PER_SHARD_NEURAL = 1_000
 """Where one does: some ten seconds of work on a core."""
+BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
+"""Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
+bound them."""
 
 _READERS = 16  # threads that wait for files
 _KEPT_FROM_PAST = ("seconds", "stage_seconds", "counters", "attempts")
@@ -243,11 +246,15 @@ def score_corpus(
     config = replace(config, precision=_precision(config, machines))
     cache_folder = _cache_folder(embedding_cache)
     out = absolute(os.fspath(out)).rstrip("/")
+    if _is_neural(config) or asked_metrics.folders:
+        shard_rows, batch_rows = ROWS_PER_SHARD_NEURAL, BATCH_ROWS_NEURAL
+    else:
+        shard_rows, batch_rows = ROWS_PER_SHARD, BATCH_ROWS
     asked = {
         **config.as_dict(),
         "metrics": list(metrics),
         "columns": dict(columns or {}),
-        "rows_per_shard": rows_per_shard or _rows_per_shard(config, asked_metrics),
+        "rows_per_shard": rows_per_shard or shard_rows,
         "limit": limit,
     }
 
@@ -291,7 +298,9 @@ def score_corpus(
 
     done = _committed_reports(out, manifest, earlier)
     try:
-        reports = _score_rest(out, manifest, done, machines.runner(make_scorer), tell)
+        reports = _score_rest(
+            out, manifest, done, machines.runner(make_scorer), tell, batch_rows=batch_rows
+        )
         run = _sum_up(out, manifest, done, reports, started, is_strict=strict)
         _close(out, manifest, run, reports)
     except KeyboardInterrupt as interrupt:
@@ -399,11 +408,6 @@ def _make_scorer(
 def _is_neural(config: ScoringConfig) -> bool:
     specs = (parse_spec(config.encoders[alias]) for alias in config.used_encoders)
     return any(not spec.kind.is_static for spec in specs)
-
-
-def _rows_per_shard(config: ScoringConfig, metrics: AskedMetrics) -> int:
-    is_neural = _is_neural(config) or bool(metrics.folders)
-    return ROWS_PER_SHARD_NEURAL if is_neural else ROWS_PER_SHARD
 
 
 def _precision(config: ScoringConfig, machines: _Machines) -> str:
@@ -522,6 +526,8 @@ def _score_rest(
     done: Mapping[int, ShardReport],
     runner: _Runner,
     tell: Callable[[Progress], None],
+    *,
+    batch_rows: int,
 ) -> dict[int, ShardReport]:
     """Score the shards that are not done; return the reports of all."""
     reports = dict(done)
@@ -552,6 +558,7 @@ def _score_rest(
         out=out,
         fingerprint=manifest.fingerprint,
         columns=manifest.configuration["columns"],
+        batch_rows=batch_rows,
         metadata={
             "assay.version": manifest.versions["assay"],
             "assay.fingerprint": manifest.fingerprint,
