@@ -53,7 +53,7 @@ def train_on_ray(
         from ray.train.torch import TorchConfig, TorchTrainer
         from ray.train.v2.api.exceptions import TrainingFailedError
     except ImportError as error:
-        raise ValueError("`--workers` needs Ray Train; pip install 'ray[train]'") from error
+        raise ValueError("`--workers` needs Ray Train; pip install 'assay[train]'") from error
 
     uses_gpu = machines.gpus_per_worker > 0
     resources = {"CPU": 1.0, **({"GPU": machines.gpus_per_worker} if uses_gpu else {})}

@@ -164,7 +164,7 @@ class PairModel(nn.Module):
         try:
             from peft import LoraConfig, inject_adapter_in_model
         except ImportError as error:
-            raise ValueError("`lora_rank` needs peft; pip install peft") from error
+            raise ValueError("`lora_rank` needs peft; pip install 'assay[train]'") from error
 
         inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank), self.transformer)
         for name, parameter in self.transformer.named_parameters():

@@ -32,7 +32,7 @@ TWO = Machines(workers=2, device="cpu")
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster():
-    pytest.importorskip("pandas", reason="Ray Train needs the extra ray[train]")
+    pytest.importorskip("pandas", reason="needs Ray Train; pip install 'assay[train]'")
     from cluster import ray_runner
 
     ray_runner.ray.init(

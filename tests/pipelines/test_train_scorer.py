@@ -186,7 +186,7 @@ def test_wrong_request_leaves_nothing(options, rule, train, capsys, tmp_path):
 def test_workers_without_ray_train_rejected(train, capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray.train", None)
     line = wrong(capsys, train("--workers", 2))
-    assert "`--workers` needs Ray Train; pip install 'ray[train]'" in line
+    assert "`--workers` needs Ray Train; pip install 'assay[train]'" in line
     assert not (tmp_path / "scorer").exists()
 
 

@@ -115,7 +115,7 @@ def test_frozen_layers_have_no_gradient_but_types_have(bert):
 
 
 def test_low_rank_updates_are_trained_saved_and_loaded(bert, tmp_path):
-    pytest.importorskip("peft")
+    pytest.importorskip("peft", reason="needs peft; pip install 'assay[train]'")
     built = build(ModelConfig(encoder=bert.encoder, max_pieces=16, n_hidden=8, lora_rank=2))
     trained = {name for name, p in built.model.transformer.named_parameters() if p.requires_grad}
     assert all("lora" in name or "token_type" in name for name in trained)
