@@ -18,12 +18,13 @@ import numpy as np
 
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
-from pipelines.train_scorer import chosen_device, find_neighbours
+from pipelines.train_scorer import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
 from reffree.learning import PreparedFolder, check_negatives, held_out
 from reffree.mixture import NegativesConfig
+from reffree.neighbours import find_neighbours
 from reffree.scorer import LearnedScorer, load_scorer
 from sms.scoring import score_texts
 

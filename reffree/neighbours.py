@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from reffree.buckets import neighbours_path, read_bucket
+from reffree.buckets import bucket_paths, neighbours_path, read_bucket
 from sms.cosine import text_vectors
 from sms.encoders import Encoder
 from sms.text import Segmenter
@@ -133,3 +133,13 @@ def _lead(text: str) -> str:
         return text
     end = text.find(" ", LEAD_CHARACTERS)
     return text if end < 0 else text[:end]
+
+
+def find_neighbours(folder: Path, sides: Sequence[str], encoder: str, k: int) -> None:
+    """Find the nearest other documents of all pairs of some sides."""
+    from sms.encoders.registry import load_encoder
+
+    loaded = load_encoder(encoder)
+    for side in sides:
+        for bucket in bucket_paths(folder, side):
+            write_neighbours(bucket, loaded, k)

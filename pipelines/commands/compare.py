@@ -74,9 +74,10 @@ def compare(
     """
     from cluster.store import write_whole
     from pipelines.compare_scores import compare_scores
-    from pipelines.reports.comparison import comparison_text, format_of
+    from pipelines.reports.comparison import FORMATS, comparison_text
+    from pipelines.reports.file_names import format_of
 
-    write = format_of(out) if out else None
+    write = format_of(out, FORMATS) if out else None
     result = compare_scores(
         scores_a,
         scores_b,

@@ -19,6 +19,7 @@ from pipelines.commands.common import (
     quiet_option,
     split,
 )
+from pipelines.commands.pair_options import split_anew_option
 from pipelines.commands.train import figures_table, shown
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Which documents.",
 )
-@click.option("--split-anew", is_flag=True, help="Split by document, whatever the files say.")
+@split_anew_option
 @click.option(
     "--neighbour-encoder",
     metavar="SPEC",

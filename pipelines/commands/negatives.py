@@ -17,6 +17,7 @@ from pipelines.commands.common import (
     quiet_option,
 )
 from pipelines.commands.common import split as listed
+from pipelines.commands.pair_options import leaks_option, refuses, split_anew_option
 
 if TYPE_CHECKING:
     from pipelines.write_negatives import NegativesRun
@@ -75,14 +76,8 @@ _SHOWN_CHARACTERS = 150
     show_default=True,
     help="Which documents. Added words come from the training references either way.",
 )
-@click.option("--split-anew", is_flag=True, help="Split by document, whatever the files say.")
-@click.option(
-    "--leaks",
-    metavar="drop|refuse",
-    default="drop",
-    show_default=True,
-    help="What to do where the files' own split has a text on two sides.",
-)
+@split_anew_option
+@leaks_option
 @click.option(
     "--neighbour-encoder",
     metavar="SPEC",
@@ -115,8 +110,7 @@ def negatives(
         raise click.UsageError("name at least one file, folder, glob or URL with pairs")
     if not out:
         raise click.UsageError("`--out` is missing; name a Parquet file to write")
-    if leaks not in ("drop", "refuse"):
-        raise click.UsageError(f"`--leaks` must be drop or refuse, got `{leaks}`")
+    refuses_leaks = refuses(leaks)
     config = _config(**options)
 
     from pipelines.progress import show_progress
@@ -133,7 +127,7 @@ def negatives(
             columns=columns_of(columns),
             limit=limit,
             split_anew=split_anew,
-            refuse_leaks=leaks == "refuse",
+            refuse_leaks=refuses_leaks,
             on_progress=on_progress,
         )
     print("\n".join(_summary(run)))

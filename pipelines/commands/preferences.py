@@ -102,9 +102,10 @@ def preferences(
 
     from cluster.store import write_whole
     from pipelines.preferences import compare_preferences
-    from pipelines.reports.preferences import format_of, preferences_text
+    from pipelines.reports.file_names import format_of
+    from pipelines.reports.preferences import FORMATS, preferences_text
 
-    write = format_of(out) if out else None
+    write = format_of(out, FORMATS) if out else None
     result = compare_preferences(
         judgements,
         key=key,

