@@ -40,7 +40,7 @@ class MemoryWatch:
     def __call__(self, root: int) -> None:
         """Read once."""
         n_workers = 0
-        for process in _descendants(root):
+        for process in descendants(root):
             try:
                 name = Path(f"/proc/{process}/cmdline").read_bytes()
                 status = Path(f"/proc/{process}/status").read_text()
@@ -49,12 +49,12 @@ class MemoryWatch:
             if not name.startswith(WORKER):
                 continue
             n_workers += 1
-            self.sampled = max(self.sampled, _bytes_of(status, "VmRSS"))
-            self.peak = max(self.peak, _bytes_of(status, "VmHWM"))
+            self.sampled = max(self.sampled, bytes_of(status, "VmRSS"))
+            self.peak = max(self.peak, bytes_of(status, "VmHWM"))
         self.n_workers = max(self.n_workers, n_workers)
 
 
-def _descendants(root: int) -> set[int]:
+def descendants(root: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -72,7 +72,7 @@ def _descendants(root: int) -> set[int]:
     return found
 
 
-def _bytes_of(status: str, name: str) -> int:
+def bytes_of(status: str, name: str) -> int:
     for line in status.splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cluster.inputs import InputFile, list_inputs, read_inputs
 from cluster.local_runner import run_local
 from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
-from cluster.shards import InputFile, Shard, list_inputs, plan_shards
+from cluster.shards import Piece, Shard, longest_first, plan_shards
 from cluster.store import write_whole
 from cluster.worker import (
     Job,
@@ -25,11 +26,13 @@ from cluster.worker import (
 )
 
 if TYPE_CHECKING:
-    from cluster.ray_runner import run_ray
+    from cluster.ray_runner import RayOptions, run_ray
 
 __all__ = [
     "InputFile",
     "Job",
+    "Piece",
+    "RayOptions",
     "Scorer",
     "Shard",
     "ShardReport",
@@ -37,8 +40,10 @@ __all__ = [
     "column_names",
     "committed",
     "list_inputs",
+    "longest_first",
     "part_path",
     "plan_shards",
+    "read_inputs",
     "report_from_file",
     "resolve_columns",
     "run_local",
@@ -49,8 +54,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (whatever is asked for)
-    if name == "run_ray":
-        from cluster.ray_runner import run_ray
+    if name in ("RayOptions", "run_ray"):
+        from cluster import ray_runner
 
-        return run_ray
+        return getattr(ray_runner, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

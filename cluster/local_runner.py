@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cluster.shards import Shard
-from cluster.worker import Job, Scorer, ShardReport, try_shard
+from cluster.worker import Job, Scorer, ShardReport, node_name, try_shard
 
 
 def run_local(
@@ -15,6 +15,7 @@ def run_local(
     job: Job,
     on_report: Callable[[ShardReport], None] | None = None,
     *,
+    on_start: Callable[[int, str], None] | None = None,
     max_attempts: int = 3,
 ) -> list[ShardReport]:
     """Score every shard that is handed in.
@@ -32,24 +33,30 @@ def run_local(
         What is the same for all of them.
     on_report : callable, optional
         Called with each report as soon as there is one.
+    on_start : callable, optional
+        Called with the index of each shard that is begun, and the name of this machine.
     max_attempts : int
         After so many failures a shard is given up.
 
     Returns
     -------
     list of ShardReport
-        One per shard, in the order of `shards`.
+        One per shard, in the order of `shards`; without their sums if `on_report` has had those,
+        which for many shards and systems would fill the memory.
     """
     reports: list[ShardReport] = []
     if not shards:
         return reports
     scorer = make_scorer(job.threads)
     for shard in shards:
+        if on_start is not None:
+            on_start(shard.index, node_name())
         for attempt in range(1, max_attempts + 1):
             report = replace(try_shard(shard, scorer, job), attempts=attempt)
             if report.error is None:
                 break
-        reports.append(report)
         if on_report is not None:
             on_report(report)
+            report = report.without_sums()
+        reports.append(report)
     return reports

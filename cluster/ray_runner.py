@@ -2,37 +2,50 @@
 
 The driver owns the retries. A worker that dies is started again by Ray and asked whether it is
 ready before it gets work, so only a shard that was really sent pays with one of its attempts.
-The only file of this package that imports Ray.
+Which shard goes where is in `schedule`, the cluster itself in `ray_cluster`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-# Read when ray is imported. The second keeps the raylet's notes about dead workers off our standard
-# output, which `log_to_driver=False` does not; what they mean for the run is in the reports.
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
+
+import ray  # isort: skip
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError  # isort: skip
 
 import pyarrow as pa
-import ray
-from ray.exceptions import RayError, RayTaskError
 
+from cluster.node_check import NodeFacts, node_facts, refusal
+from cluster.ray_cluster import (
+    PACKAGES,
+    HeadLost,
+    HeadWatch,
+    Needs,
+    check_nodes,
+    connected,
+    cpus_beside,
+    facts_here,
+)
+from cluster.ray_metrics import RunMetrics, ShardMetrics
+from cluster.ray_process import ProcessLost, call_apart
+from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
 from cluster.store import absolute
-from cluster.worker import Job, Scorer, ShardReport, one_line, try_shard
+from cluster.worker import Job, Scorer, ShardReport, node_name, one_line, try_shard
 
 MAX_FAILED_STARTS = 5
 """A worker that dies so many times in a row before it is ready is given up."""
+LOOK_AROUND_EVERY_S = 5.0
+"""So often the driver asks whether the head node answers and there is room for more workers."""
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -44,12 +57,40 @@ _THREAD_VARIABLES = (
     "RAYON_NUM_THREADS",
     "POLARS_MAX_THREADS",
 )
-_PORT, _CLIENT_PORT = 6379, 10001  # where Ray listens unless told otherwise
-_KNOCK_S = 10.0
+_RESTARTING = "The actor is restarting"  # how Ray puts it, in an error that has no other sign
 _RETRY_WAIT_S = 0.5
+_TICK_S = 1.0
 _REMIND_EVERY_S = 60.0
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayOptions:
+    """Where the workers of a run are, and how many."""
+
+    workers: int | None = None
+    """Number of actors; None fills the cluster, and goes on doing so when nodes join."""
+    cpus_per_worker: int | None = None
+    """Cores, and threads, of one worker; None is 1, and beside a GPU its share of the node's."""
+    gpus_per_worker: float = 0.0
+    """GPUs of one worker; may be a fraction."""
+    address: str | None = None
+    """None starts a cluster on this machine and stops it at the end; ``"auto"`` or a host joins
+    one. A connection this process already has is used as it is."""
+    is_open_allowed: bool = False
+    """Join a cluster that asks for no token."""
+    versions: Mapping[str, str] | None = None
+    """What this driver has, by distribution, and every node of a cluster must have too."""
+    max_attempts: int = 3
+    """After so many failures a shard is given up."""
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "cpus_per_worker"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}")
+        Needs(cpus=self.cpus_per_worker or 1, gpus=self.gpus_per_worker)
 
 
 def run_ray(
@@ -58,11 +99,8 @@ def run_ray(
     job: Job,
     on_report: Callable[[ShardReport], None] | None = None,
     *,
-    workers: int | None = None,
-    cpus_per_worker: int = 1,
-    gpus_per_worker: float = 0.0,
-    address: str | None = None,
-    max_attempts: int = 3,
+    on_start: Callable[[int, str], None] | None = None,
+    options: RayOptions | None = None,
 ) -> list[ShardReport]:
     """Score every shard that is handed in, on a Ray cluster.
 
@@ -75,130 +113,255 @@ def run_ray(
     make_scorer : callable
         Picklable. Given the number of threads, returns the scorer. What it raises is raised here.
     job : Job
-        What is the same for all of them; `threads` becomes `cpus_per_worker`.
+        What is the same for all of them; `threads` and `has_gpu` become those of a worker.
     on_report : callable, optional
         Called here, in the driver, with each report as soon as there is one.
-    workers : int, optional
-        Number of actors; as many as the cluster has room for.
-    cpus_per_worker : int
-        Cores, and threads, of one worker.
-    gpus_per_worker : float
-        GPUs of one worker; may be a fraction.
-    address : str, optional
-        None starts a cluster on this machine and stops it at the end; ``"auto"`` or a host joins
-        one. A connection this process already has is used as it is.
-    max_attempts : int
-        After so many failures a shard is given up.
+    on_start : callable, optional
+        Called here with the index of each shard that is handed out, and the worker's node.
+    options : RayOptions, optional
 
     Returns
     -------
     list of ShardReport
-        One per shard, in the order of `shards`.
+        One per shard, in the order of `shards`; without their sums if `on_report` has had those.
 
     Raises
     ------
     ConnectionError
-        If no cluster answers at `address`.
+        If no cluster answers at the address.
+    ValueError
+        If the cluster asks for no token, or has other versions than this driver.
     RuntimeError
-        If every worker keeps dying before it is ready.
+        If every worker keeps dying before it is ready, or the cluster is lost.
     """
-    if cpus_per_worker < 1 or (workers is not None and workers < 1):
-        raise ValueError(
-            f"`workers` and `cpus_per_worker` must be at least 1, got {workers} and "
-            f"{cpus_per_worker}"
-        )
+    options = options or RayOptions()
     if not shards:
         return []
-    with connected(address, (workers or 1) * cpus_per_worker):
-        n_workers = min(workers or _room(cpus_per_worker, gpus_per_worker), len(shards))
-        actor = ray.remote(_Worker).options(
-            num_cpus=cpus_per_worker,
-            num_gpus=gpus_per_worker,
-            max_restarts=-1,
-            max_task_retries=0,
-            runtime_env={"env_vars": worker_environment(cpus_per_worker, is_local=address is None)},
-        )
-        pinned = replace(job, threads=cpus_per_worker, out=absolute(job.out))
-        actors: list[Any] = [actor.remote(make_scorer, pinned) for _ in range(n_workers)]
+    job = replace(job, out=absolute(job.out))
+    reports: dict[int, ShardReport] = {}
+
+    def keep(report: ShardReport) -> None:
+        if on_report is not None:
+            on_report(report)
+            report = report.without_sums()
+        reports[report.index] = report
+
+    tell: dict[str, Callable[..., None]] = {"report": keep, "start": on_start or _nobody_listens}
+    if ray.is_initialized():
+        _drive(shards, make_scorer, job, options, lambda kind, *values: tell[kind](*values))
+    else:
         try:
-            reports = _Driver(shards, actors, max_attempts, on_report).run()
-        finally:
-            for handle in actors:
-                ray.kill(handle, no_restart=True)
+            call_apart(_drive, shards, make_scorer, job, options, tell=tell)
+        except ProcessLost as error:
+            if len(reports) < len(shards):  # else it was lost while it was left
+                raise RuntimeError(
+                    f"the Ray cluster was lost ({error}); what is committed stays, the same "
+                    "command goes on from there once the cluster is back"
+                ) from error
     return [reports[shard.index] for shard in shards]
+
+
+def _nobody_listens(index: int, node: str) -> None:
+    pass
+
+
+def _drive(
+    shards: Sequence[Shard],
+    make_scorer: Callable[[int], Scorer],
+    job: Job,
+    options: RayOptions,
+    say: Callable[..., None],
+) -> None:
+    """Be the driver: connect, then hand out the shards."""
+    is_joined = options.address is not None
+    check = partial(check_nodes, options.versions or {}, job.out) if is_joined else None
+    with connected(
+        options.address,
+        (options.workers or 1) * (options.cpus_per_worker or 1),
+        is_open_allowed=options.is_open_allowed,
+        check=check,
+    ):
+        pool = _Pool(make_scorer, job, options)
+        try:
+            _Driver(Schedule(shards, options.max_attempts, SLOW_AFTER_S), pool, say).run()
+        except HeadLost:
+            pool.actors.clear()  # nobody is there to stop them
+            raise
+        finally:
+            pool.close()
 
 
 class _Worker:
     """The actor: loads the scorer once, then scores the shards it is sent."""
 
-    def __init__(self, make_scorer: Callable[[int], Scorer], job: Job) -> None:
+    def __init__(
+        self, make_scorer: Callable[[int], Scorer], job: Job, driver: NodeFacts | None
+    ) -> None:
         self._make_scorer = make_scorer
+        self._driver = driver
         self._job = job
         self._scorer: Scorer | None = None
+        self._metrics = ShardMetrics()
         pa.set_cpu_count(job.threads)
 
-    def ready(self) -> None:
-        """Load the scorer; not in `__init__`, where an exception would only look like a death."""
+    def ready(self) -> str:
+        """Load the scorer; not in `__init__`, where an exception would only look like a death.
+
+        Returns the name of the node. One that joined after the others were checked is checked here.
+        """
         if self._scorer is None:
+            if self._driver is not None:
+                here = node_facts(PACKAGES, list(self._driver.versions), os.sep)
+                if reason := refusal(self._driver, here):
+                    raise ValueError(reason)
             self._scorer = self._make_scorer(self._job.threads)
+        return node_name()
 
     def score(self, shard: Shard) -> ShardReport | None:
         """Score one shard; None if this is a restarted worker that was not asked to be ready.
 
         The shard's own failure is a report, so whatever is raised is the machine's.
         """
-        return None if self._scorer is None else try_shard(shard, self._scorer, self._job)
+        if self._scorer is None:
+            return None
+        report = try_shard(shard, self._scorer, self._job)
+        self._metrics.count(report)
+        return report
+
+
+class _Pool:
+    """The actors of a run, as many as were asked for or as the cluster has room for."""
+
+    def __init__(self, make_scorer: Callable[[int], Scorer], job: Job, options: RayOptions) -> None:
+        gpus = options.gpus_per_worker
+        self._needs = Needs(cpus=options.cpus_per_worker or cpus_beside(gpus), gpus=gpus)
+        self._is_local = options.address is None
+        driver = None if self._is_local else facts_here(options.versions or {})
+        job = replace(job, threads=self._needs.cpus, has_gpu=gpus > 0)
+        self._arguments = (make_scorer, job, driver)
+        self._workers = options.workers
+        self._actor = ray.remote(_Worker).options(
+            num_cpus=self._needs.cpus,
+            num_gpus=gpus,
+            max_restarts=-1,
+            max_task_retries=0,
+            runtime_env={"env_vars": worker_environment(self._needs.cpus, is_local=self._is_local)},
+        )
+        self.actors: list[Any] = []
+
+    def grow(self, n_open: int) -> range:
+        """Start the workers there is room for, at most one for a shard; return their numbers.
+
+        Workers whose node has gone keep their place: Ray starts them again where there is room.
+        """
+        room = self._workers or self._needs.room()
+        begin = len(self.actors)
+        if room == 0 and begin == 0:
+            self._refuse_or_wait()
+            room = 1  # a cluster that scales itself sees what is wanted
+        for _ in range(begin, min(room, n_open)):
+            self.actors.append(self._actor.remote(*self._arguments))
+        return range(begin, len(self.actors))
+
+    def _refuse_or_wait(self) -> None:
+        if self._is_local:
+            raise ValueError(
+                f"this machine has no room for a worker of {self._needs}; ask for less, or join a "
+                "cluster with `--address`"
+            )
+        logger.warning("no node has room for a worker of %s; waiting for one", self._needs)
+
+    def close(self) -> None:
+        """Stop all workers, whatever they are doing."""
+        for handle in self.actors:
+            ray.kill(handle, no_restart=True)
 
 
 class _Driver:
-    """Hands out shards, counts attempts, asks workers that fell silent if they are back."""
+    """Hands out shards, and asks workers that fell silent if they are back."""
 
-    def __init__(
-        self,
-        shards: Sequence[Shard],
-        actors: Sequence[Any],
-        max_attempts: int,
-        on_report: Callable[[ShardReport], None] | None,
-    ) -> None:
-        self._waiting = deque(shards)
-        self._max_attempts = max_attempts
-        self._on_report = on_report
-        self._attempts: Counter[int] = Counter()
+    def __init__(self, schedule: Schedule, pool: _Pool, say: Callable[..., None]) -> None:
+        self._schedule = schedule
+        self._pool = pool
+        self._say = say
+        self._head = HeadWatch()
+        self._metrics = RunMetrics()
+        self._nodes: dict[int, str] = {}
         self._failed_starts: Counter[int] = Counter()
         self._last_death = ""
-        self._actors = list(actors)
         self._idle: list[int] = []
         # What is under way: a worker's number, and its shard or None for the question.
         self._running: dict[Any, tuple[int, Shard | None]] = {}
-        self._reports: dict[int, ShardReport] = {}
-        self._n_shards = len(shards)
+        self._ask_at: dict[int, float] = {}
+        self._looked_around = self._reminded = time.monotonic()
 
-    def run(self) -> dict[int, ShardReport]:
-        for worker in range(len(self._actors)):
+    def run(self) -> None:
+        for worker in self._pool.grow(self._schedule.n_open):
             self._ask(worker)
-        while len(self._reports) < self._n_shards:
+        while self._schedule.n_open:
+            self._look_around()
+            self._ask_again()
             self._assign()
-            if not self._running:
+            if not (self._running or self._idle or self._ask_at):
                 raise RuntimeError(
-                    f"all {len(self._actors)} workers died {MAX_FAILED_STARTS} times before they "
-                    f"were ready, at last by {self._last_death}; can they import what the driver "
-                    "can, and is there memory enough to load the scorer?"
+                    f"all {len(self._pool.actors)} workers died {MAX_FAILED_STARTS} times before "
+                    f"they were ready, at last by {self._last_death}; can they import what the "
+                    "driver can, and is there memory enough to load the scorer?"
                 )
-            done, _ = ray.wait(list(self._running), num_returns=1, timeout=_REMIND_EVERY_S)
-            if not done:
-                self._remind()
-            for reference in done:
-                self._take(reference)
-        return self._reports
+            self._wait()
+
+    def _wait(self) -> None:
+        """Take the next answer, if one comes soon."""
+        if not self._running:
+            time.sleep(_RETRY_WAIT_S)
+            return
+        tick_s = _RETRY_WAIT_S if self._ask_at else _TICK_S
+        done, _ = ray.wait(list(self._running), num_returns=1, timeout=tick_s)
+        for reference in done:
+            self._take(reference)
+
+    def _ask_again(self) -> None:
+        now = time.monotonic()
+        for worker in [worker for worker, due in self._ask_at.items() if due <= now]:
+            del self._ask_at[worker]
+            self._ask(worker)
+
+    def _look_around(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_around < LOOK_AROUND_EVERY_S:
+            return
+        self._looked_around = now
+        n_running = sum(shard is not None for _, shard in self._running.values())
+        self._metrics.set(
+            n_waiting=self._schedule.n_waiting,
+            n_running=n_running,
+            n_starting=len(self._running) - n_running,
+            n_idle=len(self._idle),
+        )
+        if self._head.check() and self._schedule.n_waiting:
+            for worker in self._pool.grow(self._schedule.n_open):
+                self._ask(worker)
+        if now - self._reminded >= _REMIND_EVERY_S:
+            self._reminded = now
+            n_asked = sum(shard is None for _, shard in self._running.values())
+            n_asked += len(self._ask_at)
+            if n_asked:
+                logger.warning(
+                    "%d of %d workers are not ready yet", n_asked, len(self._pool.actors)
+                )
 
     def _ask(self, worker: int) -> None:
-        self._running[self._actors[worker].ready.remote()] = (worker, None)
+        self._running[self._pool.actors[worker].ready.remote()] = (worker, None)
 
     def _assign(self) -> None:
-        while self._idle and self._waiting:
-            worker, shard = self._idle.pop(), self._waiting.popleft()
-            self._attempts[shard.index] += 1
-            self._running[self._actors[worker].score.remote(shard)] = (worker, shard)
+        while self._idle:
+            worker = self._idle[-1]
+            shard = self._schedule.take(worker, time.monotonic())
+            if shard is None:
+                return
+            self._idle.pop()
+            self._running[self._pool.actors[worker].score.remote(shard)] = (worker, shard)
+            self._say("start", shard.index, self._nodes[worker])
 
     def _take(self, reference: Any) -> None:  # noqa: ANN401  (Ray's references have no type here)
         worker, shard = self._running.pop(reference)
@@ -210,86 +373,40 @@ class _Driver:
             else:
                 logger.info("worker %d lost shard %d", worker, shard.index, exc_info=True)
                 reason = f"the worker was lost while scoring it ({one_line(error)})"
-                self._settle(shard, ShardReport(index=shard.index, error=reason))
+                node = self._nodes[worker]
+                self._settle(worker, shard, ShardReport(index=shard.index, error=reason, node=node))
                 self._ask(worker)
             return
         if shard is not None and report is None:
-            self._attempts[shard.index] -= 1
-            self._waiting.appendleft(shard)
+            self._schedule.put_back(worker, shard)
             self._ask(worker)
             return
         self._idle.append(worker)
         self._failed_starts[worker] = 0
-        if shard is not None:
-            self._settle(shard, report)
+        if shard is None:
+            self._nodes[worker] = report
+        else:
+            self._settle(worker, shard, report)
+
+    def _settle(self, worker: int, shard: Shard, report: ShardReport) -> None:
+        final = self._schedule.settle(worker, shard, report, time.monotonic())
+        if final is not None:
+            self._say("report", final)
 
     def _not_ready(self, worker: int, error: RayError) -> None:
         if isinstance(error, RayTaskError):  # not a death: the scorer cannot be made
-            raise error.cause if isinstance(error.cause, Exception) else error
-        self._failed_starts[worker] += 1
+            cause = error.cause if isinstance(error.cause, Exception) else error
+            if not self._nodes:
+                raise cause
+            logger.warning("one worker cannot score and is left out: %s", one_line(cause))
+            return
+        # Not a death either, but a node with room for the worker that is still to come.
+        is_coming = isinstance(error, ActorUnavailableError) and _RESTARTING in str(error)
+        self._failed_starts[worker] += not is_coming
         self._last_death = str(error).strip().splitlines()[-1]  # the cause comes last
         logger.info("worker %d is not ready: %s", worker, one_line(error))
         if self._failed_starts[worker] < MAX_FAILED_STARTS:
-            time.sleep(_RETRY_WAIT_S)
-            self._ask(worker)
-
-    def _settle(self, shard: Shard, report: ShardReport) -> None:
-        """Keep a report that is final, or put the shard at the end of the queue."""
-        attempts = self._attempts[shard.index]
-        if report.error is not None and attempts < self._max_attempts:
-            self._waiting.append(shard)
-            return
-        report = replace(report, attempts=attempts)
-        self._reports[shard.index] = report
-        if self._on_report is not None:
-            self._on_report(report)
-
-    def _remind(self) -> None:
-        n_asked = sum(shard is None for _, shard in self._running.values())
-        if n_asked:
-            logger.warning("%d of %d workers are not ready yet", n_asked, len(self._actors))
-
-
-@contextmanager
-def connected(address: str | None, n_cpus: int) -> Iterator[None]:
-    """Join or start a cluster; leave or stop it at the end, however that comes."""
-    if ray.is_initialized():
-        yield
-        return
-    if address is None:
-        # As many cores as were asked for, even if the machine has fewer: workers then share them.
-        n_cpus = max(n_cpus, os.cpu_count() or 1)
-        ray.init(
-            address="local",
-            num_cpus=n_cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    else:
-        try:
-            address = _reachable(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except OSError as error:  # ConnectionError among them
-            raise ConnectionError(
-                f"no Ray cluster answers at `{address}`; start one, or leave the address out "
-                "to run on this machine"
-            ) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _reachable(address: str) -> str:
-    """Complete a host by its port and knock there; Ray itself would wait for many minutes."""
-    if address == "auto":
-        return address
-    scheme, _, place = address.rpartition("://")
-    host, _, port = place.partition(":")
-    number = int(port) if port.isdigit() else _CLIENT_PORT if scheme else _PORT
-    socket.create_connection((host, number), timeout=_KNOCK_S).close()
-    return f"{scheme}://{host}:{number}" if scheme else f"{host}:{number}"
+            self._ask_at[worker] = time.monotonic() + _RETRY_WAIT_S
 
 
 def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:
@@ -298,12 +415,3 @@ def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:
     if is_local:
         variables["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     return variables
-
-
-def _room(cpus_per_worker: int, gpus_per_worker: float) -> int:
-    """How many workers fit into the cluster; at least one, which then waits for room."""
-    has = ray.cluster_resources()
-    n_workers = int(has.get("CPU", 0) // cpus_per_worker)
-    if gpus_per_worker:
-        n_workers = min(n_workers, int(has.get("GPU", 0) // gpus_per_worker))
-    return max(1, n_workers)

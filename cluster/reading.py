@@ -1,4 +1,4 @@
-"""Reads the rows of one shard, a batch at a time, under the names the file gives its columns.
+"""Reads the rows of one shard, a batch at a time, as the canonical table.
 
 A row that cannot be read stays a row: its cells are null and it has a reason.
 """
@@ -8,7 +8,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -17,19 +21,29 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from cluster.records import first_byte, iter_records
-from cluster.schema import IDS, LISTS, TEXT_LIST, resolve_columns, text_list_or_none
-from cluster.store import open_input
+from cluster.schema import (
+    IDS,
+    LISTS,
+    TEXT_LIST,
+    canonical_table,
+    resolve_columns,
+    text_list_or_none,
+)
+from cluster.store import is_url, open_input, version_of
 
 if TYPE_CHECKING:
-    from cluster.shards import Shard
+    from cluster.shards import Piece, Shard
 
+_READ_BYTES = 4 << 20
+_FILES_AHEAD = 16
 _PEEK_BYTES = 1 << 20
 _PEEK_RECORDS = 1_000
+_BEGINS_OBJECT = re.compile(rb"\s*\{").match
 
 _Cells = dict[str, Any]  # file's column name -> value of one row
 
 
-class RawBatch(NamedTuple):
+class _RawBatch(NamedTuple):
     """Some rows as they were read."""
 
     table: pa.Table
@@ -68,7 +82,7 @@ def read_batches(
     batch_rows: int,
     *,
     use_threads: bool = False,
-) -> Iterator[RawBatch]:
+) -> Iterator[pa.Table]:
     """Read a shard's rows in order, at most `batch_rows` at a time.
 
     Parameters
@@ -83,15 +97,24 @@ def read_batches(
         Rows in a batch; only the last may have fewer.
     use_threads : bool
         Whether Parquet columns are decoded in parallel.
+
+    Returns
+    -------
+    iterator of pyarrow.Table
+        As `schema.canonical_table` makes them.
+
+    Raises
+    ------
+    ValueError
+        If a file lacks a column, or has not the rows that the plan says.
     """
-    names = column_names(shard.path, shard.format)
-    wanted = resolve_columns(names, needed, columns, where=shard.path)
-    if shard.format == "parquet":
-        yield from _parquet_batches(shard, wanted, batch_rows, use_threads)
-        return
-    parse = _csv_parser(names, wanted) if shard.format == "csv" else _jsonl_parser(wanted)
-    for records in _record_batches(shard, batch_rows):
-        yield parse(records)
+
+    def read(piece: Piece) -> Iterator[pa.Table]:
+        return _piece_batches(piece, needed, columns, batch_rows, use_threads)
+
+    is_far = len(shard.pieces) > 1 and is_url(shard.pieces[0].path)
+    tables = _read_ahead(shard.pieces, read) if is_far else map(read, shard.pieces)
+    return _even(chain.from_iterable(tables), batch_rows)
 
 
 def text_start(stream: pa.NativeFile, format: str, path: str) -> int:
@@ -99,37 +122,66 @@ def text_start(stream: pa.NativeFile, format: str, path: str) -> int:
     return _csv_header(stream, path)[1] if format == "csv" else first_byte(stream)
 
 
-# Parquet
-
-
-def _parquet_batches(
-    shard: Shard, wanted: Mapping[str, str], batch_rows: int, use_threads: bool
-) -> Iterator[RawBatch]:
-    with open_input(shard.path) as stream:
-        batches = pq.ParquetFile(stream).iter_batches(
-            batch_size=batch_rows,
-            row_groups=list(shard.row_groups),
-            columns=list(dict.fromkeys(wanted.values())),
-            use_threads=use_threads,
+def _piece_batches(
+    piece: Piece,
+    needed: Sequence[str],
+    columns: Mapping[str, str],
+    batch_rows: int,
+    use_threads: bool,
+) -> Iterator[pa.Table]:
+    read = _parquet_batches if piece.format == "parquet" else _line_batches
+    n_rows = 0
+    _check_unchanged(piece)
+    for raw in read(piece, needed, columns, batch_rows, use_threads):
+        n_rows += raw.table.num_rows
+        yield canonical_table(raw.table, needed, columns, reasons=raw.reasons, where=piece.path)
+    if n_rows != piece.n_rows:
+        raise ValueError(
+            f"{piece.path} must have {piece.n_rows} rows from row {piece.first_row} on, "
+            f"got {n_rows}; it has changed since the plan was made"
         )
-        rows = _row_range(batches, shard.skip_rows, shard.n_rows)
-        for table in _even(rows, batch_rows):
-            yield RawBatch(table, None)
+    _check_unchanged(piece)
 
 
-def _row_range(batches: Iterator[pa.RecordBatch], skip: int, n_rows: int) -> Iterator[pa.Table]:
-    for batch in batches:
-        kept = batch.slice(skip, n_rows)
-        skip = max(0, skip - batch.num_rows)
-        n_rows -= kept.num_rows
-        if kept.num_rows:
-            yield pa.Table.from_batches([kept])
-        if not n_rows:
-            return
+def _check_unchanged(piece: Piece) -> None:
+    """Check that a file is still the one the plan was made of, before and after it is read."""
+    if not piece.version:
+        return
+    try:
+        with open_input(piece.path) as stream:
+            now = version_of(stream, piece.path)
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{piece.path} has vanished since the plan was made; put it back and run the same "
+            "command again"
+        ) from error
+    if now != piece.version:
+        raise ValueError(
+            f"{piece.path} has changed since the plan was made; run the same command again, which "
+            "says whether the run can go on"
+        )
+
+
+def _read_ahead(
+    pieces: Sequence[Piece], read: Callable[[Piece], Iterator[pa.Table]]
+) -> Iterator[list[pa.Table]]:
+    """Read small files of a store, several at a time: each is mostly waiting for the answer."""
+    waiting: deque[Future[list[pa.Table]]] = deque()
+    with ThreadPoolExecutor(_FILES_AHEAD) as pool:
+        try:
+            for piece in pieces:
+                waiting.append(pool.submit(lambda piece: list(read(piece)), piece))
+                if len(waiting) == _FILES_AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def _even(tables: Iterator[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
-    """Cut again, so that the end of a row group does not end a batch."""
+    """Cut again, so that the end of a file or of a row group does not end a batch."""
     held: list[pa.Table] = []
     n_held = 0
     for table in tables:
@@ -143,15 +195,66 @@ def _even(tables: Iterator[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
+# Parquet
+
+
+def _parquet_batches(
+    piece: Piece,
+    needed: Sequence[str],
+    columns: Mapping[str, str],
+    batch_rows: int,
+    use_threads: bool,
+) -> Iterator[_RawBatch]:
+    if piece.row_groups is None:
+        raise ValueError(f"{piece} must have `row_groups`")
+    with open_input(piece.path) as stream:
+        # A row group may be a whole file: its columns are read piece by piece, not at once.
+        file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=_READ_BYTES)
+        wanted = resolve_columns(file.schema_arrow.names, needed, columns, where=piece.path)
+        batches = file.iter_batches(
+            batch_size=batch_rows,
+            row_groups=list(range(*piece.row_groups)),
+            columns=list(dict.fromkeys(wanted.values())),
+            use_threads=use_threads,
+        )
+        for table in _even(_row_range(batches, piece.skip_rows, piece.n_rows), batch_rows):
+            yield _RawBatch(table, None)
+
+
+def _row_range(batches: Iterator[pa.RecordBatch], skip: int, n_rows: int) -> Iterator[pa.Table]:
+    for batch in batches:
+        kept = batch.slice(skip, n_rows)
+        skip = max(0, skip - batch.num_rows)
+        n_rows -= kept.num_rows
+        if kept.num_rows:
+            yield pa.Table.from_batches([kept])
+        if not n_rows:
+            return
+
+
 # Lines
 
 
-def _record_batches(shard: Shard, batch_rows: int) -> Iterator[list[bytes]]:
-    if shard.byte_range is None:
-        raise ValueError(f"shard {shard.index} of {shard.path} must have a `byte_range`")
+def _line_batches(
+    piece: Piece,
+    needed: Sequence[str],
+    columns: Mapping[str, str],
+    batch_rows: int,
+    _use_threads: bool,
+) -> Iterator[_RawBatch]:
+    names = column_names(piece.path, piece.format)
+    wanted = resolve_columns(names, needed, columns, where=piece.path)
+    parse = _csv_parser(names, wanted) if piece.format == "csv" else _jsonl_parser(wanted)
+    for records in _record_batches(piece, batch_rows):
+        yield parse(records)
+
+
+def _record_batches(piece: Piece, batch_rows: int) -> Iterator[list[bytes]]:
+    if piece.byte_range is None:
+        raise ValueError(f"{piece} must have a `byte_range`")
     held: list[bytes] = []
-    with open_input(shard.path) as stream:
-        for records in iter_records(stream, *shard.byte_range, quoted=shard.format == "csv"):
+    with open_input(piece.path) as stream:
+        for records in iter_records(stream, *piece.byte_range, quoted=piece.format == "csv"):
             for i in range(len(records)):
                 held.append(records[i])
                 if len(held) == batch_rows:
@@ -161,12 +264,12 @@ def _record_batches(shard: Shard, batch_rows: int) -> Iterator[list[bytes]]:
         yield held
 
 
-def _table(rows: Sequence[_Cells | str], schema: pa.Schema) -> RawBatch:
+def _table(rows: Sequence[_Cells | str], schema: pa.Schema) -> _RawBatch:
     """Make a batch of rows read one by one; a text in place of a row says why there is none."""
     reasons = pa.array([row if isinstance(row, str) else None for row in rows], pa.string())
     cells: list[_Cells] = [{} if isinstance(row, str) else row for row in rows]
     arrays = [pa.array([row.get(f.name) for row in cells], f.type) for f in schema]
-    return RawBatch(pa.Table.from_arrays(arrays, schema=schema), reasons)
+    return _RawBatch(pa.Table.from_arrays(arrays, schema=schema), reasons)
 
 
 def _bytes_if_broken(text: str) -> bytes:
@@ -200,8 +303,8 @@ def _json_object(line: bytes) -> _Cells | str:
     return row if isinstance(row, dict) else "not a JSON object"
 
 
-def _jsonl_parser(wanted: Mapping[str, str]) -> Callable[[list[bytes]], RawBatch]:
-    def parse(lines: list[bytes]) -> RawBatch:
+def _jsonl_parser(wanted: Mapping[str, str]) -> Callable[[list[bytes]], _RawBatch]:
+    def parse(lines: list[bytes]) -> _RawBatch:
         block = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
         # Told the types: Arrow would otherwise read text that looks like a date as a date.
         types = pajson.ParseOptions(
@@ -209,11 +312,15 @@ def _jsonl_parser(wanted: Mapping[str, str]) -> Callable[[list[bytes]], RawBatch
         )
         reading = pajson.ReadOptions(use_threads=False, block_size=len(block))
         try:
-            table = pajson.read_json(pa.BufferReader(block), reading, types)
+            # A block that begins with `null` kills Arrow 26, and the whole process with it.
+            are_objects = all(map(_BEGINS_OBJECT, lines))
+            table = (
+                pajson.read_json(pa.BufferReader(block), reading, types) if are_objects else None
+            )
         except (pa.ArrowException, UnicodeDecodeError, OverflowError):
             table = None
         if table is not None and table.num_rows == len(lines):
-            return RawBatch(table, None)
+            return _RawBatch(table, None)
         rows = [_json_cells(line, wanted) for line in lines]
         return _table(rows, _binary_schema(wanted))
 
@@ -290,7 +397,7 @@ def _csv_cells(record: bytes) -> list[str] | None:
     return rows[0] if len(rows) == 1 else None
 
 
-def _csv_parser(names: list[str], wanted: Mapping[str, str]) -> Callable[[list[bytes]], RawBatch]:
+def _csv_parser(names: list[str], wanted: Mapping[str, str]) -> Callable[[list[bytes]], _RawBatch]:
     theirs = list(dict.fromkeys(wanted.values()))
     places = {name: names.index(name) for name in theirs}
     quoting = pacsv.ParseOptions(newlines_in_values=True)
@@ -300,7 +407,7 @@ def _csv_parser(names: list[str], wanted: Mapping[str, str]) -> Callable[[list[b
         strings_can_be_null=False,
     )
 
-    def parse(records: list[bytes]) -> RawBatch:
+    def parse(records: list[bytes]) -> _RawBatch:
         block = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in records)
         reading = pacsv.ReadOptions(
             use_threads=False, block_size=len(block) + 1, column_names=names
@@ -310,7 +417,7 @@ def _csv_parser(names: list[str], wanted: Mapping[str, str]) -> Callable[[list[b
         except (pa.ArrowException, UnicodeDecodeError, OverflowError):
             table = None
         if table is not None and table.num_rows == len(records):
-            return RawBatch(table, None)
+            return _RawBatch(table, None)
         rows = [_csv_row(record, len(names), places) for record in records]
         return _table(rows, pa.schema(dict.fromkeys(theirs, pa.binary())))
 

@@ -1,126 +1,118 @@
-"""What there is to score: the input files of a corpus, and the shards they are cut into.
+"""The shards a corpus is cut into, each about the same work.
 
 A shard is the unit of restart and of output file. The plan is made once, before anything runs;
-it depends on the files and `rows_per_shard` only, never on the number of workers.
+it depends on the files and the sizes asked for only, never on the number of workers.
 """
 
 from __future__ import annotations
 
-import glob
-import hashlib
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatch
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
-
+from cluster.inputs import READERS, InputFile, format_of, read_outline
 from cluster.reading import text_start
 from cluster.records import iter_records
-from cluster.store import absolute, filesystem_for, is_url, open_input
+from cluster.store import open_input
 
-FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
-"""What the end of a file's name says about its format."""
+TEXT_BYTES_PER_ROW = 2_048
+"""A shard may have so many bytes of text for each of the rows it may have; long texts are more work
+than short ones, and a shard of them has fewer rows."""
 
-_EDGE_BYTES = 64 << 10
-_PARQUET_TAIL = 8  # length of the footer, then the magic
-_WILDCARDS = frozenset("*?[")
-
-
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """One file of a corpus, with what tells whether it has changed."""
-
-    path: str
-    """Absolute path or URL."""
-    size: int
-    """Bytes."""
-    footer_hash: str
-    """SHA-256 of the footer (Parquet), or of the size and the first and last 64 KiB."""
-
-    @property
-    def format(self) -> str:
-        """One of `parquet`, `jsonl`, `csv`."""
-        return _format_of(self.path)
+_FILES_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
+class Piece:
     """A run of rows of one file: whole row groups, a range of one row group, or a byte range."""
 
-    index: int
-    """Place in the plan; names the output file."""
     path: str
-    format: str
-    """One of `parquet`, `jsonl`, `csv`."""
     first_row: int
     """Row in the file, from 0; the header of a CSV file is no row."""
     n_rows: int
-    row_groups: tuple[int, ...] = ()
-    """Parquet: neighbouring row groups that hold the rows."""
+    text_bytes: int = 0
+    """Size of the text that is read, as far as the file tells before it is read."""
+    row_groups: tuple[int, int] | None = None
+    """Parquet: the first row group that holds the rows, and the one after the last."""
     skip_rows: int = 0
     """Parquet: rows to pass over at the start of the row groups."""
     byte_range: tuple[int, int] | None = None
     """JSONL and CSV: begins and ends where a record does."""
+    version: str = field(default="", compare=False)
+    """Of the file when the plan was made; not checked where it is empty."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what `json.dumps` can write."""
-        return asdict(self)
+    @property
+    def format(self) -> str:
+        """One of `parquet`, `jsonl`, `csv`."""
+        return format_of(self.path)
+
+    def __str__(self) -> str:
+        return f"rows {self.first_row} to {self.first_row + self.n_rows - 1} of {self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """Neighbouring rows of the corpus: of one file, or of several small ones."""
+
+    index: int
+    """Place in the plan; names the output file."""
+    pieces: tuple[Piece, ...]
+    """In the order of the corpus; at least one."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all pieces."""
+        return sum(piece.n_rows for piece in self.pieces)
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of text of all pieces: how much work the shard is, compared with others."""
+        return sum(piece.text_bytes for piece in self.pieces)
+
+    def place_of(self, row: int) -> tuple[str, int]:
+        """Say which row of which file a row of the shard is."""
+        for piece in self.pieces:
+            if row < piece.n_rows:
+                return piece.path, piece.first_row + row
+            row -= piece.n_rows
+        raise IndexError(f"`row` must be below {self.n_rows}")
+
+    def __str__(self) -> str:
+        n_more = len(self.pieces) - 1
+        return f"{self.pieces[0]}{f' and {n_more} more' if n_more else ''}"
+
+    def to_json(self, numbers: Mapping[str, int]) -> dict[str, Any]:
+        """Return what `json.dumps` can write; files are named by their numbers."""
+        pieces = [_piece_to_json(piece, numbers[piece.path]) for piece in self.pieces]
+        return {"index": self.index, "n_rows": self.n_rows, "pieces": pieces}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Shard:
+    def from_json(cls, values: Mapping[str, Any], paths: Sequence[str]) -> Shard:
         """Make a shard from what `to_json` returned, before or after it went through JSON."""
-        byte_range = values["byte_range"]
-        return cls(
-            **{
-                **values,
-                "row_groups": tuple(values["row_groups"]),
-                "byte_range": None if byte_range is None else (byte_range[0], byte_range[1]),
-            }
-        )
-
-
-def list_inputs(corpora: Sequence[str]) -> list[InputFile]:
-    """List the files of a corpus, sorted by path, each once.
-
-    Parameters
-    ----------
-    corpora : sequence of str
-        Files, folders, globs or URLs. In a folder (read with its subfolders) files of other kinds
-        and names that begin with `.` or `_` are passed over.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file or folder is not there, or a glob matches nothing.
-    ValueError
-        If a file is of an unknown kind or is not the Parquet file it claims to be, or a folder
-        has nothing to read.
-    """
-    paths = {path for corpus in corpora for path in _paths_of(os.fspath(corpus))}
-    if not paths:
-        raise ValueError("`corpora` must name at least one file, got none")
-    return [_input_file(path) for path in sorted(paths)]
+        pieces = tuple(_piece_from_json(piece, paths) for piece in values["pieces"])
+        return cls(index=values["index"], pieces=pieces)
 
 
 def plan_shards(
-    files: Sequence[InputFile], rows_per_shard: int = 20_000, limit: int | None = None
+    files: Sequence[InputFile],
+    rows_per_shard: int = 20_000,
+    limit: int | None = None,
 ) -> list[Shard]:
     """Cut the files into shards, in the order of the files and of their rows.
 
     Parquet is cut at row groups: small neighbours are joined, a huge one is split into even
-    ranges. JSONL and CSV are read through once, a block at a time, and cut between records.
+    ranges. JSONL and CSV are read through once, a block at a time, and cut between records. What
+    is left of a file, or a small file, shares its shard with the next ones.
 
     Parameters
     ----------
     files : sequence of InputFile
         From `list_inputs`.
     rows_per_shard : int
-        No shard is larger. Rows are work; 30 to 120 s of it is a good size.
+        No shard has more rows, nor, unless one row does, more text than `TEXT_BYTES_PER_ROW` for
+        each. 30 to 120 s of work is a good size.
     limit : int, optional
         Keep only the first rows of the whole corpus.
 
@@ -133,185 +125,181 @@ def plan_shards(
         raise ValueError(f"`rows_per_shard` must be at least 1, got {rows_per_shard}")
     if limit is not None and limit < 1:
         raise ValueError(f"`limit` must be at least 1, got {limit}")
-    shards: list[Shard] = []
-    left = limit
-    for file in files:
-        if left == 0:
-            break
-        cut = _cut_parquet if file.format == "parquet" else _cut_text
-        for piece in cut(file, rows_per_shard, left):
-            shards.append(replace(piece, index=len(shards)))
-            left = None if left is None else left - piece.n_rows
+    most = _Most(rows_per_shard, rows_per_shard * TEXT_BYTES_PER_ROW)
+    pieces = _all_pieces(files, most) if limit is None else _first(files, most, limit)
+    shards = [
+        Shard(index=index, pieces=packed) for index, packed in enumerate(_packed(pieces, most))
+    ]
     if not shards:
-        raise ValueError(f"the corpus has no rows in {', '.join(file.path for file in files)}")
+        shown = ", ".join(file.path for file in files[:3])
+        raise ValueError(f"the corpus has no rows in {shown}{', …' if len(files) > 3 else ''}")
     return shards
 
 
-def _paths_of(corpus: str) -> list[str]:
-    filesystem, inner = filesystem_for(corpus)
-    kind = filesystem.get_file_info(inner).type
-    if kind == pafs.FileType.File:
-        paths = [absolute(corpus)]
-    elif kind == pafs.FileType.Directory:
-        paths = _in_folder(corpus, filesystem, inner)
-    elif _WILDCARDS & set(corpus):
-        paths = _matching(corpus, filesystem, inner)
-    else:
-        raise FileNotFoundError(f"no such file or folder: {corpus}")
-    for path in paths:
-        _format_of(path)
-    return paths
+def longest_first(shards: Iterable[Shard]) -> list[Shard]:
+    """Put shards of much more text than most first, so that none is left running alone at the end.
+
+    The others, up to twice the median, keep their order: texts that repeat are near each other.
+    """
+    listed = list(shards)
+    weights = sorted(shard.text_bytes for shard in listed)
+    usual = 2 * weights[len(weights) // 2] + 1 if weights else 1
+    return sorted(listed, key=lambda shard: -(shard.text_bytes // usual))
 
 
-def _in_folder(corpus: str, filesystem: pafs.FileSystem, folder: str) -> list[str]:
-    found = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
-    paths = []
-    for info in found:
-        names = os.path.relpath(info.path, folder).split("/")
-        is_data = os.path.splitext(info.path)[1].lower() in FORMATS
-        is_hidden = any(name.startswith((".", "_")) for name in names)
-        if info.type == pafs.FileType.File and is_data and not is_hidden:
-            paths.append(_rejoin(corpus, info.path))
-    if not paths:
-        raise ValueError(f"nothing to read in {corpus}; files must end in {_suffixes()}")
-    return paths
+@dataclass(frozen=True, slots=True)
+class _Most:
+    """What one shard may hold."""
+
+    rows: int
+    text_bytes: int
+
+    def has_room(self, n_rows: int, text_bytes: int) -> bool:
+        return n_rows <= self.rows and text_bytes <= self.text_bytes
+
+    def parts(self, n_rows: int, text_bytes: int) -> int:
+        """Say into how many parts so much has to be split."""
+        return min(n_rows, max(-(-n_rows // self.rows), -(-text_bytes // self.text_bytes)))
 
 
-def _matching(corpus: str, filesystem: pafs.FileSystem, pattern: str) -> list[str]:
-    if isinstance(filesystem, pafs.LocalFileSystem):
-        paths = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
-    else:
-        first = min(pattern.index(sign) for sign in _WILDCARDS if sign in pattern)
-        folder = pattern[:first].rpartition("/")[0]
-        found = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
-        paths = [
-            _rejoin(corpus, info.path)
-            for info in found
-            if info.type == pafs.FileType.File and fnmatch(info.path, pattern)
-        ]
-    if not paths:
-        raise FileNotFoundError(f"no file matches {corpus}")
-    return paths
+def _all_pieces(files: Sequence[InputFile], most: _Most) -> Iterator[Piece]:
+    def cut(file: InputFile) -> list[Piece]:
+        return list(_cut(file, most, None))
+
+    with ThreadPoolExecutor(READERS) as pool:
+        left = iter(files)
+        while some := list(islice(left, _FILES_AT_ONCE)):
+            must_wait = any(file.outline is None for file in some)
+            for pieces in pool.map(cut, some) if must_wait else map(cut, some):
+                yield from pieces
 
 
-def _rejoin(corpus: str, inner: str) -> str:
-    """Put the scheme of a URL back in front of a path the filesystem returned."""
-    return f"{corpus.partition('://')[0]}://{inner}" if is_url(corpus) else inner
+def _first(files: Sequence[InputFile], most: _Most, limit: int) -> Iterator[Piece]:
+    for file in files:
+        for piece in _cut(file, most, limit):
+            yield piece
+            limit -= piece.n_rows
+        if not limit:
+            return
 
 
-def _format_of(path: str) -> str:
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in FORMATS:
-        raise ValueError(f"{path} must end in {_suffixes()}, got `{suffix}`")
-    return FORMATS[suffix]
+def _cut(file: InputFile, most: _Most, limit: int | None) -> Iterator[Piece]:
+    if file.format == "parquet":
+        return _cut_parquet(file, most, limit)
+    return _cut_text(file, most, limit)
 
 
-def _suffixes() -> str:
-    return ", ".join(FORMATS)
+def _packed(pieces: Iterable[Piece], most: _Most) -> Iterator[tuple[Piece, ...]]:
+    """Join neighbours while they fit into one shard."""
+    held: list[Piece] = []
+    n_rows = text_bytes = 0
+    for piece in pieces:
+        if held and not most.has_room(n_rows + piece.n_rows, text_bytes + piece.text_bytes):
+            yield tuple(held)
+            held, n_rows, text_bytes = [], 0, 0
+        held.append(piece)
+        n_rows, text_bytes = n_rows + piece.n_rows, text_bytes + piece.text_bytes
+    if held:
+        yield tuple(held)
 
 
-def _input_file(path: str) -> InputFile:
-    with open_input(path) as stream:
-        size = stream.size()
-        parts = (
-            [_parquet_footer(path, stream, size)]
-            if _format_of(path) == "parquet"
-            else [str(size).encode(), *_edges(stream, size)]
-        )
-    return InputFile(path, size, hashlib.sha256(b"".join(parts)).hexdigest())
-
-
-def _parquet_footer(path: str, stream: pa.NativeFile, size: int) -> bytes:
-    stream.seek(max(0, size - _PARQUET_TAIL))
-    tail = stream.read(_PARQUET_TAIL)
-    n_bytes = int.from_bytes(tail[:4], "little")
-    if tail[4:] != b"PAR1" or n_bytes + _PARQUET_TAIL > size:
-        raise ValueError(f"not a Parquet file (or not all of one): {path}")
-    stream.seek(size - _PARQUET_TAIL - n_bytes)
-    footer: bytes = stream.read(n_bytes)
-    return footer
-
-
-def _edges(stream: pa.NativeFile, size: int) -> list[bytes]:
-    stream.seek(0)
-    first = stream.read(_EDGE_BYTES)
-    stream.seek(max(0, size - _EDGE_BYTES))
-    return [first, stream.read(_EDGE_BYTES)]
-
-
-def _cut_parquet(file: InputFile, rows_per_shard: int, limit: int | None) -> Iterator[Shard]:
+def _cut_parquet(file: InputFile, most: _Most, limit: int | None) -> Iterator[Piece]:
+    outline = file.outline or read_outline(file.path)
     first_row = 0
-    for groups, n_rows in _joined(_group_sizes(file.path), rows_per_shard):
-        n_pieces = -(-n_rows // rows_per_shard)
-        bounds = [n_rows * i // n_pieces for i in range(n_pieces + 1)]
-        for begin, end in pairwise(bounds):
+    for groups, n_rows, text_bytes in _joined(outline.rows(), outline.text_bytes(), most):
+        n_parts = most.parts(n_rows, text_bytes)
+        for begin, end in pairwise(n_rows * i // n_parts for i in range(n_parts + 1)):
             row = first_row + begin
             taken = end - begin if limit is None else min(end - begin, limit - row)
             if taken <= 0:
                 return
-            yield Shard(
-                index=-1,
+            yield Piece(
                 path=file.path,
-                format="parquet",
                 first_row=row,
                 n_rows=taken,
+                text_bytes=text_bytes * taken // n_rows,
                 row_groups=groups,
                 skip_rows=begin,
+                version=file.version,
             )
         first_row += n_rows
 
 
-def _group_sizes(path: str) -> list[int]:
-    try:
-        with open_input(path) as stream:
-            metadata = pq.read_metadata(stream)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"not a readable Parquet file: {path} ({error})") from error
-    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-
-
-def _joined(sizes: Sequence[int], rows_per_shard: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def _joined(
+    rows: Sequence[int], text_bytes: Sequence[int], most: _Most
+) -> Iterator[tuple[tuple[int, int], int, int]]:
     """Join neighbouring row groups while they fit into one shard; a larger one stays alone."""
-    groups: list[int] = []
-    n_rows = 0
-    for group, size in enumerate(sizes):
-        if n_rows and n_rows + size > rows_per_shard:
-            yield tuple(groups), n_rows
-            groups, n_rows = [], 0
-        if size:
-            groups.append(group)
-            n_rows += size
+    first = n_rows = n_bytes = 0
+    for group, (size, weight) in enumerate(zip(rows, text_bytes, strict=True)):
+        if n_rows and not most.has_room(n_rows + size, n_bytes + weight):
+            yield (first, group), n_rows, n_bytes
+            n_rows = n_bytes = 0
+        if not n_rows:
+            first, n_bytes = group, 0
+        n_rows, n_bytes = n_rows + size, n_bytes + weight
     if n_rows:
-        yield tuple(groups), n_rows
+        yield (first, len(rows)), n_rows, n_bytes
 
 
-def _cut_text(file: InputFile, rows_per_shard: int, limit: int | None) -> Iterator[Shard]:
+def _cut_text(file: InputFile, most: _Most, limit: int | None) -> Iterator[Piece]:
     first_row, n_rows = 0, 0
     with open_input(file.path) as stream:
         begin = end = text_start(stream, file.format, file.path)
         for records in iter_records(stream, begin, file.size, quoted=file.format == "csv"):
+            ends = records.offset + records.ends
             taken = 0
             while taken < len(records):
-                room = rows_per_shard if limit is None else min(rows_per_shard, limit - first_row)
-                fits = min(room - n_rows, len(records) - taken)
+                room = most.rows if limit is None else min(most.rows, limit - first_row)
+                # Rows that end within the bytes a shard may have, but at least one.
+                fits = int(ends.searchsorted(begin + most.text_bytes, side="right")) - taken
+                fits = min(max(fits, 0 if n_rows else 1), room - n_rows, len(records) - taken)
                 taken, n_rows = taken + fits, n_rows + fits
-                end = records.offset + int(records.ends[taken - 1])
-                if n_rows < room:
+                end = int(ends[taken - 1]) if fits else end
+                if n_rows < room and taken == len(records):
                     continue
-                yield _text_shard(file, first_row, n_rows, (begin, end))
+                yield _text_piece(file, first_row, n_rows, (begin, end))
                 first_row, n_rows, begin = first_row + n_rows, 0, end
                 if first_row == limit:
                     return
     if n_rows:
-        yield _text_shard(file, first_row, n_rows, (begin, end))
+        yield _text_piece(file, first_row, n_rows, (begin, end))
 
 
-def _text_shard(file: InputFile, first_row: int, n_rows: int, byte_range: tuple[int, int]) -> Shard:
-    return Shard(
-        index=-1,
+def _text_piece(file: InputFile, first_row: int, n_rows: int, byte_range: tuple[int, int]) -> Piece:
+    return Piece(
         path=file.path,
-        format=file.format,
         first_row=first_row,
         n_rows=n_rows,
+        text_bytes=byte_range[1] - byte_range[0],
         byte_range=byte_range,
+        version=file.version,
+    )
+
+
+def _piece_to_json(piece: Piece, number: int) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "file": number,
+        "first_row": piece.first_row,
+        "n_rows": piece.n_rows,
+        "text_bytes": piece.text_bytes,
+    }
+    if piece.row_groups is not None:
+        values["row_groups"] = list(piece.row_groups)
+    if piece.skip_rows:
+        values["skip_rows"] = piece.skip_rows
+    if piece.byte_range is not None:
+        values["byte_range"] = list(piece.byte_range)
+    return values
+
+
+def _piece_from_json(values: Mapping[str, Any], paths: Sequence[str]) -> Piece:
+    row_groups, byte_range = values.get("row_groups"), values.get("byte_range")
+    return Piece(
+        path=paths[values["file"]],
+        first_row=values["first_row"],
+        n_rows=values["n_rows"],
+        text_bytes=values["text_bytes"],
+        row_groups=None if row_groups is None else (row_groups[0], row_groups[1]),
+        skip_rows=values.get("skip_rows", 0),
+        byte_range=None if byte_range is None else (byte_range[0], byte_range[1]),
     )

@@ -1,16 +1,57 @@
 """Files, wherever they are: listing, opening, and writing one so that readers see all or nothing.
 
-Paths are local, or URLs that `pyarrow.fs` understands (`s3://`, `gs://`, `hdfs://`, `file://`).
+Paths are local, or URLs of a store that `pyarrow.fs` reads: `file://`, `s3://`, `gs://`, `hdfs://`.
+A store is told who asks as its own tools are: by the environment (`AWS_ACCESS_KEY_ID`,
+`GOOGLE_APPLICATION_CREDENTIALS`, ...), by profiles, or by the machine's role. URLs that hold
+secrets are refused, since URLs end up in `run.json`, logs and process lists.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+
+from sms.urls import check_no_secrets, redacted
+
+SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs")
+"""What a URL may begin with."""
+S3_ATTEMPTS = 12
+"""Of one request that is answered 503, or whose connection breaks or stalls, in either direction.
+
+The waits of the SDK's default strategy are 25 ms, 50 ms, ..., so the last attempt comes after some
+100 s. Its "standard" strategy is not used: its budget of retries is shared by all threads and
+spent within seconds. Permanent answers (403, 404) are not tried again by either."""
+GCS_RETRY_S = 100
+"""How long the client of Google Cloud Storage tries again."""
+
+_S3_OPTIONS = ("region", "scheme", "endpoint_override")
+_OPTIONS = re.compile(r"\?(?=[A-Za-z_]\w*=[^/]*$)")  # not the `?` of a pattern
+_FORBIDDEN = re.compile(
+    r"HTTP status 40[13]|ACCESS_DENIED|FORBIDDEN|PERMISSION_DENIED|UNAUTHENTICATED|AccessDenied"
+    r"|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|EXPIRED_TOKEN|Permission denied"
+)
+_FULL = {
+    errno.ENOSPC: "no space is left",
+    errno.EDQUOT: "the quota is used up",
+    errno.EFBIG: "the limit of file sizes is too low",
+}
+_WHOLE_ON_CLOSE = (pafs.S3FileSystem, pafs.GcsFileSystem)  # an object appears when it is closed
+_RENAMES = 3
+_SAFE = "/:=,+~!$&'()*;@"  # in the path of a URL
+
+
+class StorageFull(OSError):
+    """There is no room for what a run writes; what is committed stays."""
 
 
 def is_url(path: str) -> bool:
@@ -23,11 +64,143 @@ def absolute(path: str) -> str:
     return path if is_url(path) else os.path.abspath(path)
 
 
+def join(folder: str, *names: str) -> str:
+    """Name a file in a folder; the options of a URL stay at its end.
+
+    Examples
+    --------
+    >>> join("s3://bucket/run?region=eu-west-1", "scores", "part")
+    's3://bucket/run/scores/part?region=eu-west-1'
+    """
+    base, options = _split_options(folder)
+    return "/".join([base.rstrip("/"), *names]) + options
+
+
+def base_name(path: str) -> str:
+    """Return the last part of a path or URL."""
+    return _split_options(path)[0].rpartition("/")[2]
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Say whether a file or folder is a folder, or in it, going by the names."""
+    (theirs, inner), (ours, outer) = filesystem_for(path), filesystem_for(folder)
+    return type(theirs) is type(ours) and f"{inner}/".startswith(f"{outer}/")
+
+
+def url_like(given: str, inner: str) -> str:
+    """Make a path that a filesystem returned into one like that by which it was asked.
+
+    Examples
+    --------
+    >>> url_like("s3://bucket/run?region=eu-west-1", "bucket/run/a b")
+    's3://bucket/run/a%20b?region=eu-west-1'
+    """
+    if not is_url(given):
+        return inner
+    base, options = _split_options(given)
+    scheme, _, rest = base.partition("://")
+    authority = rest.partition("/")[0]
+    has_host = scheme in ("hdfs", "viewfs")  # which is not part of the path
+    user = "" if has_host or "@" not in authority else f"{authority.rpartition('@')[0]}@"
+    return f"{scheme}://{authority if has_host else user}{quote(inner, safe=_SAFE)}{options}"
+
+
+def check_location(path: str) -> None:
+    """Refuse a URL that holds a secret, or is of a store that is not known.
+
+    Raises
+    ------
+    ValueError
+        With the secret left out of the message.
+    """
+    if not is_url(path):
+        return
+    check_no_secrets(path)
+    scheme = path.partition("://")[0].lower()
+    if scheme not in SCHEMES:
+        raise ValueError(f"{path} must begin with one of {', '.join(SCHEMES)}, got `{scheme}`")
+
+
 def filesystem_for(path: str) -> tuple[pafs.FileSystem, str]:
-    """Find the filesystem of a path or URL, and the path's name in it."""
-    if is_url(path):
-        return pafs.FileSystem.from_uri(path)
-    return pafs.LocalFileSystem(), os.path.abspath(path)
+    """Find the filesystem of a path or URL, and the path's name in it.
+
+    Raises
+    ------
+    ValueError
+        If the URL holds a secret, or cannot be understood.
+    OSError
+        If the store cannot be used on this machine.
+    """
+    if not is_url(path):
+        return pafs.LocalFileSystem(), os.path.abspath(path)
+    check_location(path)
+    base, options = _split_options(path)
+    scheme, _, rest = base.partition("://")
+    if scheme == "s3":
+        inner = unquote(rest).rstrip("/")
+        return _s3(inner.partition("/")[0], options, _s3_endpoint()), inner
+    if scheme in ("gs", "gcs"):
+        options += f"{'&' if options else '?'}retry_limit_seconds={GCS_RETRY_S}"
+    authority, slash, inside = rest.partition("/")
+    if scheme == "file":
+        if authority not in ("", "localhost"):
+            raise ValueError(f"{path} must name a file of this machine, as in file:///folder/file")
+        return pafs.LocalFileSystem(), unquote(f"/{inside}")
+    try:
+        known = _known_filesystem(f"{scheme}://{authority}/{options}")
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = redacted((str(error) or type(error).__name__).splitlines()[0])
+        hint = _HDFS_HINT if scheme in ("hdfs", "viewfs") else ""
+        raise OSError(f"cannot use {path}: {reason}{hint}") from error
+    has_host = scheme in ("hdfs", "viewfs")
+    bucket = authority.rpartition("@")[2]
+    return known, unquote(f"/{inside}" if has_host else f"{bucket}{slash}{inside}".rstrip("/"))
+
+
+_HDFS_HINT = (
+    "; HDFS needs Java and Hadoop's libhdfs: set `JAVA_HOME`, `HADOOP_HOME` and "
+    "`CLASSPATH=$(hadoop classpath --glob)`"
+)
+
+
+@lru_cache(maxsize=64)
+def _known_filesystem(url: str) -> pafs.FileSystem:
+    return pafs.FileSystem.from_uri(url)[0]
+
+
+def _s3_endpoint() -> str:
+    """Where the environment says that S3 is, as for the AWS tools; empty for S3 itself."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+@lru_cache(maxsize=64)
+def _s3(bucket: str, options: str, endpoint: str) -> pafs.S3FileSystem:
+    """Connect to S3 or a store that speaks like it; `FileSystem.from_uri` can set no retries."""
+    given = dict(parse_qsl(options.removeprefix("?")))
+    unknown = sorted(set(given) - set(_S3_OPTIONS))
+    if unknown:
+        raise ValueError(
+            f"an s3:// URL may have the options {', '.join(_S3_OPTIONS)}, got `{unknown[0]}`"
+        )
+    scheme, _, place = endpoint.rpartition("://")
+    place = given.get("endpoint_override", place)
+    scheme, _, place = place.rpartition("://") if "://" in place else (scheme, "", place)
+    region = given.get("region") or os.environ.get("AWS_REGION")
+    if region is None and not place:
+        try:
+            region = pafs.resolve_s3_region(bucket)
+        except OSError as error:
+            raise OSError(
+                f"cannot find the region of s3://{bucket} ({redacted(str(error))}); set "
+                "`AWS_REGION`, or `AWS_ENDPOINT_URL_S3` for a store that is not of AWS"
+            ) from error
+    return pafs.S3FileSystem(
+        region=region,
+        scheme=given.get("scheme", scheme or "https"),
+        endpoint_override=place.rstrip("/") or None,
+        retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=S3_ATTEMPTS),
+        allow_delayed_open=True,  # what fits into one request is one PUT
+    )
 
 
 def open_input(path: str) -> pa.NativeFile:
@@ -37,24 +210,112 @@ def open_input(path: str) -> pa.NativeFile:
     ------
     FileNotFoundError
         If there is no such file.
+    PermissionError
+        If it may not be read.
     """
     filesystem, inner = filesystem_for(path)
-    return filesystem.open_input_file(inner)
+    with naming(path):
+        return filesystem.open_input_file(inner)
+
+
+def read_whole(path: str) -> bytes:
+    """Read a file that may be replaced at any time: all of the old one, or all of the new one.
+
+    A store is asked for the size first and for the bytes then, and may have replaced the object
+    in between.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    """
+    while True:
+        with open_input(path) as stream:
+            before = version_of(stream, path)
+            found: bytes = stream.read()
+        with open_input(path) as stream:
+            if version_of(stream, path) == before:
+                return found
+
+
+def version_of(stream: pa.NativeFile, path: str) -> str:
+    """Say which content an open file has, as far as that costs nothing: etag, or time of change.
+
+    Two equal answers mean the same content, unless a file was changed twice within the resolution
+    of its filesystem's clock.
+    """
+    metadata = stream.metadata() or {}
+    for name in ("ETag", "etag", "generation"):
+        if value := metadata.get(name):
+            return f"{name.lower()}:{value.decode()}"
+    filesystem, inner = filesystem_for(path)
+    return f"mtime:{filesystem.get_file_info(inner).mtime_ns}:{stream.size()}"
+
+
+def list_sizes(folder: str) -> dict[str, int]:
+    """List the files right inside a folder with their bytes; none where there is no folder."""
+    filesystem, inner = filesystem_for(folder)
+    with naming(folder):
+        found = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
+    return {info.base_name: info.size for info in found if info.type == pafs.FileType.File}
 
 
 def list_names(folder: str) -> list[str]:
     """List the names of the files right inside a folder; none where there is no folder."""
+    return sorted(list_sizes(folder))
+
+
+def delete_file(path: str) -> None:
+    """Delete a file, if it is there; of a link, the link."""
+    filesystem, inner = filesystem_for(path)
+    with naming(path):
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            Path(inner).unlink(missing_ok=True)
+        elif filesystem.get_file_info(inner).type == pafs.FileType.File:
+            filesystem.delete_file(inner)
+
+
+def check_no_links(folder: str, *inside: str) -> None:
+    """Check that what a run writes in its folder stays there.
+
+    The folder itself may be a link, since its owner chose it. Somebody who may write in the
+    folder can still plant a link just after this check.
+
+    Raises
+    ------
+    ValueError
+        If one of the names `inside` is a link.
+    """
     filesystem, inner = filesystem_for(folder)
-    found = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
-    return sorted(info.base_name for info in found if info.type == pafs.FileType.File)
+    if not isinstance(filesystem, pafs.LocalFileSystem):
+        return
+    for name in inside:
+        path = os.path.join(inner, name)
+        if os.path.islink(path):
+            raise ValueError(
+                f"{path} must not be a link, got one to {os.readlink(path)}; nothing is written "
+                "or deleted outside of the output folder: remove the link"
+            )
+
+
+def storage_full(error: OSError, what: str) -> StorageFull | None:
+    """Say what there is no room for, if that is what an error says."""
+    if error.errno not in _FULL:
+        return None
+    return StorageFull(
+        f"{_FULL[error.errno]} for {what}; make room and run the same command again, what is "
+        "committed stays"
+    )
 
 
 def write_whole(path: str | os.PathLike[str], payload: bytes | pa.Buffer) -> None:
     """Write `payload` so that readers see all of it or nothing.
 
-    Locally it is written aside, flushed to the disk, then renamed. An object store publishes an
-    object when its upload is closed, so there one write of everything is closed only after it
-    succeeded. Writing the same file twice is harmless.
+    Locally it is written aside, flushed to the disk, then renamed; a link of that name is
+    replaced, not followed. S3 and Google Cloud Storage publish an object when its upload is
+    complete: one PUT, or above 10 MB one upload in parts, of which nothing is seen before the
+    last step. HDFS shows files that are still being written, so there too it is written aside.
+    Writing the same file twice is harmless.
 
     Parameters
     ----------
@@ -62,22 +323,32 @@ def write_whole(path: str | os.PathLike[str], payload: bytes | pa.Buffer) -> Non
         Where it shall be; the folder is made when missing.
     payload : bytes or pyarrow.Buffer
         All of the file.
+
+    Raises
+    ------
+    StorageFull
+        If there is no room for it.
+    PermissionError
+        If it may not be written.
     """
     path = os.fspath(path)
     filesystem, inner = filesystem_for(path)
-    if isinstance(filesystem, pafs.LocalFileSystem):
-        _write_local(Path(inner), payload)
-        return
-    stream = filesystem.open_output_stream(inner)
-    stream.write(payload)
-    stream.close()  # not a `with`: leaving it by an exception would publish what was written
+    with naming(path):
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            _write_local(Path(inner), payload)
+        elif isinstance(filesystem, _WHOLE_ON_CLOSE):
+            stream = filesystem.open_output_stream(inner)
+            stream.write(payload)
+            stream.close()  # not a `with`: leaving it by an exception would publish what it has
+        else:
+            _write_and_move(filesystem, inner, payload)
 
 
 def _write_local(path: Path, payload: bytes | pa.Buffer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
     try:
-        with partial.open("wb") as stream:
+        with partial.open("xb") as stream:
             stream.write(payload)
             stream.flush()
             os.fsync(stream.fileno())
@@ -96,3 +367,55 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _write_and_move(filesystem: pafs.FileSystem, inner: str, payload: bytes | pa.Buffer) -> None:
+    """Write aside and rename, where renaming onto a file is an error (HDFS).
+
+    The old file is deleted first, so for a moment there may be none.
+    """
+    filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
+    partial = f"{inner}.{uuid4().hex}.partial"
+    try:
+        stream = filesystem.open_output_stream(partial)
+        stream.write(payload)
+        stream.close()
+        for left in reversed(range(_RENAMES)):  # somebody may write the same file just now
+            if filesystem.get_file_info(inner).type == pafs.FileType.File:
+                filesystem.delete_file(inner)
+            try:
+                filesystem.move(partial, inner)
+                return
+            except OSError:
+                if not left:
+                    raise
+    except BaseException:
+        if filesystem.get_file_info(partial).type == pafs.FileType.File:
+            filesystem.delete_file(partial)
+        raise
+
+
+def _split_options(path: str) -> tuple[str, str]:
+    """Cut a URL before the `?` of its options; a local path has none."""
+    at = _OPTIONS.search(path) if is_url(path) else None
+    return (path, "") if at is None else (path[: at.start()], path[at.start() :])
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Say in one line what could not be reached, without secrets."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"no such file: {path}") from error
+    except OSError as error:
+        if full := storage_full(error, path):
+            raise full from error
+        if not is_url(path):
+            raise
+        reason = redacted((str(error) or type(error).__name__).splitlines()[0])
+        if _FORBIDDEN.search(reason):
+            raise PermissionError(
+                f"no permission for {path} ({reason}); check the credentials and the bucket"
+            ) from error
+        raise OSError(f"cannot reach {path} ({reason})") from error

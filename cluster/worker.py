@@ -9,6 +9,7 @@ import io
 import json
 import logging
 import re
+import socket
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,10 +22,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.reading import RawBatch, read_batches
-from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE, canonical_table
+from cluster.reading import read_batches
+from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
 from cluster.shards import Shard
-from cluster.store import list_names, open_input, write_whole
+from cluster.store import (
+    StorageFull,
+    base_name,
+    check_no_links,
+    join,
+    list_sizes,
+    open_input,
+    write_whole,
+)
+from sms.urls import redacted
 
 STATUS = "status"
 SCORES_FOLDER = "scores"
@@ -79,7 +89,17 @@ class Job:
     batch_rows: int = 1024
     """Rows the scorer gets at a time."""
     threads: int = 1
-    """From 2 on, one batch is prepared while another is compared."""
+    """Of the scorer."""
+    has_gpu: bool = False
+    """Whether encoders run on a GPU, which waits for nobody while it computes."""
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether one batch is read and another prepared while a third is compared.
+
+        Not with a single thread and no GPU: three would only take turns.
+        """
+        return self.threads > 1 or self.has_gpu
 
     def __post_init__(self) -> None:
         if self.batch_rows < 1 or self.threads < 1:
@@ -114,13 +134,25 @@ class ShardReport:
     counters: Mapping[str, int] = field(default_factory=dict)
     """What the scorer counted while it scored this shard."""
     attempts: int = 1
+    node: str = ""
+    """Where it was scored."""
+    n_bytes: int = 0
+    """Size of its scores file."""
     error: str | None = None
     """Why the shard failed; None if its file is committed."""
+
+    def without_sums(self) -> ShardReport:
+        """Return the part whose size does not depend on the number of systems."""
+        return replace(self, sums={}, counts={})
+
+    is_out_of_room: bool = False
+    """Whether it failed since there was no room for its file, which others would not have either.
+    """
 
 
 def part_path(out: str, index: int, fingerprint: str) -> str:
     """Name the scores file of a shard; that it exists is the commit."""
-    return _join(out, SCORES_FOLDER, f"{_part_stem(index, fingerprint)}.parquet")
+    return join(out, SCORES_FOLDER, f"{_part_stem(index, fingerprint)}.parquet")
 
 
 def committed(out: str, plan: Sequence[Shard], fingerprint: str) -> set[int]:
@@ -128,9 +160,14 @@ def committed(out: str, plan: Sequence[Shard], fingerprint: str) -> set[int]:
 
     Files of other fingerprints, and files that were never finished, do not count.
     """
-    names = set(list_names(_join(out, SCORES_FOLDER)))
-    stems = {shard.index: _part_stem(shard.index, fingerprint) for shard in plan}
-    return {index for index, stem in stems.items() if f"{stem}.parquet" in names}
+    return set(committed_sizes(out, plan, fingerprint))
+
+
+def committed_sizes(out: str, plan: Sequence[Shard], fingerprint: str) -> dict[int, int]:
+    """Find the shards whose scores are written, and how many bytes their files have."""
+    sizes = list_sizes(join(out, SCORES_FOLDER))
+    names = {shard.index: f"{_part_stem(shard.index, fingerprint)}.parquet" for shard in plan}
+    return {index: sizes[name] for index, name in names.items() if name in sizes}
 
 
 def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
@@ -148,28 +185,30 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     """
     clock = _Clock()
     before = Counter(scorer.counters())
-    raw = read_batches(
+    batches = read_batches(
         shard, scorer.input_columns, job.columns, job.batch_rows, use_threads=job.threads > 1
     )
-    batches = _canonical(clock.each("read", raw), shard, scorer, job)
-    prepared = (_prepared(rows, scorer, clock) for rows in batches)
+    tables = clock.each("read", batches)
+    if job.overlaps:
+        tables = _ahead(tables)
+    prepared = (_prepared(rows, scorer, clock) for rows in tables)
 
     def finish(batch: _Prepared) -> pa.Table:
         return _finished(batch, scorer, clock)
 
-    results = _in_one_other_thread(finish, prepared) if job.threads > 1 else map(finish, prepared)
+    results = _in_one_other_thread(finish, prepared) if job.overlaps else map(finish, prepared)
     scores = pa.concat_tables([_empty_scores(scorer), *results]).combine_chunks()
-    if scores.num_rows != shard.n_rows:
-        raise ValueError(
-            f"{shard.path} must have {shard.n_rows} rows from row {shard.first_row} on, "
-            f"got {scores.num_rows}; it has changed since the plan was made"
-        )
     with clock.stage("write"):
-        _commit(scores, shard, job)
+        n_bytes = _commit(scores, shard, job)
     report = _report(shard.index, scores.drop_columns(UNREADABLE))
     counters = {name: n - before[name] for name, n in scorer.counters().items()}
     return replace(
-        report, seconds=clock.total(), stage_seconds=dict(clock.seconds), counters=counters
+        report,
+        seconds=clock.total(),
+        stage_seconds=dict(clock.seconds),
+        counters=counters,
+        node=node_name(),
+        n_bytes=n_bytes,
     )
 
 
@@ -179,14 +218,24 @@ def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         return score_shard(shard, scorer, job)
     except Exception as error:  # one shard's failure must not stop the others
         logger.info("shard %d failed", shard.index, exc_info=True)
-        rows = f"rows {shard.first_row} to {shard.first_row + shard.n_rows - 1} of {shard.path}"
-        return ShardReport(index=shard.index, error=f"{one_line(error)} [{rows}]")
+        reason = f"{one_line(error)} [{shard}]"
+        return ShardReport(
+            index=shard.index,
+            error=reason,
+            node=node_name(),
+            is_out_of_room=isinstance(error, StorageFull),
+        )
+
+
+def node_name() -> str:
+    """Name the machine this process runs on."""
+    return socket.gethostname()
 
 
 def one_line(error: BaseException) -> str:
     """Say what went wrong in one line."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {redacted(lines[0])}" if lines else type(error).__name__
 
 
 def report_from_file(path: str) -> ShardReport:
@@ -197,11 +246,11 @@ def report_from_file(path: str) -> ShardReport:
     ShardReport
         Equal to the one of the run that wrote the file, but for times and attempts.
     """
-    name = _PART_NAME.fullmatch(path.rsplit("/", 1)[-1])
+    name = _PART_NAME.fullmatch(base_name(path))
     if name is None:
         raise ValueError(f"`path` must be a scores file `part-SHARD-FINGERPRINT.parquet`: {path}")
     with open_input(path) as stream:
-        return _report(int(name[1]), pq.read_table(stream))
+        return replace(_report(int(name[1]), pq.read_table(stream)), n_bytes=stream.size())
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,15 +294,6 @@ class _Stage:
 
     def __exit__(self, *exception: object) -> None:
         self._clock.seconds[self._name] += time.perf_counter() - self._started
-
-
-def _canonical(
-    raw: Iterable[RawBatch], shard: Shard, scorer: Scorer, job: Job
-) -> Iterator[pa.Table]:
-    for table, reasons in raw:
-        yield canonical_table(
-            table, scorer.input_columns, job.columns, reasons=reasons, where=shard.path
-        )
 
 
 def _prepared(rows: pa.Table, scorer: Scorer, clock: _Clock) -> _Prepared:
@@ -312,6 +352,16 @@ def _empty_scores(scorer: Scorer) -> pa.Table:
     ).empty_table()
 
 
+def _ahead(items: Iterator[_T]) -> Iterator[_T]:
+    """Make the next item in another thread while this one is in use."""
+    end = object()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        coming: Future[Any] = pool.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, items, end)
+            yield item
+
+
 def _in_one_other_thread(function: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
     """Map in order; the next item is made here while the one before it is worked on there."""
     waiting: deque[Future[_R]] = deque()
@@ -328,28 +378,35 @@ def _in_one_other_thread(function: Callable[[_T], _R], items: Iterable[_T]) -> I
                 future.cancel()
 
 
-def _commit(scores: pa.Table, shard: Shard, job: Job) -> None:
-    """Write what could not be read first: once the scores are there, the shard is done."""
+def _commit(scores: pa.Table, shard: Shard, job: Job) -> int:
+    """Write what could not be read first: once the scores are there, the shard is done.
+
+    Returns the bytes of the scores file.
+    """
+    check_no_links(job.out, SCORES_FOLDER, ERRORS_FOLDER)
     stem = _part_stem(shard.index, job.fingerprint)
     broken = scores.append_column("row", pa.array(range(scores.num_rows), pa.int64()))
     broken = broken.filter(pc.is_valid(broken[UNREADABLE]))
     if broken.num_rows:
+        places = [shard.place_of(row) for row in broken["row"].to_pylist()]
         lines = [
             {
-                "path": shard.path,
-                "row": shard.first_row + row["row"],
+                "path": path,
+                "row": number,
                 DOCUMENT_ID: row[DOCUMENT_ID],
                 SYSTEM_ID: row[SYSTEM_ID],
                 "reason": row[UNREADABLE],
             }
-            for row in broken.to_pylist()
+            for row, (path, number) in zip(broken.to_pylist(), places, strict=True)
         ]
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        write_whole(_join(job.out, ERRORS_FOLDER, f"{stem}.jsonl"), text.encode())
+        write_whole(join(job.out, ERRORS_FOLDER, f"{stem}.jsonl"), text.encode())
     table = scores.drop_columns(UNREADABLE).replace_schema_metadata(dict(job.metadata))
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
-    write_whole(_join(job.out, SCORES_FOLDER, f"{stem}.parquet"), sink.getvalue())
+    payload = sink.getvalue()
+    write_whole(join(job.out, SCORES_FOLDER, f"{stem}.parquet"), payload)
+    return len(payload)
 
 
 def _report(index: int, scores: pa.Table) -> ShardReport:
@@ -377,7 +434,3 @@ def _report(index: int, scores: pa.Table) -> ShardReport:
 
 def _part_stem(index: int, fingerprint: str) -> str:
     return f"part-{index:06d}-{fingerprint[:FINGERPRINT_LENGTH]}"
-
-
-def _join(*parts: str) -> str:
-    return "/".join([*(part.rstrip("/") for part in parts[:-1]), parts[-1]])

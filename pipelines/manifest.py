@@ -11,20 +11,33 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import metadata
 from typing import Any
 
 import pyarrow.fs as pafs
 
 from cluster import InputFile, Shard, write_whole
-from cluster.store import filesystem_for, list_names, open_input
+from cluster.store import (
+    check_no_links,
+    delete_file,
+    filesystem_for,
+    join,
+    list_names,
+    read_whole,
+)
 from cluster.worker import ERRORS_FOLDER, SCORES_FOLDER
 from sms.signature import version
 
 RUN_FILE = "run.json"
 SUCCESS_FILE = "_SUCCESS"
+PROGRESS_FILE = "progress.json"
+"""What a run is doing; there while it goes on, and after its driver has died."""
+HISTORY_FOLDER = "history"
+"""What became of the shards since `run.json` was written."""
+OWN_NAMES = (RUN_FILE, SUCCESS_FILE, PROGRESS_FILE, HISTORY_FOLDER, SCORES_FOLDER, ERRORS_FOLDER)
 LIBRARIES = (
     "numpy",
     "torch",
@@ -42,12 +55,13 @@ LIBRARIES = (
 
 _PARTIAL_PART = re.compile(r"part-\d{6,}-[0-9a-f]+\.(parquet|jsonl)\.[0-9a-f]+\.partial")
 _PART = re.compile(rf"part-\d{{6,}}-[0-9a-f]+\.(parquet|jsonl)|{_PARTIAL_PART.pattern}")
-_FORMAT = 1
+_FORMAT = 2
+_HISTORY = re.compile(r"\d{20}-[0-9a-f]{8}\.json")
 _SHOWN_LENGTH = 60
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots, for `cached_property`
 class Manifest:
     """A run: what is asked for, and, once it has ended, what came of it."""
 
@@ -64,38 +78,61 @@ class Manifest:
     result: Mapping[str, Any] = field(default_factory=dict)
     """Counts, means and seconds; empty until the run has ended."""
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all but the signatures (they follow from the rest) and the result."""
-        covered = self.to_json()
-        for key in ("format", "fingerprint", "signatures", "result"):
-            covered.pop(key, None)
-        text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        digest = hashlib.sha256()
+        for name in ("configuration", "encoders", "versions"):
+            text = json.dumps(getattr(self, name), sort_keys=True, ensure_ascii=False)
+            digest.update(f"{name} {text}\n".encode("utf-8", "surrogateescape"))
+        for line in (*self._input_lines(), *self._shard_lines()):
+            digest.update(f"{line}\n".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what `json.dumps` can write, without the fingerprint."""
-        return {
+    def text(self) -> str:
+        """Return the content of `run.json`: JSON, with a line for each input file and shard."""
+        lists = {"inputs": self._input_lines(), "shards": self._shard_lines()}
+        values = {
             "format": _FORMAT,
-            "configuration": dict(self.configuration),
-            "signatures": dict(self.signatures),
-            "encoders": dict(self.encoders),
-            "versions": dict(self.versions),
-            "inputs": [asdict(file) for file in self.inputs],
-            "shards": [shard.to_json() for shard in self.shards],
-            "result": dict(self.result),
+            "fingerprint": self.fingerprint,
+            "configuration": self.configuration,
+            "signatures": self.signatures,
+            "encoders": self.encoders,
+            "versions": self.versions,
         }
+        lines = [f"{_dumped(name)}: {_dumped(value)}" for name, value in values.items()]
+        lines += [f"{_dumped(name)}: {_listed(items, ' ')}" for name, items in lists.items()]
+        results = [
+            f"{_dumped(name)}: {_listed(map(_dumped, value), '  ')}"
+            if isinstance(value, list)
+            else f"{_dumped(name)}: {_dumped(value)}"
+            for name, value in self.result.items()
+        ]
+        lines.append(f'"result": {_listed(results, " ", "{}")}')
+        return f"{_listed(lines, '', '{}')}\n"
+
+    def _input_lines(self) -> Iterator[str]:
+        return (_dumped(file.to_json()) for file in self.inputs)
+
+    def _shard_lines(self) -> Iterator[str]:
+        numbers = {file.path: number for number, file in enumerate(self.inputs)}
+        return (_dumped(shard.to_json(numbers)) for shard in self.shards)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Manifest:
-        """Make a manifest from what `to_json` returned, before or after it went through JSON."""
+        """Make a manifest from the values of a `run.json`."""
+        for name in ("configuration", "signatures", "encoders", "versions", "result"):
+            if not isinstance(values[name], dict):
+                raise TypeError(f"`{name}` must be an object, got {type(values[name]).__name__}")
+        inputs = [InputFile(**file) for file in values["inputs"]]
+        paths = [file.path for file in inputs]
         return cls(
             configuration=values["configuration"],
             signatures=values["signatures"],
             encoders=values["encoders"],
             versions=values["versions"],
-            inputs=[InputFile(**file) for file in values["inputs"]],
-            shards=[Shard.from_json(shard) for shard in values["shards"]],
+            inputs=inputs,
+            shards=[Shard.from_json(shard, paths) for shard in values["shards"]],
             result=values["result"],
         )
 
@@ -113,9 +150,7 @@ def library_versions() -> dict[str, str]:
 
 def write_manifest(out: str, manifest: Manifest) -> None:
     """Write `run.json` into the folder of a run, whole or not at all."""
-    values = {"fingerprint": manifest.fingerprint, **manifest.to_json()}
-    text = json.dumps(values, indent=1, ensure_ascii=False)
-    write_whole(_inside(out, RUN_FILE), f"{text}\n".encode("utf-8", "surrogateescape"))
+    write_whole(join(out, RUN_FILE), manifest.text().encode("utf-8", "surrogateescape"))
 
 
 def read_manifest(out: str) -> Manifest | None:
@@ -126,10 +161,9 @@ def read_manifest(out: str) -> Manifest | None:
     ValueError
         If there is a file of that name that no run of ours wrote.
     """
-    path = _inside(out, RUN_FILE)
+    path = join(out, RUN_FILE)
     try:
-        with open_input(path) as stream:
-            text = stream.read()
+        text = read_whole(path)
     except FileNotFoundError:
         return None
     try:
@@ -148,7 +182,7 @@ def read_manifest(out: str) -> Manifest | None:
 
 def write_success(out: str, parts: Iterable[str]) -> None:
     """Say that a run is complete; the file lists the scores files that count."""
-    write_whole(_inside(out, SUCCESS_FILE), "".join(f"{part}\n" for part in parts).encode())
+    write_whole(join(out, SUCCESS_FILE), "".join(f"{part}\n" for part in parts).encode())
 
 
 def differences(old: Manifest, new: Manifest) -> list[str]:
@@ -200,20 +234,17 @@ def delete_own_files(out: str) -> None:
     `run.json` stays until the next run replaces it, so that the folder is never without one while
     there are scores in it.
     """
-    delete_file(_inside(out, SUCCESS_FILE))
+    delete_file(join(out, SUCCESS_FILE))
+    delete_file(join(out, PROGRESS_FILE))
     _delete_matching(out, _PART)
+    for name in list_names(join(out, HISTORY_FOLDER)):
+        if _HISTORY.fullmatch(name):
+            delete_file(join(out, HISTORY_FOLDER, name))
 
 
 def delete_partial_files(out: str) -> None:
     """Delete what killed processes had begun to write."""
     _delete_matching(out, _PARTIAL_PART)
-
-
-def delete_file(path: str) -> None:
-    """Delete a file, if it is there."""
-    filesystem, inner = filesystem_for(path)
-    if filesystem.get_file_info(inner).type == pafs.FileType.File:
-        filesystem.delete_file(inner)
 
 
 def check_can_write(out: str) -> None:
@@ -227,7 +258,10 @@ def check_can_write(out: str) -> None:
         If a file is in the way.
     PermissionError
         If nothing may be written there.
+    ValueError
+        If something in the folder that a run writes is a link.
     """
+    check_no_links(out, *OWN_NAMES)
     filesystem, inner = filesystem_for(out)
     if not isinstance(filesystem, pafs.LocalFileSystem):
         return
@@ -240,16 +274,22 @@ def check_can_write(out: str) -> None:
         raise PermissionError(f"no permission to write in {nearest}; choose another `--out` folder")
 
 
-def _inside(out: str, name: str) -> str:
-    return f"{out.rstrip('/')}/{name}"
-
-
 def _delete_matching(out: str, names: re.Pattern[str]) -> None:
     for part in (SCORES_FOLDER, ERRORS_FOLDER):
-        inside = _inside(out, part)
+        inside = join(out, part)
         for name in list_names(inside):
             if names.fullmatch(name):
-                delete_file(_inside(inside, name))
+                delete_file(join(inside, name))
+
+
+def _dumped(value: Any) -> str:  # noqa: ANN401  (any JSON)
+    return json.dumps(value, ensure_ascii=False)  # `indent` would make it twenty times as slow
+
+
+def _listed(items: Iterable[str], indent: str, brackets: str = "[]") -> str:
+    """Put what is JSON already into a list or an object, each on a line of its own."""
+    inside = f",\n{indent} ".join(items)
+    return f"{brackets[0]}\n{indent} {inside}\n{indent}{brackets[1]}" if inside else brackets
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:

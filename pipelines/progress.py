@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TextIO
 SCORING = "scoring"
 """The stage in which rows are counted; what comes before it has no known length."""
 LINE_EVERY_S = 5.0
+RECENT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +31,18 @@ class Progress:
 
 
 class Pace:
-    """Rows per second and time left, counted from the first time it is told of a run."""
+    """Rows per second of late, and the time left at that speed.
+
+    "Of late" is the last quarter of the time since this run began, but at least `RECENT_S`: long
+    enough for rows that come a shard at a time, short enough to forget loading a model or a
+    node that has gone.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._started: float | None = None
+        # When how many rows were done; the first is the last one before "of late".
+        self._seen: deque[tuple[float, int]] = deque()
+        self._started = 0.0
         self._ends_at: float | None = None
         self.rows_per_s: float | None = None
         """None before the first rows of this run are done."""
@@ -41,11 +50,15 @@ class Pace:
     def update(self, progress: Progress) -> None:
         """Take note of how far the run is now."""
         now = self._clock()
-        if self._started is None:
+        if not self._seen:
             self._started = now
-        n_new = progress.n_done - progress.n_earlier
-        if n_new and now > self._started:
-            self.rows_per_s = n_new / (now - self._started)
+        self._seen.append((now, progress.n_done))
+        recent = now - max(RECENT_S, (now - self._started) / 4)
+        while len(self._seen) > 2 and self._seen[1][0] <= recent:
+            self._seen.popleft()
+        since, n_then = self._seen[0]
+        if progress.n_done > n_then and now > since:
+            self.rows_per_s = (progress.n_done - n_then) / (now - since)
             self._ends_at = now + (progress.n_rows - progress.n_done) / self.rows_per_s
 
     def seconds_left(self) -> float | None:
@@ -112,9 +125,18 @@ def describe(progress: Progress, pace: Pace) -> str:
 
 def rate(pace: Pace) -> str:
     """Say how fast it goes; nothing as long as that is not known."""
-    if pace.rows_per_s is None:
-        return ""
-    return f"{pace.rows_per_s:,.{1 if pace.rows_per_s < 10 else 0}f} rows/s"
+    return "" if pace.rows_per_s is None else row_rate(pace.rows_per_s)
+
+
+def row_rate(rows_per_s: float) -> str:
+    """Write a speed.
+
+    Examples
+    --------
+    >>> row_rate(2.34), row_rate(1234.5)
+    ('2.3 rows/s', '1,234 rows/s')
+    """
+    return f"{rows_per_s:,.{1 if rows_per_s < 10 else 0}f} rows/s"
 
 
 def failed(n_shards: int) -> str:

@@ -11,16 +11,14 @@ import json
 import math
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import dataset
 
 from cluster import (
     InputFile,
@@ -32,21 +30,34 @@ from cluster import (
     column_names,
     committed,
     list_inputs,
+    longest_first,
     part_path,
     plan_shards,
-    report_from_file,
+    read_inputs,
     resolve_columns,
     run_local,
 )
-from cluster.schema import IDS
-from cluster.store import absolute, filesystem_for, is_url, open_input
-from cluster.worker import one_line
+from cluster.inputs import READERS
+from cluster.lock import FolderLock, LockLost
+from cluster.store import (
+    StorageFull,
+    absolute,
+    base_name,
+    delete_file,
+    is_inside,
+    is_url,
+    join,
+)
+from cluster.worker import SCORES_FOLDER, node_name, one_line
+from pipelines.duplicate_keys import count_duplicate_keys
+from pipelines.fetched import fetched_config, fetched_metrics
+from pipelines.history import History, delete_history, read_history
 from pipelines.learned_columns import AskedMetrics, WithLearned, with_learned, with_sources
+from pipelines.live import LiveReport
 from pipelines.manifest import (
     SUCCESS_FILE,
     Manifest,
     check_can_write,
-    delete_file,
     delete_own_files,
     delete_partial_files,
     differences,
@@ -61,22 +72,23 @@ from pipelines.progress import SCORING, Progress
 from sms.encoders import EncoderRuntime
 from sms.encoders.registry import parse_spec
 from sms.scoring import ScoringConfig, SummaryScorer
+from sms.urls import check_no_secrets
 
 ROWS_PER_SHARD = 20_000
 """Where no metric needs a neural model: about a second of work on a core."""
 ROWS_PER_SHARD_NEURAL = 1_000
 """Where one does: some ten seconds of work on a core."""
+ROWS_PER_SHARD_GPU = 100_000
+"""Where it runs on GPUs: a second or more of work. A driver hands out a thousand shards a second,
+so with smaller ones a few dozen GPUs would keep it busy."""
 BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
 """Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
 bound them."""
 
-_READERS = 16  # threads that wait for files
-_KEPT_FROM_PAST = ("seconds", "stage_seconds", "counters", "attempts")
-_KEY_ROWS_AT_ONCE = 20_000_000
-
 _Path: TypeAlias = str | os.PathLike[str]
 _Runner: TypeAlias = Callable[
-    [Sequence[Shard], Job, Callable[[ShardReport], None]], Sequence[ShardReport]
+    [Sequence[Shard], Job, Callable[[ShardReport], None], Callable[[int, str], None]],
+    Sequence[ShardReport],
 ]
 
 
@@ -129,6 +141,14 @@ class ScoreRun:
         return sum(n for status, n in self.statuses.items() if status.startswith("unreadable"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """What runs before this one have done."""
+
+    n_rows: int
+    n_shards: int
+
+
 class RunInterrupted(KeyboardInterrupt):
     """A run was interrupted from the keyboard; what is committed stays."""
 
@@ -153,9 +173,10 @@ def score_corpus(
     device: str = "auto",
     embedding_cache: _Path | None = None,
     workers: int | None = None,
-    cpus_per_worker: int = 1,
+    cpus_per_worker: int | None = None,
     gpus_per_worker: float = 0,
     address: str | None = None,
+    insecure_cluster: bool = False,
     local: bool = False,
     fresh: bool = False,
     limit: int | None = None,
@@ -189,13 +210,15 @@ def score_corpus(
     embedding_cache : path, optional
         Folder that keeps embeddings for later runs; workers may share it.
     workers : int, optional
-        Workers on Ray; as many as the cluster has room for.
-    cpus_per_worker : int
-        Cores, and threads, of one worker.
+        Workers on Ray; None fills the cluster, and goes on doing so when nodes join.
+    cpus_per_worker : int, optional
+        Cores, and threads, of one worker; None is 1, and beside a GPU its share of the node's.
     gpus_per_worker : float
         GPUs of one worker; may be a fraction.
     address : str, optional
         Ray cluster to join; without, one is started on this machine.
+    insecure_cluster : bool
+        Join a Ray cluster that asks for no token: whoever reaches its ports runs code on it.
     local : bool
         Score in this process, without Ray. It uses as many threads as the workers together would.
     fresh : bool
@@ -220,11 +243,18 @@ def score_corpus(
         If the request is wrong, most often before anything is scored.
     RunInterrupted
         If it is interrupted from the keyboard once scoring has begun.
+    FolderInUse
+        If another driver works in `out`.
+    StorageFull
+        If there is no room left for the scores.
     RuntimeError
-        If no worker can be kept alive, or an input changed while it was being scored.
+        If no worker can be kept alive, an input changed while it was being scored, or another
+        driver has taken `out` over.
     """
     started = time.monotonic()
     tell = on_progress or _nobody_listens
+    for text in (*_names(corpora), os.fspath(out), *metrics, *(encoders or {}).values()):
+        check_no_secrets(text)
     asked_metrics = AskedMetrics.of(metrics)
     config = ScoringConfig(
         metrics=asked_metrics.of_sms,
@@ -240,6 +270,7 @@ def score_corpus(
         cpus_per_worker=cpus_per_worker,
         gpus_per_worker=gpus_per_worker,
         address=address,
+        is_open_allowed=insecure_cluster,
         is_local=local,
         device=device,
     )
@@ -247,7 +278,9 @@ def score_corpus(
     cache_folder = _cache_folder(embedding_cache)
     out = absolute(os.fspath(out)).rstrip("/")
     if _is_neural(config) or asked_metrics.folders:
-        shard_rows, batch_rows = ROWS_PER_SHARD_NEURAL, BATCH_ROWS_NEURAL
+        is_fast = machines.worker_device == "cuda"
+        shard_rows = ROWS_PER_SHARD_GPU if is_fast else ROWS_PER_SHARD_NEURAL
+        batch_rows = BATCH_ROWS_NEURAL
     else:
         shard_rows, batch_rows = ROWS_PER_SHARD, BATCH_ROWS
     asked = {
@@ -262,51 +295,58 @@ def score_corpus(
     files = _inputs(corpora, out)
     needed = config.input_columns
     plan = _checked_plan(files, with_sources(needed) if asked_metrics.folders else needed, asked)
-    earlier = _earlier_run(out)
+    check_can_write(out)
+    with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
+        earlier = _earlier_run(out)
 
-    tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
-    make_scorer: Callable[[int], Scorer] = partial(
-        _make_scorer,
-        config,
-        asked_metrics,
-        device=machines.worker_device,
-        cache_folder=cache_folder,
-    )
-    scorer = _make_scorer(
-        config,
-        asked_metrics,
-        machines.driver_threads,
-        device=machines.driver_device,
-        cache_folder=cache_folder,
-    )
-    manifest = Manifest(
-        configuration=asked,
-        signatures=scorer.signatures,
-        encoders=scorer.content,
-        versions=library_versions(),
-        inputs=files,
-        shards=plan,
-    )
-    if machines.is_local:
-        make_scorer = partial(_already_made, scorer)
-    del scorer  # on Ray every worker loads its own, and the driver has no more use for it
-    if earlier is not None and not fresh and earlier.fingerprint != manifest.fingerprint:
-        raise ValueError(refusal(out, earlier, manifest))
-    if earlier is not None and fresh:
-        delete_own_files(out)
-        earlier = None
-
-    done = _committed_reports(out, manifest, earlier)
-    try:
-        reports = _score_rest(
-            out, manifest, done, machines.runner(make_scorer), tell, batch_rows=batch_rows
+        tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
+        make_scorer: Callable[..., Scorer] = partial(
+            _make_scorer,
+            config,
+            asked_metrics,
+            device=machines.worker_device,
+            cache_folder=cache_folder,
         )
-        run = _sum_up(out, manifest, done, reports, started, is_strict=strict)
-        _close(out, manifest, run, reports)
-    except KeyboardInterrupt as interrupt:
-        n_committed = len(committed(out, plan, manifest.fingerprint))
-        raise RunInterrupted(n_committed, len(plan)) from interrupt
-    return run
+        scorer = _make_scorer(
+            config,
+            asked_metrics,
+            machines.driver_threads,
+            device=machines.driver_device,
+            cache_folder=cache_folder,
+        )
+        manifest = Manifest(
+            configuration=asked,
+            signatures=scorer.signatures,
+            encoders=scorer.content,
+            versions=library_versions(),
+            inputs=[file.without_outline() for file in files],
+            shards=plan,
+        )
+        if machines.is_local:
+            make_scorer = partial(_already_made, scorer)
+        else:
+            make_scorer = partial(make_scorer, expected=manifest.encoders)
+        del scorer  # on Ray every worker loads its own, and the driver has no more use for it
+        if earlier is not None and not fresh and earlier.fingerprint != manifest.fingerprint:
+            raise ValueError(refusal(out, earlier, manifest))
+        lock.check()
+        if earlier is not None and fresh:
+            delete_own_files(out)
+            earlier = None
+
+        history = read_history(out, manifest, earlier)
+        n_earlier = _Earlier(history.n_rows, history.n_done)
+        try:
+            with _begun(out, manifest, history) as live:
+                runner = machines.runner(make_scorer, manifest.versions)
+                _score_rest(out, manifest, history, runner, tell, live, batch_rows, lock)
+                lock.check()
+                run = _sum_up(out, manifest, history, n_earlier, started, is_strict=strict)
+                _close(out, manifest, run, history)
+        except KeyboardInterrupt as interrupt:
+            n_committed = len(committed(out, plan, manifest.fingerprint))
+            raise RunInterrupted(n_committed, len(plan)) from interrupt
+        return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,9 +354,10 @@ class _Machines:
     """Where the work is done."""
 
     workers: int | None
-    cpus_per_worker: int
+    cpus_per_worker: int | None
     gpus_per_worker: float
     address: str | None
+    is_open_allowed: bool
     is_local: bool
     device: str
     """Where encoders run: `auto`, `cpu` or `cuda`."""
@@ -325,7 +366,7 @@ class _Machines:
         EncoderRuntime(device=self.device)
         for name, value, least in (
             ("workers", 1 if self.workers is None else self.workers, 1),
-            ("cpus_per_worker", self.cpus_per_worker, 1),
+            ("cpus_per_worker", 1 if self.cpus_per_worker is None else self.cpus_per_worker, 1),
             ("gpus_per_worker", self.gpus_per_worker, 0),
         ):
             if value < least:
@@ -362,26 +403,33 @@ class _Machines:
         n_cpus = available_threads()
         if not self.is_local:
             return n_cpus
-        return (self.workers or max(1, n_cpus // self.cpus_per_worker)) * self.cpus_per_worker
+        cpus = self.cpus_per_worker or 1
+        return (self.workers or max(1, n_cpus // cpus)) * cpus
 
-    def runner(self, make_scorer: Callable[[int], Scorer]) -> _Runner:
+    def runner(self, make_scorer: Callable[[int], Scorer], versions: Mapping[str, str]) -> _Runner:
         """Return what scores shards, given them, a job and whom to tell of each."""
         if self.is_local:
             threads = self.driver_threads
-            return lambda shards, job, on_report: run_local(
-                shards, make_scorer, replace(job, threads=threads), on_report
+            return lambda shards, job, on_report, on_start: run_local(
+                shards, make_scorer, replace(job, threads=threads), on_report, on_start=on_start
             )
-        from cluster import run_ray
+        from cluster import RayOptions, run_ray
 
-        return lambda shards, job, on_report: run_ray(
-            shards,
-            make_scorer,
-            job,
-            on_report,
+        options = RayOptions(
             workers=self.workers,
             cpus_per_worker=self.cpus_per_worker,
             gpus_per_worker=self.gpus_per_worker,
             address=self.address,
+            is_open_allowed=self.is_open_allowed,
+            versions=versions,
+        )
+        return lambda shards, job, on_report, on_start: run_ray(
+            shards,
+            make_scorer,
+            job,
+            on_report,
+            on_start=on_start,
+            options=options,
         )
 
 
@@ -400,9 +448,19 @@ def _make_scorer(
     *,
     device: str,
     cache_folder: str | None,
+    expected: Mapping[str, str] | None = None,
 ) -> SummaryScorer | WithLearned:
-    base = SummaryScorer(config, threads, device=device, cache_folder=cache_folder)
-    return with_learned(base, metrics, device=device, cache_folder=cache_folder)
+    """Make the scorer, whose content must be as `expected` where that is known."""
+    local, learned = fetched_config(config), fetched_metrics(metrics)
+    base = SummaryScorer(local, threads, device=device, cache_folder=cache_folder)
+    scorer = with_learned(base, learned, device=device, cache_folder=cache_folder)
+    for name, content in scorer.content.items():
+        if expected is not None and content != expected[name]:
+            raise ValueError(
+                f"the files of `{name}` on {node_name()} are not those the run began with; make "
+                "them the same on all nodes and run the same command again"
+            )
+    return scorer
 
 
 def _is_neural(config: ScoringConfig) -> bool:
@@ -433,14 +491,17 @@ def _cache_folder(folder: _Path | None) -> str | None:
     return absolute(os.fspath(folder))
 
 
+def _names(corpora: _Path | Sequence[_Path]) -> list[str]:
+    names = [corpora] if isinstance(corpora, str | os.PathLike) else corpora
+    return [os.fspath(name) for name in names]
+
+
 def _inputs(corpora: _Path | Sequence[_Path], out: str) -> list[InputFile]:
     """List the input files, none of which may be output."""
-    names = [corpora] if isinstance(corpora, str | os.PathLike) else corpora
-    paths = [os.fspath(name) for name in names]
+    paths = _names(corpora)
     files = list_inputs(paths)
-    folders = [absolute(path).rstrip("/") for path in paths if os.path.isdir(path)]
-    if any(f"{out}/".startswith(f"{corpus}/") for corpus in folders) or any(
-        file.path.startswith(f"{out}/") for file in files
+    if any(is_inside(out, path) for path in paths) or any(
+        is_inside(file.path, out) for file in files
     ):
         raise ValueError(
             f"`--out` must not lie inside the corpus, got {out}; what is written there would be "
@@ -454,34 +515,47 @@ def _checked_plan(
 ) -> list[Shard]:
     """Cut the files into shards, once every file has the columns."""
     columns = asked["columns"]
-    with ThreadPoolExecutor(_READERS) as pool:
-        names = list(pool.map(lambda file: _names_checked(file, needed, columns), files))
+    seen: set[int] = set()
+    without: list[str] = []
+    with ThreadPoolExecutor(READERS) as pool:
+        unknown = [file for file in files if file.outline is None]
+        names = dict(zip(unknown, pool.map(_names_of, unknown), strict=True))
+    for file in files:
+        if file.outline is None and names[file]:
+            resolve_columns(names[file], needed, columns, where=file.path)
+        elif file.outline is None:
+            without.append(file.path)
+        elif id(file.outline.schema) not in seen:  # one object for all files that have it
+            seen.add(id(file.outline.schema))
+            _check_schema(file, file.outline.schema, needed, columns)
     plan = plan_shards(files, asked["rows_per_shard"], asked["limit"])
-    planned = {shard.path for shard in plan}
-    for file, found in zip(files, names, strict=True):
-        if not found and file.path in planned:
-            raise ValueError(f"no line of {file.path} is a JSON object with columns")
+    planned = {piece.path for shard in plan for piece in shard.pieces} if without else set()
+    for path in without:
+        if path in planned:
+            raise ValueError(f"no line of {path} is a JSON object with columns")
     return plan
 
 
-def _names_checked(file: InputFile, needed: Sequence[str], columns: Mapping[str, str]) -> list[str]:
-    """Check the columns of one file, and their types where it has types; return their names."""
+def _names_of(file: InputFile) -> list[str]:
     try:
-        names = column_names(file.path, file.format)
-        if names or file.format != "jsonl":
-            resolve_columns(names, needed, columns, where=file.path)
-        if file.format == "parquet":
-            with open_input(file.path) as stream:
-                empty = pq.read_schema(stream).empty_table()
-            canonical_table(empty, needed, columns, where=file.path)
+        return column_names(file.path, file.format)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
-    return names
+
+
+def _check_schema(
+    file: InputFile, schema: pa.Schema, needed: Sequence[str], columns: Mapping[str, str]
+) -> None:
+    """Check the names and types of the columns of a Parquet file."""
+    resolve_columns(schema.names, needed, columns, where=file.path)
+    try:
+        canonical_table(schema.empty_table(), needed, columns, where=file.path)
+    except (pa.ArrowException, KeyError) as error:
+        raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
 
 
 def _earlier_run(out: str) -> Manifest | None:
     """Read what run is in the output folder, which may hold nothing else if there is none."""
-    check_can_write(out)
     earlier = read_manifest(out)
     if earlier is None and (foreign := folder_entries(out)):
         raise ValueError(
@@ -491,68 +565,44 @@ def _earlier_run(out: str) -> Manifest | None:
     return earlier
 
 
-def _committed_reports(
-    out: str, manifest: Manifest, earlier: Manifest | None
-) -> dict[int, ShardReport]:
-    """Count again what earlier runs have scored; how long it took is in their `run.json`."""
-    n_rows = {shard.index: shard.n_rows for shard in manifest.shards}
-    past = {} if earlier is None else {s["index"]: s for s in earlier.result.get("shards", [])}
-
-    def count(index: int) -> ShardReport:
-        path = part_path(out, index, manifest.fingerprint)
-        try:
-            report = report_from_file(path)
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise ValueError(
-                f"scores file {path} is damaged ({one_line(error)}); delete it to have its "
-                "rows scored again"
-            ) from error
-        if report.n_rows != n_rows[index]:
-            raise ValueError(
-                f"scores file {path} must have {n_rows[index]} rows, got {report.n_rows}; "
-                "delete it to have its rows scored again"
-            )
-        past_shard = past.get(index, {})
-        return replace(report, **{k: past_shard[k] for k in _KEPT_FROM_PAST if k in past_shard})
-
-    indices = sorted(committed(out, manifest.shards, manifest.fingerprint))
-    with ThreadPoolExecutor(_READERS) as pool:
-        return dict(zip(indices, pool.map(count, indices), strict=True))
+@contextmanager
+def _begun(out: str, manifest: Manifest, history: History) -> Iterator[LiveReport | None]:
+    """Say in the output folder that a run goes on, while it does; nothing where all is done."""
+    if len(history) == len(manifest.shards):
+        yield None
+        return
+    delete_file(join(out, SUCCESS_FILE))
+    write_manifest(out, replace(manifest, result=history.to_json()))
+    delete_history(out)
+    with LiveReport(out, manifest, _progress(manifest, history)) as live:
+        yield live
 
 
 def _score_rest(
     out: str,
     manifest: Manifest,
-    done: Mapping[int, ShardReport],
+    history: History,
     runner: _Runner,
     tell: Callable[[Progress], None],
-    *,
+    live: LiveReport | None,
     batch_rows: int,
-) -> dict[int, ShardReport]:
-    """Score the shards that are not done; return the reports of all."""
-    reports = dict(done)
-    left = [shard for shard in manifest.shards if shard.index not in done]
-    if not left:
-        return reports
-    delete_file(f"{out}/{SUCCESS_FILE}")
-    write_manifest(out, replace(manifest, result=_result(reports)))
-    n_earlier = sum(report.n_rows for report in done.values())
-    so_far = Progress(
-        stage=SCORING,
-        n_rows=sum(shard.n_rows for shard in manifest.shards),
-        n_done=n_earlier,
-        n_earlier=n_earlier,
-    )
+    lock: FolderLock,
+) -> None:
+    """Score the shards that are not done, and add them to the history."""
+    if live is None:
+        return
+    so_far = _progress(manifest, history)
+    tell(so_far)
 
     def on_report(report: ShardReport) -> None:
         nonlocal so_far
-        reports[report.index] = report
-        so_far = replace(
-            so_far,
-            n_done=so_far.n_done + report.n_rows,
-            n_failed_shards=so_far.n_failed_shards + (report.error is not None),
-        )
+        history.add(report)
+        so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
+        live.reported(report, so_far)
         tell(so_far)
+        lock.check()
+        if report.is_out_of_room and report.error is not None:  # nor is there any for the others
+            raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
 
     job = Job(
         out=out,
@@ -565,112 +615,61 @@ def _score_rest(
             "assay.signatures": json.dumps(dict(manifest.signatures), ensure_ascii=False),
         },
     )
+    left = longest_first(shard for shard in manifest.shards if shard.index not in history)
     try:
-        tell(so_far)
-        runner(left, job, on_report)
-    finally:  # how long the shards took is written nowhere else
-        write_manifest(out, replace(manifest, result=_result(reports)))
-    return dict(sorted(reports.items()))
+        runner(left, job, on_report, live.started)
+    except LockLost:  # `run.json` is that of the driver that took over
+        raise
+    except BaseException:
+        write_manifest(out, replace(manifest, result=history.to_json()))
+        raise
+
+
+def _progress(manifest: Manifest, history: History) -> Progress:
+    return Progress(
+        stage=SCORING,
+        n_rows=sum(shard.n_rows for shard in manifest.shards),
+        n_done=history.n_rows,
+        n_earlier=history.n_rows,
+    )
 
 
 def _sum_up(
     out: str,
     manifest: Manifest,
-    done: Mapping[int, ShardReport],
-    reports: Mapping[int, ShardReport],
+    history: History,
+    earlier: _Earlier,
     started: float,
     *,
     is_strict: bool,
 ) -> ScoreRun:
-    """Add up the reports of all shards, and count duplicate keys over what they wrote."""
-    failed = {index: report.error for index, report in reports.items() if report.error is not None}
+    """Sum up what became of all shards, and count duplicate keys over what they wrote."""
     parts = [
-        part_path(out, index, manifest.fingerprint) for index in reports if index not in failed
+        part_path(out, shard.index, manifest.fingerprint)
+        for shard in manifest.shards
+        if shard.index not in history.errors
     ]
-    statuses: Counter[str] = Counter()
-    for report in reports.values():
-        statuses.update(report.n_status)
-    n_rows = sum(report.n_rows for report in reports.values())
     return ScoreRun(
         out=out,
-        scores=f"{out}/scores",
-        n_rows=n_rows,
+        scores=join(out, SCORES_FOLDER),
+        n_rows=history.n_rows,
         n_planned_rows=sum(shard.n_rows for shard in manifest.shards),
-        n_earlier_rows=sum(report.n_rows for report in done.values()),
-        n_with_status=statuses.total(),
-        statuses=dict(sorted(statuses.items())),
-        n_duplicate_keys=count_duplicate_keys(parts, n_rows),
-        means=_means(list(reports.values())),
+        n_earlier_rows=earlier.n_rows,
+        n_with_status=history.statuses.total(),
+        statuses=dict(sorted(history.statuses.items())),
+        n_duplicate_keys=count_duplicate_keys(parts),
+        means=history.sums.means(),
         signatures=manifest.signatures,
-        counters=_counters(reports.values()),
+        counters=dict(history.counters),
         n_shards=len(manifest.shards),
-        n_new_shards=len(reports) - len(done) - len(failed),
-        failed_shards=failed,
+        n_new_shards=history.n_done - earlier.n_shards,
+        failed_shards=dict(sorted(history.errors.items())),
         seconds=time.monotonic() - started,
         is_strict=is_strict,
     )
 
 
-def count_duplicate_keys(parts: Sequence[str], n_rows: int) -> int:
-    """Count the pairs of document_id and system_id that more than one row has.
-
-    Only the two columns are read, and for many rows one portion of the keys after the other, so
-    that memory does not grow with the corpus. Rows without one of the ids have no key.
-    """
-    if not parts:
-        return 0
-    import polars as pl
-
-    if is_url(parts[0]):
-        filesystem, _ = filesystem_for(parts[0])
-        inner = [filesystem_for(part)[1] for part in parts]
-        keys = pl.scan_pyarrow_dataset(dataset.dataset(inner, filesystem=filesystem))
-    else:
-        keys = pl.scan_parquet(list(parts), glob=False)
-    keys = keys.select(IDS).drop_nulls()
-    n_portions = n_rows // _KEY_ROWS_AT_ONCE + 1
-    portion = pl.struct(IDS).hash() % n_portions
-    return sum(
-        keys.filter(portion == i)
-        .group_by(IDS)
-        .len()
-        .filter(pl.col("len") > 1)
-        .select(pl.len())
-        .collect(engine="streaming")
-        .item()
-        for i in range(n_portions)
-    )
-
-
-def _means(reports: Sequence[ShardReport]) -> dict[str, dict[str, float]]:
-    """Average over all rows of a system that have a score; in the order of system and column."""
-    sums: dict[str, dict[str, list[float]]] = {}
-    counts: dict[str, Counter[str]] = {}
-    for report in reports:
-        for system, by_column in report.sums.items():
-            held = sums.setdefault(system, {})
-            for column, value in by_column.items():
-                held.setdefault(column, []).append(value)
-            counts.setdefault(system, Counter()).update(report.counts[system])
-    return {
-        system: {
-            column: math.fsum(values) / counts[system][column]
-            if counts[system][column]
-            else math.nan
-            for column, values in sums[system].items()
-        }
-        for system in sorted(sums)
-    }
-
-
-def _counters(reports: Iterable[ShardReport]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for report in reports:
-        counts.update(report.counters)
-    return dict(counts)
-
-
-def _close(out: str, manifest: Manifest, run: ScoreRun, reports: Mapping[int, ShardReport]) -> None:
+def _close(out: str, manifest: Manifest, run: ScoreRun, history: History) -> None:
     """Write down what came of the run, and `_SUCCESS` if nothing is missing."""
     result = {
         "n_rows": run.n_rows,
@@ -682,7 +681,7 @@ def _close(out: str, manifest: Manifest, run: ScoreRun, reports: Mapping[int, Sh
             system: {name: None if math.isnan(mean) else mean for name, mean in means.items()}
             for system, means in run.means.items()
         },
-        **_result(reports),
+        **history.to_json(),
     }
     write_manifest(out, replace(manifest, result=result))
     if run.failed_shards:
@@ -696,19 +695,12 @@ def _close(out: str, manifest: Manifest, run: ScoreRun, reports: Mapping[int, Sh
             f"{run.n_rows} in {len(there)}; was something deleted meanwhile?"
         )
     parts = (part_path(out, index, manifest.fingerprint) for index in sorted(there))
-    write_success(out, (part.removeprefix(f"{out}/") for part in parts))
+    write_success(out, (f"{SCORES_FOLDER}/{base_name(part)}" for part in parts))
     delete_partial_files(out)
 
 
 def _check_inputs_unchanged(manifest: Manifest) -> None:
-    now = list_inputs([file.path for file in manifest.inputs])
+    now = read_inputs([file.path for file in manifest.inputs])
     changed = differences(manifest, replace(manifest, inputs=now))
     if changed:
         raise RuntimeError(f"{changed[0]} while it was being scored; score it again with `--fresh`")
-
-
-def _result(reports: Mapping[int, ShardReport]) -> dict[str, Any]:
-    """Return what `run.json` keeps of every shard: all but the sums, which its file has."""
-    kept = ("index", "n_rows", "n_status", *_KEPT_FROM_PAST, "error")
-    shards = [{name: asdict(report)[name] for name in kept} for report in reports.values()]
-    return {"shards": shards}

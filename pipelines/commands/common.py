@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
@@ -10,16 +11,47 @@ from typing import Any
 import click
 
 from sms.naming import nearest
+from sms.urls import redacted
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 DONE, NOT_ACCEPTED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+MAX_MESSAGE = 2_000
+"""Characters of an error; of a longer one the middle is left out."""
+
+# Control characters but tab and line feed, separators of lines, direction marks, half characters.
+_STEERING_BUT_ESCAPE = (
+    r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f"
+    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_STEERING = re.compile(rf"\x1b|{_STEERING_BUT_ESCAPE}")
+_STEERING_BUT_COLOURS = re.compile(rf"\x1b(?!\[[0-9;]*m)|{_STEERING_BUT_ESCAPE}")
 
 
 def fail(message: str, status: int) -> int:
     """Print one line on standard error and return the exit status."""
-    print(f"assay: {' '.join(message.split())}", file=sys.stderr)
+    line = printable(redacted(" ".join(message.split())))
+    if len(line) > MAX_MESSAGE:
+        line = f"{line[: MAX_MESSAGE // 2]} … {line[-MAX_MESSAGE // 2 :]}"
+    print(f"assay: {line}", file=sys.stderr)
     return status
+
+
+def show(text: str) -> None:
+    """Print a result; what a file's ids or names hold cannot steer the terminal."""
+    print(printable(text, keeps_colours=sys.stdout.isatty()))
+
+
+def printable(text: str, *, keeps_colours: bool = False) -> str:
+    r"""Write control characters, and those that turn the direction of writing, as escapes.
+
+    Examples
+    --------
+    >>> printable("a system called \x1b[2J")
+    'a system called \\x1b[2J'
+    """
+    steering = _STEERING_BUT_COLOURS if keeps_colours else _STEERING
+    return steering.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def sentence_of(error: Exception) -> str:
@@ -136,3 +168,8 @@ def columns_option(example: str) -> Decorator:
 
 
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
+insecure_cluster_option = click.option(
+    "--insecure-cluster",
+    is_flag=True,
+    help="Join a Ray cluster that asks for no token: whoever reaches its ports runs code on it.",
+)

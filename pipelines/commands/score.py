@@ -21,7 +21,9 @@ from pipelines.commands.common import (
     columns_option,
     config_option,
     fail,
+    insecure_cluster_option,
     quiet_option,
+    show,
     split,
 )
 
@@ -31,6 +33,21 @@ if TYPE_CHECKING:
 _ALIAS = re.compile(r"([^=:/\\,]+)=(.*)", re.DOTALL)
 _AFTER_KIND = re.compile(r"[:,]")
 _SHOWN_FAILURES = 5
+
+
+class CountOrAuto(click.ParamType[int | None]):
+    """A number, or None for `auto`."""
+
+    name = "integer"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  (what click hands over)
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int | None:
+        """Read one."""
+        return None if value == "auto" else click.INT.convert(value, param, ctx)
 
 
 @click.command()
@@ -102,17 +119,19 @@ _SHOWN_FAILURES = 5
 )
 @click.option(
     "--workers",
-    metavar="N",
-    type=int,
-    help="Workers.  [default: as many as there is room for]",
+    metavar="auto|N",
+    type=CountOrAuto(),
+    default="auto",
+    show_default=True,
+    help="Workers; auto is as many as there is room for, and more when nodes join.",
 )
 @click.option(
     "--cpus-per-worker",
-    metavar="N",
-    type=int,
-    default=1,
+    metavar="auto|N",
+    type=CountOrAuto(),
+    default="auto",
     show_default=True,
-    help="Cores of a worker.",
+    help="Cores of a worker; auto is 1, and beside a GPU its share of the node's.",
 )
 @click.option(
     "--gpus-per-worker",
@@ -127,6 +146,7 @@ _SHOWN_FAILURES = 5
     metavar="auto|HOST",
     help="Ray cluster to join.  [default: one is started on this machine]",
 )
+@insecure_cluster_option
 @click.option("--local", is_flag=True, help="Score in this process, without Ray.")
 @click.option("--fresh", is_flag=True, help="Replace the run that is in DIR.")
 @click.option("--limit", metavar="N", type=int, help="Score only the first N rows.")
@@ -183,7 +203,7 @@ def _score(corpora: Sequence[str], out: str, asked: Mapping[str, Any], *, is_qui
         )
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
-    print(summary_text(result, is_terminal=is_terminal, width=width))
+    show(summary_text(result, is_terminal=is_terminal, width=width))
     return _status(result)
 
 

@@ -4,15 +4,14 @@ import pytest
 
 from cluster import column_names, list_inputs, plan_shards
 from cluster.reading import read_batches
-from cluster.schema import canonical_table
 
 
 def read(path, needed, batch_rows=1_000, columns=None):
     """Read all of a file as rows of the canonical table."""
     rows = []
     for shard in plan_shards(list_inputs([str(path)])):
-        for table, reasons in read_batches(shard, needed, columns or {}, batch_rows):
-            rows += canonical_table(table, needed, columns, reasons=reasons).to_pylist()
+        for table in read_batches(shard, needed, columns or {}, batch_rows):
+            rows += table.to_pylist()
     return rows
 
 
@@ -102,8 +101,8 @@ def test_batches_are_even_and_in_order(write_corpus, make_rows, format):
     path = write_corpus(rows, format, row_group_size=4)
     (shard,) = plan_shards(list_inputs([path]))
     batches = list(read_batches(shard, ("candidate",), {}, 7))
-    assert [batch.table.num_rows for batch in batches] == [7, 7, 7, 4]
-    texts = [text for batch in batches for text in batch.table["candidate"].to_pylist()]
+    assert [batch.num_rows for batch in batches] == [7, 7, 7, 4]
+    texts = [text for batch in batches for text in batch["candidate"].to_pylist()]
     assert texts == [row["candidate"] for row in rows]
 
 
@@ -111,3 +110,18 @@ def test_batches_are_even_and_in_order(write_corpus, make_rows, format):
 def test_column_names(write_corpus, make_rows, format):
     path = write_corpus(make_rows(3), format)
     assert column_names(path, format) == ["document_id", "system_id", "candidate"]
+
+
+def test_null_in_place_of_a_row_does_not_end_the_process(tmp_path):
+    """Arrow 26 crashes on a block that begins with `null`."""
+    path = tmp_path / "corpus.jsonl"
+    row = b'{"document_id": "d", "system_id": "s", "candidate": "a"}\n'
+    path.write_bytes(b"null\n" + row + b"nullx\n" + row)
+    rows = read(path, ("candidate",))
+    assert [row["candidate"] for row in rows] == [None, "a", None, "a"]
+    assert [row["unreadable"] for row in rows] == [
+        "not a JSON object",
+        None,
+        "malformed JSON",
+        None,
+    ]

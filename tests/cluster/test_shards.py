@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster import Shard, list_inputs, plan_shards, records
+from cluster import Piece, Shard, list_inputs, longest_first, plan_shards, records
 from cluster.reading import read_batches
 
 FORMATS = ["parquet", "jsonl", "csv"]
@@ -20,29 +20,154 @@ FORMATS = ["parquet", "jsonl", "csv"]
 
 def candidates_of(shard, batch_rows=5):
     batches = read_batches(shard, ("candidate",), {}, batch_rows)
-    return [text for batch in batches for text in batch.table["candidate"].to_pylist()]
+    return [text for batch in batches for text in batch["candidate"].to_pylist()]
 
 
 def sizes(plan):
-    return [(shard.first_row, shard.n_rows, shard.row_groups) for shard in plan]
+    return [
+        (piece.first_row, piece.n_rows, piece.row_groups)
+        for shard in plan
+        for piece in shard.pieces
+    ]
 
 
 def test_small_row_groups_joined(write_corpus, make_rows):
     path = write_corpus(make_rows(20), row_group_size=3)
     plan = plan_shards(list_inputs([path]), rows_per_shard=7)
     assert sizes(plan) == [
-        (0, 6, (0, 1)),
-        (6, 6, (2, 3)),
-        (12, 6, (4, 5)),
-        (18, 2, (6,)),
+        (0, 6, (0, 2)),
+        (6, 6, (2, 4)),
+        (12, 6, (4, 6)),
+        (18, 2, (6, 7)),
     ]
 
 
 def test_huge_row_group_split_evenly(write_corpus, make_rows):
     path = write_corpus(make_rows(20), row_group_size=20)
     plan = plan_shards(list_inputs([path]), rows_per_shard=8)
-    assert sizes(plan) == [(0, 6, (0,)), (6, 7, (0,)), (13, 7, (0,))]
-    assert [shard.skip_rows for shard in plan] == [0, 6, 13]
+    assert sizes(plan) == [(0, 6, (0, 1)), (6, 7, (0, 1)), (13, 7, (0, 1))]
+    assert [shard.pieces[0].skip_rows for shard in plan] == [0, 6, 13]
+
+
+def test_small_files_share_a_shard(write_corpus, make_rows):
+    """Files of 3 rows; shards of 7 hold two of them, and the last what is left."""
+    rows = make_rows(15)
+    formats = ["parquet", "csv", "jsonl", "parquet", "csv"]
+    paths = [
+        write_corpus(rows[3 * i : 3 * i + 3], format, f"small{i}")
+        for i, format in enumerate(formats)
+    ]
+    plan = plan_shards(list_inputs(paths), rows_per_shard=7)
+    assert [[piece.path for piece in shard.pieces] for shard in plan] == [
+        paths[0:2],
+        paths[2:4],
+        paths[4:],
+    ]
+    read = [text for shard in plan for text in candidates_of(shard)]
+    assert read == [row["candidate"] for row in rows]
+    assert plan[0].place_of(4) == (paths[1], 1)
+    assert str(plan[1]) == f"rows 0 to 2 of {paths[2]} and 1 more"
+
+
+def test_rest_of_a_file_shares_its_shard_with_the_next(write_corpus, make_rows):
+    files = list_inputs(
+        [write_corpus(make_rows(n), name=name) for n, name in ((10, "a"), (3, "b"))]
+    )
+    assert sizes(plan_shards(files, rows_per_shard=8)) == [
+        (0, 5, (0, 1)),
+        (5, 5, (0, 1)),
+        (0, 3, (0, 1)),
+    ]
+    assert [len(shard.pieces) for shard in plan_shards(files, rows_per_shard=8)] == [1, 2]
+
+
+def test_batches_cross_the_ends_of_files(write_corpus, make_rows):
+    paths = [write_corpus(make_rows(3), "jsonl", f"f{i}") for i in range(5)]
+    (shard,) = plan_shards(list_inputs(paths))
+    batches = list(read_batches(shard, ("candidate",), {}, 4))
+    assert [batch.num_rows for batch in batches] == [4, 4, 4, 3]
+
+
+def test_small_files_of_a_store_are_read_ahead_and_in_order(write_corpus, make_rows):
+    rows = make_rows(120)
+    for i in range(40):
+        write_corpus(rows[3 * i : 3 * i + 3], FORMATS[i % 3], f"f{i:02}")
+    folder = Path(write_corpus(rows[:1], name="z")).parent
+    (shard,) = plan_shards(list_inputs([f"file://{folder}"]))
+    assert len(shard.pieces) == 41
+    expected = [row["candidate"] for row in [*rows, rows[0]]]
+    assert candidates_of(shard) == expected
+    first = next(iter(read_batches(shard, ("candidate",), {}, 5)))  # and then not read on
+    assert first["candidate"].to_pylist() == expected[:5]
+
+
+def test_one_huge_row_group_is_split_by_rows(tmp_path):
+    n = 1_000_000
+    numbers = pa.array(range(n)).cast(pa.string())
+    path = str(tmp_path / "corpus.parquet")
+    columns = {name: numbers for name in ("document_id", "system_id", "candidate")}
+    pq.write_table(pa.table(columns), path, row_group_size=n, compression="none")
+    plan = plan_shards(list_inputs([path]))
+    assert {shard.n_rows for shard in plan} == {20_000}
+    assert len(plan) == 50
+    last = candidates_of(plan[-1], batch_rows=20_000)
+    assert last == [str(i) for i in range(980_000, n)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_long_texts_make_shards_of_fewer_rows(write_corpus, make_rows, format, monkeypatch):
+    """Every tenth text of the first half is as long as a thousand rows may be."""
+    monkeypatch.setattr("cluster.shards.TEXT_BYTES_PER_ROW", 100)
+    rows = make_rows(200)
+    for i in range(0, 100, 10):
+        rows[i]["candidate"] = f"{i} " + "".join(chr(97 + (i + j * j) % 26) for j in range(1_000))
+    files = list_inputs([write_corpus(rows, format, row_group_size=10)])
+    plan = plan_shards(files, rows_per_shard=40)
+    n_rows = [shard.n_rows for shard in plan]
+    assert max(n_rows[:-3]) < 40 == max(n_rows)
+    assert max(shard.text_bytes for shard in plan) <= 40 * 100
+    read = [text for shard in plan for text in candidates_of(shard)]
+    assert read == [row["candidate"] for row in rows]
+
+
+def test_one_row_may_be_more_than_a_shard_should_have(write_corpus, make_rows, monkeypatch):
+    monkeypatch.setattr("cluster.shards.TEXT_BYTES_PER_ROW", 1)
+    for format in FORMATS:
+        files = list_inputs([write_corpus(make_rows(5), format)])
+        assert [shard.n_rows for shard in plan_shards(files, rows_per_shard=3)] == [1] * 5
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[[0.5] * 5_000], [b"n" * 50_000], [{"n": b"n" * 50_000}]],
+    ids=["list", "bytes", "in"],
+)
+def test_rows_alone_count_beside_other_large_values(write_corpus, make_rows, values, tmp_path):
+    rows = make_rows(6)
+    table = pa.Table.from_pylist(rows).append_column("vector", pa.array(values * 6))
+    path = str(tmp_path / "corpus.parquet")
+    pq.write_table(table, path)
+    assert len(plan_shards(list_inputs([path]), 6)) == 1
+
+
+def test_long_shards_come_first_and_the_others_keep_their_order():
+    def shard(index, text_bytes):
+        return Shard(
+            index=index, pieces=(Piece(path="a", first_row=0, n_rows=1, text_bytes=text_bytes),)
+        )
+
+    plan = [shard(i, n) for i, n in enumerate([100, 90, 110, 1_000, 120, 500])]
+    assert [shard.index for shard in longest_first(plan)] == [3, 5, 0, 1, 2, 4]
+    assert longest_first([]) == []
+
+
+def test_files_share_one_schema_and_others_have_their_own(write_corpus, make_rows):
+    paths = [write_corpus(make_rows(2), name=name) for name in "ab"]
+    more = write_corpus([{**row, "extra": 1} for row in make_rows(2)], name="c")
+    first, second, third = list_inputs([*paths, more])
+    assert first.outline.schema is second.outline.schema
+    assert third.outline.schema.names == [*first.outline.schema.names, "extra"]
+    assert first.without_outline() == first
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -112,7 +237,8 @@ def test_shard_survives_json(write_corpus, make_rows):
     for format in FORMATS:
         files = list_inputs([write_corpus(make_rows(5), format)])
         for shard in plan_shards(files, rows_per_shard=2):
-            assert Shard.from_json(json.loads(json.dumps(shard.to_json()))) == shard
+            written = json.loads(json.dumps(shard.to_json({files[0].path: 0})))
+            assert Shard.from_json(written, [files[0].path]) == shard
 
 
 def test_folder_is_listed_sorted_without_hidden_files(tmp_path, write_corpus, make_rows):

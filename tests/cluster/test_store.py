@@ -1,10 +1,29 @@
-"""Whole files or none."""
+"""Whole files or none, wherever they are; names, secrets and links."""
 
+import errno
+import os
 from pathlib import Path
 
+import fsspec
+import pyarrow.fs as pafs
 import pytest
 
-from cluster.store import list_names, write_whole
+from cluster import store
+from cluster.store import (
+    StorageFull,
+    base_name,
+    check_location,
+    check_no_links,
+    delete_file,
+    filesystem_for,
+    is_inside,
+    join,
+    list_names,
+    open_input,
+    url_like,
+    write_whole,
+)
+from sms.urls import redacted
 
 
 def test_file_is_replaced_whole(tmp_path):
@@ -34,5 +53,198 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch
     assert list_names(str(tmp_path)) == ["part.bin"]
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_full_disk_is_one_clear_line_and_leaves_the_old_file(tmp_path, monkeypatch, number):
+    path = tmp_path / "part.bin"
+    write_whole(path, b"old")
+
+    def is_full(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", is_full)
+    with pytest.raises(StorageFull, match=f"for {path}; make room and run the same command again"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list_names(str(tmp_path)) == ["part.bin"]
+
+
+def test_link_of_the_name_is_replaced_not_followed(tmp_path):
+    (tmp_path / "target").write_bytes(b"theirs")
+    (tmp_path / "part.bin").symlink_to(tmp_path / "target")
+    write_whole(tmp_path / "part.bin", b"ours")
+    assert (tmp_path / "target").read_bytes() == b"theirs"
+    (tmp_path / "other").symlink_to(tmp_path / "target")
+    delete_file(str(tmp_path / "other"))
+    assert list_names(str(tmp_path)) == ["part.bin", "target"]
+
+
+def test_link_inside_the_folder_rejected_the_folder_may_be_one(tmp_path):
+    (tmp_path / "real" / "scores").mkdir(parents=True)
+    (tmp_path / "out").symlink_to(tmp_path / "real")
+    check_no_links(str(tmp_path / "out"), "scores", "errors")
+    (tmp_path / "real" / "errors").symlink_to(tmp_path)
+    with pytest.raises(ValueError, match=r"errors must not be a link, got one to .*: remove"):
+        check_no_links(str(tmp_path / "out"), "scores", "errors")
+
+
 def test_folder_that_is_not_there_has_no_files(tmp_path):
     assert list_names(str(tmp_path / "nowhere")) == []
+
+
+def test_missing_file_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"no such file: {tmp_path}/nothing"):
+        open_input(f"{tmp_path}/nothing")
+
+
+class LikeHdfs(pafs.FSSpecHandler):
+    """Files in memory that cannot be renamed onto one another; the first renames may fail."""
+
+    def __init__(self):
+        super().__init__(fsspec.filesystem("memory"))
+        self.moves = []
+        self.fails = 0
+
+    def move(self, src, dest):
+        self.moves.append((src, dest))
+        if self.fs.exists(dest) or len(self.moves) <= self.fails:
+            raise OSError("cannot rename")
+        super().move(src, dest)
+
+
+@pytest.fixture
+def hdfs_like():
+    handler = LikeHdfs()
+    yield pafs.PyFileSystem(handler), handler
+    handler.fs.rm("/", recursive=True)
+
+
+@pytest.mark.parametrize("fails", [0, 2])
+def test_where_unfinished_files_show_a_file_is_written_aside(hdfs_like, fails):
+    filesystem, handler = hdfs_like
+    store._write_and_move(filesystem, "out/run.json", b"first")
+    handler.moves.clear()
+    handler.fails = fails
+    store._write_and_move(filesystem, "out/run.json", b"second")
+    assert all(src.endswith(".partial") and dest == "out/run.json" for src, dest in handler.moves)
+    assert filesystem.open_input_file("out/run.json").read() == b"second"
+    found = filesystem.get_file_info(pafs.FileSelector("out"))
+    assert [info.base_name for info in found] == ["run.json"]
+
+
+def test_file_written_aside_is_deleted_when_it_cannot_be_renamed(hdfs_like):
+    filesystem, handler = hdfs_like
+    handler.fails = 3
+    with pytest.raises(OSError, match="cannot rename"):
+        store._write_and_move(filesystem, "out/run.json", b"x")
+    assert filesystem.get_file_info(pafs.FileSelector("out", allow_not_found=True)) == []
+
+
+def test_hdfs_without_its_library_says_what_is_missing(monkeypatch):
+    def cannot_load(_):
+        raise OSError("Unable to load libjvm\ndlopen(...) failed: no such file\nand so on")
+
+    monkeypatch.setattr(store, "_known_filesystem", cannot_load)
+    with pytest.raises(OSError, match=r"^cannot use hdfs://n/x: Unable to load libjvm; HDFS needs"):
+        filesystem_for("hdfs://n/x")
+
+
+URLS = [
+    ("s3://b/run", "scores", "s3://b/run/scores"),
+    ("s3://b/run/?region=x", "scores", "s3://b/run/scores?region=x"),
+    ("/data/what?region=x", "scores", "/data/what?region=x/scores"),
+    ("s3://b/part-?.parquet", "x", "s3://b/part-?.parquet/x"),
+]
+
+
+@pytest.mark.parametrize(("folder", "name", "expected"), URLS)
+def test_options_of_a_url_stay_at_its_end(folder, name, expected):
+    assert join(folder, name) == expected
+    assert base_name(join(folder, name)) == name
+
+
+@pytest.mark.parametrize(
+    ("given", "inner", "url"),
+    [
+        ("s3://b/f?endpoint_override=h:1", "b/f/a%b", "s3://b/f/a%25b?endpoint_override=h:1"),
+        ("gs://anonymous@b/f", "b/f/x", "gs://anonymous@b/f/x"),
+        ("hdfs://me@host:8020/f", "/f/x", "hdfs://me@host:8020/f/x"),
+        ("file:///f", "/f/é x", "file:///f/%C3%A9%20x"),
+        ("f", "/home/f/x", "/home/f/x"),
+    ],
+)
+def test_found_file_is_named_like_what_was_asked_for(given, inner, url):
+    assert url_like(given, inner) == url
+
+
+@pytest.fixture
+def s3_settings(monkeypatch):
+    """The environment of somebody who uses another store than that of AWS."""
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+    def settings(url):
+        return filesystem_for(url)[0].__reduce__()[1][0]
+
+    return settings
+
+
+def test_endpoint_of_the_url_wins_over_the_environment(s3_settings, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://store.example:9000/")
+    found = s3_settings("s3://b/x")
+    assert (found["scheme"], found["endpoint_override"]) == ("https", "store.example:9000")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://s3.example")
+    found = s3_settings("s3://b/x")
+    assert (found["scheme"], found["endpoint_override"]) == ("http", "s3.example")
+    found = s3_settings("s3://b/x?endpoint_override=10.0.0.1:80&scheme=http&region=r")
+    assert (found["endpoint_override"], found["region"]) == ("10.0.0.1:80", "r")
+    assert found["access_key"] is None  # the SDK looks for it itself, on every machine
+
+
+def test_same_store_is_connected_once(s3_settings, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store.example")
+    assert filesystem_for("s3://b/x")[0] is filesystem_for("s3://b/y/z")[0]
+
+
+def test_unknown_option_of_a_url_rejected(s3_settings):
+    with pytest.raises(ValueError, match=r"may have the options region, scheme, .* got `regoin`"):
+        filesystem_for("s3://b/x?regoin=eu")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://AKIAEXAMPLE:hush/hush@bucket/x",
+        "hdfs://me:hush@host:8020/x",
+        "s3://bucket/x?secret_key=hush",
+        "gs://bucket/x?access_token=hush",
+    ],
+)
+def test_secret_in_a_url_rejected_and_not_repeated(url):
+    with pytest.raises(ValueError, match=r"\*\*\*.* must not hold a password or key") as caught:
+        check_location(url)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["gs://anonymous@b/x", "hdfs://me@host:8020/a@b", "s3://b/a:b@c/d", "/data/a:b@c"]
+)
+def test_url_without_a_secret_accepted(url):
+    check_location(url)
+
+
+def test_other_scheme_rejected():
+    with pytest.raises(ValueError, match=r"must begin with one of file, s3, .* got `ftp`"):
+        check_location("ftp://host/x")
+
+
+def test_secret_of_the_environment_left_out_of_messages(monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush/hush")
+    text = redacted("signed with hush/hush for s3://key:also@b/x, see http://h:5000/a@b")
+    assert text == "signed with *** for s3://***@b/x, see http://h:5000/a@b"
+
+
+def test_inside_goes_by_names():
+    assert is_inside("/data/run/part", "/data/run")
+    assert is_inside("file:///data/run", "/data/run")
+    assert not is_inside("/data/run2", "/data/run")

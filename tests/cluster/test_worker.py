@@ -1,8 +1,10 @@
 """One shard: order, statuses, commit, report."""
 
+import errno
 import json
 import math
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from cluster import (
     Job,
+    Shard,
     committed,
     list_inputs,
     part_path,
@@ -20,6 +23,7 @@ from cluster import (
     report_from_file,
     score_shard,
 )
+from cluster.worker import try_shard
 
 
 @pytest.fixture
@@ -47,8 +51,8 @@ def test_rows_keep_their_order(shard, scorer, job, read_scores, make_rows, threa
 
 def test_same_bytes_whatever_the_threads(shard, scorer, job, tmp_path):
     written = []
-    for threads in (1, 2, 2):
-        again = replace(job, out=str(tmp_path / f"again{len(written)}"), threads=threads)
+    for how in ({"threads": 1}, {"threads": 2}, {"has_gpu": True}):
+        again = replace(job, out=str(tmp_path / f"again{len(written)}"), **how)
         score_shard(shard, scorer, again)
         written.append(Path(part_path(again.out, shard.index, job.fingerprint)).read_bytes())
     assert written[0] == written[1] == written[2]
@@ -85,6 +89,86 @@ def test_one_batch_is_prepared_while_another_is_compared(shard, scorer, job):
     assert threads["compare"] != threads["prepare"]
 
 
+class Counted:
+    """Counts how many items are between two places, and remembers the most there were."""
+
+    def __init__(self):
+        self.n_now = self.n_most = 0
+        self.lock = threading.Lock()
+
+    def add(self, n):
+        with self.lock:
+            self.n_now += n
+            self.n_most = max(self.n_most, self.n_now)
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param({"threads": 2}, id="cores"), pytest.param({"has_gpu": True}, id="gpu")]
+)
+def test_slow_comparison_holds_back_reading_and_encoding(write_corpus, make_rows, scorer, job, how):
+    """However slow the end of the line is, only so many batches are on it."""
+    waits = Counted()
+
+    class Slow(type(scorer)):
+        def prepare(self, rows):
+            waits.add(1)
+            return super().prepare(rows)
+
+        def compare(self, prepared):
+            time.sleep(0.02)
+            waits.add(-1)
+            return super().compare(prepared)
+
+    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(80))]))
+    report = score_shard(shard, Slow(), replace(job, **how))
+    assert report.n_rows == 80
+    assert waits.n_most <= 3  # one compared, one waiting, one just prepared
+
+
+def test_slow_sink_holds_back_the_next_shard(
+    write_corpus, make_rows, scorer, job, monkeypatch, read_scores
+):
+    """A worker keeps the scores of one shard at most: those it is writing."""
+    from cluster import run_local, worker
+
+    held, write = Counted(), worker.write_whole
+
+    class Watched(type(scorer)):
+        def prepare(self, rows):
+            held.add(rows.num_rows)
+            return super().prepare(rows)
+
+    def write_slowly(path, payload):
+        time.sleep(0.02)
+        write(path, payload)
+        held.add(-pq.read_table(pa.BufferReader(payload)).num_rows)
+
+    monkeypatch.setattr(worker, "write_whole", write_slowly)
+    plan = plan_shards(list_inputs([write_corpus(make_rows(80), row_group_size=8)]), 8)
+    run_local(plan, lambda threads: Watched(), replace(job, has_gpu=True))
+    assert read_scores(job.out).num_rows == 80
+    assert held.n_most == 8
+
+
+def test_rows_are_read_ahead_in_another_thread(shard, scorer, job, monkeypatch):
+    from cluster import worker
+
+    readers, read = set(), worker.read_batches
+
+    def watched(*arguments, **options):
+        for rows in read(*arguments, **options):
+            readers.add(threading.get_ident())
+            yield rows
+
+    monkeypatch.setattr(worker, "read_batches", watched)
+    score_shard(shard, scorer, job)
+    assert readers == {threading.get_ident()}
+    readers.clear()
+    score_shard(shard, scorer, replace(job, has_gpu=True))
+    assert readers
+    assert threading.get_ident() not in readers
+
+
 def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, read_scores):
     good = '{"document_id": "d", "system_id": "s", "candidate": "four"}'
     lines = [good, "{broken", good, '{"document_id": "e", "system_id": "s", "candidate": null}']
@@ -105,6 +189,17 @@ def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, re
             "reason": "malformed JSON",
         }
     ]
+
+
+def test_unreadable_row_of_a_shard_of_several_files_is_named_by_its_own(tmp_path, scorer, job):
+    good = '{"document_id": "d", "system_id": "s", "candidate": "four"}\n'
+    for name, text in (("a", good * 2), ("b", good + "{broken\n"), ("c", good)):
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    (shard,) = plan_shards(list_inputs([str(tmp_path)]))
+    assert score_shard(shard, scorer, job).n_rows == 5
+    (errors,) = Path(job.out, "errors").iterdir()
+    (line,) = map(json.loads, errors.read_text().splitlines())
+    assert (line["path"], line["row"]) == (str(tmp_path / "b.jsonl"), 1)
 
 
 def test_shard_where_nothing_can_be_read(tmp_path, scorer, job, read_scores):
@@ -140,7 +235,7 @@ def test_sums_by_hand(write_corpus, scorer, job):
 def test_report_from_file_equals_the_report_of_the_run(shard, scorer, job):
     report = score_shard(shard, scorer, job)
     later = report_from_file(part_path(job.out, shard.index, job.fingerprint))
-    assert later == replace(report, seconds=0.0, stage_seconds={}, counters={})
+    assert later == replace(report, seconds=0.0, stage_seconds={}, counters={}, node="")
     assert set(report.stage_seconds) == {"read", "prepare", "compare", "write"}
     assert report.seconds > 0
 
@@ -189,8 +284,60 @@ def test_scorer_that_loses_rows_is_refused(shard, scorer, job):
 def test_input_that_lost_rows_is_refused(write_corpus, make_rows, scorer, job):
     (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9))]))
     write_corpus(make_rows(8))
+    unchecked = Shard.from_json(shard.to_json({shard.pieces[0].path: 0}), [shard.pieces[0].path])
     with pytest.raises(ValueError, match=r"must have 9 rows .* got 8; it has changed"):
+        score_shard(unchecked, scorer, job)
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
+def test_input_that_changed_is_refused_though_it_has_the_rows(
+    write_corpus, make_rows, scorer, job, format
+):
+    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9), format)]))
+    path = Path(write_corpus(make_rows(9)[::-1], format))
+    with pytest.raises(ValueError, match="has changed since the plan was made; run the same"):
         score_shard(shard, scorer, job)
+    assert not Path(job.out).exists()
+    path.unlink()
+    with pytest.raises(ValueError, match="has vanished since the plan was made; put it back"):
+        score_shard(shard, scorer, job)
+
+
+def test_input_that_changes_while_it_is_read_is_not_committed(
+    write_corpus, make_rows, scorer, job, monkeypatch
+):
+    def meddle(rows):
+        write_corpus(make_rows(9)[::-1], "jsonl")
+        return rows["candidate"].combine_chunks()
+
+    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9), "jsonl")]))
+    monkeypatch.setattr(scorer, "prepare", meddle)
+    report = try_shard(shard, scorer, job)
+    assert "has changed since the plan was made" in report.error
+    assert not Path(job.out).exists()
+
+
+@pytest.mark.parametrize("folder", ["scores", "errors"])
+def test_planted_link_is_not_followed(write_corpus, make_rows, scorer, job, tmp_path, folder):
+    (tmp_path / "elsewhere").mkdir()
+    Path(job.out).mkdir()
+    (Path(job.out) / folder).symlink_to(tmp_path / "elsewhere")
+    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(3))]))
+    with pytest.raises(ValueError, match=f"{folder} must not be a link, got one to"):
+        score_shard(shard, scorer, job)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_no_room_is_reported_as_such(write_corpus, make_rows, scorer, job, monkeypatch):
+    def is_full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(3))]))
+    monkeypatch.setattr("cluster.store.os.fsync", is_full)
+    report = try_shard(shard, scorer, job)
+    assert report.is_out_of_room
+    assert report.error.startswith(f"StorageFull: no space is left for {job.out}/scores/part-")
+    assert not [path for path in Path(job.out).rglob("*") if path.is_file()]
 
 
 def test_only_needed_columns_are_read(write_corpus, make_rows, scorer, job):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import InputFile, Shard
+from cluster import InputFile, Piece, Shard
 from pipelines.manifest import (
     Manifest,
     check_can_write,
@@ -18,9 +18,8 @@ from pipelines.manifest import (
 )
 
 FILE = InputFile("/data/a.jsonl", 120, "ab12")
-SHARD = Shard(
-    index=0, path="/data/a.jsonl", format="jsonl", first_row=0, n_rows=3, byte_range=(0, 120)
-)
+PIECE = Piece(path="/data/a.jsonl", first_row=0, n_rows=3, text_bytes=120, byte_range=(0, 120))
+SHARD = Shard(index=0, pieces=(PIECE,))
 MANIFEST = Manifest(
     configuration={"metrics": ["sms", "wms"], "limit": None},
     signatures={"sms": "sms|enc:glove"},
@@ -67,10 +66,12 @@ CHANGES = [
         id="input-added",
     ),
     pytest.param(
-        replace(MANIFEST, inputs=[]), ["input file removed: /data/a.jsonl"], id="input-removed"
+        replace(MANIFEST, inputs=[], shards=[]),
+        ["input file removed: /data/a.jsonl"],
+        id="input-removed",
     ),
     pytest.param(
-        replace(MANIFEST, shards=[replace(SHARD, n_rows=2)]),
+        replace(MANIFEST, shards=[Shard(index=0, pieces=(replace(PIECE, n_rows=2),))]),
         ["the inputs are cut into other shards"],
         id="plan",
     ),

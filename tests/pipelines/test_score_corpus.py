@@ -14,7 +14,8 @@ import pytest
 import cluster
 from cluster import run_local
 from pipelines import score_corpus
-from pipelines.score_corpus import RunInterrupted, ScoreRun, count_duplicate_keys
+from pipelines.duplicate_keys import count_duplicate_keys
+from pipelines.score_corpus import RunInterrupted, ScoreRun
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
 from sms.scoring import SummaryScorer
@@ -244,7 +245,7 @@ def test_driver_decides_precision_for_its_workers(
 
     monkeypatch.setattr(cluster, "run_ray", run_here, raising=False)
     score(corpus, out, **fake, local=False, gpus_per_worker=gpus, device=device)
-    assert given == {"device": worker, "cache_folder": None}
+    assert given == {"device": worker, "cache_folder": None, "expected": {"fake": "fake"}}
     driver, worker_s = FakeEncoder.loaded
     assert (driver.device, worker_s.device) == ("cpu", worker)
     assert driver.precision == worker_s.precision == precision
@@ -289,13 +290,19 @@ def test_duplicate_keys_counted(tmp_path, out):
     assert run.n_duplicate_keys == 2
 
 
-def test_duplicate_keys_counted_portion_by_portion(tmp_path, monkeypatch):
-    monkeypatch.setattr(MODULE, "_KEY_ROWS_AT_ONCE", 7)
-    path = tmp_path / "part.parquet"
-    ids = [str(i % 40) for i in range(60)]
-    pq.write_table(pa.table({"document_id": ids, "system_id": ["a"] * 60}), path)
-    assert count_duplicate_keys([str(path)], 60) == 20
-    assert count_duplicate_keys([], 0) == 0
+@pytest.mark.parametrize("rows_at_once", [7, 500_000])
+def test_duplicate_keys_counted_over_many_files(tmp_path, monkeypatch, rows_at_once):
+    """Of 300 rows in 20 files, 100 documents have one, 100 have two."""
+    monkeypatch.setattr("pipelines.duplicate_keys.ROWS_AT_ONCE", rows_at_once)
+    ids = [str(i % 200) for i in range(300)]
+    paths = []
+    for first in range(0, 300, 15):
+        paths.append(str(tmp_path / f"{first}.parquet"))
+        some = ids[first : first + 15]
+        pq.write_table(pa.table({"document_id": some, "system_id": ["a"] * 15}), paths[-1])
+    assert count_duplicate_keys(paths) == 100
+    assert count_duplicate_keys([*paths, paths[0]]) == 100
+    assert count_duplicate_keys([]) == 0
 
 
 def test_interrupted_run_keeps_shards_and_goes_on(corpus, out, watched):

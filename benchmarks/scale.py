@@ -1,0 +1,226 @@
+"""Does a row cost the same, and need no more memory, among 10 thousand, 100 thousand and a million?
+
+Static vectors, the whole `assay score` from start to exit, in this process (`--local`) and on Ray
+with one worker, taking turns. "Without start-up" is the time that a size takes longer than the
+smallest. Memory is the peak by the kernel of the process that was started, of the process that
+talks to Ray, and of the worker. What has been measured is kept in `--folder`: the same
+command goes on where it was stopped.
+"""  # noqa: D400  (a question)
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from command import assay_score
+from corpora import CorpusSize, Words, vector_file, words_of, write_corpus
+from timing import in_one_line, machine, print_json, say
+from workers import MIB, WORKER, bytes_of, descendants
+
+METRICS = "wms,sms,s+wms"
+N_SYSTEMS = 16
+ROWS_PER_FILE = 96_000
+SIZES = (9_600, 96_000, 960_000)
+GOAL_SPEED, GOAL_MEMORY, GOAL_OVERHEAD = 0.10, 0.10, 0.08
+
+
+class PeakByRole:
+    """Peak memory in bytes of the processes of a run."""
+
+    def __init__(self) -> None:
+        self.peak = {"command": 0, "driver": 0, "worker": 0}
+
+    def __call__(self, root: int) -> None:
+        """Read once."""
+        for process in {root, *descendants(root)}:
+            try:
+                name = Path(f"/proc/{process}/cmdline").read_bytes()
+                peak = bytes_of(Path(f"/proc/{process}/status").read_text(), "VmHWM")
+            except OSError:  # it has ended meanwhile
+                continue
+            role = self._role(process == root, name)
+            if role is not None:
+                self.peak[role] = max(self.peak[role], peak)
+
+    def _role(self, is_root: bool, name: bytes) -> str | None:
+        if is_root:
+            return "command"
+        if name.startswith(WORKER):
+            return "worker"
+        return "driver" if b"ray_process" in name or b"multiprocessing" in name else None
+
+
+def corpus(folder: Path, n_rows: int, words: Words, seed: int) -> Path:
+    """Make a corpus of several files, unless it is there; every text is another one."""
+    made = folder / f"corpus-{n_rows}"
+    if made.is_dir():
+        return made
+    partial = folder / f"corpus-{n_rows}.partial"
+    partial.mkdir(exist_ok=True)
+    for number, first in enumerate(range(0, n_rows, ROWS_PER_FILE)):
+        n = min(ROWS_PER_FILE, n_rows - first)
+        size = CorpusSize(n_systems=N_SYSTEMS, n_documents=n // N_SYSTEMS, n_words=55)
+        rng = np.random.default_rng([seed, number])
+        write_corpus(partial / f"{number:04}.parquet", words, size, rng)
+    partial.rename(made)
+    return made
+
+
+def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, object]]:
+    """Take every measurement that is not in the folder yet; return all."""
+    kept = folder / "measured.jsonl"
+    lines = kept.read_text().splitlines() if kept.is_file() else []
+    found = {(one["round"], one["rows"], one["how"]): one for one in map(json.loads, lines)}
+    vectors = vector_file(options.vectors, folder, np.random.default_rng(options.seed)).resolve()
+    words = words_of(vectors)
+    ways = {"local": ["--local", "--workers", "1"], "ray": ["--workers", "1"]}
+    for turn in range(options.rounds):
+        for n_rows in options.rows:
+            for how in sorted(ways, reverse=turn % 2 == 1):
+                key = (turn, n_rows, how)
+                if key not in found:
+                    watch = PeakByRole()
+                    with tempfile.TemporaryDirectory(dir=folder) as out:
+                        run = assay_score(
+                            corpus(folder, n_rows, words, options.seed),
+                            Path(out, "scores"),
+                            ["--metrics", METRICS, "--encoder", f"glove:{vectors}", *ways[how]],
+                            watch=watch,
+                        )
+                    assert run.result["n_rows"] == n_rows
+                    assert run.result["n_with_status"] == 0
+                    found[key] = {
+                        "round": turn,
+                        "rows": n_rows,
+                        "how": how,
+                        "seconds": run.seconds,
+                        "shard_seconds": run.shard_seconds(),
+                        "peak_mib": {role: peak / MIB for role, peak in watch.peak.items()},
+                    }
+                    with kept.open("a") as file:
+                        file.write(f"{json.dumps(found[key])}\n")
+                yield found[key]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--vectors", type=Path, help="GloVe text file")
+    parser.add_argument("--folder", type=Path, help="keeps corpora and what has been measured")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="end with one JSON line")
+    options = parser.parse_args()
+    facts = machine("ray", "pyarrow")
+    say(in_one_line(facts))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        rounds: dict[tuple[int, str], list[dict]] = {}
+        for one in measure(options, folder):
+            rounds.setdefault((one["rows"], one["how"]), []).append(one)
+    print_table(options.rows, rounds)
+    summary = compare(options.rows, rounds)
+    if options.json:
+        everything = [one for listed in rounds.values() for one in listed]
+        print_json({**summary, "measured": everything, "machine": facts})
+
+
+def print_table(sizes: list[int], rounds: dict[tuple[int, str], list[dict]]) -> None:
+    say("medians; seconds from start to exit, rows/s in all and without start-up, peak MiB")
+    say(
+        f"{'rows':>10} {'how':<6}{'s':>9}{'rows/s':>9}{'without':>9}{'command':>9}{'driver':>8}"
+        f"{'worker':>8}"
+    )
+    for n_rows in sizes:
+        for how in ("local", "ray"):
+            listed = rounds[n_rows, how]
+            seconds = statistics.median(one["seconds"] for one in listed)
+            without = statistics.median(marginal(sizes[0], n_rows, how, rounds))
+            peaks = [
+                statistics.median(one["peak_mib"][role] for one in listed)
+                for role in ("command", "driver", "worker")
+            ]
+            say(
+                f"{n_rows:>10,} {how:<6}{seconds:>9.2f}{n_rows / seconds:>9,.0f}"
+                f"{1 / without if without else 0:>9,.0f}"
+                f"{peaks[0]:>9.0f}{peaks[1]:>8.0f}{peaks[2]:>8.0f}"
+            )
+
+
+def marginal(
+    least: int, n_rows: int, how: str, rounds: dict[tuple[int, str], list[dict]]
+) -> list[float]:
+    """Seconds per row beyond the smallest size, by round; 0 for the smallest itself."""
+    if n_rows == least:
+        return [0.0]
+    return [
+        (large["seconds"] - small["seconds"]) / (n_rows - least)
+        for small, large in zip(rounds[least, how], rounds[n_rows, how], strict=True)
+    ]
+
+
+def compare(sizes: list[int], rounds: dict[tuple[int, str], list[dict]]) -> dict[str, object]:
+    """Print and return what is asked for."""
+    least, most = sizes[0], sizes[-1]
+    middle = sizes[-2] if len(sizes) > 1 else most
+    summary: dict[str, object] = {}
+    for how in ("local", "ray"):
+        if middle not in (least, most):
+            inside = [statistics.median(marginal(least, n, how, rounds)) for n in (middle, most)]
+            summary[f"{how}_speed_change"] = inside[0] / inside[1] - 1
+            say(
+                f"{how}: rows/s without start-up change by {summary[f'{how}_speed_change']:+.1%} "
+                f"from {middle:,} to {most:,} rows (at most {GOAL_SPEED:.0%})"
+            )
+        for role in ("command", "driver", "worker"):
+            small, large = (
+                statistics.median(one["peak_mib"][role] for one in rounds[n, how])
+                for n in (middle, most)
+            )
+            if small:
+                summary[f"{how}_{role}_growth"] = large / small - 1
+                say(f"{how}: {role} memory {large / small - 1:+.1%} (at most {GOAL_MEMORY:.0%})")
+    for name, pairs in (
+        (
+            "with start-up",
+            [
+                ray["seconds"] / local["seconds"]
+                for local, ray in zip(rounds[most, "local"], rounds[most, "ray"], strict=True)
+            ],
+        ),
+        (
+            "without start-up",
+            [
+                ray / local if local else float("nan")
+                for local, ray in zip(
+                    marginal(least, most, "local", rounds),
+                    marginal(least, most, "ray", rounds),
+                    strict=True,
+                )
+            ],
+        ),
+        (
+            "inside shards",
+            [
+                ray["shard_seconds"] / local["shard_seconds"]
+                for local, ray in zip(rounds[most, "local"], rounds[most, "ray"], strict=True)
+            ],
+        ),
+    ):
+        overhead = statistics.median(pairs) - 1
+        summary[f"ray_overhead_{name.replace(' ', '_')}"] = overhead
+        say(
+            f"Ray takes {overhead:+.1%} of the time of --local for {most:,} rows, {name} "
+            f"({min(pairs) - 1:+.1%} to {max(pairs) - 1:+.1%}; at most {GOAL_OVERHEAD:.0%})"
+        )
+    return summary
+
+
+if __name__ == "__main__":
+    main()

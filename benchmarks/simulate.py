@@ -1,0 +1,283 @@
+"""Where do 1, 8, 64 and 512 workers saturate, and does the simulator know two on this machine?
+
+The driver's share is measured with shards that need nothing. Then `assay score` runs with one
+worker (static vectors, on Ray), its `run.json` lets the simulator say how long two would take, and
+two run. Last, a run of a neural encoder (`--run`, any folder of `assay score`) says what a row
+needs, and the simulator what becomes of a billion. What cannot be measured here are options:
+a GPU's tokens per second, and what storage and starting take.
+"""  # noqa: D400  (a question)
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from command import Finished, assay_score
+from corpora import ROOT, CorpusSize, vector_file, words_of, write_corpus
+from simulation import Machines, Outcome, ShardWork, simulate
+from timing import in_one_line, machine, print_json, say
+
+METRICS = "wms,sms,s+wms"
+N_SYSTEMS = 16
+WORKERS = (1, 8, 64, 512)
+GOAL_ERROR = 0.10
+SLOW_AFTER_S = 1e6
+MIB = 1 << 20
+
+
+def predict(one: Finished, n_workers: int, hand_out_s: float) -> float:
+    """Say how long `n_workers` would take for what one worker did."""
+    cores = len(os.sched_getaffinity(0))
+    shards = [
+        ShardWork(n_rows=shard["n_rows"], cpu_s=shard["seconds"]) for shard in one.result["shards"]
+    ]
+    # What is not inside shards is done before or after them, however many workers there are.
+    outside = one.seconds - sum(shard.cpu_s + hand_out_s for shard in shards)
+    machines = Machines(
+        n_workers=n_workers,
+        cores_per_worker=min(1.0, cores / n_workers),
+        driver_start_s=outside,
+        hand_out_s=hand_out_s,
+    )
+    return simulate(shards, machines).seconds
+
+
+def one_and_two(options: argparse.Namespace, hand_out_s: float) -> dict[str, Any]:
+    """Run one and two workers in turns, and hold the second against what the first predicts."""
+    rng = np.random.default_rng(options.seed)
+    predicted, measured = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        vectors = vector_file(options.vectors, folder, rng).resolve()
+        corpus = folder / "corpus.parquet"
+        size = CorpusSize(n_systems=N_SYSTEMS, n_documents=options.rows // N_SYSTEMS, n_words=55)
+        write_corpus(corpus, words_of(vectors), size, rng)
+        command = ["--metrics", METRICS, "--encoder", f"glove:{vectors}", "--workers"]
+        for turn in range(options.rounds):
+            runs = {}
+            for n_workers in (1, 2) if turn % 2 == 0 else (2, 1):
+                out = folder / f"{turn}-{n_workers}"
+                runs[n_workers] = assay_score(corpus, out, [*command, str(n_workers)])
+            predicted.append(runs[1].seconds / predict(runs[1], 2, hand_out_s))
+            measured.append(runs[1].seconds / runs[2].seconds)
+    return {"predicted": predicted, "measured": measured}
+
+
+def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
+    """Measure what the driver needs for a shard: seconds of its core, and of the clock."""
+    sys.path.insert(0, str(ROOT))
+    from cluster import Piece, Shard, ShardReport
+    from cluster.ray_runner import _Driver, ray
+    from cluster.schedule import Schedule
+    from pipelines.history import History
+
+    ray.init(
+        address="local",
+        num_cpus=n_workers,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+
+    class Idle:
+        """A worker with nothing to do."""
+
+        def ready(self) -> str:
+            return "node"
+
+        def score(self, shard: Shard) -> ShardReport:
+            sums = {f"S{i:02}": dict.fromkeys(METRICS.split(","), 0.5) for i in range(N_SYSTEMS)}
+            counts = {name: dict.fromkeys(by, 1) for name, by in sums.items()}
+            stages = dict.fromkeys(("read", "prepare", "compare", "write"), 0.1)
+            return ShardReport(
+                index=shard.index,
+                n_rows=shard.n_rows,
+                sums=sums,
+                counts=counts,
+                stage_seconds=stages,
+                counters={"minilm.tokens": 1, "minilm.cached": 2},
+            )
+
+    class Pool:
+        """As many of them as asked for."""
+
+        def __init__(self) -> None:
+            actor = ray.remote(Idle).options(num_cpus=1)
+            self.actors = [actor.remote() for _ in range(n_workers)]
+
+        def grow(self, _n_open: int) -> range:
+            return range(n_workers)
+
+    shards = [
+        Shard(
+            index=i,
+            pieces=(Piece(path="a.parquet", first_row=i, n_rows=1, row_groups=(0, 1)),),
+        )
+        for i in range(n_shards)
+    ]
+    history = History()
+
+    def on_news(kind: str, *values: Any) -> None:
+        if kind == "report":
+            history.add(values[0])
+
+    try:
+        pool = Pool()
+        ray.get([actor.ready.remote() for actor in pool.actors])
+        driver = _Driver(Schedule(shards, 1, SLOW_AFTER_S), pool, on_news)
+        started, cpu_started = time.perf_counter(), time.process_time()
+        driver.run()
+        seconds = time.perf_counter() - started
+        cpu_seconds = time.process_time() - cpu_started
+    finally:
+        ray.shutdown()
+    assert history.n_done == n_shards
+    return cpu_seconds / n_shards, seconds / n_shards
+
+
+def per_row(run: Path) -> dict[str, float]:
+    """Read out of a run what one of its rows needed."""
+    values = json.loads((run / "run.json").read_text())
+    shards = [shard for shard in values["result"]["shards"] if shard.get("error") is None]
+    n_rows = sum(shard["n_rows"] for shard in shards)
+    stages: dict[str, float] = {}
+    for shard in shards:
+        for stage, seconds in shard["stage_seconds"].items():
+            stages[f"{stage}_s"] = stages.get(f"{stage}_s", 0.0) + seconds / n_rows
+    tokens = sum(n for s in shards for name, n in s["counters"].items() if name.endswith(".tokens"))
+    return {
+        **stages,
+        "tokens": tokens / n_rows,
+        # Uncompressed, so rather too many.
+        "read_bytes": sum(p["text_bytes"] for s in values["shards"] for p in s["pieces"]) / n_rows,
+        "write_bytes": sum(shard["n_bytes"] for shard in shards) / n_rows,
+    }
+
+
+def on_gpus(
+    row: Mapping[str, float], options: argparse.Namespace, rows_per_shard: int, hand_out_s: float
+) -> list[Outcome]:
+    """Simulate GPU workers, each with so many cores beside it, on the whole corpus."""
+    cpu_s = row["read_s"] + row["compare_s"] + row["write_s"] + row["tokens"] * options.text_s
+    shard = ShardWork(
+        n_rows=rows_per_shard,
+        read_bytes=rows_per_shard * row["read_bytes"],
+        write_bytes=rows_per_shard * row["write_bytes"],
+        accelerator_s=rows_per_shard * row["tokens"] / options.tokens_per_s,
+        cpu_s=rows_per_shard * cpu_s,
+    )
+    shards: Sequence[ShardWork] = [shard] * max(1, options.corpus_rows // rows_per_shard)
+    return [
+        simulate(
+            shards,
+            Machines(
+                n_workers=n_workers,
+                cores_per_worker=options.cores,
+                overlaps=options.cores > 1,
+                reads_ahead=options.cores > 1,
+                driver_start_s=options.driver_start_s,
+                worker_start_s=options.worker_start_s,
+                hand_out_s=hand_out_s,
+                storage_bytes_per_s=options.storage_mib_per_s * MIB,
+                stream_bytes_per_s=options.stream_mib_per_s * MIB,
+                request_s=options.request_s,
+            ),
+        )
+        for n_workers in WORKERS
+    ]
+
+
+def print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    say(
+        f"{'GPUs':>6}{'s':>10}{'rows/s':>12}{'of ideal':>10}{'driver':>8}{'storage':>8}{'GPU':>6}"
+        f"{'cores':>7}  bottleneck"
+    )
+    alone = outcomes[0].rows_per_s
+    for found in outcomes:
+        busy = found.busy
+        say(
+            f"{found.n_workers:>6}{found.seconds:>10,.0f}{found.rows_per_s:>12,.0f}"
+            f"{found.rows_per_s / alone / found.n_workers:>10.0%}{busy['driver']:>8.0%}"
+            f"{busy['storage']:>8.0%}{busy['accelerator']:>6.0%}{busy['cpu']:>7.0%}"
+            f"  {found.bottleneck}"
+        )
+
+
+def main() -> None:
+    options = _options()
+    facts = machine("ray", "pyarrow")
+    say(in_one_line(facts))
+    cpu_s, wall_s = hand_out_seconds(options.shards, options.idle_workers)
+    say(
+        f"handing out a shard takes the driver {cpu_s * 1e3:.2f} ms of its core; with "
+        f"{options.idle_workers} idle workers on this machine {1 / wall_s:,.0f} shards/s"
+    )
+    result: dict[str, Any] = {"hand_out_s": cpu_s, "shards_per_s": 1 / wall_s}
+    if options.rounds:
+        found = one_and_two(options, cpu_s)
+        predicted, measured = (statistics.median(found[name]) for name in found)
+        error = predicted / measured - 1
+        say(
+            f"{options.rows:,} rows, two workers: {predicted:.2f} times as fast as one predicted, "
+            f"{measured:.2f} measured ({min(found['measured']):.2f}–{max(found['measured']):.2f}); "
+            f"{error:+.0%} (at most {GOAL_ERROR:.0%})"
+        )
+        result |= {**found, "error": error}
+    if options.run is not None:
+        row = per_row(options.run) | dict(options.set)
+        say(f"a row of {options.run}: {', '.join(f'{k} {v:.3g}' for k, v in row.items())}")
+        for rows_per_shard in options.rows_per_shard:
+            say(
+                f"\n{options.corpus_rows:,} rows in shards of {rows_per_shard:,}, "
+                f"{options.tokens_per_s:,.0f} tokens/s and {options.cores:g} cores for each GPU"
+            )
+            outcomes = on_gpus(row, options, rows_per_shard, cpu_s)
+            print_outcomes(outcomes)
+            result[f"rows_per_s_{rows_per_shard}"] = [found.rows_per_s for found in outcomes]
+    if options.json:
+        print_json({**result, "machine": facts})
+
+
+def _setting(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    return name, float(value)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3, help="of one and two workers; 0: none")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--vectors", type=Path, help="GloVe text file")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--shards", type=int, default=2_000, help="that need nothing")
+    parser.add_argument("--idle-workers", type=int, default=4)
+    parser.add_argument("--run", type=Path, help="folder of a run with a neural encoder")
+    parser.add_argument(
+        "--set", type=_setting, nargs="+", default=(), metavar="NAME=VALUE", help="in its place"
+    )
+    parser.add_argument("--corpus-rows", type=int, default=1_000_000_000)
+    parser.add_argument("--rows-per-shard", type=int, nargs="+", default=(1_000, 100_000))
+    parser.add_argument("--tokens-per-s", type=float, default=5e6, help="that a GPU encodes")
+    parser.add_argument("--text-s", type=float, default=1.2e-6, help="of a core for a token")
+    parser.add_argument("--cores", type=float, default=4.0, help="beside each GPU")
+    parser.add_argument("--driver-start-s", type=float, default=15.0)
+    parser.add_argument("--worker-start-s", type=float, default=30.0)
+    parser.add_argument("--storage-mib-per-s", type=float, default=10_000.0)
+    parser.add_argument("--stream-mib-per-s", type=float, default=80.0)
+    parser.add_argument("--request-s", type=float, default=0.03)
+    parser.add_argument("--json", action="store_true", help="end with one JSON line")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""What there is to score: the input files of a corpus, each opened once.
+
+A Parquet file's footer says how it may be cut into shards; JSONL and CSV have to be read for that,
+which is left to `cluster.shards`.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from array import array
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from cluster.store import absolute, base_name, filesystem_for, open_input, url_like, version_of
+
+FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+"""What the end of a file's name says about its format."""
+READERS = 32
+"""Threads that wait for files."""
+
+_EDGE_BYTES = 64 << 10
+_PARQUET_TAIL = 8  # length of the footer, then the magic
+_WILDCARDS = frozenset("*?[")
+_FILES_AT_ONCE = 1_024
+_KNOWN_SCHEMAS = 8
+_NUMBERS = frozenset({"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"})
+_NUMBER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a Parquet footer tells that planning needs: 16 bytes per row group."""
+
+    schema: pa.Schema
+    """One object for all files that have it."""
+    packed_sizes: bytes
+    """Of every row group its rows and its bytes of text, int64."""
+
+    def rows(self) -> list[int]:
+        """Return the rows of every row group."""
+        found: list[int] = self._sizes()[:, 0].tolist()
+        return found
+
+    def text_bytes(self) -> list[int]:
+        """Return the bytes of text of every row group, uncompressed and in all columns.
+
+        0 in files that hold vectors or other large values as well, which cannot be told apart.
+        """
+        found: list[int] = self._sizes()[:, 1].tolist()
+        return found
+
+    def _sizes(self) -> np.ndarray:
+        return np.frombuffer(self.packed_sizes, np.int64).reshape(-1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file of a corpus, with what tells whether it has changed."""
+
+    path: str
+    """Absolute path or URL."""
+    size: int
+    """Bytes."""
+    footer_hash: str
+    """SHA-256 of the footer (Parquet), or of the size and the first and last 64 KiB."""
+    outline: Outline | None = field(default=None, compare=False, repr=False)
+    """Of a Parquet file; None for other files and for what was read from `run.json`."""
+    version: str = field(default="", compare=False, repr=False)
+    """Etag or time of change when it was looked at; unknown of what was read from `run.json`."""
+
+    @property
+    def format(self) -> str:
+        """One of `parquet`, `jsonl`, `csv`."""
+        return format_of(self.path)
+
+    def without_outline(self) -> InputFile:
+        """Return what is kept for the length of a run."""
+        return InputFile(self.path, self.size, self.footer_hash, version=self.version)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `json.dumps` can write; `InputFile(**values)` makes it a file again."""
+        return {"path": self.path, "size": self.size, "footer_hash": self.footer_hash}
+
+
+def list_inputs(corpora: Sequence[str]) -> list[InputFile]:
+    """List the files of a corpus, sorted by path, each once.
+
+    Parameters
+    ----------
+    corpora : sequence of str
+        Files, folders, globs or URLs. In a folder (read with its subfolders) files of other kinds
+        and names that begin with `.` or `_` are passed over.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file or folder is not there, or a glob matches nothing.
+    ValueError
+        If a file is of an unknown kind or is not the Parquet file it claims to be, or a folder
+        has nothing to read.
+    """
+    paths = {path for corpus in corpora for path in _paths_of(os.fspath(corpus))}
+    if not paths:
+        raise ValueError("`corpora` must name at least one file, got none")
+    return read_inputs(sorted(paths))
+
+
+def read_inputs(paths: Sequence[str]) -> list[InputFile]:
+    """Look at files whose paths are known, many at a time.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is not there.
+    ValueError
+        If it is not the Parquet file it claims to be.
+    """
+    schemas = _Schemas()
+    files: list[InputFile] = []
+    left = iter(paths)
+    with ThreadPoolExecutor(min(READERS, len(paths) or 1)) as pool:
+        while some := list(islice(left, _FILES_AT_ONCE)):
+            files += pool.map(lambda path: _input_file(path, schemas), some)
+    return files
+
+
+def read_outline(path: str) -> Outline:
+    """Read the footer of a Parquet file.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    with open_input(path) as stream:
+        return _outline(path, _parquet_footer(path, stream, stream.size()), _Schemas())
+
+
+def format_of(path: str) -> str:
+    """Tell the format of a file by the end of its name.
+
+    Raises
+    ------
+    ValueError
+        If no format ends like that.
+    """
+    suffix = os.path.splitext(base_name(path))[1].lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"{path} must end in {_suffixes()}, got `{suffix}`")
+    return FORMATS[suffix]
+
+
+def _paths_of(corpus: str) -> list[str]:
+    filesystem, inner = filesystem_for(corpus)
+    kind = filesystem.get_file_info(inner).type
+    if kind == pafs.FileType.File:
+        paths = [absolute(corpus)]
+    elif kind == pafs.FileType.Directory:
+        paths = _in_folder(corpus, filesystem, inner)
+    elif _WILDCARDS & set(corpus):
+        paths = _matching(corpus, filesystem, inner)
+    else:
+        raise FileNotFoundError(f"no such file or folder: {corpus}")
+    for path in paths:
+        format_of(path)
+    return paths
+
+
+def _in_folder(corpus: str, filesystem: pafs.FileSystem, folder: str) -> list[str]:
+    found = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
+    paths = []
+    for info in found:
+        names = os.path.relpath(info.path, folder).split("/")
+        is_data = os.path.splitext(info.path)[1].lower() in FORMATS
+        is_hidden = any(name.startswith((".", "_")) for name in names)
+        if info.type == pafs.FileType.File and is_data and not is_hidden:
+            paths.append(url_like(corpus, info.path))
+    if not paths:
+        raise ValueError(f"nothing to read in {corpus}; files must end in {_suffixes()}")
+    return paths
+
+
+def _matching(corpus: str, filesystem: pafs.FileSystem, pattern: str) -> list[str]:
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        paths = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
+    else:
+        first = min(pattern.index(sign) for sign in _WILDCARDS if sign in pattern)
+        folder = pattern[:first].rpartition("/")[0]
+        found = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
+        paths = [
+            url_like(corpus, info.path)
+            for info in found
+            if info.type == pafs.FileType.File and fnmatch(info.path, pattern)
+        ]
+    if not paths:
+        raise FileNotFoundError(f"no file matches {corpus}")
+    return paths
+
+
+def _suffixes() -> str:
+    return ", ".join(FORMATS)
+
+
+class _Schemas:
+    """Knows the schemas met so far; the files of a corpus have few, and reading one takes time."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[pq.FileMetaData, pa.Schema, int | None]] = []
+
+    def of(self, footer: pq.FileMetaData) -> tuple[pa.Schema, int | None]:
+        """Return the schema, and how many numbers a row has; None if it has other large values."""
+        for known, schema, n_numbers in self._known:
+            if footer.schema.equals(known.schema) and footer.metadata == known.metadata:
+                return schema, n_numbers
+        leaves = [footer.schema.column(i) for i in range(footer.num_columns)]
+        others = [leaf for leaf in leaves if leaf.logical_type.type != "STRING"]
+        is_plain = all(leaf.physical_type in _NUMBERS for leaf in others) and not any(
+            leaf.max_repetition_level for leaf in others
+        )
+        n_numbers = len(others) if is_plain else None
+        schema = footer.schema.to_arrow_schema()
+        self._known = [(footer, schema, n_numbers), *self._known[: _KNOWN_SCHEMAS - 1]]
+        return schema, n_numbers
+
+
+def _input_file(path: str, schemas: _Schemas) -> InputFile:
+    with open_input(path) as stream:
+        size, version = stream.size(), version_of(stream, path)
+        if format_of(path) != "parquet":
+            parts = [str(size).encode(), *_edges(stream, size)]
+            digest = hashlib.sha256(b"".join(parts)).hexdigest()
+            return InputFile(path, size, digest, version=version)
+        footer = _parquet_footer(path, stream, size)
+    outline = _outline(path, footer, schemas)
+    # The last eight bytes say how long the footer is, and follow from it.
+    digest = hashlib.sha256(memoryview(footer)[:-_PARQUET_TAIL]).hexdigest()
+    return InputFile(path, size, digest, outline, version)
+
+
+def _parquet_footer(path: str, stream: pa.NativeFile, size: int) -> bytes:
+    """Return the footer with the bytes after it; most often all of it comes with one request."""
+    stream.seek(max(0, size - _EDGE_BYTES))
+    tail: bytes = stream.read(_EDGE_BYTES)
+    n_bytes = int.from_bytes(tail[-_PARQUET_TAIL:-4], "little") + _PARQUET_TAIL
+    if tail[-4:] != b"PAR1" or n_bytes > size:
+        raise ValueError(f"not a Parquet file (or not all of one): {path}")
+    if n_bytes > len(tail):
+        stream.seek(size - n_bytes)
+        tail = stream.read(n_bytes)
+    return tail[-n_bytes:]
+
+
+def _outline(path: str, footer: bytes, schemas: _Schemas) -> Outline:
+    # What is known of single columns is not asked for: where a damaged footer contradicts itself
+    # there, Arrow 26 ends the process.
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(footer))
+        schema, n_numbers = schemas.of(metadata)
+        sizes = array("q")
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            n_rows, n_bytes = group.num_rows, 0
+            if n_numbers is not None:
+                n_bytes = max(0, group.total_byte_size - _NUMBER_BYTES * n_numbers * n_rows)
+            sizes.extend((n_rows, n_bytes))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"not a readable Parquet file: {path} ({error})") from error
+    return Outline(schema, sizes.tobytes())
+
+
+def _edges(stream: pa.NativeFile, size: int) -> list[bytes]:
+    stream.seek(0)
+    first = stream.read(_EDGE_BYTES)
+    stream.seek(max(0, size - _EDGE_BYTES))
+    return [first, stream.read(_EDGE_BYTES)]

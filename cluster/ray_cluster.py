@@ -1,0 +1,419 @@
+"""Joins a Ray cluster, or starts one on this machine that no other machine can reach.
+
+Whoever reaches the ports of a Ray cluster without a token runs code on it. So the one we start
+listens on the loopback interface alone and asks for a token of its own, and one that we join must
+ask for a token too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+# Read when ray is imported. The second keeps the raylet's notes about dead workers off our standard
+# output, which `log_to_driver=False` does not; what they mean for the run is in the reports.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+
+import ray
+from ray._private import ray_constants
+from ray._raylet import (  # type: ignore[attr-defined]  # compiled, with stubs that lack them
+    AuthenticationTokenLoader,
+    Config,
+    GcsClient,
+)
+from ray.exceptions import AuthenticationError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from cluster import node_check
+from cluster.node_check import NodeFacts, node_facts, package_files, package_folder
+from cluster.store import is_url, write_whole
+
+PACKAGES = ("sms", "reffree", "cluster", "pipelines")
+"""What a node needs of ours to score."""
+MAX_SENT_BYTES = 16 << 20
+"""Our packages are a tenth of it; more means that something else lies among them."""
+HEAD_PATIENCE_S = 30.0
+"""So long may the head node be silent. Ray itself ends the process after a minute."""
+
+_PORT = 6379  # where a head node listens unless told otherwise
+_KNOCK_S = 3.0
+_FIRST_KNOCK_S = 10.0
+_CHECK_S = 120.0
+_WITHOUT_TOKEN = """
+import sys
+from ray._raylet import GcsClient
+from ray.exceptions import AuthenticationError
+
+try:
+    GcsClient(address=sys.argv[1]).check_alive([], timeout=10)
+except AuthenticationError:
+    sys.exit(3)
+"""
+_ASKS_FOR_TOKEN = 3
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def connected(
+    address: str | None,
+    n_cpus: int,
+    *,
+    is_open_allowed: bool = False,
+    check: Callable[[], Sequence[str]] | None = None,
+) -> Iterator[None]:
+    """Join or start a cluster; leave or stop it at the end, however that comes.
+
+    Parameters
+    ----------
+    address : str, optional
+        None starts a cluster on this machine; ``"auto"`` or a host, perhaps with a port, joins
+        one. A connection that this process already has is used as it is.
+    n_cpus : int
+        Cores of a cluster on this machine, even if it has fewer: workers then share them.
+    is_open_allowed : bool
+        Join a cluster that obeys whoever reaches it.
+    check : callable, optional
+        Called once a cluster is joined. Returns the folders of packages that its nodes lack;
+        these are then sent.
+
+    Raises
+    ------
+    ConnectionError
+        If no cluster answers, or it refuses our token.
+    ValueError
+        If the cluster asks for no token, or what `check` raises.
+    """
+    if ray.is_initialized():
+        if check is not None and (lacking := check()):
+            raise ValueError(
+                f"the nodes have not the packages of this driver ({', '.join(lacking)}), and they "
+                "can only be sent when Ray is started; leave out `ray.init` or install them there"
+            )
+        yield
+    elif address is None:
+        with _own_cluster(n_cpus):
+            yield
+    else:
+        try:
+            _join(address, [])
+            if not is_open_allowed:
+                _refuse_open_cluster()
+            if check is not None and (lacking := check()):
+                ray.shutdown()
+                _join(address, lacking)
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _own_cluster(n_cpus: int) -> Iterator[None]:
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    try:
+        with _environment(token), _loopback_only():
+            _forget_token()
+            try:
+                ray.init(
+                    address="local",
+                    num_cpus=max(n_cpus, os.cpu_count() or 1),
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+                yield
+            finally:
+                ray.shutdown()
+    finally:
+        _forget_token()
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Have Ray use 127.0.0.1 as this machine's address, as it does on macOS and Windows.
+
+    Then all its servers listen there alone. On Linux it otherwise replaces 127.0.0.1 by an address
+    that others can reach, even if asked for it, and listens on every interface.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def _forget_token() -> None:
+    """Have Ray read the variables of its authentication again, as it does on import."""
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _join(address: str, packages: Sequence[str]) -> None:
+    runtime_env = {"py_modules": list(packages), "excludes": ["__pycache__"]} if packages else None
+    try:
+        ray.init(
+            address=_reachable(address),
+            runtime_env=runtime_env,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except AuthenticationError as error:
+        raise ConnectionError(
+            f"the Ray cluster at `{address}` asks for a token, and not for this driver's; set "
+            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, as on its nodes"
+        ) from error
+    except RuntimeError as error:
+        if "Version mismatch" not in str(error):
+            raise
+        lines = [line.strip() for line in str(error).splitlines() if ":" in line]
+        raise ValueError(" ".join([*lines, "Use the same versions on both."])) from error
+    except OSError as error:  # ConnectionError among them
+        raise ConnectionError(
+            f"no Ray cluster answers at `{address}`; start one, or leave the address out "
+            "to run on this machine"
+        ) from error
+
+
+def _reachable(address: str) -> str:
+    """Complete a host by its port and knock there; Ray itself would wait for many minutes."""
+    if address == "auto":
+        return address
+    if "://" in address:
+        raise ValueError(
+            f"`--address` must be `auto` or HOST[:PORT] of a head node, got {address}; from a "
+            "machine outside of the cluster use `ray job submit`"
+        )
+    host, _, port = address.partition(":")
+    number = int(port) if port.isdigit() else _PORT
+    socket.create_connection((host, number), timeout=_FIRST_KNOCK_S).close()
+    # Says at once if our token is wrong, where `ray.init` would try again for half a minute.
+    GcsClient(address=f"{host}:{number}").check_alive([], timeout=_FIRST_KNOCK_S)
+    return f"{host}:{number}"
+
+
+def _refuse_open_cluster() -> None:
+    """Refuse a cluster that answers without a token, unless only this machine can reach it."""
+    if all(ipaddress.ip_address(node["NodeManagerAddress"]).is_loopback for node in alive_nodes()):
+        return
+    address = head_address()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH_")}
+    asked = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_TOKEN, address],
+        env={**environment, "RAY_AUTH_MODE": "disabled"},
+        capture_output=True,
+        check=False,
+    )
+    if asked.returncode != _ASKS_FOR_TOKEN:
+        raise ValueError(
+            f"the Ray cluster at {address} asks for no token, so whoever reaches its ports runs "
+            "code on it; start it with RAY_AUTH_MODE=token, or say `--insecure-cluster` if its "
+            "network is closed"
+        )
+
+
+def head_address() -> str:
+    """Return host and port of the head node of the cluster this process has joined."""
+    address: str = ray.get_runtime_context().gcs_address
+    return address
+
+
+def alive_nodes() -> list[dict]:  # type: ignore[type-arg]  # Ray's records
+    """Return what Ray says of each node that is alive."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+class HeadLost(RuntimeError):
+    """The head node of the cluster has been silent for too long."""
+
+
+class HeadWatch:
+    """Notices in time that the head node is gone: most calls to it would wait, then end us."""
+
+    def __init__(self) -> None:
+        self.address = head_address()
+        self._heard = time.monotonic()
+
+    def check(self) -> bool:
+        """Say whether the head node answers.
+
+        Raises
+        ------
+        HeadLost
+            If it has been silent for too long.
+        """
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+        except OSError as error:
+            if time.monotonic() - self._heard > HEAD_PATIENCE_S:
+                raise HeadLost(
+                    f"the head node of the Ray cluster at {self.address} no longer answers; what "
+                    "is committed stays, the same command goes on from there once it is back"
+                ) from error
+            return False
+        self._heard = time.monotonic()
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What one worker takes of a node."""
+
+    cpus: int
+    gpus: float
+    """May be a fraction below 1; whole above."""
+
+    def __post_init__(self) -> None:
+        if self.cpus < 1:
+            raise ValueError(f"`cpus_per_worker` must be at least 1, got {self.cpus}")
+        if self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):
+            raise ValueError(
+                f"`gpus_per_worker` must be a fraction of one GPU or a whole number, got "
+                f"{self.gpus:g}"
+            )
+
+    def room_on(self, resources: Mapping[str, float]) -> int:
+        """Count the workers that fit on a node with these resources.
+
+        Examples
+        --------
+        >>> Needs(cpus=2, gpus=0.3).room_on({"CPU": 16, "GPU": 2})
+        6
+        """
+        room = int(resources.get("CPU", 0) // self.cpus)
+        if not self.gpus:
+            return room
+        n_gpus = int(resources.get("GPU", 0))
+        # A fraction is taken of one GPU; 1 / 0.1 is 10, though 0.1 is a little more than that.
+        on_each = int(1 / self.gpus + 1e-9)
+        fit = n_gpus * on_each if self.gpus <= 1 else int(n_gpus // self.gpus)
+        return min(room, fit)
+
+    def room(self) -> int:
+        """Count the workers that fit into the cluster."""
+        return sum(self.room_on(node["Resources"]) for node in alive_nodes())
+
+    def __str__(self) -> str:
+        cpus = f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}"
+        return f"{cpus} and {self.gpus:g} GPU" if self.gpus else cpus
+
+
+def cpus_beside(gpus: float) -> int:
+    """Return how many cores a worker gets that takes so many GPUs: its share of the node's.
+
+    One core cannot keep a GPU busy: it cuts the text and solves the transport of what the GPU
+    encodes. On the node where GPUs have the fewest cores every worker still finds its share.
+    """
+    if not gpus:
+        return 1
+    shares = []
+    for node in alive_nodes():
+        resources = node["Resources"]
+        n_workers = Needs(cpus=1, gpus=gpus).room_on(resources)
+        if n_workers:
+            shares.append(int(resources["CPU"] // n_workers))
+    return min(shares, default=1)
+
+
+def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
+    """Refuse a cluster with a node that would not score as this driver does.
+
+    Parameters
+    ----------
+    versions : mapping of str to str
+        By distribution, what this driver has.
+    out : str
+        Folder or URL of the run, which every node must see.
+
+    Returns
+    -------
+    list of str
+        Folders of our packages, if some node has not exactly these.
+
+    Raises
+    ------
+    ValueError
+        If versions differ, or a node does not see `out`.
+    """
+    # By value: a node may have none of our packages.
+    ray.cloudpickle.register_pickle_by_value(node_check)
+    mark = os.sep if is_url(out) else f"{out.rstrip('/')}/.{uuid4().hex}.partial"
+    try:
+        if not is_url(out):
+            write_whole(mark, b"")
+        found = _ask_nodes(list(versions), mark)
+    finally:
+        ray.cloudpickle.unregister_pickle_by_value(node_check)
+        if not is_url(out):
+            Path(mark).unlink(missing_ok=True)
+    driver = facts_here(versions)
+    for node in found:
+        if reason := node_check.refusal(driver, node):
+            raise ValueError(reason)
+    if all(node.packages == driver.packages for node in found):
+        return []
+    return _folders_to_send()
+
+
+def facts_here(versions: Mapping[str, str]) -> NodeFacts:
+    """Return what a node must be like: as this driver, with these versions."""
+    return replace(node_facts(PACKAGES, (), os.sep), versions=versions)
+
+
+def _ask_nodes(distributions: list[str], file: str) -> list[NodeFacts]:
+    ask = ray.remote(num_cpus=0, max_retries=0)(node_facts)
+    asked = [
+        ask.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote(PACKAGES, distributions, file)
+        for node in alive_nodes()
+    ]
+    answered, silent = ray.wait(asked, num_returns=len(asked), timeout=_CHECK_S)
+    if silent:
+        logger.warning("%d nodes do not say what they have installed", len(silent))
+    found = []
+    for reference in answered:
+        try:
+            found.append(ray.get(reference))
+        except ray.exceptions.RayError:  # it has gone meanwhile
+            logger.info("a node could not be asked what it has installed", exc_info=True)
+    return found
+
+
+def _folders_to_send() -> list[str]:
+    folders = [folder for name in PACKAGES if (folder := package_folder(name))]
+    size = sum(os.path.getsize(os.path.join(f, name)) for f in folders for name in package_files(f))
+    if size > MAX_SENT_BYTES:
+        raise ValueError(
+            f"the packages {', '.join(PACKAGES)} must be at most {MAX_SENT_BYTES >> 20} MiB to be "
+            f"sent to the nodes, got {size >> 20} MiB; move away what does not belong to them, or "
+            "install assay on the nodes"
+        )
+    return folders

@@ -1,0 +1,168 @@
+"""Runs a function in a process of its own, which Ray may end as it likes.
+
+When its head node or the raylet beside it dies, Ray ends the process of the driver, without an
+exception and with a page of notes. Here that is one exception in the process that waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from typing import IO, Any
+
+_GRACE_S = 20.0  # for stopping actors and leaving the cluster
+_KEPT_BYTES = 64 << 10
+_RAY_SAYS = re.compile(r"\] (?:\(\w+\) )?\w+\.(?:cc|h):\d+: +(.*)")
+_SHOWN_LENGTH = 160
+
+logger = logging.getLogger(__name__)
+
+
+class ProcessLost(RuntimeError):
+    """The process has ended and has not said how it went."""
+
+
+def call_apart(function: Callable[..., Any], *arguments: Any, tell: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Call a function in another process.
+
+    That process ends when this one does, however it does, and when the call is interrupted.
+
+    Parameters
+    ----------
+    function : callable
+        What it needs is pickled, by value if it cannot be imported. Its last argument is a
+        callable: `say(name, *values)` calls `tell[name](*values)` in this process.
+    *arguments
+        The others.
+    tell : mapping of str to callable
+
+    Returns
+    -------
+    object
+        What the function returns. What it raises is raised here.
+
+    Raises
+    ------
+    ProcessLost
+        If the process ends without an answer.
+    """
+    from ray import cloudpickle
+
+    ours, theirs = Pipe()
+    with tempfile.TemporaryFile() as notes:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "cluster.ray_process", str(theirs.fileno())],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=notes,
+            stderr=notes,
+            start_new_session=True,  # an interrupt from the keyboard is for this process alone
+        )
+        theirs.close()
+        try:
+            with suppress(ConnectionError):  # a child that is gone says nothing, either
+                ours.send_bytes(cloudpickle.dumps((function, arguments)))
+            kind, value = _answer(ours, tell)
+        finally:
+            ours.close()
+            _end(child)
+        if kind == "lost":
+            raise ProcessLost(_last_words(notes, child.returncode))
+    if kind == "error":
+        raise value
+    return value
+
+
+def _answer(connection: Connection, tell: Mapping[str, Any]) -> tuple[str, Any]:
+    """Pass on what the child says until it says how it went, or nothing more."""
+    while True:
+        try:
+            message = connection.recv_bytes()
+        except (EOFError, ConnectionError):
+            return "lost", None
+        kind, *values = pickle.loads(message)  # what our own child has written
+        if kind in ("result", "error"):
+            return kind, values[0]
+        if kind == "log":
+            logging.getLogger(values[0]).log(values[1], "%s", values[2])
+        else:
+            tell[kind](*values)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Wait until the child has tidied up; it notices that nobody listens any more."""
+    try:
+        child.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _last_words(notes: IO[bytes], status: int) -> str:
+    """Find in what Ray has written why it has ended the process."""
+    size = notes.seek(0, os.SEEK_END)
+    notes.seek(max(0, size - _KEPT_BYTES))
+    text = notes.read().decode(errors="replace")
+    logger.info("the process of the Ray driver ended with status %d: %s", status, text)
+    if status < 0:
+        return f"its driver was ended by {signal.Signals(-status).name}"
+    found = _RAY_SAYS.findall(text)
+    return found[-1].strip()[:_SHOWN_LENGTH] if found else f"its driver ended with status {status}"
+
+
+class _Forward(logging.Handler):
+    def __init__(self, say: Callable[..., None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say("log", record.name, record.levelno, record.getMessage())
+
+
+def _child(handle: int) -> None:
+    connection = Connection(handle)
+    lock = threading.Lock()
+
+    def say(kind: str, *values: Any) -> None:  # noqa: ANN401
+        with lock:
+            connection.send_bytes(pickle.dumps((kind, *values)))
+
+    function, arguments = pickle.loads(connection.recv_bytes())
+    logging.getLogger("cluster").addHandler(_Forward(say))
+    threading.Thread(target=_stop_with_parent, args=(connection,), daemon=True).start()
+    try:
+        say("result", function(*arguments, say))
+    except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
+        say("error", _sendable(error))
+    except KeyboardInterrupt:  # nobody listens any more
+        pass
+
+
+def _stop_with_parent(connection: Connection) -> None:
+    """Interrupt the main thread once the other end is closed, by its owner or by its death."""
+    with suppress(OSError):
+        connection.poll(None)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _sendable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001  (an exception's own pickling may fail in any way)
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+if __name__ == "__main__":
+    _child(int(sys.argv[1]))

@@ -1,0 +1,37 @@
+"""Encoders and scorers whose files are in a store, made local on the machine that loads them.
+
+What a run is asked for, and what `run.json` says, stays the URL; a column's signature has the
+last part of it, as for a local path, and the hash of the content is in the fingerprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cluster.fetching import fetch
+from pipelines.learned_columns import AskedMetrics
+from sms.encoders.registry import parse_spec
+from sms.scoring import ScoringConfig
+
+_PATHS = ("vectors",)  # options of encoders that are paths
+
+
+def fetched_config(config: ScoringConfig) -> ScoringConfig:
+    """Fetch the files of the encoders that are used."""
+    local = {alias: _fetched_spec(config.encoders[alias]) for alias in config.used_encoders}
+    return replace(config, encoders={**config.encoders, **local})
+
+
+def fetched_metrics(metrics: AskedMetrics) -> AskedMetrics:
+    """Fetch the folders of the scorers."""
+    folders: Mapping[str, str] = {name: fetch(path) for name, path in metrics.folders.items()}
+    return replace(metrics, folders=folders)
+
+
+def _fetched_spec(text: str) -> str:
+    spec = parse_spec(text)
+    options = {
+        name: fetch(value) if name in _PATHS else value for name, value in spec.options.items()
+    }
+    return str(replace(spec, path=fetch(spec.path), options=options))

@@ -1,0 +1,254 @@
+"""Says how far a run is, from what is on storage alone: no Ray, no question to its driver.
+
+`_SUCCESS` says that a run is complete, the scores files which shards are done, the lock whether a
+driver holds the folder, `progress.json` what that driver is doing, and `run.json` with `history/`
+what became of the shards.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cluster import committed
+from cluster.lock import BEAT_S, LOCK_FILE, Holder
+from cluster.store import absolute, join, list_names, read_whole
+from pipelines.history import last_errors, written_groups
+from pipelines.live import BEAT_EVERY_S, KEPT_ERRORS
+from pipelines.manifest import PROGRESS_FILE, RUN_FILE, SUCCESS_FILE, read_manifest
+
+COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", "stopped", "died"
+"""What a run may be: `stopped` came to its end in good order, but before every shard was scored."""
+
+_FRESH_S = 3 * BEAT_EVERY_S
+_WATCH_S = 2.5 * BEAT_S
+_LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """What one node has done; of a run that goes on, since its driver began."""
+
+    node: str
+    n_shards: int
+    n_rows: int
+    seconds: float
+    """Of all its workers together."""
+    n_failures: int
+    n_running: int = 0
+
+    @property
+    def rows_per_s(self) -> float | None:
+        """Rows per second of one of its workers."""
+        return self.n_rows / self.seconds if self.seconds else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningShard:
+    """A shard that is being scored, or was when the driver died."""
+
+    index: int
+    node: str
+    seconds: float
+    """Since it was handed out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """How far a run is."""
+
+    out: str
+    state: str
+    """One of `complete`, `starting`, `running`, `stopped`, `died`."""
+    driver: str | None
+    """Who holds the folder, or held it; None if nobody does."""
+    n_rows: int
+    n_done_rows: int
+    n_shards: int
+    n_done: int
+    n_failed: int
+    running: Sequence[RunningShard]
+    """The one that was begun first comes first."""
+    rows_per_s: float | None
+    """Of late; None if nothing is running, or nothing is known yet."""
+    seconds_left: float | None
+    nodes: Sequence[NodeStatus]
+    errors: Sequence[str]
+    """Of the shards that failed last."""
+
+    @property
+    def n_left(self) -> int:
+        """Shards that are neither done, nor running, nor given up."""
+        return max(0, self.n_shards - self.n_done - self.n_failed - len(self.running))
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the run is complete, or goes on without a shard given up."""
+        return self.state in (COMPLETE, STARTING, RUNNING) and not self.n_failed
+
+
+def run_status(out: str, sleep: Callable[[float], None] = time.sleep) -> RunStatus:
+    """Look at the folder of a run.
+
+    Where neither this machine nor a fresh `progress.json` can tell whether the driver is alive, the
+    folder is watched for some seconds: what no clock of another machine has to be trusted for.
+
+    Parameters
+    ----------
+    out : str
+        Folder or URL.
+    sleep : callable, optional
+        Waits so many seconds.
+
+    Raises
+    ------
+    ValueError
+        If there is no run.
+    """
+    out = absolute(out)
+    holder = _lock(out)
+    manifest = read_manifest(out)
+    if manifest is None:
+        if holder is not None and _is_alive(out, holder, None, sleep):
+            return _empty(out, STARTING, str(holder))
+        raise ValueError(f"{out} must be a folder of `assay score`, but has no {RUN_FILE}")
+    live = _live(out)
+    if live is not None and live["fingerprint"] != manifest.fingerprint:
+        live = None
+    state, driver = _state(out, holder, live, sleep)
+    done = committed(out, manifest.shards, manifest.fingerprint)
+    groups = [manifest.result, *written_groups(out, manifest.fingerprint)]
+    errors = {i: text for i, text in last_errors(groups).items() if i not in done}
+    shown = [f"shard {index}: {text}" for index, text in errors.items()][-KEPT_ERRORS:]
+    n_failed = len(errors)
+    if state in (RUNNING, DIED) and live is not None:
+        shown, n_failed = live["errors"], live["n_failed_shards"]
+    is_going = state == RUNNING and live is not None
+    return RunStatus(
+        out=out,
+        state=state,
+        driver=driver,
+        n_rows=sum(shard.n_rows for shard in manifest.shards),
+        n_done_rows=sum(shard.n_rows for shard in manifest.shards if shard.index in done),
+        n_shards=len(manifest.shards),
+        n_done=len(done),
+        n_failed=n_failed,
+        running=_running(live, done) if state in (RUNNING, DIED) else [],
+        rows_per_s=live["rows_per_s"] if is_going and live else None,
+        seconds_left=live["seconds_left"] if is_going and live else None,
+        nodes=_nodes_now(live) if is_going and live else _nodes(groups),
+        errors=shown,
+    )
+
+
+def _state(
+    out: str, holder: Holder | None, live: Mapping[str, Any] | None, sleep: Callable[[float], None]
+) -> tuple[str, str | None]:
+    if SUCCESS_FILE in list_names(out):
+        return COMPLETE, None
+    if holder is None and live is None:
+        return STOPPED, None
+    driver = str(holder) if holder else f"process {live['pid']} on {live['host']}" if live else None
+    if not (_is_fresh(live) if holder is None else _is_alive(out, holder, live, sleep)):
+        return DIED, driver
+    return (RUNNING if live is not None else STARTING), driver
+
+
+def _is_alive(
+    out: str, holder: Holder, live: Mapping[str, Any] | None, sleep: Callable[[float], None]
+) -> bool:
+    is_alive = holder.is_alive()
+    if is_alive is not None:
+        return is_alive
+    if _is_fresh(live):
+        return True
+    for _ in range(round(_WATCH_S / _LOOK_EVERY_S)):
+        sleep(_LOOK_EVERY_S)
+        if _lock(out) != holder:
+            return True
+    return False
+
+
+def _is_fresh(live: Mapping[str, Any] | None) -> bool:
+    return live is not None and abs(time.time() - live["time"]) < _FRESH_S
+
+
+def _lock(out: str) -> Holder | None:
+    text = _content(join(out, LOCK_FILE))
+    return None if text is None else Holder.read(text)
+
+
+def _live(out: str) -> dict[str, Any] | None:
+    text = _content(join(out, PROGRESS_FILE))
+    values: dict[str, Any] | None = None if text is None else json.loads(text)
+    return values
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        return read_whole(path)
+    except FileNotFoundError:
+        return None
+
+
+def _running(live: Mapping[str, Any] | None, done: set[int]) -> list[RunningShard]:
+    if live is None:
+        return []
+    found = [
+        # Both by the driver's clock.
+        RunningShard(index=r["shard"], node=r["node"], seconds=live["time"] - r["since"])
+        for r in live["running"]
+        if r["shard"] not in done
+    ]
+    return sorted(found, key=lambda shard: -shard.seconds)
+
+
+def _nodes_now(live: Mapping[str, Any]) -> list[NodeStatus]:
+    n_running: dict[str, int] = {}
+    for shard in live["running"]:
+        n_running[shard["node"]] = n_running.get(shard["node"], 0) + 1
+    idle = {"n_shards": 0, "n_rows": 0, "seconds": 0.0, "n_failures": 0}
+    return [
+        NodeStatus(node=node, **live["nodes"].get(node, idle), n_running=n_running.get(node, 0))
+        for node in sorted({*live["nodes"], *n_running})
+    ]
+
+
+def _nodes(groups: Sequence[Mapping[str, Any]]) -> list[NodeStatus]:
+    """Add up what is known of every shard."""
+    latest = {r["index"]: r for group in groups for r in group.get("shards", [])}
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for record in latest.values():
+        found.setdefault(record.get("node", ""), []).append(record)
+    return [
+        NodeStatus(
+            node=node,
+            n_shards=sum(r.get("error") is None for r in records),
+            n_rows=sum(r["n_rows"] for r in records),
+            seconds=sum(r.get("seconds", 0.0) for r in records if r.get("error") is None),
+            n_failures=sum(r.get("error") is not None for r in records),
+        )
+        for node, records in sorted(found.items())
+        if node
+    ]
+
+
+def _empty(out: str, state: str, driver: str) -> RunStatus:
+    return RunStatus(
+        out=out,
+        state=state,
+        driver=driver,
+        n_rows=0,
+        n_done_rows=0,
+        n_shards=0,
+        n_done=0,
+        n_failed=0,
+        running=[],
+        rows_per_s=None,
+        seconds_left=None,
+        nodes=[],
+        errors=[],
+    )

@@ -1,0 +1,64 @@
+"""Keeps passwords, keys and tokens out of what is written and said.
+
+A URL that a user gives ends up in `run.json`, in signatures and in messages, so one that holds a
+secret is refused at once. Messages of libraries may repeat what they were given, so the secrets
+that the environment holds are left out of those.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+SECRET_VARIABLES = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AZURE_STORAGE_KEY",
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "RAY_AUTH_TOKEN",
+)
+"""Names in the environment."""
+
+_LENGTH = 8  # what is shorter may be part of a word, and no secret
+# After a colon, unless that is a port; a secret key of AWS may hold slashes.
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]*:(?!\d+/)[^@\s]*@")
+_PASSWORD_IN_OPTION = re.compile(r"(?i)(?<=%3A%2F%2F)[^/@&\s]*?%3A[^/@&\s]*?%40")
+_OPTION = re.compile(
+    r"(?<=[?&])(sig|[\w-]*(?:key|secret|token|passw|credential|signature)[\w-]*)=[^&\s]*",
+    re.IGNORECASE,
+)
+
+
+def redacted(text: str) -> str:
+    """Put stars for the secrets in a text: those of URLs, and those of the environment.
+
+    Examples
+    --------
+    >>> redacted("no bucket s3://KEY:SECRET@bucket/a.parquet?region=eu-west-1")
+    'no bucket s3://***@bucket/a.parquet?region=eu-west-1'
+    >>> redacted("https://host/a?X-Amz-Signature=0a1b&part=2")
+    'https://host/a?X-Amz-Signature=***&part=2'
+    """
+    text = _OPTION.sub(r"\1=***", _PASSWORD_IN_OPTION.sub("***@", _PASSWORD.sub("***@", text)))
+    for name in SECRET_VARIABLES:
+        secret = os.environ.get(name, "")
+        if len(secret) >= _LENGTH:
+            text = text.replace(secret, "***")
+    return text
+
+
+def check_no_secrets(text: str) -> None:
+    """Refuse a URL, or a text that holds URLs, with a password, a key or a signature in it.
+
+    Raises
+    ------
+    ValueError
+        With the secret left out of the message.
+    """
+    if "://" in text and (shown := redacted(text)) != text:
+        raise ValueError(
+            f"{shown} must not hold a password or key, which would end up in files and logs; set "
+            "it in the environment (for S3 `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`) or in "
+            "a profile"
+        )

@@ -1,0 +1,307 @@
+"""Several raylets on one machine: who may join, what is sent to nodes, what happens when they go.
+
+The cluster has a token. Runs that join it do so as a user's do, in a process of their own; those
+whose patience is shortened use a connection of the test's process.
+"""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster import committed, list_inputs, plan_shards, run_local
+
+pytestmark = pytest.mark.ray
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = secrets.token_hex(16)
+SETTINGS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": TOKEN,
+    # Read when the head starts: a node is found dead in a second.
+    "RAY_health_check_initial_delay_ms": "500",
+    "RAY_health_check_period_ms": "300",
+    "RAY_health_check_timeout_ms": "600",
+    "RAY_health_check_failure_threshold": "3",
+}
+SMALL = {"object_store_memory": 80_000_000, "include_dashboard": False}
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    from cluster import ray_cluster
+
+    return ray_cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_cluster):
+    """A head node without workers, and a node with one."""
+    from ray.cluster_utils import Cluster
+
+    with ray_cluster._environment(SETTINGS):
+        ray_cluster._forget_token()
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
+        cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+        yield cluster
+        cluster.shutdown()
+    ray_cluster._forget_token()
+
+
+@pytest.fixture
+def connection(cluster, ray_cluster):
+    """Have this process joined, so that runs use its connection."""
+    ray = ray_cluster.ray
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture
+def make_scorer(make_scorer, ray_cluster):
+    """Send the toy by value: a worker cannot import a conftest."""
+    ray_cluster.ray.cloudpickle.register_pickle_by_value(sys.modules[make_scorer.__module__])
+    return make_scorer
+
+
+@pytest.fixture
+def plan(write_corpus, make_rows):
+    return plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=8)]), 8)
+
+
+@pytest.fixture
+def run(plan, job):
+    def run(make, on_report=None, **options):
+        from cluster import RayOptions, run_ray
+
+        return run_ray(plan, make, job, on_report, options=RayOptions(**options))
+
+    return run
+
+
+def characters_of(rows):
+    return [float(len(row["candidate"])) for row in rows]
+
+
+def slowly(make_scorer, folder, seconds=0.4):
+    """A scorer that takes its time, and leaves a file named after its process for each batch."""
+
+    def make(threads):
+        scorer = make_scorer()(threads)
+        prepare = scorer.prepare
+
+        def prepare_slowly(rows):
+            number = len(list(folder.iterdir()))
+            (folder / f"{os.getpid()}-{number}").touch()
+            time.sleep(seconds)
+            return prepare(rows)
+
+        scorer.prepare = prepare_slowly
+        return scorer
+
+    return make
+
+
+def workers_of(folder):
+    return {int(path.name.partition("-")[0]) for path in folder.iterdir()}
+
+
+@pytest.fixture
+def traces(tmp_path):
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    return folder
+
+
+def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
+    cluster, connection, run, make_scorer, make_rows, job, read_scores, traces, monkeypatch
+):
+    from cluster import ray_runner
+
+    monkeypatch.setattr(ray_runner, "LOOK_AROUND_EVERY_S", 0.3)
+    nodes = []
+
+    def on_report(report):
+        if not nodes:
+            nodes.append(cluster.add_node(num_cpus=1, object_store_memory=80_000_000))
+        elif len(nodes) == 1 and len(workers_of(traces)) == 2:
+            cluster.remove_node(nodes[0], allow_graceful=False)
+            nodes.append(None)
+
+    reports = run(slowly(make_scorer, traces, 0.8), on_report)
+    assert len(nodes) == 2, "the new node got no worker"
+    assert all(report.error is None for report in reports)
+    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+
+
+def test_shard_of_a_frozen_worker_is_given_to_another(
+    cluster, connection, run, make_scorer, make_rows, job, read_scores, traces, monkeypatch
+):
+    from cluster import ray_runner
+
+    monkeypatch.setattr(ray_runner, "SLOW_AFTER_S", 1.0)
+    frozen = []
+
+    def on_report(report):
+        if not frozen and len(workers_of(traces)) == 2:
+            frozen.append(max(workers_of(traces)))
+            os.kill(frozen[0], signal.SIGSTOP)
+
+    node = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    try:
+        reports = run(slowly(make_scorer, traces), on_report, workers=2)
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGKILL)
+        cluster.remove_node(node)
+    assert frozen
+    assert all(report.error is None for report in reports)
+    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+
+
+def test_run_joins_with_the_token_and_gives_the_same_files(
+    cluster, run, make_scorer, plan, job, read_scores, make_rows
+):
+    reports = run(make_scorer(), address=cluster.address, versions={})
+    assert all(report.error is None for report in reports)
+    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+    assert not list(Path(job.out).glob(".*"))
+
+
+def test_wrong_token_is_refused(cluster, run, make_scorer, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong" * 8)
+    with pytest.raises(ConnectionError, match=r"asks for a token, and not for this .* set RAY_"):
+        run(make_scorer(), address=cluster.address)
+
+
+def test_other_versions_on_a_node_are_refused(cluster, run, make_scorer, plan, job):
+    with pytest.raises(ValueError, match=r"numpy \d.* there and 0\.9 here") as caught:
+        run(make_scorer(), address=cluster.address, versions={"numpy": "0.9"})
+    assert "\n" not in str(caught.value)
+    assert committed(job.out, plan, job.fingerprint) == set()
+
+
+OTHER_RAY = """
+import sys
+import ray
+from cluster import ray_cluster
+ray.__version__ = "2.59.0"
+try:
+    ray_cluster._join(sys.argv[1], [])
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_another_ray_on_the_head_is_refused_with_both_versions(cluster, ray_cluster):
+    said = subprocess.run(
+        [sys.executable, "-c", OTHER_RAY, cluster.address], cwd=ROOT, capture_output=True, text=True
+    )
+    (line,) = said.stdout.splitlines()
+    assert "Ray: 2.59.0" in line
+    assert f"Ray: {ray_cluster.ray.__version__}" in line
+
+
+def test_packages_are_sent_to_a_node_that_lacks_them(
+    cluster, run, make_scorer, make_rows, job, read_scores, tmp_path
+):
+    (bare,) = cluster.worker_nodes
+    cluster.remove_node(bare)
+    python = bare_python(tmp_path / "bare")
+    tried = [python, "-c", "import ray, numba; import sms"]
+    cannot = subprocess.run(tried, cwd="/", capture_output=True)
+    assert b"No module named 'sms'" in cannot.stderr
+    start = [python, "-m", "ray.scripts.scripts", "start", f"--address={cluster.address}"]
+    start += ["--num-cpus=1", "--object-store-memory=80000000", "--block"]
+    node = subprocess.Popen(start, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for_nodes(cluster, 2)
+        reports = run(make_scorer(), address=cluster.address)
+    finally:
+        node.terminate()
+        node.wait()
+        cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    assert all(report.error is None for report in reports)
+    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+
+
+def wait_for_nodes(cluster, n_nodes):
+    deadline = time.monotonic() + 60
+    while sum(node.state == 0 for node in nodes_of(cluster)) < n_nodes:
+        assert time.monotonic() < deadline, "the node has not joined"
+        time.sleep(0.2)
+
+
+def nodes_of(cluster):
+    from ray._raylet import GcsClient
+
+    return GcsClient(address=cluster.address).get_all_node_info(timeout=10).values()
+
+
+def bare_python(folder):
+    """An interpreter with all libraries, and without our packages."""
+    import ray
+
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    # A folder that a .pth file names is searched, but its own .pth files, by which a checkout is
+    # installed in place, are not read.
+    (packages / "libraries.pth").write_text(str(Path(ray.__file__).parents[1]))
+    return str(folder / "bin" / "python")
+
+
+@pytest.mark.slow
+def test_cluster_without_a_token_is_refused_unless_told(
+    ray_cluster, run, make_scorer, plan, job, monkeypatch
+):
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    ray_cluster._forget_token()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
+    try:
+        with pytest.raises(ValueError, match=r"asks for no token, .* say `--insecure-cluster`"):
+            run(make_scorer(), address=cluster.address)
+        assert not Path(job.out).exists()
+        run(make_scorer(), address=cluster.address, is_open_allowed=True)
+    finally:
+        cluster.shutdown()
+        monkeypatch.undo()
+        ray_cluster._forget_token()
+    assert committed(job.out, plan, job.fingerprint) == set(range(len(plan)))
+
+
+@pytest.mark.slow
+def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
+    ray_cluster, run, make_scorer, plan, job, read_scores, make_rows, traces, capfd
+):
+    from ray.cluster_utils import Cluster
+
+    with ray_cluster._environment({**SETTINGS, "RAY_gcs_rpc_server_reconnect_timeout_s": "3"}):
+        ray_cluster._forget_token()
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
+
+        def on_report(report):
+            cluster.head_node.kill_gcs_server()
+
+        capfd.readouterr()
+        try:
+            with pytest.raises(
+                RuntimeError, match=r"the Ray cluster was lost .* goes on"
+            ) as caught:
+                run(slowly(make_scorer, traces), on_report, address=cluster.address)
+        finally:
+            noise = capfd.readouterr()
+            cluster.shutdown()
+    ray_cluster._forget_token()
+    assert "\n" not in str(caught.value)
+    assert noise == ("", "")
+    left = [s for s in plan if s.index not in committed(job.out, plan, job.fingerprint)]
+    assert left
+    run_local(left, make_scorer(), job)
+    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))

@@ -1,0 +1,462 @@
+"""Real hosts that break: network namespaces, each with a raylet, a name and a disk of its own.
+
+Every round starts a run, breaks something at random moments, resumes until the run is complete,
+and holds the files against those of an undisturbed run in one process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUNDS = int(os.environ.get("ASSAY_HOST_ROUNDS", "20"))
+N_HOSTS = 3  # the first is the head node, has no worker, and is where the driver runs
+N_ROWS, ROWS_PER_SHARD = 1_800, 50
+PORT = 6379
+PATIENCE_S = 300
+N_STARTS = 4  # Ray gives a node half a minute to start, which a busy machine may exceed
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.ray,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not all(map(shutil.which, ("ip", "nsenter", "unshare"))),
+        reason="making network namespaces needs root, ip, nsenter and unshare",
+    ),
+]
+
+# A node is found dead within seconds, not half a minute; the head tells the others.
+QUICK_HEALTH_CHECKS = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "5",
+}
+
+DRIVER = """
+import json, sys
+from pipelines import score_corpus
+
+options = json.loads(sys.argv[1])
+try:
+    run = score_corpus(options.pop("corpus"), options.pop("out"), **options)
+except (ValueError, OSError, RuntimeError) as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+sys.exit(0 if run.is_complete else f"failed shards: {dict(run.failed_shards)}")
+"""
+
+logger = logging.getLogger(__name__)
+
+
+def sh(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+class Host:
+    """A network namespace behind a bridge, and what runs in it."""
+
+    def __init__(self, bridge, number, folder):
+        self.number = number
+        # Not that of another such cluster: Ray would see its processes and think them its own.
+        self.ip = f"10.{os.getpid() // 250 % 250}.{os.getpid() % 250}.{number + 1}"
+        self.namespace = f"{bridge}n{number}"
+        self.link = f"{bridge}v{number}"
+        sh("ip", "netns", "add", self.namespace)
+        sh("ip", "link", "add", self.link, "type", "veth", "peer", "eth0", "netns", self.namespace)
+        sh("ip", "link", "set", self.link, "master", bridge, "up")
+        for setting in (
+            ("addr", "add", f"{self.ip}/24", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+            ("link", "set", "lo", "up"),
+            ("route", "add", "default", "dev", "eth0"),  # by it Ray finds out its own address
+        ):
+            sh("ip", "-n", self.namespace, *setting)
+        # Holds the namespaces: a name of its own, and a disk where Ray keeps its session.
+        own = f"hostname host{number}; mount -t tmpfs tmpfs {folder}; exec sleep infinity"
+        self.anchor = subprocess.Popen(
+            ["ip", "netns", "exec", self.namespace, "unshare", "-m", "-u", "sh", "-c", own]
+        )
+        time.sleep(0.5)
+
+    def inside(self, *command):
+        return ["nsenter", "-t", str(self.anchor.pid), "-m", "-n", "-u", "--", *command]
+
+    def pids(self, name=""):
+        """Processes in this namespace whose command line begins with a name, the anchor aside."""
+        found = []
+        for text in sh("ip", "netns", "pids", self.namespace).split():
+            try:
+                command = Path("/proc", text, "cmdline").read_bytes()
+            except OSError:
+                continue
+            is_named = command.split(b"\0")[0].rpartition(b"/")[2].startswith(name.encode())
+            if int(text) != self.anchor.pid and is_named:
+                found.append(int(text))
+        return found
+
+    def signal(self, pids, number):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def power_off(self):
+        self.signal(self.pids(), signal.SIGKILL)
+
+    def set_link(self, state):
+        sh("ip", "link", "set", self.link, state)
+
+    def close(self):
+        self.power_off()
+        self.anchor.kill()
+        self.anchor.wait()
+        subprocess.run(["ip", "netns", "del", self.namespace], check=False)
+        subprocess.run(["ip", "link", "del", self.link], check=False, capture_output=True)
+
+
+class Hosts:
+    """A Ray cluster of hosts, with a token."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="ah")  # short: sockets lie in it
+        self.bridge = f"as{os.getpid() % 10_000}"
+        sh("ip", "link", "add", self.bridge, "type", "bridge")
+        sh("ip", "link", "set", self.bridge, "up")
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("RAY_")},
+            **QUICK_HEALTH_CHECKS,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(16),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+        }
+        self.hosts = [Host(self.bridge, number, self.folder) for number in range(N_HOSTS)]
+        self.head = self.hosts[0]
+        self.workers = self.hosts[1:]
+
+    def start(self, host):
+        if host is self.head:
+            place = ["--head", f"--port={PORT}", "--num-cpus=0", f"--temp-dir={self.folder}"]
+            place += ["--include-dashboard=false"]
+        else:
+            place = [f"--address={self.head.ip}:{PORT}", "--num-cpus=1"]
+        command = ["ray", "start", *place, f"--node-ip-address={host.ip}"]
+        command += ["--object-store-memory=80000000"]
+        for _ in range(N_STARTS):
+            done = subprocess.run(
+                host.inside(*command),
+                env=self.environment,
+                cwd="/",
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+            )
+            if done.returncode == 0:
+                return
+            host.power_off()
+        raise AssertionError(done.stderr)
+
+    def restart(self):
+        """Start all hosts again, the head first."""
+        for host in self.hosts:
+            host.power_off()
+        for host in self.hosts:
+            self.start(host)
+
+    def heal(self):
+        """Start the hosts again that have no raylet any more."""
+        for host in self.workers:
+            host.set_link("up")
+            host.signal(host.pids(), signal.SIGCONT)
+            if not host.pids("raylet"):
+                host.power_off()
+                self.start(host)
+
+    def wait_for(self, driver):
+        """Wait until a run has ended, while hosts that broke down are started again."""
+        deadline = time.monotonic() + PATIENCE_S
+        while driver.poll() is None and time.monotonic() < deadline:
+            self.heal()
+            time.sleep(0.5)
+        return driver.poll()
+
+    def drive(self, options, notes, host=None):
+        return subprocess.Popen(
+            (host or self.head).inside(sys.executable, "-c", DRIVER, json.dumps(options)),
+            env=self.environment,
+            cwd=ROOT,
+            stdout=notes,
+            stderr=notes,
+        )
+
+    def close(self):
+        for host in self.hosts:
+            host.close()
+        subprocess.run(["ip", "link", "del", self.bridge], check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    hosts = Hosts()
+    try:
+        hosts.restart()
+        yield hosts
+    finally:
+        hosts.close()
+
+
+@pytest.fixture(scope="module")
+def request_(tmp_path_factory):
+    """A corpus, and vectors for its words in GloVe's format."""
+    folder = tmp_path_factory.mktemp("corpus")
+    rng = np.random.default_rng(7)
+    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(500)]
+    lines = (f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=50))}\n" for word in words)
+    (folder / "vectors.txt").write_text("".join(lines))
+
+    def text():
+        return " ".join(f"{' '.join(rng.choice(words, 18)).capitalize()}." for _ in range(12))
+
+    rows = [
+        {
+            "document_id": f"d{i // 4}",
+            "system_id": f"s{i % 4}",
+            "candidate": text(),
+            "reference": text(),
+        }
+        for i in range(N_ROWS)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "corpus.parquet", row_group_size=600)
+    return {
+        "corpus": str(folder / "corpus.parquet"),
+        "metrics": ["wms", "sms", "s+wms", "rougeL"],
+        "encoders": {"glove": f"glove:{folder / 'vectors.txt'}"},
+        "rows_per_shard": ROWS_PER_SHARD,
+    }
+
+
+def run_driver(hosts, options, folder, name, host=None):
+    notes = folder / f"{name}.txt"
+    with notes.open("wb") as stream:
+        return hosts.drive(options, stream, host), notes
+
+
+def files_of(out):
+    """What counts of a run: every scores file that `_SUCCESS` lists."""
+    names = Path(out, "_SUCCESS").read_text().split()
+    return {name: Path(out, name).read_bytes() for name in names}
+
+
+@pytest.fixture(scope="module")
+def expected(request_, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    options = {**request_, "out": str(out), "local": True, "workers": 1}
+    subprocess.run([sys.executable, "-c", DRIVER, json.dumps(options)], cwd=ROOT, check=True)
+    return files_of(out)
+
+
+class Watch(threading.Thread):
+    """Counts the files that were put in their place a second time."""
+
+    def __init__(self, out):
+        super().__init__(daemon=True)
+        self.folder = Path(out, "scores")
+        self.seen, self.n_rewritten = {}, 0
+        self.stop = threading.Event()
+        self.start()
+
+    def end(self):
+        self.stop.set()
+        self.join()
+
+    def run(self):
+        while not self.stop.wait(0.05):
+            if not self.folder.is_dir():
+                continue
+            for entry in os.scandir(self.folder):
+                if entry.name.endswith(".parquet"):
+                    inode = entry.inode()
+                    self.n_rewritten += self.seen.get(entry.name, inode) != inode
+                    self.seen[entry.name] = inode
+
+
+def kill_worker(hosts, rng, driver):
+    host = rng.choice(hosts.workers)
+    host.signal(host.pids("ray::_Worker"), signal.SIGKILL)
+
+
+def kill_raylet(hosts, rng, driver):
+    host = rng.choice(hosts.workers)
+    host.signal(host.pids("raylet"), signal.SIGKILL)
+
+
+def kill_driver(hosts, rng, driver):
+    mine = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", str(driver.pid)).split()]
+    victim = rng.choice([driver.pid, *mine])  # with the process that speaks to Ray, or that alone
+    hosts.head.signal([victim], signal.SIGKILL)
+
+
+def freeze_node(hosts, rng, driver):
+    host = rng.choice(hosts.workers)
+    pids = host.pids()
+    host.signal(pids, signal.SIGSTOP)
+    time.sleep(rng.uniform(2, 9))
+    host.signal(pids, signal.SIGCONT)
+
+
+def cut_network(hosts, rng, driver):
+    host = rng.choice(hosts.workers)
+    host.set_link("down")
+    time.sleep(rng.uniform(2, 9))
+    host.set_link("up")
+
+
+FAULTS = [kill_worker, kill_raylet, kill_driver, freeze_node, cut_network]
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_files_are_those_of_an_undisturbed_run(hosts, request_, expected, tmp_path, seed):
+    rng = random.Random(seed)
+    # Each fault comes first in turn; the second is any.
+    faults = [FAULTS[seed % len(FAULTS)], rng.choice(FAULTS)]
+    hosts.heal()
+    out = tmp_path / "out"
+    address = f"{hosts.head.ip}:{PORT}"
+    options = {**request_, "out": str(out), "address": address}
+    watch = Watch(out)
+    driver, notes = run_driver(hosts, options, tmp_path, "first")
+    while driver.poll() is None and len(watch.seen) < 2:
+        time.sleep(0.05)
+    assert driver.poll() is None, notes.read_text()
+    for fault in faults:
+        time.sleep(rng.uniform(0, 1.5))
+        if driver.poll() is None:
+            fault(hosts, rng, driver)
+    status, n_resumed = hosts.wait_for(driver), 0
+    while status != 0:
+        n_resumed += 1
+        assert n_resumed <= 4, notes.read_text()
+        driver, notes = run_driver(hosts, options, tmp_path, f"resumed{n_resumed}")
+        status = hosts.wait_for(driver)
+    watch.end()
+    names = ", ".join(fault.__name__ for fault in faults)
+    logger.info(
+        "round %d: %s; resumed %d times, %d files written twice",
+        seed,
+        names,
+        n_resumed,
+        watch.n_rewritten,
+    )
+    assert files_of(out) == expected
+    assert not list(out.rglob("*.partial"))
+
+
+def test_shard_of_a_frozen_node_is_written_twice_and_is_the_same(
+    hosts, request_, expected, tmp_path
+):
+    hosts.heal()
+    out = tmp_path / "out"
+    options = {**request_, "out": str(out), "address": f"{hosts.head.ip}:{PORT}"}
+    watch = Watch(out)
+    driver, notes = run_driver(hosts, options, tmp_path, "first")
+    host = hosts.workers[0]
+    while driver.poll() is None:
+        pids = host.pids()
+        host.signal(pids, signal.SIGSTOP)
+        at_work = host.pids("ray::_Worker.score")  # as Ray calls it while it scores
+        if at_work:
+            break
+        host.signal(pids, signal.SIGCONT)
+        time.sleep(0.1)
+    assert driver.wait(PATIENCE_S) == 0, notes.read_text()
+    assert files_of(out) == expected
+    host.signal(at_work, signal.SIGCONT)  # and not its raylet, which would end it
+    deadline = time.monotonic() + PATIENCE_S
+    while not watch.n_rewritten and time.monotonic() < deadline:
+        time.sleep(0.1)
+    watch.end()
+    host.power_off()
+    assert watch.n_rewritten == 1
+    assert files_of(out) == expected
+
+
+def test_head_node_restarted(hosts, request_, expected, tmp_path):
+    hosts.heal()
+    out = tmp_path / "out"
+    options = {**request_, "out": str(out), "address": f"{hosts.head.ip}:{PORT}"}
+    watch = Watch(out)
+    driver, notes = run_driver(hosts, options, tmp_path, "first", hosts.workers[0])
+    while driver.poll() is None and len(watch.seen) < 2:
+        time.sleep(0.05)
+    hosts.head.power_off()
+    status = driver.wait(PATIENCE_S)
+    watch.end()
+    (line,) = notes.read_text().splitlines()
+    assert status == 1
+    assert line.startswith("RuntimeError: the ")
+    assert "what is committed stays, the same command goes on from there" in line
+    hosts.restart()
+    driver, notes = run_driver(hosts, options, tmp_path, "resumed")
+    assert driver.wait(PATIENCE_S) == 0, notes.read_text()
+    assert files_of(out) == expected
+
+
+def test_local_run_is_out_of_reach_of_other_hosts(hosts, request_, tmp_path):
+    """A host knocks at every port of another one on which a run without a cluster is going on."""
+    runner, other = hosts.workers
+    runner.power_off()
+    options = {**request_, "out": str(tmp_path / "out"), "workers": 1}
+    driver, notes = run_driver(hosts, options, tmp_path, "alone", runner)
+    scores = tmp_path / "out" / "scores"
+    while driver.poll() is None and not scores.is_dir():
+        time.sleep(0.05)
+    assert driver.poll() is None, notes.read_text()
+    ports = listening_ports(runner)
+    answers = subprocess.run(
+        other.inside(sys.executable, "-c", KNOCK, runner.ip, *map(str, ports)),
+        capture_output=True,
+        text=True,
+    )
+    assert driver.wait(PATIENCE_S) == 0, notes.read_text()
+    hosts.start(runner)
+    assert len(ports) > 3
+    assert answers.stdout == "", f"these ports answered: {answers.stdout}"
+
+
+KNOCK = """
+import socket, sys
+
+for port in sys.argv[2:]:
+    try:
+        socket.create_connection((sys.argv[1], int(port)), timeout=2).close()
+    except OSError:
+        continue
+    print(port)
+"""
+
+
+def listening_ports(host):
+    """Ports at which any process of a host listens."""
+    lines = sh(*host.inside("cat", "/proc/net/tcp", "/proc/net/tcp6")).splitlines()
+    cells = [line.split() for line in lines]
+    return sorted({int(cell[1].rpartition(":")[2], 16) for cell in cells if cell[3] == "0A"})

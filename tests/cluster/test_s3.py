@@ -1,0 +1,234 @@
+"""A real S3 server behind a proxy that breaks connections: whole objects, or none."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from uuid import uuid4
+
+import pyarrow.fs as pafs
+import pytest
+
+from cluster import list_inputs, store
+from cluster.fetching import fetch
+from cluster.store import delete_file, join, list_names, open_input, version_of, write_whole
+from tests.cluster.object_stores import FAULTS, FaultyProxy, direct, s3_environment, s3_server
+
+pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
+
+SMALL, LARGE = 100_000, 21_000_000  # one request; an upload of three parts
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with s3_server(tmp_path_factory.mktemp("s3")) as address:
+        yield address
+
+
+@pytest.fixture
+def proxy(server, monkeypatch):
+    with FaultyProxy(server, seed=7) as proxy:
+        for name, value in s3_environment(proxy.address).items():
+            monkeypatch.setenv(name, value)
+        yield proxy
+
+
+@pytest.fixture
+def bucket(server):
+    name = f"bucket-{uuid4().hex[:12]}"
+    direct(server).create_dir(name)
+    return name
+
+
+def found(server, bucket):
+    """What somebody else sees: the bytes of every object by its name."""
+    other = direct(server)
+    infos = other.get_file_info(pafs.FileSelector(bucket, recursive=True))
+    return {
+        info.path.removeprefix(f"{bucket}/"): other.open_input_file(info.path).read()
+        for info in infos
+        if info.type == pafs.FileType.File
+    }
+
+
+def test_round_trip(proxy, server, bucket):
+    out = f"s3://{bucket}/run"
+    write_whole(join(out, "scores", "a b"), b"x")
+    puts = [(method, path) for method, path, _ in proxy.weather.seen if method != "GET"]
+    assert puts == [("PUT", f"/{bucket}/run/scores/a%20b")]  # one request, and nothing before it
+    assert list_names(join(out, "scores")) == ["a b"]
+    assert list_names(join(out, "nowhere")) == []
+    with open_input(join(out, "scores", "a%20b")) as stream:
+        first = version_of(stream, "")
+        assert stream.read() == b"x"
+    write_whole(join(out, "scores", "a b"), b"y")
+    with open_input(join(out, "scores", "a b")) as stream:
+        assert version_of(stream, "") != first
+    delete_file(join(out, "scores", "a b"))
+    delete_file(join(out, "scores", "a b"))
+    assert found(server, bucket) == {}
+
+
+def test_folder_and_pattern(proxy, server, bucket):
+    for name in ("in/a.jsonl", "in/deep/b #1.jsonl", "in/_skipped.jsonl"):
+        write_whole(f"s3://{bucket}/{name.replace('#', '%23')}", b'{"candidate": "x"}\n')
+    options = f"?endpoint_override={server}&scheme=http"
+    files = list_inputs([f"s3://{bucket}/in{options}"])
+    assert [file.path for file in files] == [
+        f"s3://{bucket}/in/a.jsonl{options}",
+        f"s3://{bucket}/in/deep/b%20%231.jsonl{options}",
+    ]
+    assert files == list_inputs([f"s3://{bucket}/in/[ab]*.jsonl{options}", files[1].path])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_fault_is_not_noticed(proxy, server, bucket, fault):
+    weather = proxy.weather
+    for method in ("PUT", "GET"):
+        weather.rate, weather.kinds, weather.most = 1.0, (fault,), 1
+        weather.only = lambda asked, _, method=method: asked == method
+        payload = os.urandom(SMALL)
+        write_whole(f"s3://{bucket}/x", payload)
+        with open_input(f"s3://{bucket}/x") as stream:
+            assert stream.read() == payload
+    assert [found for *_, found in weather.seen if found] == [fault, fault]
+
+
+def test_missing_and_forbidden_are_said_at_once(proxy, bucket):
+    with pytest.raises(FileNotFoundError, match=f"no such file: s3://{bucket}/nothing"):
+        open_input(f"s3://{bucket}/nothing")
+    with pytest.raises(OSError, match=r"cannot reach s3://no-such-bucket/x .*does not exist"):
+        write_whole("s3://no-such-bucket/x", b"x")
+    assert len(proxy.weather.seen) == 2
+    proxy.weather.is_forbidden = True
+    with pytest.raises(PermissionError, match=r"no permission for .*check the credentials"):
+        open_input(f"s3://{bucket}/nothing")
+    with pytest.raises(PermissionError, match=r"no permission for .*check the credentials") as told:
+        write_whole(f"s3://{bucket}/x", b"x")
+    assert "hush" not in str(told.value)
+    assert len(proxy.weather.seen) == 4
+
+
+def test_nothing_is_seen_of_an_upload_that_fails(proxy, server, bucket, monkeypatch):
+    """Its first part has arrived, the second never does."""
+    monkeypatch.setattr(store, "S3_ATTEMPTS", 1)
+    write_whole(f"s3://{bucket}/x", b"old")
+    weather = proxy.weather
+    weather.rate, weather.kinds = 1.0, ("reset",)
+    weather.only = lambda method, path: "partNumber=2" in path
+    with pytest.raises(OSError, match="cannot reach"):
+        write_whole(f"s3://{bucket}/x", os.urandom(LARGE))
+    with pytest.raises(OSError, match="cannot reach"):
+        write_whole(f"s3://{bucket}/y", os.urandom(LARGE))
+    assert any("partNumber=1" in path for _, path, _ in weather.seen)
+    assert found(server, bucket) == {"x": b"old"}
+
+
+@pytest.mark.slow
+def test_only_whole_objects_are_seen_at_any_time(proxy, server, bucket):
+    proxy.weather.rate = 0.3
+    payloads = [bytes([i]) * LARGE for i in range(2)]
+    names, seen = ("x",), []
+    is_over = threading.Event()
+
+    def look():
+        while not is_over.wait(0.02):
+            seen.extend(found(server, bucket).values())
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        for payload in payloads:
+            for name in names:
+                write_whole(f"s3://{bucket}/{name}", payload)
+    finally:
+        is_over.set()
+        watcher.join()
+    assert {hash(one) for one in seen} <= {hash(one) for one in payloads}
+    assert found(server, bucket) == dict.fromkeys(names, payloads[1])
+
+
+def test_nothing_is_seen_of_a_writer_that_is_killed(proxy, server, bucket):
+    proxy.weather.rate, proxy.weather.kinds = 1.0, ("stall",)
+    code = f"from cluster import write_whole; write_whole('s3://{bucket}/x', bytes({LARGE}))"
+    writer = subprocess.Popen([sys.executable, "-c", code], env=dict(os.environ))
+    end = time.monotonic() + 60
+    while not any("partNumber=1" in path for _, path, _ in proxy.weather.seen):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    assert found(server, bucket) == {}
+
+
+def test_store_that_is_away_for_some_seconds_is_waited_for(proxy, server, bucket):
+    proxy.weather.is_out = True
+    timer = threading.Timer(1.0, setattr, (proxy.weather, "is_out", False))
+    timer.start()
+    write_whole(f"s3://{bucket}/x", b"x")
+    assert found(server, bucket) == {"x": b"x"}
+    assert {fault for *_, fault in proxy.weather.seen} == {"busy", None}
+
+
+@pytest.mark.slow  # a minute and a half
+def test_store_that_is_away_for_a_minute_is_waited_for(proxy, server, bucket):
+    proxy.weather.is_out = True
+    timer = threading.Timer(60.0, setattr, (proxy.weather, "is_out", False))
+    timer.start()
+    write_whole(f"s3://{bucket}/x", b"x")
+    assert found(server, bucket) == {"x": b"x"}
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_model_is_fetched_once_and_again_when_it_has_changed(proxy, bucket, cache):
+    url = f"s3://{bucket}/models/tiny"
+    write_whole(f"{url}/config.json", b"{}")
+    write_whole(f"{url}/deep/weights", b"12")
+    proxy.weather.seen.clear()
+    folder = fetch(url)
+    assert folder.endswith("/tiny")
+    with open(f"{folder}/deep/weights", "rb") as file:
+        assert file.read() == b"12"
+    n_read = sum(method == "GET" and "list-type" not in path for method, path, _ in _seen(proxy))
+    assert n_read == 2
+    proxy.weather.seen.clear()
+    assert fetch(url) == folder
+    assert not [path for method, path, _ in _seen(proxy) if method == "GET" and "list" not in path]
+    write_whole(f"{url}/deep/weights", b"21")
+    with open(f"{fetch(url)}/deep/weights", "rb") as file:
+        assert file.read() == b"21"
+    assert not list(cache.glob("*.partial"))
+
+
+def _seen(proxy):
+    return proxy.weather.seen
+
+
+def test_nothing_there_to_fetch(proxy, bucket, cache):
+    with pytest.raises(ValueError, match=f"no file or folder at s3://{bucket}/nothing"):
+        fetch(f"s3://{bucket}/nothing")
+
+
+def test_file_that_changes_while_it_is_fetched_is_no_copy(proxy, bucket, cache, monkeypatch):
+    url = f"s3://{bucket}/vectors.txt"
+    write_whole(url, b"12")
+
+    def meddle(*_):
+        write_whole(url, b"21")
+
+    monkeypatch.setattr("cluster.fetching.shutil.copyfileobj", meddle)
+    with pytest.raises(OSError, match="changed while it was fetched"):
+        fetch(url)
+    assert not [path for path in cache.iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("text", ["/data/model", "sentence-transformers/all", "https://host/model"])
+def test_what_is_in_no_store_stays_as_it_is(text):
+    assert fetch(text) == text

@@ -1,0 +1,72 @@
+"""What a command says: one line, of bearable length, that cannot steer a terminal."""
+
+import json
+
+import pytest
+
+from pipelines.cli import run
+from pipelines.commands.common import MAX_MESSAGE, fail, printable, show
+from pipelines.correlation.tables import collect, files_of, scan_files
+from pipelines.manifest import RUN_FILE, read_manifest
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain é 東京 👩\u200d👧", "plain é 東京 👩\u200d👧"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\x00b\x7f\x9b", "a\\x00b\\x7f\\x9b"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\udcff", "\\udcff"),
+        ("a\tb\nc", "a\tb\nc"),
+    ],
+)
+def test_steering_characters_become_escapes(text, expected):
+    assert printable(text) == expected
+
+
+def test_colours_are_kept_where_they_are_shown():
+    text = "\x1b[1mbold\x1b[0m \x1b[2J"
+    assert printable(text, keeps_colours=True) == "\x1b[1mbold\x1b[0m \\x1b[2J"
+
+
+def test_shown_without_a_terminal(capsys):
+    show("\x1b[1mbold")
+    assert capsys.readouterr().out == "\\x1b[1mbold\n"
+
+
+def test_long_message_loses_its_middle(capsys):
+    assert fail(f"begin {'x' * 9_000} end", 2) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("assay: begin x")
+    assert said.endswith("x end\n")
+    assert len(said) < MAX_MESSAGE + 20
+
+
+def test_hostile_column_name_is_said_tamely(tmp_path, capsys):
+    path = tmp_path / "corpus.csv"
+    path.write_text("document_id,\x1b[2J\u202e\nd,s\n", encoding="utf-8")
+    assert run(["score", str(path), "--local", "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "\\x1b[2J\\u202e" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("name", ["*", "^a.*$"])
+def test_column_named_like_a_pattern_is_a_column(tmp_path, name):
+    path = tmp_path / "scores.csv"
+    path.write_text(f"document_id,model,{name}\nd,s,1\n", encoding="utf-8")
+    lazy = scan_files(files_of(str(path)), {"system_id": "model"})
+    assert collect(lazy, "here").columns == ["document_id", "system_id", name]
+
+
+@pytest.mark.parametrize("key", ["configuration", "encoders", "versions", "result"])
+def test_run_file_with_a_value_of_another_kind_refused(tmp_path, key):
+    path = tmp_path / "corpus.csv"
+    path.write_text("document_id,system_id,candidate,reference\nd,s,a cat,a cat\n")
+    out = tmp_path / "out"
+    assert run(["score", str(path), "--local", "--metrics=rougeL", f"--out={out}"]) == 0
+    values = json.loads((out / RUN_FILE).read_text("utf-8"))
+    (out / RUN_FILE).write_text(json.dumps({**values, key: "x"}), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"was not written by this version .*`{key}` must be"):
+        read_manifest(str(out))

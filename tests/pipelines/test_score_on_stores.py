@@ -1,0 +1,435 @@
+"""`assay score` through object stores that fail: the same table, and whole objects only."""
+
+import contextlib
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from unittest.mock import patch
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cluster.lock import FolderInUse, FolderLock, Holder, LockLost
+from cluster.store import join, list_names, open_input, write_whole
+from pipelines import score_corpus
+from pipelines.cli import run
+from pipelines.fetched import fetched_config, fetched_metrics
+from pipelines.learned_columns import AskedMetrics
+from sms.scoring import ScoringConfig
+from tests.cluster.object_stores import FaultyProxy, direct, gcs_server, s3_environment, s3_server
+
+pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
+boto3 = pytest.importorskip("boto3")
+
+METRICS = ("wms", "rouge1", "length")
+WORDS = ("cats", "mats", "sat", "dogs", "ran")
+OPTIONS = {"local": True, "workers": 1, "rows_per_shard": 15}
+N_FILES, N_ROWS = 2, 30
+LOCK_TIMES = FolderLock.__init__.__kwdefaults__
+
+
+def rows_of(seed):
+    rng = random.Random(seed)
+    return [
+        {
+            "document_id": f"d{seed}-{i // 2}",
+            "system_id": f"s{i % 2}",
+            "candidate": " ".join(rng.choices(WORDS, k=rng.randint(1, 8))),
+            "reference": " ".join(rng.choices(WORDS, k=6)),
+        }
+        for i in range(N_ROWS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A corpus of several files, and vectors."""
+    folder = tmp_path_factory.mktemp("inputs")
+    (folder / "in").mkdir()
+    for i in range(N_FILES):
+        path = folder / "in" / f"{i}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows_of(i)), path, row_group_size=5)
+    rng = random.Random(0)
+    lines = [f"{word} {rng.random():.4f} {rng.random():.4f}\n" for word in WORDS]
+    (folder / "tiny.txt").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(inputs, tmp_path_factory):
+    """What a run on this machine's own files gives."""
+    out = tmp_path_factory.mktemp("local") / "out"
+    encoders = {"tiny": f"glove:{inputs}/tiny.txt"}
+    done = score_corpus(inputs / "in", out, metrics=METRICS, encoders=encoders, **OPTIONS)
+    return table_of(str(out)), done.signatures
+
+
+def table_of(out):
+    """All scores of a complete run, in the order of the plan."""
+    with open_input(join(out, "_SUCCESS")) as stream:
+        parts = stream.read().decode().split()
+    tables = []
+    for part in parts:
+        with open_input(join(out, *part.split("/"))) as stream:
+            tables.append(pq.read_table(stream).replace_schema_metadata())
+    return pa.concat_tables(tables)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with s3_server(tmp_path_factory.mktemp("s3")) as address:
+        yield address
+
+
+@pytest.fixture
+def proxy(server, monkeypatch, tmp_path):
+    with FaultyProxy(server) as proxy:
+        for name, value in s3_environment(proxy.address).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+        yield proxy
+
+
+@pytest.fixture
+def bucket(server, inputs):
+    """A bucket with the corpus and the vectors."""
+    name = f"bucket-{uuid4().hex[:12]}"
+    other = direct(server)
+    other.create_dir(name)
+    for path in (path for path in inputs.rglob("*") if path.is_file()):
+        with other.open_output_stream(f"{name}/{path.relative_to(inputs)}") as stream:
+            stream.write(path.read_bytes())
+    return name
+
+
+def score(url, **options):
+    return score_corpus(
+        f"{url}/in/*.parquet",
+        f"{url}/out",
+        **{
+            "metrics": METRICS,
+            "encoders": {"tiny": f"glove:{url}/tiny.txt"},
+            **OPTIONS,
+            **options,
+        },
+    )
+
+
+def everything_written(server, bucket):
+    """What others see: the bytes of every object of the run, each read in one request."""
+    keys = {"aws_access_key_id": "other", "aws_secret_access_key": "other"}
+    client = boto3.client("s3", endpoint_url=f"http://{server}", region_name="us-east-1", **keys)
+    found = {}
+    for entry in client.list_objects_v2(Bucket=bucket, Prefix="out/").get("Contents", []):
+        with contextlib.suppress(client.exceptions.NoSuchKey):  # deleted since it was listed
+            found[entry["Key"]] = client.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+    return found
+
+
+@pytest.mark.parametrize("rate", [0.0, pytest.param(0.15, marks=pytest.mark.slow)])
+def test_table_is_that_of_a_local_run(proxy, server, bucket, expected, rate):
+    proxy.weather.rate = rate
+    done = score(f"s3://{bucket}")
+    table, signatures = expected
+    assert table_of(f"s3://{bucket}/out").equals(table)
+    assert done.signatures == signatures
+    written = everything_written(server, bucket)
+    assert len(written) > 2
+    assert not any(b"hush" in data for data in written.values())
+    assert score(f"s3://{bucket}").n_new_shards == 0
+    assert list_names(f"s3://{bucket}/out") == ["_SUCCESS", "run.json"]
+    with open_input(f"s3://{bucket}/out/run.json") as stream:
+        written = json.loads(stream.read())
+    assert written["configuration"]["encoders"] == {"tiny": f"glove:s3://{bucket}/tiny.txt"}
+    assert written["inputs"][0]["path"] == f"s3://{bucket}/in/0.parquet"
+
+
+def test_options_of_the_url_reach_everything(server, bucket, expected, proxy, monkeypatch):
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    options = f"?endpoint_override={server}&scheme=http"
+    score_corpus(
+        f"s3://{bucket}/in{options}",
+        f"s3://{bucket}/out{options}",
+        metrics=METRICS,
+        encoders={"tiny": f"glove:s3://{bucket}/tiny.txt{options}"},
+        **OPTIONS,
+    )
+    assert table_of(f"s3://{bucket}/out{options}").equals(expected[0])
+
+
+def test_vectors_that_change_refuse_to_go_on(proxy, bucket):
+    score(f"s3://{bucket}")
+    write_whole(f"s3://{bucket}/tiny.txt", b"cats 1.0 2.0\nmats 2.0 3.0\n")
+    with pytest.raises(ValueError, match="the vectors of encoder `tiny` have changed"):
+        score(f"s3://{bucket}")
+
+
+def test_second_driver_refused_on_a_store(proxy, bucket):
+    with (
+        FolderLock(f"s3://{bucket}/out", settle_s=0.1),
+        pytest.raises(FolderInUse, match=r"is in use by another run \(process \d+ on"),
+    ):
+        score(f"s3://{bucket}")
+
+
+@pytest.mark.parametrize("where", ["corpus", "--out", "--encoder", "--metrics"])
+def test_secret_in_a_url_refused_and_printed_nowhere(inputs, tmp_path, capfd, where):
+    secret = "s3://AKIAEXAMPLE:hush/hush@bucket/x"
+    given = {
+        "corpus": f"{inputs}/in",
+        "--out": str(tmp_path / "out"),
+        "--encoder": f"glove:{inputs}/tiny.txt",
+        "--metrics": "wms",
+    }
+    prefix = {"--encoder": "glove:", "--metrics": "reffree@"}.get(where, "")
+    given[where] = f"{prefix}{secret}"
+    corpus = given.pop("corpus")
+    options = [text for pair in given.items() for text in pair]
+    assert run(["score", corpus, *options, "--local"]) == 2
+    told = capfd.readouterr()
+    assert "must not hold a password or key" in told.err
+    assert "hush" not in told.err + told.out
+    assert not (tmp_path / "out").exists()
+
+
+# Rounds in which everything goes wrong
+
+DRIVE = f"""
+import sys
+from pipelines import score_corpus
+url = sys.argv[1]
+encoders = {{"tiny": f"glove:{{url}}/tiny.txt"}}
+score_corpus(
+    f"{{url}}/in", f"{{url}}/out", metrics={METRICS}, encoders=encoders,
+    local=True, workers=1, rows_per_shard=5,
+)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_killed_drivers_and_a_failing_store_change_nothing(proxy, server, bucket, expected, seed):
+    rng = random.Random(seed)
+    proxy.weather.rate = 0.1
+    n_finished = 0
+    command = [sys.executable, "-c", DRIVE, f"s3://{bucket}"]
+    with watching(server, bucket) as troubles:
+        for _ in range(4):
+            driver = subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.DEVNULL)
+            begun = len(proxy.weather.seen) + rng.randint(20, 120)
+            while driver.poll() is None and len(proxy.weather.seen) < begun:
+                time.sleep(0.005)
+            driver.kill()
+            n_finished += driver.wait() == 0
+            if rng.random() < 0.5:
+                with outage(proxy, seconds=rng.uniform(0.5, 2.0)):
+                    pass
+        assert n_finished < 4  # at least one was killed at work
+        last = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert last.returncode == 0, last.stderr
+    assert troubles == []
+    table = table_of(f"s3://{bucket}/out")
+    assert table.equals(expected[0])
+    assert "hush" not in last.stderr + last.stdout
+
+
+@contextlib.contextmanager
+def outage(proxy, seconds):
+    """Begin an outage that ends by itself."""
+    proxy.weather.is_out = True
+    threading.Timer(seconds, setattr, (proxy.weather, "is_out", False)).start()
+    yield
+
+
+@contextlib.contextmanager
+def watching(server, bucket):
+    """Read everything under a final name all the time; collects what is not whole."""
+    troubles, is_over = [], threading.Event()
+    n_looked_at = 0
+
+    def look():
+        nonlocal n_looked_at
+        while not is_over.wait(0.2):
+            for path, data in everything_written(server, bucket).items():
+                try:
+                    if path.endswith(".parquet"):
+                        pq.read_table(io.BytesIO(data))
+                    elif path.endswith((".json", ".lock")):
+                        json.loads(data)
+                    n_looked_at += 1
+                except (pa.ArrowException, ValueError) as error:
+                    troubles.append((path, len(data), str(error)))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield troubles
+    finally:
+        is_over.set()
+        watcher.join()
+    assert n_looked_at > 0
+
+
+@pytest.mark.slow
+def test_store_that_is_away_in_mid_run_for_a_minute_fails_no_shard(proxy, bucket, expected):
+    n_seen = 0
+
+    def strike(progress):
+        nonlocal n_seen
+        n_seen += 1
+        if progress.n_done and not proxy.weather.is_out and n_seen < 1000:
+            n_seen = 1000
+            with outage(proxy, seconds=60.0):
+                pass
+
+    done = score(f"s3://{bucket}", on_progress=strike)
+    assert done.is_complete
+    assert table_of(f"s3://{bucket}/out").equals(expected[0])
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_ray_workers_and_a_failing_store(proxy, bucket, expected):
+    proxy.weather.rate = 0.1
+    score(f"s3://{bucket}", local=False, workers=2)
+    assert table_of(f"s3://{bucket}/out").equals(expected[0])
+
+
+# Google Cloud Storage
+
+
+@pytest.fixture
+def gcs(tmp_path):
+    pytest.importorskip("gcp_storage_emulator", reason="no emulator: install the extra `dev`")
+    with gcs_server(tmp_path) as address:
+        yield f"?scheme=http&endpoint_override={address}"
+
+
+def test_table_on_google_cloud_storage(gcs, inputs, expected, tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    url = "gs://anonymous@bucket"
+    for path in (path for path in inputs.rglob("*") if path.is_file()):
+        write_whole(f"{url}/{path.relative_to(inputs)}{gcs}", path.read_bytes())
+    score_corpus(
+        f"{url}/in{gcs}",
+        f"{url}/out{gcs}",
+        metrics=METRICS,
+        encoders={"tiny": f"glove:{url}/tiny.txt{gcs}"},
+        **OPTIONS,
+    )
+    assert table_of(f"{url}/out{gcs}").equals(expected[0])
+    assert list_names(f"{url}/out{gcs}") == ["_SUCCESS", "run.json"]
+    with pytest.raises(FileNotFoundError, match="no such file: gs://"):
+        open_input(f"{url}/nothing{gcs}")
+
+
+# Local disks
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A filesystem with room for some of the shards."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a tmpfs; this needs root")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_full_disk_is_one_line_and_the_run_goes_on_afterwards(tiny_disk, inputs, expected):
+    def score_here():
+        encoders = {"tiny": f"glove:{inputs}/tiny.txt"}
+        options = {"metrics": METRICS, "encoders": encoders, **OPTIONS, "rows_per_shard": 2}
+        return score_corpus(inputs / "in", tiny_disk / "out", **options)
+
+    with pytest.raises(OSError, match=r"no space is left for .*; make room and run the same"):
+        score_here()
+    parts = list((tiny_disk / "out" / "scores").iterdir())
+    n_rows = sum(pq.read_table(part).num_rows for part in parts)
+    assert 0 < n_rows < N_FILES * N_ROWS
+    assert not list(tiny_disk.rglob("*.partial"))
+    subprocess.run(["mount", "-o", "remount,size=4m", str(tiny_disk)], check=True)
+    assert score_here().n_earlier_rows == n_rows
+    assert table_of(str(tiny_disk / "out")).equals(expected[0])
+
+
+@pytest.mark.parametrize("name", ["run.json", "_SUCCESS", "scores", "errors"])
+def test_planted_link_refused(inputs, tmp_path, name):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).symlink_to(tmp_path / "theirs")
+    with pytest.raises(ValueError, match=f"{name} must not be a link, got one to"):
+        score_corpus(f"{inputs}/in", tmp_path / "out", metrics=["length"], fresh=True, **OPTIONS)
+    assert not list((tmp_path / "theirs").iterdir())
+
+
+def test_input_that_changes_in_mid_run_fails_its_shards_only(inputs, tmp_path):
+    import shutil
+
+    shutil.copytree(inputs / "in", tmp_path / "in")
+    last = sorted((tmp_path / "in").iterdir())[-1]
+
+    def meddle(progress):
+        if progress.n_done and last.exists():
+            last.unlink()
+
+    options = {"metrics": ["length"], **OPTIONS}
+    done = score_corpus(tmp_path / "in", tmp_path / "out", on_progress=meddle, **options)
+    assert not done.is_complete
+    assert all(
+        "has vanished since the plan was made" in text for text in done.failed_shards.values()
+    )
+    assert done.n_rows == (N_FILES - 1) * N_ROWS
+    shutil.copy(inputs / "in" / last.name, last)
+    again = score_corpus(tmp_path / "in", tmp_path / "out", **options)
+    assert again.is_complete
+    assert (again.n_earlier_rows, again.n_rows) == ((N_FILES - 1) * N_ROWS, N_FILES * N_ROWS)
+
+
+def test_driver_that_was_taken_over_stops_and_leaves_the_files_of_the_other(inputs, tmp_path):
+    out = tmp_path / "out"
+    theirs = Holder(host="elsewhere", pid=1, since="now", machine="m", process="p", key="k")
+
+    def take_over(progress):
+        if progress.n_done and (out / "run.json").read_bytes() != b"theirs":
+            (out / "run.json").write_bytes(b"theirs")
+            (out / ".lock").write_bytes(theirs.write())
+            time.sleep(0.5)  # some beats
+
+    with (
+        patch.object(FolderLock.__init__, "__kwdefaults__", {**LOCK_TIMES, "beat_s": 0.05}),
+        pytest.raises(LockLost, match=r"was taken over by process 1 on elsewhere"),
+    ):
+        score_corpus(inputs / "in", out, metrics=["length"], on_progress=take_over, **OPTIONS)
+    assert (out / "run.json").read_bytes() == b"theirs"
+    assert (out / "progress.json").exists()
+    assert not (out / "_SUCCESS").exists()
+
+
+def test_paths_of_encoders_and_scorers_are_fetched_where_they_are_urls():
+    config = ScoringConfig(
+        metrics=("cosine@a", "cosine@b"),
+        encoders={
+            "a": "infersent:file:///m/i.pkl,vectors=file:///m/v.txt",
+            "b": "hf:file:///m/tiny,layers=all",
+            "c": "minilm",
+        },
+    )
+    assert fetched_config(config).encoders == {
+        "a": "infersent:/m/i.pkl,vectors=/m/v.txt",
+        "b": "hf:/m/tiny,layers=all",
+        "c": "minilm",
+    }
+    asked = AskedMetrics.of(["reffree@file:///m/scorer", "reffree@s3://bucket/scorer"])
+    assert list(asked.folders.values()) == ["file:///m/scorer", "s3://bucket/scorer"]
+    asked = AskedMetrics.of(["reffree@file:///m/scorer"])
+    assert fetched_metrics(asked).folders == {"reffree@file:///m/scorer": "/m/scorer"}

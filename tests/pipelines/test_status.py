@@ -1,0 +1,194 @@
+"""`assay status`: complete, going, dead, stopped; on storage alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cluster import InputFile, Piece, Shard, ShardReport, part_path, write_whole
+from cluster.lock import LOCK_FILE, FolderLock, Holder
+from pipelines import cli, score_corpus
+from pipelines.history import HistoryWriter
+from pipelines.live import LiveReport
+from pipelines.manifest import Manifest, write_manifest, write_success
+from pipelines.progress import SCORING, Progress
+from pipelines.status import run_status
+
+# Runs for ever at the third of five shards, once it has written down that it does.
+RUN_THAT_HANGS = """
+import sys, time
+from pipelines import live, score_corpus
+from pipelines.score_corpus import SummaryScorer
+
+class Hangs(SummaryScorer):
+    def prepare(self, rows):
+        if "d4" in rows["document_id"].to_pylist():
+            time.sleep(600)
+        return super().prepare(rows)
+
+sys.modules["pipelines.score_corpus"].SummaryScorer = Hangs
+live.BEAT_EVERY_S = 0.05
+score_corpus(sys.argv[1], sys.argv[2], metrics=["length"], local=True, workers=1, rows_per_shard=2)
+"""
+
+
+def piece(i):
+    return Piece(path="/data/a.parquet", first_row=10 * i, n_rows=10, row_groups=(i, i + 1))
+
+
+MANIFEST = Manifest(
+    configuration={},
+    signatures={},
+    encoders={},
+    versions={},
+    inputs=[InputFile("/data/a.parquet", 1, "ab")],
+    shards=[Shard(index=i, pieces=(piece(i),)) for i in range(5)],
+)
+
+
+def report(index, **values):
+    known = {"n_rows": 10, "seconds": 2.0, "node": "gpu-0", "n_bytes": 4, **values}
+    return ShardReport(index=index, **known)
+
+
+def commit(out, *indices):
+    for index in indices:
+        write_whole(part_path(out, index, MANIFEST.fingerprint), b"PAR1")
+
+
+@pytest.fixture
+def out(tmp_path):
+    write_manifest(str(tmp_path), MANIFEST)
+    return str(tmp_path)
+
+
+@pytest.fixture
+def beginning():
+    return Progress(stage=SCORING, n_rows=50)
+
+
+def test_run_that_goes_on_by_hand(out, beginning):
+    """One shard done, one given up, two at work on two nodes, one left."""
+    with FolderLock(out), LiveReport(out, MANIFEST, beginning) as live:
+        for index, node in ((0, "gpu-0"), (1, "gpu-1"), (2, "gpu-0"), (3, "gpu-1")):
+            live.started(index, node)
+        commit(out, 0)
+        live.reported(report(0), replace(beginning, n_done=10))
+        error = report(1, n_rows=0, node="gpu-1", error="OSError: gone [rows 10 to 19]")
+        live.reported(error, replace(beginning, n_done=10, n_failed_shards=1))
+        live.write()
+        found = run_status(out)
+    assert (found.state, found.n_rows, found.n_done_rows) == ("running", 50, 10)
+    assert (found.n_done, found.n_failed, found.n_left) == (1, 1, 1)
+    assert [(shard.index, shard.node) for shard in found.running] == [(2, "gpu-0"), (3, "gpu-1")]
+    assert found.errors == ["shard 1: OSError: gone [rows 10 to 19]"]
+    one, two = found.nodes
+    assert (one.node, one.n_shards, one.n_rows, one.rows_per_s) == ("gpu-0", 1, 10, 5.0)
+    assert (two.node, two.n_shards, two.n_failures, two.n_running) == ("gpu-1", 0, 1, 1)
+    assert found.rows_per_s > 0
+    assert str(os.getpid()) in found.driver
+    assert not found.is_well
+
+
+def test_end_in_good_order_leaves_no_progress(out, beginning):
+    with LiveReport(out, MANIFEST, beginning) as live:
+        live.reported(report(0), beginning)
+    assert set(os.listdir(out)) == {"run.json"}
+    commit(out, 0)
+    found = run_status(out)
+    assert (found.state, found.n_done, found.n_left, found.driver) == ("stopped", 1, 4, None)
+    assert not found.is_well
+
+
+def test_history_of_a_dead_driver_is_read(out):
+    """Shard 1 failed, then was scored after all; shard 2 failed last."""
+    history = HistoryWriter(out, MANIFEST.fingerprint)
+    history.add(report(1, n_rows=0, error="first"))
+    history.write()
+    history.add(report(0))
+    history.add(report(1, seconds=3.0))
+    history.add(report(2, n_rows=0, error="OSError: gone"))
+    history.write()
+    commit(out, 0, 1)
+    found = run_status(out)
+    assert (found.n_done, found.n_failed, found.errors) == (2, 1, ["shard 2: OSError: gone"])
+    (node,) = found.nodes
+    assert (node.n_shards, node.n_failures, node.rows_per_s) == (2, 1, 20 / 5.0)
+
+
+def test_driver_on_another_machine_is_alive_if_its_lock_moves(out, beginning):
+    """Its clock is an hour slow, so only a change tells."""
+    holder = replace(Holder.this_process(), machine="another", host="gpu-7")
+
+    def beat(beats):
+        write_whole(f"{out}/{LOCK_FILE}", replace(holder, beat=beats).write())
+
+    live = LiveReport(out, MANIFEST, beginning)
+    live.write()
+    values = json.loads(Path(out, "progress.json").read_text())
+    write_whole(f"{out}/progress.json", json.dumps({**values, "time": time.time() - 3600}).encode())
+    beat(1)
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 3:
+            beat(2)
+
+    assert run_status(out, sleep).state == "running"
+    assert len(slept) == 3
+    assert run_status(out, slept.append).state == "died"
+    assert 20 < sum(slept) < 60
+
+
+def test_complete_run(out):
+    commit(out, *range(5))
+    write_success(out, [])
+    found = run_status(out)
+    assert (found.state, found.n_done, found.is_well) == ("complete", 5, True)
+
+
+def test_folder_without_a_run_is_a_wrong_request(tmp_path, capsys):
+    assert cli.run(["status", str(tmp_path)]) == 2
+    assert "has no run.json" in capsys.readouterr().err
+
+
+def test_killed_driver_is_seen_and_its_run_resumed(tmp_path, capsys, monkeypatch):
+    corpus, out = tmp_path / "corpus.parquet", tmp_path / "out"
+    rows = {"document_id": [f"d{i}" for i in range(10)], "system_id": ["s"] * 10}
+    table = pa.table({**rows, "candidate": ["two words"] * 10})
+    pq.write_table(table, corpus, row_group_size=2)
+    child = subprocess.Popen([sys.executable, "-c", RUN_THAT_HANGS, str(corpus), str(out)])
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not (out / "progress.json").exists():
+            time.sleep(0.05)
+        while time.monotonic() < deadline and len(run_status(str(out)).running) != 1:
+            time.sleep(0.05)
+        while '"shard": 2' not in (out / "progress.json").read_text():
+            time.sleep(0.05)
+        assert cli.run(["status", str(out)]) == 0
+        shown = capsys.readouterr().out
+        assert "running (process" in shown
+        assert "Rows:    4 of 10 done (40%)" in shown
+        assert "Shards:  2 done, 1 running, 0 failed, 2 left" in shown
+        assert "Oldest:  shard 2 on " in shown
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    assert cli.run(["status", str(out), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["state"], found["n_done"], found["n_left"]) == ("died", 2, 2)
+    run = score_corpus(corpus, out, metrics=["length"], local=True, workers=1, rows_per_shard=2)
+    assert (run.n_rows, run.n_new_shards, run.means) == (10, 3, {"s": {"length": 2.0}})
+    assert not (out / "progress.json").exists()
+    assert cli.run(["status", str(out)]) == 0
+    assert ": complete" in capsys.readouterr().out
