@@ -107,7 +107,7 @@ def evaluate_scorer(
     if side not in ("test", "validation"):
         raise ValueError(f"`split` must be test or validation, got {side!r}")
     results = []
-    for folder in scorers:
+    for folder in scorers if paths else ():
         tell(Progress(stage=f"loading {os.fspath(folder)}"))
         scorer = load_scorer(Path(folder), device=chosen_device(device))
         negatives = _negatives_of(scorer, kinds)
@@ -128,7 +128,13 @@ def evaluate_scorer(
 
 def _negatives_of(scorer: LearnedScorer, kinds: Sequence[str] | None) -> NegativesConfig:
     """Return the negatives a scorer was trained on, or others with the same seed and rates."""
-    saved: dict[str, Any] = dict(scorer.settings["trained_on"]["negatives"])
+    trained_on = scorer.settings.get("trained_on") or {}
+    if "negatives" not in trained_on:
+        raise ValueError(
+            "`scorer.json` must have `trained_on.negatives`, got none; give a folder that "
+            "`assay train` wrote"
+        )
+    saved: dict[str, Any] = dict(trained_on["negatives"])
     saved["rate"] = Rate(**saved["rate"])
     for name in ("kinds", "proportions"):
         saved[name] = None if saved[name] is None else tuple(saved[name])

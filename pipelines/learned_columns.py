@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from cluster.store import is_url
 from pipelines.learned_names import NAME, PREFIX, cut_column
 from sms.scoring import SummaryScorer
 
@@ -33,7 +34,7 @@ class AskedMetrics:
     of_sms: tuple[str, ...]
     """For `ScoringConfig`."""
     folders: Mapping[str, str]
-    """By learned metric, as it was asked for, the absolute folder of its scorer."""
+    """By learned metric, as it was asked for, the absolute folder of its scorer, or its URL."""
 
     @property
     def shows_sms(self) -> bool:
@@ -61,10 +62,12 @@ class AskedMetrics:
         others = tuple(name for name in metrics if name not in learned)
         if not others and learned:
             others = STAND_IN
-        folders = {
-            name: os.path.abspath(os.path.expanduser(name.removeprefix(PREFIX))) for name in learned
-        }
+        folders = {name: _folder_of(name.removeprefix(PREFIX)) for name in learned}
         return cls(others, folders)
+
+
+def _folder_of(path: str) -> str:
+    return path if is_url(path) else os.path.abspath(os.path.expanduser(path))
 
 
 @dataclass(frozen=True, slots=True)

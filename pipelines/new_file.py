@@ -1,11 +1,18 @@
-"""Checks, before anything is read, that a Parquet file may be written where a user asks for it."""
+"""A Parquet file that a user asks for: whether it may be written there, and how it gets there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
 
-from cluster.store import absolute, filesystem_for
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from cluster.store import absolute, filesystem_for, write_whole
 
 
 def checked_new_file(
@@ -42,3 +49,31 @@ def checked_new_file(
     if any(path.startswith(f"{folder}/") for folder in folders):
         raise ValueError(f"`{option}` must not lie inside {inputs_are}, got {path}")
     return path
+
+
+@contextmanager
+def written_whole(path: str) -> Iterator[Path]:
+    """Give a file to write to that appears at `path`, all of it, unless something fails.
+
+    On a file system it lies beside `path` and is renamed: it may be too large to be copied, or for
+    the disk of temporary files. What goes to an object store is such a file first, and then sent
+    in one write.
+    """
+    filesystem, inner = filesystem_for(path)
+    if not isinstance(filesystem, pafs.LocalFileSystem):
+        with tempfile.TemporaryDirectory(prefix="assay-") as work:
+            file = Path(work) / "file"
+            yield file
+            with pa.memory_map(str(file)) as source:
+                write_whole(path, source.read_buffer())
+        return
+    place = Path(inner)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f"{place.name}.{uuid4().hex}.partial")
+    try:
+        yield partial
+        with partial.open("rb") as stream:
+            os.fsync(stream.fileno())
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -11,22 +11,26 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from cluster import Shard, canonical_table, column_names, list_inputs, plan_shards, resolve_columns
+from cluster import Shard, column_names, list_inputs, plan_shards, resolve_columns
 from cluster.reading import read_batches
 from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.worker import one_line
 from reffree.buckets import BucketWriter
+from reffree.hashing import mixed
 from reffree.pairs import NO_SPLIT, SIDES, Pair, as_table, pairs_of_rows, text_key
 from reffree.splits import Groups, TextRegister, hashed_sides
 from reffree.vocabulary import WordSample
 
 SPLIT = "split"
+
+_SAMPLE_SALT = 4
 
 _NEEDED = (SOURCES, REFERENCES)
 _BATCH_ROWS = 1_000
@@ -67,6 +71,7 @@ def prepare_pairs(
     seed: int = 0,
     split_anew: bool = False,
     refuse_leaks: bool = False,
+    training_documents: int | None = None,
 ) -> PreparedPairs:
     """Read, check, split and deal pairs.
 
@@ -90,6 +95,9 @@ def prepare_pairs(
     refuse_leaks : bool
         Stop if the files' own split has a text on two sides. Otherwise the documents of the
         earlier side are left out and counted.
+    training_documents : int, optional
+        Use only so many of the documents for training; of fewer, a part of these. The vocabulary
+        stays that of all, and other sides stay what they are.
 
     Raises
     ------
@@ -111,7 +119,8 @@ def prepare_pairs(
                 "leave `--leaks refuse` out to drop those documents, or split with `--split-anew`"
             )
         writer = BucketWriter(folder, n_pairs, n_characters)
-        vocabulary, left_out = _deal(reader, split, writer)
+        sample = _Sample.of(register, split, training_documents)
+        vocabulary, left_out = _deal(reader, split, sample, writer)
         if leaks := _leaks(register, split.sides_of):
             raise RuntimeError(f"the split must keep every text on one side, got {leaks}")
     finally:
@@ -164,10 +173,7 @@ class _Reader:
     def batches(self, left_out: Counter[str]) -> Iterator[list[Pair]]:
         """Read all pairs, counting what is left out."""
         for shard in self.shards:
-            for raw in read_batches(shard, _NEEDED, self.columns, _BATCH_ROWS):
-                table = canonical_table(
-                    raw.table, _NEEDED, self.columns, reasons=raw.reasons, where=shard.path
-                )
+            for table in read_batches(shard, _NEEDED, self.columns, _BATCH_ROWS):
                 cells = {name: table.column(name).to_pylist() for name in table.column_names}
                 yield pairs_of_rows(
                     cells[DOCUMENT_ID],
@@ -192,6 +198,43 @@ class _Split:
         if self.is_own:
             return np.where(self.groups.is_leak(keys, own_sides), NO_SPLIT, own_sides)
         return hashed_sides(self.groups.group_of(keys), seed=self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sample:
+    """Says which of the documents for training are used."""
+
+    seed: int
+    last: int
+    """Largest hash of one that is."""
+
+    @classmethod
+    def of(cls, register: TextRegister, split: _Split, n_documents: int | None) -> _Sample:
+        """Choose so many documents, or all."""
+        if n_documents is None:
+            return cls(seed=split.seed, last=int(np.iinfo(np.uint64).max))
+        hashes = np.sort(
+            np.concatenate(
+                [
+                    _sample_hashes(keys[split.sides_of(keys, own_sides) == 0], split.seed)
+                    for keys, own_sides in register.documents()
+                ]
+            )
+        )
+        if not 1 <= n_documents <= hashes.size:
+            raise ValueError(
+                f"`training_documents` must be from 1 to what there are, {hashes.size:,}, got "
+                f"{n_documents:,}"
+            )
+        return cls(seed=split.seed, last=int(hashes[n_documents - 1]))
+
+    def has(self, keys: np.ndarray) -> np.ndarray:
+        """Return whether each document is used, bool."""
+        return _sample_hashes(keys, self.seed) <= np.uint64(self.last)
+
+
+def _sample_hashes(keys: np.ndarray, seed: int) -> np.ndarray:
+    return mixed(mixed(keys, _SAMPLE_SALT), seed)
 
 
 def _split_column(names: Mapping[str, Sequence[str]], named: str | None) -> str | None:
@@ -230,7 +273,7 @@ def _register_texts(reader: _Reader, register: TextRegister) -> tuple[int, int]:
 
 
 def _deal(
-    reader: _Reader, split: _Split, writer: BucketWriter
+    reader: _Reader, split: _Split, sample: _Sample, writer: BucketWriter
 ) -> tuple[tuple[str, ...], Counter[str]]:
     """Write the pairs to their buckets; return the vocabulary and what was left out."""
     left_out: Counter[str] = Counter()
@@ -243,10 +286,14 @@ def _deal(
             is_used = sides >= 0
             if n_leaks := int((~is_used).sum()):
                 left_out["text also on a later side"] += n_leaks
+            is_training = sides == SIDES.index("train")
+            words.add(pair.reference for pair in compress(pairs, is_training.tolist()))
+            is_beyond = is_training & ~sample.has(keys)
+            if n_beyond := int(is_beyond.sum()):
+                left_out["beyond the training documents asked for"] += n_beyond
+            is_used &= ~is_beyond
             table = as_table(pairs, split.groups.group_of(keys))
             writer.add(table.filter(pa.array(is_used)), sides[is_used])
-            is_training = (sides == SIDES.index("train")).tolist()
-            words.add(pair.reference for pair, is_ in zip(pairs, is_training, strict=True) if is_)
     finally:
         writer.close()
     return words.words(), left_out

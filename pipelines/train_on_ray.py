@@ -1,6 +1,6 @@
-"""Trains a scorer on Ray Train: the workers share every batch, by gloo on CPUs, NCCL on GPUs.
+"""Trains on Ray Train: the workers share every batch, by gloo on CPUs, NCCL on GPUs.
 
-Each worker runs `reffree.learning.learn` on the folder of the run, which all must see. Ray only
+Each worker does the same work on the folder of the run, which all must see. Ray only
 starts them and brings them together: checkpoints, and going on from them, are the training's own,
 so a run goes on with the same number of workers wherever and however it was stopped. (Ray's way
 to go on, by the name of a run, would go on with a changed request as well.)
@@ -9,32 +9,29 @@ to go on, by the name of a run, would go on with a changed request as well.)
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from cluster.ray_runner import connected, worker_environment
-from reffree.learning import PreparedFolder, Recipe, learn
+from cluster.ray_cluster import connected
+from cluster.ray_runner import worker_environment
 from reffree.ranks import Ranks
 
 if TYPE_CHECKING:
     from pipelines.train_scorer import Machines
 
 
-def train_on_ray(
-    recipe: Recipe,
-    pairs: PreparedFolder,
-    folder: Path,
-    fingerprint: str,
-    cache_folder: str | None,
-    machines: Machines,
-) -> None:
+def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) -> None:
     """Train in several processes; the weights are in the folder then.
 
     Parameters
     ----------
-    recipe, pairs, folder, fingerprint, cache_folder
-        As in `learn`.
+    work : callable
+        What a worker does, called with `device` and `ranks`: `learn` or `learn_stage` with all
+        their other arguments.
+    folder : Path
+        Of the run.
     machines : Machines
 
     Raises
@@ -57,17 +54,10 @@ def train_on_ray(
 
     uses_gpu = machines.gpus_per_worker > 0
     resources = {"CPU": 1.0, **({"GPU": machines.gpus_per_worker} if uses_gpu else {})}
-    with connected(machines.address, machines.workers):
+    with connected(machines.address, machines.workers, is_open_allowed=machines.is_open_allowed):
         trainer = TorchTrainer(
             _train_worker,
-            train_loop_config={
-                "recipe": recipe,
-                "pairs": pairs,
-                "folder": str(folder),
-                "fingerprint": fingerprint,
-                "cache_folder": cache_folder,
-                "uses_gpu": uses_gpu,
-            },
+            train_loop_config={"work": work, "uses_gpu": uses_gpu},
             torch_config=TorchConfig(backend="nccl" if uses_gpu else "gloo"),
             scaling_config=ScalingConfig(
                 num_workers=machines.workers, use_gpu=uses_gpu, resources_per_worker=resources
@@ -92,15 +82,7 @@ def _train_worker(job: dict[str, Any]) -> None:
 
     if not job["uses_gpu"]:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    learn(
-        job["recipe"],
-        job["pairs"],
-        Path(job["folder"]),
-        fingerprint=job["fingerprint"],
-        device="cuda" if job["uses_gpu"] else "cpu",
-        cache_folder=job["cache_folder"],
-        ranks=Ranks.current(),
-    )
+    job["work"](device="cuda" if job["uses_gpu"] else "cpu", ranks=Ranks.current())
 
 
 def _what_failed(error: Exception) -> Exception:

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,10 @@ from pipelines.progress import Progress
 from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.evaluation import KindFigures, judge
 from reffree.learning import PreparedFolder, Recipe, check_negatives, held_out, learn
+from reffree.loop import BEST_FILE, TrainNews, TrainState
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 from reffree.scorer import SCORER_FILE, LearnedScorer, save_scorer
-from reffree.training import BEST_FILE, TrainNews, TrainState
 
 TRAINING_FOLDER = "training"
 EMBEDDINGS_FOLDER = "embeddings"
@@ -59,6 +60,8 @@ class Machines:
     gpus_per_worker: float = 0
     address: str | None = None
     """Ray cluster to join; without, one is started on this machine."""
+    is_open_allowed: bool = False
+    """Join a cluster that asks for no token."""
     device: str = "auto"
     """`auto`, `cpu` or `cuda`, for one process."""
 
@@ -86,6 +89,7 @@ def train_scorer(
     neighbour_encoder: str = "minilm",
     embedding_cache: str | None = None,
     machines: Machines | None = None,
+    training_documents: int | None = None,
     resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     on_news: Callable[[TrainNews], None] | None = None,
@@ -105,6 +109,8 @@ def train_scorer(
         Folder that keeps the vectors of an encoder that is not trained; a folder of the run
         otherwise.
     machines : Machines, optional
+    training_documents : int, optional
+        As in `prepare_pairs`.
     resume : bool
         Go on with the run that was interrupted in `out`.
     on_progress : callable, optional
@@ -127,14 +133,16 @@ def train_scorer(
     tell = on_progress or (lambda _progress: None)
     machines = machines or Machines()
     folder = _checked_folder(out, is_resumed=resume)
+    was_there = folder.exists()
     training = folder / TRAINING_FOLDER
     inputs = list_inputs([os.fspath(path) for path in paths])
     asked = {
         "recipe": asdict(recipe),
-        "inputs": [asdict(file) for file in inputs],
+        "inputs": [file.to_json() for file in inputs],
         "columns": dict(columns or {}),
         "limit": limit,
         "split_anew": split_anew,
+        "training_documents": training_documents,
         "neighbour_encoder": neighbour_encoder,
         "workers": machines.workers,
         "versions": library_versions(),
@@ -152,6 +160,7 @@ def train_scorer(
             seed=recipe.negatives.seed,
             split_anew=split_anew,
             refuse_leaks=refuse_leaks,
+            training_documents=training_documents,
         )
         if recipe.negatives.needs_neighbours:
             tell(Progress(stage="looking for neighbours"))
@@ -167,7 +176,15 @@ def train_scorer(
         if machines.uses_ray:
             from pipelines.train_on_ray import train_on_ray
 
-            train_on_ray(recipe, prepared, training, fingerprint, cache_folder, machines)
+            work = partial(
+                learn,
+                recipe,
+                prepared,
+                training,
+                fingerprint=fingerprint,
+                cache_folder=cache_folder,
+            )
+            train_on_ray(work, training, machines)
         built, state = learn(  # where workers have finished, this only takes their weights
             recipe,
             prepared,
@@ -178,7 +195,7 @@ def train_scorer(
             on_news=on_news,
         )
     except (ValueError, OSError):
-        _forget(folder)
+        _forget(folder, keeps_folder=was_there)
         raise
 
     tell(Progress(stage="judging"))
@@ -249,11 +266,13 @@ def _prepare(
     return prepare_pairs(paths, folder, **options)
 
 
-def _forget(folder: Path) -> None:
+def _forget(folder: Path, *, keeps_folder: bool) -> None:
     """Delete what a request that was wrong has left, unless there is something to go on with."""
-    if not (folder / TRAINING_FOLDER / CHECKPOINT_FILE).exists():
-        shutil.rmtree(folder / TRAINING_FOLDER, ignore_errors=True)
-        with suppress(OSError):  # not empty: it was there before
+    if (folder / TRAINING_FOLDER / CHECKPOINT_FILE).exists():
+        return
+    shutil.rmtree(folder / TRAINING_FOLDER, ignore_errors=True)
+    if not keeps_folder:
+        with suppress(OSError):
             folder.rmdir()
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,8 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster import write_whole
-from pipelines.new_file import checked_new_file
+from pipelines.new_file import checked_new_file, written_whole
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
 from reffree.buckets import bucket_paths
@@ -46,8 +45,11 @@ SCHEMA = pa.schema(
     }
 )
 N_SAMPLES = 3
+GROUP_BYTES = 32 << 20
+"""Text of a row group: of many small ones the file's footer, kept in memory, would be large."""
 
 _ROWS_AT_ONCE = 2_000
+_TEXTS = ("source", "candidate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +143,8 @@ def write_negatives(
             find_neighbours(pairs.folder, sides, encoder, config.n_neighbours)
         tell(Progress(stage="writing the negatives"))
         count = _Count()
-        file = Path(work) / "negatives.parquet"
-        _write(file, pairs, sides, config, count)
-        with pa.memory_map(str(file)) as source:
-            write_whole(out, source.read_buffer())
+        with written_whole(out) as file:
+            _write(file, pairs, sides, config, count)
     return NegativesRun(
         out=out,
         pairs=pairs,
@@ -186,14 +186,18 @@ def _write(
     file: Path, pairs: PreparedPairs, sides: Sequence[str], config: NegativesConfig, count: _Count
 ) -> None:
     metadata = {"assay.negatives": json.dumps(dataclasses.asdict(config))}
-    with pq.ParquetWriter(file, SCHEMA.with_metadata(metadata), compression="zstd") as writer:
+    counted = [name for name in SCHEMA.names if name not in _TEXTS]
+    with pq.ParquetWriter(
+        file,
+        SCHEMA.with_metadata(metadata),
+        compression="zstd",
+        write_statistics=counted,  # of texts they are whole texts
+    ) as writer:
         for side in sides:
             made = Examples(bucket_paths(pairs.folder, side), config, pairs.vocabulary)
             n_positives, n_before = count.n[POSITIVE], count.n.total()
-            for examples in _batches(made):
-                for example in examples:
-                    count.add(example)
-                writer.write_table(_table(examples, side, config.seed))
+            for table in _row_groups(_tables(made, side, config.seed, count)):
+                writer.write_table(table)
             count.left_out.update(made.left_out)
             count.n_repeated += made.n_repeated
             if count.n.total() - n_before == count.n[POSITIVE] - n_positives:
@@ -204,10 +208,27 @@ def _write(
                 )
 
 
-def _batches(examples: Examples) -> Iterator[list[Example]]:
-    stream = (example for group in examples.epoch(0, in_order=True) for example in group)
-    while batch := list(islice(stream, _ROWS_AT_ONCE)):
-        yield batch
+def _tables(made: Examples, side: str, seed: int, count: _Count) -> Iterator[pa.Table]:
+    """Make the rows of a side, and count them."""
+    stream = (example for group in made.epoch(0, in_order=True) for example in group)
+    while examples := list(islice(stream, _ROWS_AT_ONCE)):
+        for example in examples:
+            count.add(example)
+        yield _table(examples, side, seed)
+
+
+def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Put tables together until they are large enough."""
+    held: list[pa.Table] = []
+    n_bytes = 0
+    for table in tables:
+        held.append(table)
+        n_bytes += table.nbytes
+        if n_bytes >= GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held, n_bytes = [], 0
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,19 +24,23 @@ BUCKET_PAIRS = 1 << 15
 """Pairs that a bucket holds on average, at most."""
 BUCKET_CHARACTERS = 256 << 20
 """Text that a bucket holds on average, at most."""
-MAX_BUCKETS = 512
-"""Files open at the same time, for all sides; beyond it buckets grow."""
+MAX_FILES = 512
+"""Files open at the same time, for all sides; where more are needed, pairs are dealt twice."""
 
 _BUCKET_SALT = 1
 _DONOR_SALT = 2
+_PART_SALT = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Pairs of one side, sorted by document."""
+    """Pairs of one side, sorted by document, each once."""
 
-    pairs: pa.Table
-    """Columns of `PAIR_SCHEMA`."""
+    stored: pa.Table
+    """Columns of `PAIR_SCHEMA`, as they lie in the file: in any order, some pairs perhaps twice.
+    Mapped, so that the texts are not in memory unless it is free."""
+    rows: np.ndarray
+    """Where in `stored` each pair is, int64, (n_pairs,)."""
     groups: np.ndarray
     """Documents that share a text have the same; uint64, (n_pairs,)."""
     donors: np.ndarray
@@ -44,12 +49,25 @@ class Bucket:
     """Those hashes, sorted; uint64, (n_pairs,)."""
 
     def __len__(self) -> int:
-        return self.pairs.num_rows
+        return self.rows.size
+
+    @property
+    def pairs(self) -> pa.Table:
+        """The pairs in their order; a copy, as large as all their texts."""
+        return self.stored.take(pa.array(self.rows))
 
     def text(self, column: str, row: int) -> str:
         """Return one text of one pair."""
-        found: str = self.pairs.column(column)[row].as_py()
+        found: str = self._cell(column, row)
         return found
+
+    def number(self, row: int) -> int:
+        """Return one pair's place among those of its row."""
+        found: int = self._cell("number", row)
+        return found
+
+    def _cell(self, column: str, row: int) -> Any:  # noqa: ANN401  (text or number)
+        return self.stored.column(column)[int(self.rows[row])].as_py()
 
     def other_than(self, row: int, point: int) -> int | None:
         """Return the pair of another group that a random number chooses; None if there is none.
@@ -78,8 +96,9 @@ class BucketWriter:
     """
 
     def __init__(self, folder: Path, n_pairs: int, n_characters: int) -> None:
-        needed = max(n_pairs / BUCKET_PAIRS, n_characters / BUCKET_CHARACTERS)
-        self.n_buckets = min(MAX_BUCKETS // len(SIDES), max(1, math.ceil(needed)))
+        n_needed = max(1, math.ceil(max(n_pairs / BUCKET_PAIRS, n_characters / BUCKET_CHARACTERS)))
+        self._n_files = min(MAX_FILES // len(SIDES), n_needed)
+        self._n_parts = math.ceil(n_needed / self._n_files)
         self._folder = folder
         self._writers: dict[Path, pa.RecordBatchFileWriter] = {}
         self.n_written: Counter[str] = Counter()
@@ -95,24 +114,53 @@ class BucketWriter:
         sides : ndarray of int8, shape (n,)
             Places in `SIDES`.
         """
-        groups = pairs.column("group").to_numpy()
-        places = mixed(groups, _BUCKET_SALT) % np.uint64(self.n_buckets)
-        cells = sides.astype(np.int64) * self.n_buckets + places.astype(np.int64)
-        for cell in np.unique(cells).tolist():
-            side = SIDES[cell // self.n_buckets]
-            part = pairs.take(pa.array(np.flatnonzero(cells == cell)))
-            self._writer(bucket_path(self._folder, side, cell % self.n_buckets)).write_table(part)
-            self.n_written[side] += part.num_rows
+        cells = sides.astype(np.int64) * self._n_files + _dealt(pairs, self._n_files, _BUCKET_SALT)
+        for cell, dealt in _by_place(pairs, cells):
+            side = SIDES[cell // self._n_files]
+            self._writer(bucket_path(self._folder, side, cell % self._n_files)).write_table(dealt)
+            self.n_written[side] += dealt.num_rows
 
     def close(self) -> None:
-        """Finish the files."""
+        """Finish the files; deal each once more where they are too few."""
         for writer in self._writers.values():
             writer.close()
+        if self._n_parts > 1:
+            for path in self._writers:
+                _deal_again(path, self._n_parts)
 
     def _writer(self, path: Path) -> pa.RecordBatchFileWriter:
         if path not in self._writers:
             self._writers[path] = pa.ipc.new_file(path, PAIR_SCHEMA)
         return self._writers[path]
+
+
+def _dealt(pairs: pa.Table, n_places: int, salt: int) -> np.ndarray:
+    """Choose a place for every pair, by its group; int64."""
+    groups = pairs.column("group").to_numpy()
+    return (mixed(groups, salt) % np.uint64(n_places)).astype(np.int64)
+
+
+def _by_place(pairs: pa.Table, places: np.ndarray) -> Iterator[tuple[int, pa.Table]]:
+    """Give the pairs of every place there is."""
+    for place in np.unique(places).tolist():
+        yield place, pairs.take(pa.array(np.flatnonzero(places == place)))
+
+
+def _deal_again(path: Path, n_parts: int) -> None:
+    """Deal the pairs of a file into several, and delete it."""
+    writers: dict[int, pa.RecordBatchFileWriter] = {}
+    with pa.memory_map(str(path)) as source:
+        reader = pa.ipc.open_file(source)
+        for batch in map(reader.get_batch, range(reader.num_record_batches)):
+            pairs = pa.Table.from_batches([batch])
+            for part, dealt in _by_place(pairs, _dealt(pairs, n_parts, _PART_SALT)):
+                if part not in writers:
+                    name = path.with_name(f"{path.stem}-{part:02}{path.suffix}")
+                    writers[part] = pa.ipc.new_file(name, PAIR_SCHEMA)
+                writers[part].write_table(dealt)
+    for writer in writers.values():
+        writer.close()
+    path.unlink()
 
 
 def bucket_path(folder: Path, side: str, number: int) -> Path:
@@ -144,11 +192,11 @@ def bucket_of(pairs: pa.Table) -> tuple[Bucket, int]:
     columns = (keys[order], contents[order])
     is_new = np.ones(order.size, dtype=bool)
     is_new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-    chosen = pairs.take(pa.array(order[is_new])).combine_chunks()
-    hashes = mixed(chosen.column("key").to_numpy(), _DONOR_SALT)
+    rows = order[is_new]
+    hashes = mixed(keys[rows], _DONOR_SALT)
     donors = np.argsort(hashes, kind="stable")
-    groups = chosen.column("group").to_numpy()
-    return Bucket(chosen, groups, donors, hashes[donors]), int((~is_new).sum())
+    groups = pairs.column("group").to_numpy()[rows]
+    return Bucket(pairs, rows, groups, donors, hashes[donors]), int((~is_new).sum())
 
 
 def _contents(pairs: pa.Table) -> np.ndarray:

@@ -14,6 +14,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
+from reffree.examples import Example
+from reffree.features import FeatureReader, FeatureScale, PairFeatures, WithFeatures
 from reffree.models import ModelConfig, PairModel, make_head
 from reffree.readers import PieceReader, Reader, VectorReader, load_tokenizer, text_points
 from sms.encoders import Encoder, EncoderRuntime
@@ -50,6 +52,7 @@ class Built:
 def build(
     config: ModelConfig,
     pairs: Iterable[tuple[str, str]] = (),
+    examples: Iterable[Example] = (),
     *,
     seed: int = 0,
     cache_folder: str | None = None,
@@ -62,6 +65,8 @@ def build(
     pairs : iterable of tuple of str
         Sources and references of training documents, of which the first are measured where the
         lengths are not given.
+    examples : iterable of Example
+        Training examples, of which the first are measured where there are features.
     seed : int
         Of the weights of the head.
     cache_folder : str, optional
@@ -75,8 +80,10 @@ def build(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if config.scorer == "bert":
-            return _build_pair_model(config)
-        return _build_vector_model(config, pairs, cache_folder)
+            built = _build_pair_model(config)
+        else:
+            built = _build_vector_model(config, pairs, cache_folder)
+    return _with_features(built, examples, cache_folder)
 
 
 def rebuild(
@@ -90,14 +97,35 @@ def rebuild(
         If a file is missing or damaged, or the encoder is not the one it was trained with.
     """
     if config.scorer == "bert":
-        return _rebuild_pair_model(config, folder)
-    built = _build_vector_model(config, (), cache_folder)
+        built = _rebuild_pair_model(config, folder)
+    else:
+        built = _build_vector_model(config, (), cache_folder)
+    built = _with_features(built, None, cache_folder)
     if built.encoder_content != encoder_content:
         raise ValueError(
             f"`encoder` {config.encoder} must be the one that the scorer in {folder} was trained "
             f"with ({encoder_content}), got {built.encoder_content}"
         )
     return built
+
+
+def _with_features(
+    built: Built, examples: Iterable[Example] | None, cache_folder: str | None
+) -> Built:
+    """Add the features, if there are any; without examples their scale is still to be filled in."""
+    if not built.config.features:
+        return built
+    features = PairFeatures(built.config.features, built.config.encoder, cache_folder=cache_folder)
+    if examples is None:
+        scale = FeatureScale.unknown(len(features))
+    else:
+        scale = FeatureScale.of(features, examples)
+    return replace(
+        built,
+        model=WithFeatures(built.model, scale),
+        reader=FeatureReader(built.reader, features),
+        encoder_content="+".join(filter(None, (built.encoder_content, features.content))),
+    )
 
 
 def _build_pair_model(config: ModelConfig) -> Built:
@@ -172,7 +200,8 @@ def _build_vector_model(
             f"`encoder` must have vectors of {config.unit} for the scorer {config.scorer}, which "
             f"`{kind.kind}` has not"
         )
-    encoder = load_encoder(config.encoder, EncoderRuntime(cache_folder=cache_folder))
+    runtime = EncoderRuntime(cache_folder=cache_folder, sentences_only=config.unit == "sentences")
+    encoder = load_encoder(config.encoder, runtime)
     config = _with_lengths(config, pairs, encoder)
     document_length, summary_length = config.document_length or 1, config.summary_length or 1
     reader = VectorReader(

@@ -119,13 +119,16 @@ class Examples:
                 yield self._of_pair(bucket, neighbours, row, epoch)
 
     def _neighbours(self, path: Path) -> np.ndarray | None:
-        return np.load(neighbours_path(path)) if self._config.needs_neighbours else None
+        if not self._config.needs_neighbours:
+            return None
+        found: np.ndarray = np.load(neighbours_path(path), allow_pickle=False)
+        return found
 
     def _of_pair(
         self, bucket: Bucket, neighbours: np.ndarray | None, row: int, epoch: int
     ) -> list[Example]:
         config = self._config
-        name, number = bucket.text("document_id", row), bucket.pairs.column("number")[row].as_py()
+        name, number = bucket.text("document_id", row), bucket.number(row)
         source, reference = bucket.text("source", row), bucket.text("reference", row)
         material = _material(bucket, neighbours, row, self._vocabulary)
         negatives = []

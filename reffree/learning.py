@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from reffree.batches import Batch, ordered_batches, training_batches
@@ -16,13 +16,14 @@ from reffree.buckets import bucket_paths
 from reffree.building import Built, build
 from reffree.examples import Example, Examples
 from reffree.hashing import generator_of
+from reffree.loop import TrainNews, TrainState
 from reffree.losses import compares_candidates
 from reffree.mixture import NegativesConfig
 from reffree.models import ModelConfig
 from reffree.negatives import POSITIVE
 from reffree.ranks import Ranks
 from reffree.readers import Reader
-from reffree.training import TrainConfig, TrainNews, TrainState, train
+from reffree.training import TrainConfig, train
 
 MAX_HELD_OUT_PAIRS = 5_000
 """Pairs of a side that are judged, at most; buckets are random samples, and so are these."""
@@ -109,9 +110,9 @@ def learn(
     recipe : Recipe
     pairs : PreparedFolder
     folder : Path
-        Of the run; see `training`.
+        Of the run; see `loop`.
     fingerprint, device, on_news
-        As in `training.train`.
+        As in `loop.run_training`.
     cache_folder : str, optional
         Keeps the vectors of an encoder that is not trained.
     ranks : Ranks, optional
@@ -137,7 +138,12 @@ def learn(
         (group[0].source, group[0].candidate)
         for group in pairs.examples("train", recipe.negatives).epoch(0, in_order=True)
     )
-    built = build(recipe.model, texts, seed=recipe.training.seed, cache_folder=cache_folder)
+    measured = chain.from_iterable(
+        pairs.examples("train", recipe.negatives).epoch(0, in_order=True)
+    )
+    built = build(
+        recipe.model, texts, measured, seed=recipe.training.seed, cache_folder=cache_folder
+    )
     state = train(
         built.model,
         PairBatches(pairs, recipe, built.reader, ranks),

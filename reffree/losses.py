@@ -6,8 +6,8 @@ batches (of all processes) by all terms, and gets the same however the terms wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import torch
@@ -24,6 +24,8 @@ class LossSum:
     total: torch.Tensor
     """Sum of the terms, a scalar that has a gradient even if there is no term."""
     n_terms: int
+    figures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Further sums and their numbers, of which the log gets the means."""
 
 
 Loss: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], LossSum]

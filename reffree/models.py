@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from reffree.features import feature_metrics
 from reffree.readers import TRUNCATIONS, UNITS
 
 SCORERS = ("bert", "sentence", "word")
@@ -38,6 +39,9 @@ class ModelConfig:
     """One of `HEADS`; `bert` has `fc` only."""
     n_hidden: int = 128
     """Units of the hidden layer of `fc`."""
+    dropout: float = 0.5
+    """Share of the inputs and hidden units of `fc` over vectors that a training step leaves out;
+    the transformer of `bert` has its own."""
     max_pieces: int = 512
     """Of document and summary together, special ones included; `bert` only."""
     truncation: str = "longest"
@@ -53,6 +57,8 @@ class ModelConfig:
     training data. Not for `bert`."""
     summary_length: int | None = None
     """The same of a summary."""
+    features: tuple[str, ...] = ()
+    """Untrained metrics that are read as well; see `features`."""
 
     def __post_init__(self) -> None:
         for name, choices in (
@@ -79,6 +85,10 @@ class ModelConfig:
         ):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout:g}")
+        if self.features:
+            feature_metrics(self.features, self.encoder)
         for name in ("document_length", "summary_length"):
             length = getattr(self, name)
             if length is not None and length < 1:
@@ -173,12 +183,20 @@ class PairModel(nn.Module):
 
 
 class FullyConnected(nn.Module):
-    """One hidden layer over all vectors in a row."""
+    """One hidden layer over all vectors in a row.
 
-    def __init__(self, n_vectors: int, width: int, n_hidden: int) -> None:
+    It has a weight for every number of fifty vectors, so that without dropout it learns a few
+    thousand documents by heart.
+    """
+
+    def __init__(self, n_vectors: int, width: int, n_hidden: int, dropout: float) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(n_vectors * width, n_hidden), nn.ReLU(), nn.Linear(n_hidden, 1)
+            nn.Dropout(dropout),
+            nn.Linear(n_vectors * width, n_hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(n_hidden, 1),
         )
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
@@ -274,4 +292,4 @@ def make_head(config: ModelConfig, *, n_document: int, n_summary: int, width: in
         return Recurrence(width, LSTM_UNITS[config.scorer])
     if config.head == "match":
         return Match(n_document, n_summary, width, config.n_hidden)
-    return FullyConnected(n_document + n_summary, width, config.n_hidden)
+    return FullyConnected(n_document + n_summary, width, config.n_hidden, config.dropout)

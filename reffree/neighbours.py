@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from reffree.buckets import bucket_paths, neighbours_path, read_bucket
+from reffree.hashing import hash64
 from sms.cosine import text_vectors
 from sms.encoders import Encoder
 from sms.text import Segmenter
@@ -85,10 +86,15 @@ def nearest_others(vectors: np.ndarray, groups: np.ndarray, k: int) -> np.ndarra
 def write_neighbours(bucket: Path, encoder: Encoder, k: int) -> None:
     """Find the neighbours of a bucket's pairs and put them beside it."""
     pairs = read_bucket(bucket)[0]
-    sources = pairs.pairs.column("source").to_pylist()
-    places = {text: place for place, text in enumerate(dict.fromkeys(sources))}
-    vectors = centred(document_vectors(list(places), encoder))
-    rows = vectors[[places[text] for text in sources]]
+    leads: dict[int, str] = {}  # by the whole text's hash: all texts would be too much to hold
+    hashes = []
+    for row in range(len(pairs)):
+        text = pairs.text("source", row)
+        hashes.append(hash64(text))
+        leads.setdefault(hashes[-1], _lead(text))
+    places = {key: place for place, key in enumerate(leads)}
+    vectors = centred(document_vectors(list(leads.values()), encoder))
+    rows = vectors[[places[key] for key in hashes]]
     np.save(neighbours_path(bucket), nearest_others(rows, pairs.groups, k))
 
 

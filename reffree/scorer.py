@@ -155,9 +155,10 @@ def signature_of(built: Built, loss: str, weights_hash: str) -> str:
         if config.scorer == "bert"
         else f"{config.unit}:{config.document_length}+{config.summary_length}"
     )
+    features = f"|features:{'+'.join(config.features)}" if config.features else ""
     return (
         f"reffree|scorer:{config.scorer}|enc:{built.encoder_name}|head:{config.head}|{reads}"
-        f"|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"
+        f"{features}|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"
     )
 
 
@@ -242,7 +243,8 @@ def load_scorer(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
                 f"{state}; copy the folder again"
             )
-    config = ModelConfig(**settings["model"])
+    features = tuple(settings["model"].get("features") or ())  # JSON has lists; older ones none
+    config = ModelConfig(**settings["model"] | {"features": features})
     built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
     try:
         built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))
@@ -282,11 +284,11 @@ def read_settings(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"`{path}` must have format {FORMAT}, got {found}; this version of assay reads no other"
         )
-    needed = ("signature", "model", "loss", "encoder_content", "hashes")
-    missing = [name for name in needed if name not in settings]
-    if missing or WEIGHTS_FILE not in settings["hashes"]:
+    kinds = {"signature": str, "model": dict, "loss": str, "encoder_content": str, "hashes": dict}
+    wrong = [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
+    if wrong or WEIGHTS_FILE not in settings["hashes"]:
         raise ValueError(
-            f"`{path}` must have all its keys, got none of {', '.join(missing) or WEIGHTS_FILE}; "
+            f"`{path}` must have all its keys, got none of {', '.join(wrong) or WEIGHTS_FILE}; "
             "copy the folder again"
         )
     return settings
@@ -312,6 +314,8 @@ def model_card(settings: Mapping[str, Any]) -> str:
     lines = ["# A reference-free scorer of summaries", "", f"`{settings['signature']}`", ""]
     lines += ["## Trained on", ""]
     lines += [f"- {name}: {_shown(value)}" for name, value in trained_on.items()]
+    if features := settings["model"].get("features"):
+        lines += ["", f"It also reads the untrained metrics {_shown(features)}."]
     lines += ["", "## Held-out results", ""]
     lines += ["| negatives | rows | accuracy | AUC | MSE | Pearson |", "| --- |" + " ---: |" * 5]
     for kind, figures in held_out.items():

@@ -9,6 +9,7 @@ from reffree.hashing import hash64
 
 MAX_WORDS = 1 << 18
 """Distinct words kept; all of them in most corpora."""
+_MOST_HELD = 1.25  # of what is kept: fewer would be sorted out too often
 
 
 class WordSample:
@@ -38,7 +39,7 @@ class WordSample:
                 value = hash64(word)
                 if value < self._limit:
                     self._hashes[word] = value
-        if len(self._hashes) > 2 * self._max_words:
+        if len(self._hashes) > _MOST_HELD * self._max_words:
             self._prune()
 
     def words(self) -> tuple[str, ...]:

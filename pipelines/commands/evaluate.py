@@ -17,12 +17,14 @@ from pipelines.commands.common import (
     columns_of,
     columns_option,
     quiet_option,
+    show,
     split,
 )
 from pipelines.commands.pair_options import split_anew_option
 from pipelines.commands.train import figures_table, shown
 
 if TYPE_CHECKING:
+    from pipelines.evaluate_by_ratings import RatedResult
     from pipelines.evaluate_scorer import DomainResult
 
 
@@ -56,6 +58,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="Finds the nearest documents for cross-pair-hard.",
 )
+@click.option(
+    "--corpus", metavar="FILE", help="Rated candidates and their sources, judged by `--ratings`."
+)
+@click.option(
+    "--ratings",
+    metavar="FILE",
+    help="What people said of them: what is left of agreement without length and density.",
+)
+@click.option(
+    "--raters", metavar="LIST", default="", help="Patterns such as expert-*.  [default: all]"
+)
 @columns_option("source=article")
 @click.option(
     "--device", metavar="auto|cpu|cuda", default="auto", show_default=True, help="Where it runs."
@@ -71,6 +84,9 @@ def evaluate(
     side: str,
     split_anew: bool,
     neighbour_encoder: str,
+    corpus: str | None,
+    ratings: str | None,
+    raters: str,
     columns: tuple[str, ...],
     device: str,
     limit: int | None,
@@ -80,11 +96,15 @@ def evaluate(
     """Say how well SCORER tells references from negatives, for each of PAIRS.
 
     Judged are documents it was not trained on. With several files of pairs, or several scorers,
-    a matrix of trained on against judged by comes first.
+    a matrix of trained on against judged by comes first. With `--corpus` and `--ratings`, of
+    which PAIRS may be left out, it is judged by people as well.
     """
-    if scorer is None or not pairs:
+    if (corpus is None) != (ratings is None):
+        raise click.UsageError("`--corpus` and `--ratings` belong together; give both")
+    if scorer is None or not (pairs or corpus):
         raise click.UsageError("name a scorer's folder, then at least one file with pairs")
 
+    from pipelines.evaluate_by_ratings import evaluate_by_ratings
     from pipelines.evaluate_scorer import evaluate_scorer
     from pipelines.progress import show_progress
 
@@ -102,12 +122,58 @@ def evaluate(
             device=device,
             on_progress=on_progress,
         )
+        rated: Sequence[RatedResult] = []
+        if corpus is not None and ratings is not None:
+            rated = evaluate_by_ratings(
+                [scorer, *also],
+                corpus,
+                ratings,
+                raters=split(raters),
+                columns=columns_of(columns),
+                device=device,
+                on_progress=on_progress,
+            )
     if json_path is not None:
         Path(json_path).write_text(
-            f"{json.dumps([asdict(result) for result in results], indent=1)}\n", "utf-8"
+            f"{json.dumps([*map(asdict, results), *map(asdict, rated)], indent=1)}\n", "utf-8"
         )
-    print("\n".join(_report(results)))
+    show("\n".join([*_report(results), *([""] if results and rated else []), *_rated(rated)]))
     return DONE
+
+
+def _rated(results: Sequence[RatedResult]) -> list[str]:
+    """Show how scores agree with ratings, and what is left without each trait."""
+    from pipelines.evaluate_by_ratings import COEFFICIENT
+    from pipelines.summary import table_text
+
+    lines = []
+    for scorer in dict.fromkeys(result.scorer for result in results):
+        own = [result for result in results if result.scorer == scorer]
+        first = own[0]
+        traits = list(first.with_trait)
+        header = (
+            "aspect", "level", "score~rating", *(f"score~rating|{name}" for name in traits),
+            *(f"score~{name}" for name in traits), *(f"{name}~rating" for name in traits),
+        )  # fmt: skip
+        rows = [
+            (
+                result.aspect,
+                result.level,
+                shown(result.with_rating),
+                *map(shown, result.with_rating_given.values()),
+                *map(shown, result.with_trait.values()),
+                *map(shown, result.trait_with_rating.values()),
+            )
+            for result in own
+        ]
+        lines += [
+            f"{scorer} and people, {first.n_systems:,} systems on {first.n_documents:,} documents, "
+            f"{COEFFICIENT}",
+            "",
+            table_text(header, rows, n_left=2),
+            "",
+        ]
+    return lines[:-1]
 
 
 def _report(results: Sequence[DomainResult]) -> list[str]:
@@ -128,6 +194,7 @@ def _matrices(results: Sequence[DomainResult]) -> list[str]:
     Whole references of other documents go by accuracy, edits by correlation, as in Tables 3 and
     4 of Bao et al. 2020.
     """
+    from pipelines.learning_curve import main_figure
     from pipelines.summary import table_text
 
     domains = list(dict.fromkeys(result.domain for result in results))
@@ -135,7 +202,7 @@ def _matrices(results: Sequence[DomainResult]) -> list[str]:
     by_place = {(result.scorer, result.domain): result for result in results}
     lines = []
     for kind in dict.fromkeys(kind for result in results for kind in result.kinds):
-        name = "accuracy" if kind.startswith("cross-pair") else "pearson"
+        name = main_figure(kind)
         rows = []
         for scorer in scorers:
             found = [by_place[scorer, domain].kinds.get(kind) for domain in domains]

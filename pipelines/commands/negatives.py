@@ -15,6 +15,7 @@ from pipelines.commands.common import (
     columns_option,
     config_option,
     quiet_option,
+    show,
 )
 from pipelines.commands.common import split as listed
 from pipelines.commands.pair_options import leaks_option, refuses, split_anew_option
@@ -130,7 +131,7 @@ def negatives(
             refuse_leaks=refuses_leaks,
             on_progress=on_progress,
         )
-    print("\n".join(_summary(run)))
+    show("\n".join(_summary(run)))
     return DONE
 
 

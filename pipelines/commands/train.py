@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,17 +17,20 @@ from pipelines.commands.common import (
     columns_option,
     config_option,
     fail,
+    insecure_cluster_option,
     quiet_option,
+    show,
     split,
 )
 from pipelines.commands.pair_options import leaks_option, refuses, split_anew_option
 
 if TYPE_CHECKING:
+    from pipelines.learning_curve import CurvePoint
     from pipelines.train_scorer import TrainedScorer
     from reffree.evaluation import KindFigures
     from reffree.learning import Recipe
+    from reffree.loop import TrainNews
     from reffree.mixture import NegativesConfig
-    from reffree.training import TrainNews
 
 _SHOWN_LOSS = 4  # digits
 
@@ -55,6 +59,19 @@ _SHOWN_LOSS = 4  # digits
     default="fc",
     show_default=True,
     help="Over the vectors of `sentence` and `word`; `match`, which compares, is not in the paper.",
+)
+@click.option(
+    "--dropout",
+    metavar="P",
+    type=float,
+    help="Share of the inputs and hidden units that a step leaves out; `fc` over vectors only."
+    "  [default: 0.5, 0 with a preset]",
+)
+@click.option(
+    "--features",
+    metavar="LIST",
+    help="Untrained metrics that are read as well, for example coverage,sms:source; `standard` for "
+    "a choice of them.  [default: none]",
 )
 @click.option(
     "--negatives",
@@ -116,6 +133,13 @@ _SHOWN_LOSS = 4  # digits
     "--checkpoint-steps", metavar="N", type=int, default=200, show_default=True,
     help="Steps between checkpoints.",
 )  # fmt: skip
+@click.option(
+    "--precision",
+    metavar="auto|fp32|bf16",
+    default="auto",
+    show_default=True,
+    help="Of the model's products; auto is bf16 on a GPU, fp32 elsewhere.",
+)
 @click.option("--seed", metavar="N", type=int, default=0, show_default=True)
 @click.option("--workers", metavar="N", type=int, default=1, show_default=True)
 @click.option(
@@ -123,6 +147,7 @@ _SHOWN_LOSS = 4  # digits
     help="GPUs of a worker.",
 )  # fmt: skip
 @click.option("--address", metavar="auto|HOST", help="Ray cluster to join.")
+@insecure_cluster_option
 @click.option(
     "--device",
     metavar="auto|cpu|cuda",
@@ -145,6 +170,12 @@ _SHOWN_LOSS = 4  # digits
     metavar="DIR",
     help="Folder that keeps the vectors of `sentence` and `word` for later runs.",
 )
+@click.option(
+    "--learning-curve",
+    "curve",
+    metavar="LIST",
+    help="Train on so many documents each, for example 100,300,1000, and write how good each is.",
+)
 @columns_option("source=article")
 @click.option("--limit", metavar="N", type=int, help="Read only the first N rows.")
 @quiet_option
@@ -157,11 +188,13 @@ def train(
     workers: int,
     gpus_per_worker: float,
     address: str | None,
+    insecure_cluster: bool,
     device: str,
     resume: bool,
     split_anew: bool,
     neighbour_encoder: str,
     embedding_cache: str | None,
+    curve: str | None,
     limit: int | None,
     **options: Any,  # noqa: ANN401  (read by `_recipe`)
 ) -> int:
@@ -176,37 +209,74 @@ def train(
         raise click.UsageError("`--out` is missing; name a folder for the scorer")
     refuses_leaks = refuses(leaks)
     recipe = _recipe(**options)
+    sizes = _sizes(curve) if curve is not None else None
 
+    from pipelines.learning_curve import learning_curve
     from pipelines.progress import show_progress
     from pipelines.train_scorer import Machines, train_scorer
 
+    machines = Machines(
+        workers=workers,
+        gpus_per_worker=gpus_per_worker,
+        address=address,
+        is_open_allowed=insecure_cluster,
+        device=device,
+    )
     shown = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
     try:
         with nullcontext() if quiet else shown as on_progress:
-            trained = train_scorer(
-                pairs,
-                out,
-                recipe,
-                columns=columns_of(columns),
-                limit=limit,
-                split_anew=split_anew,
-                refuse_leaks=refuses_leaks,
-                neighbour_encoder=neighbour_encoder,
-                embedding_cache=embedding_cache,
-                machines=Machines(
-                    workers=workers,
-                    gpus_per_worker=gpus_per_worker,
-                    address=address,
-                    device=device,
-                ),
-                resume=resume,
-                on_progress=on_progress,
-                on_news=None if quiet else _show_news,
-            )
+            settings: dict[str, Any] = {
+                "columns": columns_of(columns),
+                "limit": limit,
+                "split_anew": split_anew,
+                "refuse_leaks": refuses_leaks,
+                "neighbour_encoder": neighbour_encoder,
+                "embedding_cache": embedding_cache,
+                "machines": machines,
+                "resume": resume,
+                "on_progress": on_progress,
+                "on_news": None if quiet else _show_news,
+            }
+            if sizes is None:
+                lines = _summary(train_scorer(pairs, out, recipe, **settings))
+            else:
+                lines = _curve(learning_curve(pairs, out, recipe, sizes, **settings), out)
     except KeyboardInterrupt:
         return fail(f"interrupted; go on with `--resume` and `--out {out}`", INTERRUPTED)
-    print("\n".join(_summary(trained)))
+    show("\n".join(lines))
     return DONE
+
+
+def _sizes(listed: str) -> list[int]:
+    try:
+        return [int(item) for item in split(listed)]
+    except ValueError as error:
+        raise click.UsageError(
+            f"`--learning-curve` must be numbers of documents, got `{listed}`; for example "
+            "100,300,1000"
+        ) from error
+
+
+def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
+    """Show what every kind of negative is judged by, for every number of training documents."""
+    from pipelines.learning_curve import CURVE_FILE, main_figure
+    from pipelines.summary import table_text
+
+    kinds = list(dict.fromkeys(kind for point in points for kind in point.kinds))
+    header = ("documents", "steps", *(f"{kind}, {main_figure(kind)}" for kind in kinds))
+    rows = []
+    for point in points:
+        found = [
+            getattr(point.kinds[kind], main_figure(kind)) if kind in point.kinds else None
+            for kind in kinds
+        ]
+        rows.append((f"{point.n_documents:,}", f"{point.steps:,}", *map(shown, found)))
+    place = f"{out.rstrip('/')}/{CURVE_FILE}"
+    return [
+        table_text(header, rows, n_left=0),
+        "",
+        f"All figures: {place}.json; the curve: {place}.svg and .png",
+    ]
 
 
 def _recipe(
@@ -214,9 +284,11 @@ def _recipe(
     scorer: str,
     encoder: str,
     head: str,
+    dropout: float | None,
     max_pieces: int,
     frozen_layers: int,
     lora_rank: int,
+    features: str | None,
     negatives: str | None,
     per_positive: int | None,
     preset: str | None,
@@ -238,10 +310,12 @@ def _recipe(
         scorer=scorer,
         encoder=encoder,
         head=head,
+        dropout=dropout if dropout is not None else 0.0 if preset else 0.5,
         max_pieces=max_pieces,
         frozen_layers=frozen_layers,
         lora_rank=lora_rank,
         truncation="parallel" if preset == "bao2020" else "longest",
+        features=_features(features),
     )
     if learning_rate is None:
         learning_rate = 5e-5 if scorer == "bert" else 1e-3
@@ -252,6 +326,13 @@ def _recipe(
         **training,
     )
     return Recipe(model=model, negatives=chosen, training=config)
+
+
+def _features(listed: str | None) -> tuple[str, ...]:
+    from reffree.features import STANDARD
+
+    names = split(listed) if listed else []
+    return tuple(chain.from_iterable(STANDARD if n == "standard" else (n,) for n in names))
 
 
 def _negatives(

@@ -37,6 +37,9 @@ class EncoderRuntime:
     """Threads of one encoder; None leaves the library's own choice."""
     cache_folder: str | None = None
     """Folder of embeddings that outlive the run; None for none."""
+    sentences_only: bool = False
+    """Whether vectors of words are not asked for: encoders that have both then compute, and keep,
+    those of sentences alone."""
 
     def __post_init__(self) -> None:
         for name, choices in (("precision", PRECISIONS), ("device", DEVICES)):

@@ -117,8 +117,9 @@ class BertEncoder(ContextualEncoder):
         Of a sequence, special tokens included.
     pooling : Pooling
     has_words : bool
-        Whether words are asked for; if not, only the sentences' own vectors are computed.
-    cache_folder : str, optional
+        Whether it is an encoder of words as well; if not, only the sentences' own vectors are
+        computed.
+    cache_folder, sentences_only
         As in `EncoderRuntime`.
 
     Raises
@@ -139,6 +140,7 @@ class BertEncoder(ContextualEncoder):
         pooling: Pooling,
         has_words: bool = True,
         cache_folder: str | None = None,
+        sentences_only: bool = False,
     ) -> None:
         words = "|words:mean" if has_words else ""
         super().__init__(
@@ -148,6 +150,7 @@ class BertEncoder(ContextualEncoder):
             dimension=model.dimension,
             pooling="max" if pooling.mode == "max" else "mean",
             cache_folder=cache_folder,
+            sentences_only=sentences_only,
         )
         if pooling.mode == "cls" and not cutter.prefix.size:
             raise ValueError(
@@ -184,8 +187,7 @@ class BertEncoder(ContextualEncoder):
         """Cut sentences into windows of tokens."""
         pieces = self._cutter.cut(texts, wanted, self._max_pieces)
         windows = pieces.windows(self._max_pieces)
-        is_kept = kept.values if self.has_words else np.zeros_like(kept.values)
-        wave = _Wave.of(pieces, windows, np.flatnonzero(is_kept), self._cutter)
+        wave = _Wave.of(pieces, windows, np.flatnonzero(kept.values), self._cutter)
         self.n_tokens += int(wave.n_tokens.sum())
         return wave
 
@@ -383,6 +385,7 @@ def load_minilm(
         max_tokens=min(limits["max_seq_length"], shape.max_tokens),
         pooling=Pooling(mode=pooling, normalises=True),
         cache_folder=runtime.cache_folder,
+        sentences_only=runtime.sentences_only,
     )
 
 

@@ -43,7 +43,7 @@ class ContextualEncoder(ABC):
         How the sentences' own vectors become one text vector.
     unit : {"sentence", "text"}
         Whether texts are given to it sentence by sentence, or whole.
-    cache_folder : str, optional
+    cache_folder, sentences_only
         As in `EncoderRuntime`.
     """
 
@@ -58,10 +58,11 @@ class ContextualEncoder(ABC):
         pooling: str = "mean",
         unit: str = "sentence",
         cache_folder: str | None = None,
+        sentences_only: bool = False,
     ) -> None:
         self.signature = signature
         self.content_hash = content_hash
-        self.has_words = has_words
+        self.has_words = has_words and not sentences_only
         self.dimension = dimension
         self.pooling = pooling
         self.unit = unit
@@ -70,9 +71,10 @@ class ContextualEncoder(ABC):
         self._cache_bytes = 0
         self._disk: VectorCache | None = None
         if cache_folder is not None:
+            part = "|sentences" if has_words and sentences_only else ""
             self._disk = VectorCache(
                 cache_folder,
-                owner=f"{signature}|{content_hash}",
+                owner=f"{signature}|{content_hash}{part}",
                 dimension=dimension,
                 pooled_dimension=self._pooled_dimension,
             )
@@ -177,7 +179,8 @@ class ContextualEncoder(ABC):
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged, n_vectors: np.ndarray
     ) -> dict[str, SentenceVectors]:
         """Encode some sentences of a batch."""
-        vectors, pooled = self.vectors_of(texts, wanted, kept.take(wanted))
+        asked = kept if self.has_words else Ragged(np.zeros_like(kept.values), kept.offsets)
+        vectors, pooled = self.vectors_of(texts, wanted, asked.take(wanted))
         starts = offsets_of(n_vectors[wanted])
         return {
             texts.sentences[position]: (vectors[starts[k] : starts[k + 1]], pooled[k])

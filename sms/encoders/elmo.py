@@ -37,7 +37,7 @@ class ElmoEncoder(ContextualEncoder):
         How the three layers become one vector.
     pooling : {"mean", "max"}
         How word vectors become one text vector, for cosine.
-    cache_folder : str, optional
+    cache_folder, sentences_only
         As in `EncoderRuntime`.
 
     Raises
@@ -53,6 +53,7 @@ class ElmoEncoder(ContextualEncoder):
         layers: str = "mean",
         pooling: str = "mean",
         cache_folder: str | None = None,
+        sentences_only: bool = False,
     ) -> None:
         for name, value, choices in (
             ("layers", layers, ("mean", "concat")),
@@ -75,6 +76,7 @@ class ElmoEncoder(ContextualEncoder):
             dimension=self._width(model) * (len(_LAYERS) if self._concatenates else 1),
             pooling=pooling,
             cache_folder=cache_folder,
+            sentences_only=sentences_only,
         )
 
     def _width(self, model: HubModel) -> int:
@@ -166,4 +168,10 @@ def load_elmo(
         If TensorFlow or the model is missing, or it is damaged or another kind of model.
     """
     model = load_model("elmo", path, published=PUBLISHED, runtime=runtime)
-    return ElmoEncoder(model, layers=layers, pooling=pooling, cache_folder=runtime.cache_folder)
+    return ElmoEncoder(
+        model,
+        layers=layers,
+        pooling=pooling,
+        cache_folder=runtime.cache_folder,
+        sentences_only=runtime.sentences_only,
+    )

@@ -73,6 +73,7 @@ def load_hf(
         max_tokens=longest_sequence(model.config, tokenizer),
         pooling=Pooling(mode=pooling),
         cache_folder=runtime.cache_folder,
+        sentences_only=runtime.sentences_only,
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sms.encoders import EncoderRuntime
 from sms.naming import nearest
+from sms.urls import check_no_secrets
 
 if TYPE_CHECKING:
     from sms.encoders import Encoder
@@ -82,6 +83,7 @@ class EncoderSpec:
     """What was said, without defaults."""
 
     def __post_init__(self) -> None:
+        check_no_secrets(self.path)
         _check_path(self)
         _check_options(self)
 

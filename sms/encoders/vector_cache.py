@@ -140,7 +140,7 @@ class _Waiting:
 
     def flush(self) -> None:
         """Write a segment; a full or lost disk costs the cache, not the run."""
-        if not self.entries:
+        if not self.entries or not self._folder.is_dir():  # deleted by whoever had it made
             return
         try:
             _write_segment(self._folder, self.entries)

@@ -151,6 +151,50 @@ def test_sentence_scorer(head, train):
     assert not (folder / "training" / "embeddings").exists()
 
 
+def test_features_are_read_as_well(train, pairs, tmp_path, capsys):
+    status, folder = train("--features", "length,sms:source,coverage", "--negatives", "cross-pair")
+    assert status == 0
+    assert "|features:length+sms:source+coverage|" in capsys.readouterr().out
+    scores = tmp_path / "scores"
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(
+        "".join(
+            f"{json.dumps(row | {'system_id': 's', 'candidate': row['reference']})}\n"
+            for row in rows_of(5)
+        )
+    )
+    arguments = ["score", str(corpus), "--out", str(scores), "--local", "--quiet"]
+    assert run([*arguments, "--metrics", f"reffree@{folder}"]) == 0
+    assert run(["evaluate", str(folder), str(pairs), "--quiet"]) == 0
+
+
+def test_learning_curve_of_nested_samples(train, tmp_path, monkeypatch, capsys):
+    options = ("--learning-curve", "6,12", "--negatives", "cross-pair,add")
+    status, folder = train(*options)
+    assert status == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines[:3]] == ["documents", "6", "12"]
+    small, large = json.loads((folder / "learning_curve.json").read_text())
+    assert (small["n_documents"], large["n_documents"]) == (small["n_pairs"], large["n_pairs"])
+    assert small["kinds"]["add"]["n"] == large["kinds"]["add"]["n"]  # the same test documents
+    assert lines[2][-1] == f"{large['kinds']['add']['pearson']:.3f}"
+    assert (folder / "learning_curve.svg").read_text().startswith("<svg")
+    assert load_scorer(folder / "6-documents").settings["trained_on"]["pairs"]["train"] == 6
+    # Going on trains nothing again that is there.
+    assert "must be a new or empty folder" in wrong(capsys, train(*options))
+    monkeypatch.setattr(module, "learn", None)
+    assert train(*options, "--resume")[0] == 0
+
+
+def test_too_large_learning_curve_leaves_nothing(train, tmp_path, capsys):
+    line = wrong(capsys, train("--learning-curve", "6,4000"))
+    assert "`training_documents` must be from 1 to what there are, " in line
+    assert "must be two or more different numbers" in wrong(
+        capsys, train("--learning-curve", "6,6")
+    )
+    assert not (tmp_path / "scorer").exists()
+
+
 def test_hard_negatives_with_ranking_loss(train):
     status, folder = train(
         "--negatives", "cross-pair-hard=2,delete=1", "--loss", "ranking", "--neighbour-encoder",
@@ -166,6 +210,7 @@ def test_hard_negatives_with_ranking_loss(train):
         (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word"),
         (("--negatives", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
         (("--negatives", "add=x"), "must give every kind a weight or none, got `add=x`"),
+        (("--features", "sms"), "`features` must read no reference, got sms"),
         (("--loss", "rmse"), "`loss` must be one of bce, mse, ranking"),
         (("--preset", "bao"), "`--preset` must be bao2020, got `bao`"),
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
@@ -181,6 +226,13 @@ def test_wrong_request_leaves_nothing(options, rule, train, capsys, tmp_path):
     line = wrong(capsys, train(*options))
     assert rule in line
     assert not (tmp_path / "scorer").exists()
+
+
+def test_wrong_request_leaves_an_empty_folder(train, capsys, tmp_path):
+    (tmp_path / "scorer").mkdir()
+    assert "every side must have pairs" in wrong(capsys, train("--limit", "2"))
+    assert (tmp_path / "scorer").is_dir()
+    assert not list((tmp_path / "scorer").iterdir())
 
 
 def test_workers_without_ray_train_rejected(train, capsys, tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Examples: the same for a document whatever surrounds it, in any order, on any process."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -122,6 +124,16 @@ def test_several_buckets_hold_every_pair_once(examples, monkeypatch):
     found = as_set(made, epoch=1)
     assert {e.document_id for e in found if e.kind == POSITIVE} == {f"d{i}" for i in range(100)}
     assert len(found) == 200
+
+
+def test_pairs_dealt_twice_are_there_once_in_small_buckets(tmp_path, monkeypatch):
+    monkeypatch.setattr(buckets, "BUCKET_PAIRS", 10)
+    monkeypatch.setattr(buckets, "MAX_FILES", 6)
+    paths = write_buckets(tmp_path / "pairs", make_pairs(300))
+    found = [read_bucket(path)[0].pairs.column("document_id").to_pylist() for path in paths]
+    assert sorted(chain.from_iterable(found)) == sorted(f"d{i}" for i in range(300))
+    assert 20 <= len(paths) <= 30
+    assert max(map(len, found)) < 30
 
 
 def test_repeated_pair_is_used_once_and_counted(examples):

@@ -35,10 +35,27 @@ def test_convolution_by_hand():
 @pytest.mark.parametrize("scorer", ["sentence", "word"])
 def test_head_gives_a_logit_per_pair(scorer, head):
     made = make_head(ModelConfig(scorer=scorer, head=head), n_document=4, n_summary=2, width=6)
+    made.eval()
     vectors = torch.randn(5, 6, 6, generator=torch.Generator().manual_seed(0))
     logits = made(vectors)
     assert logits.shape == (5,)
     torch.testing.assert_close(made(vectors[2:3])[0], logits[2], rtol=0, atol=1e-6)
+
+
+def test_fc_leaves_out_inputs_in_training_only():
+    def logits(dropout):
+        torch.manual_seed(0)
+        head = make_head(
+            ModelConfig(scorer="sentence", dropout=dropout), n_document=4, n_summary=2, width=6
+        )
+        vectors = torch.ones(8, 6, 6)
+        return head.train()(vectors), head.eval()(vectors)
+
+    trained, used = logits(0.5)
+    assert trained.std() > 0.01
+    torch.testing.assert_close(used, used[:1].expand(8))
+    for plain in logits(0.0):
+        torch.testing.assert_close(plain, used)
 
 
 def test_text_without_vectors_has_a_finite_logit():

@@ -9,8 +9,9 @@ import torch
 
 from reffree.building import build
 from reffree.checkpoint import CHECKPOINT_FILE
+from reffree.loop import read_metrics
 from reffree.models import ModelConfig
-from reffree.training import TrainConfig, read_metrics, train
+from reffree.training import TrainConfig, train
 from tests.reffree.tiny_bert import TinyData, make_groups, write_tiny_bert
 
 CONFIG = TrainConfig(

@@ -252,9 +252,10 @@ def assert_equal_bits(found: EncodedSentences, expected: EncodedSentences) -> No
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-def minilm(folder: Path | None) -> ContextualEncoder:
+def minilm(folder: Path | None, *, sentences_only: bool = False) -> ContextualEncoder:
     cache_folder = None if folder is None else str(folder)
-    return load_minilm(runtime=EncoderRuntime(device="cpu", cache_folder=cache_folder))
+    runtime = EncoderRuntime(device="cpu", cache_folder=cache_folder, sentences_only=sentences_only)
+    return load_minilm(runtime=runtime)
 
 
 def test_encoder_reads_what_another_wrote_bit_by_bit(tmp_path, as_they_are):
@@ -268,6 +269,24 @@ def test_encoder_reads_what_another_wrote_bit_by_bit(tmp_path, as_they_are):
     assert 0 < second.n_tokens < first.n_tokens
     assert_equal_bits(second.encode(as_they_are(SENTENCES)), expected)
     assert (second.n_cached, second.n_from_disk) == (4, 3)
+
+
+def test_words_that_are_not_asked_for_are_not_kept(tmp_path, as_they_are):
+    both, alone = minilm(tmp_path / "both"), minilm(tmp_path / "alone", sentences_only=True)
+    assert alone.signature == both.signature
+    expected, found = (encoder.encode(as_they_are(SENTENCES)) for encoder in (both, alone))
+    np.testing.assert_array_equal(found.pooled, expected.pooled)
+    assert len(expected.word_points) > len(found.word_points) == 0
+    both._disk.flush()
+    alone._disk.flush()
+    sizes = [sum(f.stat().st_size for f in (tmp_path / name).rglob("*.safetensors"))
+             for name in ("both", "alone")]  # fmt: skip
+    assert sizes[0] - sizes[1] >= expected.word_points.nbytes
+    # One that wants words does not find sentences without them, nor the other way round.
+    assert minilm(tmp_path / "alone").encode(as_they_are(SENTENCES)).word_points.size
+    again = minilm(tmp_path / "alone", sentences_only=True)
+    again.encode(as_they_are(SENTENCES))
+    assert again.n_from_disk == len(SENTENCES)
 
 
 def _first(encoded: EncodedSentences, n: int) -> EncodedSentences:

@@ -1,0 +1,155 @@
+"""Judges scorers by human ratings: agreement, and what is left of it without length and density.
+
+`assay correlate` compares metrics, with tests and intervals; here one scorer is asked what it goes
+by. At every level: its correlation with the ratings and with each trait, and its correlation with
+the ratings while a trait is held fixed.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from pipelines.agreement import correlate, partial_correlate
+from pipelines.correlation.ratings import read_ratings
+from pipelines.correlation.tables import KEYS
+from pipelines.evaluate_scorer import TRAITS
+from pipelines.learned_names import PREFIX
+from pipelines.progress import Progress
+from pipelines.score_corpus import score_corpus
+
+LEVELS = ("system", "summary")
+COEFFICIENT = "spearman"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedResult:
+    """What one scorer's scores go by, for one aspect at one level; None where undefined."""
+
+    scorer: str
+    """Folder."""
+    aspect: str
+    level: str
+    n_systems: int
+    n_documents: int
+    with_rating: float | None
+    with_trait: Mapping[str, float | None]
+    """Correlation of the score with each trait, on the cells that are rated."""
+    with_rating_given: Mapping[str, float | None]
+    """Partial correlation with the rating, each trait held fixed."""
+    trait_with_rating: Mapping[str, float | None]
+    """What each trait alone reaches."""
+
+
+def evaluate_by_ratings(
+    scorers: Sequence[str | os.PathLike[str]],
+    corpus: str | os.PathLike[str],
+    ratings: str | os.PathLike[str],
+    *,
+    raters: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    device: str = "auto",
+    on_progress: Callable[[Progress], None] | None = None,
+) -> list[RatedResult]:
+    """Judge scorers by the ratings of a corpus.
+
+    Parameters
+    ----------
+    scorers : sequence of str or path
+        Folders that `assay train` wrote.
+    corpus : str or path
+        Candidates and sources, as for `assay score`.
+    ratings : str or path
+        As for `assay correlate`; the mean over the raters counts.
+    raters : sequence of str
+        Patterns of the raters to take.
+    columns : mapping of str to str, optional
+        Our column name to the corpus'.
+    device : {"auto", "cpu", "cuda"}
+    on_progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    list of RatedResult
+        Scorer by scorer, aspect by aspect, level by level.
+
+    Raises
+    ------
+    ValueError
+        If a file or a scorer's folder is wrong, or no candidate is rated.
+    """
+    rated = read_ratings(os.fspath(ratings), raters=list(raters), columns={})
+    means = rated.frame.group_by(KEYS).agg(pl.col(rated.aspects).mean())
+    names = {os.fspath(folder): f"{PREFIX}{os.fspath(folder)}" for folder in scorers}
+    with tempfile.TemporaryDirectory(prefix="assay-") as work:
+        score_corpus(
+            corpus,
+            f"{work}/scores",
+            metrics=[*names.values(), *TRAITS],
+            columns=columns,
+            device=device,
+            local=True,
+            on_progress=on_progress,
+        )
+        table = pl.read_parquet(Path(work) / "scores" / "scores" / "part-*.parquet")
+    both = table.unique(KEYS, keep="first").join(means, on=KEYS).sort(KEYS)
+    if both.is_empty():
+        raise ValueError(f"`ratings` must rate candidates of the corpus, got none in {ratings}")
+    matrices = _matrices(both, [*names.values(), *TRAITS, *rated.aspects])
+    return [
+        _result(folder, matrices, matrices[name], aspect, level)
+        for folder, name in names.items()
+        for aspect in rated.aspects
+        for level in LEVELS
+    ]
+
+
+def _matrices(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Lay columns out by system and document, NaN where there is no row."""
+    documents, systems = (frame[key].unique().sort() for key in KEYS)
+    places = systems.search_sorted(frame[KEYS[1]]), documents.search_sorted(frame[KEYS[0]])
+    found = {}
+    for name in names:
+        found[name] = np.full((len(systems), len(documents)), np.nan)
+        found[name][places] = frame[name].cast(pl.Float64).to_numpy()
+    return found
+
+
+def _result(
+    folder: str,
+    matrices: Mapping[str, np.ndarray],
+    scores: np.ndarray,
+    aspect: str,
+    level: str,
+) -> RatedResult:
+    ratings = matrices[aspect]
+    traits = {name: np.where(np.isnan(ratings), np.nan, matrices[name]) for name in TRAITS}
+    how = {"level": level, "coefficient": COEFFICIENT}
+    agreed = correlate(scores, ratings, **how)
+    return RatedResult(
+        scorer=folder,
+        aspect=aspect,
+        level=level,
+        n_systems=agreed.n_systems,
+        n_documents=agreed.n_documents,
+        with_rating=_defined(agreed.value),
+        with_trait={n: _defined(correlate(scores, own, **how).value) for n, own in traits.items()},
+        with_rating_given={
+            n: _defined(partial_correlate(scores, ratings, own, **how).value)
+            for n, own in traits.items()
+        },
+        trait_with_rating={
+            n: _defined(correlate(own, ratings, **how).value) for n, own in traits.items()
+        },
+    )
+
+
+def _defined(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,165 @@
+"""How good a scorer becomes with how many documents: the same recipe trained on nested samples.
+
+A sample is the documents for training with the smallest hashes, so each holds the smaller ones.
+Validation and test documents, their negatives and the vocabulary are the same for all. Every
+sample's scorer stays, in a folder of its own; a curve that was stopped goes on with `resume`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cluster.store import absolute, is_url, write_whole
+from pipelines.train_scorer import train_scorer
+from reffree.evaluation import KindFigures
+from reffree.learning import Recipe
+from reffree.scorer import SCORER_FILE, read_settings
+
+if TYPE_CHECKING:
+    import altair as alt
+
+CURVE_FILE = "learning_curve"
+"""Name, before the suffix, of table and chart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """What so many training documents give."""
+
+    n_documents: int
+    n_pairs: int
+    """Training pairs; more than documents where these have several references."""
+    steps: int
+    kinds: Mapping[str, KindFigures]
+    """On the test documents, by kind of negative."""
+
+
+def learning_curve(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    recipe: Recipe,
+    sizes: Sequence[int],
+    *,
+    resume: bool = False,
+    **options: Any,  # noqa: ANN401  (of `train_scorer`)
+) -> list[CurvePoint]:
+    """Train a scorer on samples of several sizes and write how good each is.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        As in `train_scorer`, as are `options`.
+    out : str or path
+        New folder: gets a scorer's folder for every size, and `learning_curve.json`, `.svg`
+        and `.png`.
+    recipe : Recipe
+        The same for all. Epochs are counted, not steps, so a smaller sample takes fewer steps.
+    sizes : sequence of int
+        Numbers of training documents.
+    resume : bool
+        Go on with a curve that was stopped.
+
+    Returns
+    -------
+    list of CurvePoint
+        By size.
+
+    Raises
+    ------
+    ValueError
+        If the sizes or anything else of the request is wrong.
+    RuntimeError
+        If a loss is not a number.
+    """
+    if len(set(sizes)) < max(2, len(sizes)) or min(sizes, default=0) < 1:
+        raise ValueError(
+            "`learning_curve` must be two or more different numbers of documents, got "
+            f"{', '.join(map(str, sizes)) or 'none'}"
+        )
+    folder = Path(absolute(os.fspath(out)))
+    if is_url(os.fspath(out)) or (not resume and folder.exists() and any(folder.iterdir())):
+        raise ValueError(
+            f"`--out` must be a new or empty folder, got {os.fspath(out)}; a curve that was "
+            "stopped goes on with `--resume`"
+        )
+    was_there = folder.exists()
+    points = []
+    try:
+        for size in sorted(sizes, reverse=True):  # the largest first: it may be too large
+            points.append(
+                _point(paths, folder / f"{size}-documents", recipe, size, resume, options)
+            )
+    except (ValueError, OSError):
+        if not was_there:
+            with suppress(OSError):  # not empty: there is something to go on with
+                folder.rmdir()
+        raise
+    points.reverse()
+    text = json.dumps([asdict(point) for point in points], indent=1)
+    write_whole(folder / f"{CURVE_FILE}.json", f"{text}\n".encode())
+    for suffix, content in _drawn(points).items():
+        write_whole(folder / f"{CURVE_FILE}{suffix}", content)
+    return points
+
+
+def main_figure(kind: str) -> str:
+    """Name the figure that a kind of negative is judged by: as in Tables 3 and 4 of Bao et al."""
+    return "accuracy" if kind.startswith("cross-pair") else "pearson"
+
+
+def _point(
+    paths: Sequence[str | os.PathLike[str]],
+    folder: Path,
+    recipe: Recipe,
+    size: int,
+    is_resumed: bool,
+    options: Mapping[str, Any],
+) -> CurvePoint:
+    if not (is_resumed and (folder / SCORER_FILE).exists()):
+        train_scorer(paths, folder, recipe, training_documents=size, resume=is_resumed, **options)
+    settings = read_settings(folder)
+    trained_on = settings["trained_on"]
+    return CurvePoint(
+        n_documents=size,
+        n_pairs=trained_on["pairs"]["train"],
+        steps=trained_on["steps"],
+        kinds={kind: KindFigures(**found) for kind, found in settings["held_out"].items()},
+    )
+
+
+def _drawn(points: Sequence[CurvePoint]) -> dict[str, bytes]:
+    """Draw the curve, as content by suffix."""
+    from pipelines.reports.charts import draw_files
+
+    return draw_files(_chart(points))
+
+
+def _chart(points: Sequence[CurvePoint]) -> alt.LayerChart:
+    import altair as alt
+    import polars as pl
+
+    from pipelines.reports.charts import paper_chart
+
+    rows = [
+        {"documents": point.n_documents, "kind": kind, "value": value}
+        for point in points
+        for kind, found in point.kinds.items()
+        if (value := getattr(found, main_figure(kind))) is not None
+    ]
+    base = alt.Chart().encode(
+        x=alt.X("documents:Q", title="Training documents", scale=alt.Scale(type="log")),
+        y=alt.Y(
+            "value:Q",
+            title="Accuracy (cross pairs), Pearson (edits)",
+            scale=alt.Scale(zero=False),
+        ),
+        color=alt.Color("kind:N", title=None),
+    )
+    layers = alt.LayerChart(layer=[base.mark_line(), base.mark_circle(size=40, opacity=1)])
+    return paper_chart(layers, pl.DataFrame(rows, infer_schema_length=None))

@@ -1,0 +1,102 @@
+"""`assay evaluate --ratings`: what a scorer goes by where people have rated."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import spearmanr
+
+from pipelines.agreement import partial_correlate
+from pipelines.cli import run
+from pipelines.evaluate_by_ratings import evaluate_by_ratings
+from reffree.building import build
+from reffree.models import ModelConfig
+from reffree.scorer import load_scorer, save_scorer
+from sms.scoring import score_texts
+from tests.reffree.tiny_bert import make_groups, write_tiny_bert
+
+N_DOCUMENTS, N_SYSTEMS = 4, 6
+
+
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scorers")
+    config = ModelConfig(encoder=f"hf:{write_tiny_bert(folder / 'bert')}", max_pieces=30)
+    save_scorer(folder / "news", build(config), loss="bce", trained_on={}, held_out={}, versions={})
+    return folder / "news"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    found = []
+    for i, (good, _) in enumerate(make_groups(N_DOCUMENTS)):
+        words = good.source.split()
+        found += [
+            {
+                "document_id": f"d{i}",
+                "system_id": f"s{k}",
+                "source": good.source,
+                "candidate": " ".join(rng.choice(words, size=2 + k)),
+                "quality": float(rng.integers(1, 6)) + k,
+            }
+            for k in range(N_SYSTEMS)
+        ]
+    return pl.DataFrame(found)
+
+
+@pytest.fixture
+def files(rows, tmp_path):
+    corpus, ratings = tmp_path / "corpus.parquet", tmp_path / "ratings.csv"
+    rows.drop("quality").write_parquet(corpus)
+    rows.select("document_id", "system_id", "quality").write_csv(ratings)
+    return corpus, ratings
+
+
+def matrix(values):
+    return np.array(values).reshape(N_DOCUMENTS, N_SYSTEMS).T
+
+
+def test_figures_match_scipy(scorer, rows, files):
+    system, summary = evaluate_by_ratings([scorer], *files)
+    scores = matrix(load_scorer(scorer).score(rows["source"], rows["candidate"]).scores)
+    ratings = matrix(rows["quality"])
+    length = matrix(score_texts(rows["candidate"].to_list(), metrics=("length",))["length"])
+    assert (system.level, summary.level) == ("system", "summary")
+    assert (system.n_systems, system.n_documents) == (N_SYSTEMS, N_DOCUMENTS)
+    expected = spearmanr(scores.mean(1), ratings.mean(1)).statistic
+    assert system.with_rating == pytest.approx(expected)
+    within = [spearmanr(scores[:, d], ratings[:, d]).statistic for d in range(N_DOCUMENTS)]
+    assert summary.with_rating == pytest.approx(np.mean(within))
+    within = [spearmanr(scores[:, d], length[:, d]).statistic for d in range(N_DOCUMENTS)]
+    assert summary.with_trait["length"] == pytest.approx(np.mean(within))
+    partial = partial_correlate(scores, ratings, length, level="summary", coefficient="spearman")
+    assert summary.with_rating_given["length"] == pytest.approx(partial.value)
+    assert summary.with_rating_given["length"] != pytest.approx(summary.with_rating)
+
+
+def test_printed_and_written(scorer, files, tmp_path, capsys):
+    corpus, ratings = map(str, files)
+    figures = tmp_path / "figures.json"
+    arguments = ["evaluate", str(scorer), "--corpus", corpus, "--ratings", ratings, "--quiet"]
+    assert run([*arguments, "--json", str(figures)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "6 systems on 4 documents, spearman" in lines[0]
+    assert "score~rating|length" in lines[2]
+    first = json.loads(figures.read_text())[0]
+    assert lines[3].split()[:3] == ["quality", "system", f"{first['with_rating']:.3f}"]
+
+
+def test_ratings_without_corpus_rejected(scorer, files, capsys):
+    assert run(["evaluate", str(scorer), "--ratings", str(files[1]), "--quiet"]) == 2
+    assert "`--corpus` and `--ratings` belong together" in capsys.readouterr().err
+
+
+def test_nothing_rated_rejected(scorer, files, tmp_path, capsys):
+    other = tmp_path / "other.csv"
+    other.write_text("document_id,system_id,quality\nelsewhere,s0,1\n")
+    corpus = str(files[0])
+    options = ["--corpus", corpus, "--ratings", str(other), "--quiet"]
+    assert run(["evaluate", str(scorer), *options]) == 2
+    assert "`ratings` must rate candidates of the corpus, got none" in capsys.readouterr().err

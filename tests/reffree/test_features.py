@@ -1,0 +1,133 @@
+"""Untrained metrics as inputs: values, first weights, and the model they are added to."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+
+from reffree.building import build
+from reffree.features import (
+    PENALTY,
+    FeatureScale,
+    PairFeatures,
+    WithFeatures,
+    _logistic_regression,
+)
+from reffree.models import ModelConfig
+from reffree.scorer import LearnedScorer, load_scorer
+from tests.reffree.test_scorer import ATOL, CANDIDATES, SOURCES, change, save
+from tests.reffree.tiny_bert import make_groups, write_tiny_bert
+
+EXAMPLES = list(chain.from_iterable(make_groups(30)))
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return f"hf:{write_tiny_bert(tmp_path_factory.mktemp('tiny'))}"
+
+
+@pytest.fixture(params=["bert", "sentence"])
+def config(request, encoder):
+    features = ("length", "coverage", "sms:source")
+    if request.param == "bert":
+        return ModelConfig(encoder=encoder, max_pieces=16, n_hidden=8, features=features)
+    return ModelConfig(
+        scorer="sentence", encoder=encoder, document_length=5, summary_length=2, features=features
+    )
+
+
+def test_values_by_hand(encoder):
+    features = PairFeatures(("length", "coverage", "novelty"), encoder)
+    found = features.values(["one two three four"] * 2, ["one two five", "one"])
+    np.testing.assert_allclose(found[0], [np.log(4), 2 / 3, 1 / 2], rtol=1e-6)
+    np.testing.assert_allclose(found[1], [np.log(2), 1, np.nan], rtol=1e-6)  # no bigram
+
+
+def test_movers_are_distances(encoder):
+    from sms.scoring import score_texts
+
+    found = PairFeatures(("sms:source",), encoder).values(SOURCES, CANDIDATES)[:, 0]
+    table = score_texts(
+        CANDIDATES, sources=SOURCES, metrics=("sms:source",), encoders={"tiny": encoder}
+    )
+    np.testing.assert_allclose(np.exp(found), table["sms:source"].to_numpy(), rtol=1e-5)
+
+
+def test_first_weights_match_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(400, 3))
+    labels = (values @ [2.0, -1.0, 0.0] + rng.normal(size=400) > 0.5).astype(float)
+    weights, bias = _logistic_regression(values, labels)
+    expected = LogisticRegression(C=1 / (2 * PENALTY * 400), tol=1e-8).fit(values, labels)
+    np.testing.assert_allclose(weights, expected.coef_[0], atol=1e-3)
+    assert bias == pytest.approx(expected.intercept_[0], abs=1e-3)
+
+
+def test_first_weights_tell_cross_pairs_apart(encoder):
+    scale = FeatureScale.of(PairFeatures(("length", "coverage"), encoder), EXAMPLES)
+    assert scale.weights[1] > 10 * abs(scale.weights[0])
+    assert scale.deviations[0] == 1.0  # all summaries have three words
+
+
+def test_logit_is_the_models_and_the_weighted_sum():
+    class Half(torch.nn.Module):
+        def forward(self, pairs):
+            return pairs / 2
+
+    scale = FeatureScale(np.array([1.0, 0.0]), np.array([2.0, 1.0]), np.array([3.0, 5.0]), -1.0)
+    model = WithFeatures(Half(), scale)
+    features = torch.tensor([[5.0, 1.0], [np.nan, 100.0]])
+    logits = model(features=features, pairs=torch.tensor([4.0, 0.0])).tolist()
+    assert logits == pytest.approx([4 / 2 + 3 * 2 + 5 * 1 - 1, 5 * 4 - 1])  # cut at 4
+
+
+def test_loaded_scorer_scores_as_the_saved_one(config, tmp_path):
+    built = build(config, examples=EXAMPLES, seed=3)
+    signature = save(built, tmp_path)
+    loaded = load_scorer(tmp_path)
+    before = LearnedScorer(built, "", {}).score(SOURCES, CANDIDATES)
+    after = loaded.score(SOURCES, CANDIDATES)
+    np.testing.assert_array_equal(before.scores, after.scores)
+    assert "|features:length+coverage+sms:source|" in signature
+    assert loaded.config.features == config.features
+    assert "It also reads the untrained metrics length, coverage" in (
+        (tmp_path / "README.md").read_text()
+    )
+    alone = [loaded.score([s], [c]).scores[0] for s, c in zip(SOURCES, CANDIDATES, strict=True)]
+    np.testing.assert_allclose(after.scores, alone, rtol=0, atol=ATOL)
+
+
+def test_features_leave_the_model_as_it_was(encoder):
+    plain = build(ModelConfig(encoder=encoder, max_pieces=16), seed=3).model.state_dict()
+    config = ModelConfig(encoder=encoder, max_pieces=16, features=("length",))
+    inner = build(config, examples=EXAMPLES, seed=3).model.model.state_dict()
+    assert all(torch.equal(plain[name], inner[name]) for name in plain)
+
+
+def test_other_encoder_of_the_features_rejected(config, tmp_path):
+    save(build(config, examples=EXAMPLES), tmp_path)
+    change(tmp_path, encoder_content="0")
+    with pytest.raises(ValueError, match=r"must be the one that the scorer .* was trained with"):
+        load_scorer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "rule"),
+    [
+        (("sms",), "`features` must read no reference, got sms; sms:source compares"),
+        (("rouge1",), "`features` must read no reference, got rouge1; rouge1:source"),
+        (("coverge",), "unknown metric 'coverge'; did you mean `coverage`"),
+        (("length", "length"), "must not give a column twice, got 'length'"),
+    ],
+)
+def test_wrong_features_rejected(names, rule):
+    with pytest.raises(ValueError, match=rule):
+        ModelConfig(features=names)
+
+
+def test_nothing_to_measure_rejected(config):
+    with pytest.raises(ValueError, match="`examples` must have some"):
+        build(config)
