@@ -1,0 +1,453 @@
+"""Trains a summariser with metrics as rewards, from files of pairs to a table of results.
+
+The order: the request is checked, the pairs are split and dealt into files, a summariser learns
+by maximum likelihood, from there once more for every reward, and all of them summarise the test
+documents and are compared. Every finished summariser is a folder of its own; what is needed to go
+on lies in `training/`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cluster import list_inputs
+from cluster.store import absolute, is_url
+from pipelines.manifest import library_versions
+from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
+from pipelines.progress import Progress
+from pipelines.summary_table import SummaryTable, compare_summaries
+from pipelines.train_scorer import (
+    PAIRS_FOLDER,
+    RAY_FOLDER,
+    TRAINING_FOLDER,
+    Machines,
+    chosen_device,
+)
+from reffree.buckets import bucket_paths
+from reffree.checkpoint import CHECKPOINT_FILE, replace_file
+from reffree.loop import BEST_FILE, TrainNews
+from reinforce.decoding import BeamConfig
+from reinforce.documents import Document, batches_of, read_documents
+from reinforce.learning import (
+    StageJob,
+    SummariserConfig,
+    first_summariser,
+    learn_stage,
+    load_summariser,
+    make_reward,
+)
+from reinforce.stages import RewardConfig, StageConfig
+from reinforce.summarisers import SUMMARISER_FILE, Summariser
+from sms.baselines import LEAD_SENTENCES
+from sms.text import split_sentences
+
+RESULTS_FILE = "results.json"
+TABLE_FILE = "results.md"
+SUMMARIES_FILE = "summaries.parquet"
+REQUEST_FILE = "request.json"
+START_FOLDER = "start"
+LIKELIHOOD = "mle"
+"""The summariser that knows no reward: its folder and its `system_id`."""
+LEAD = f"lead-{LEAD_SENTENCES}"
+
+_Stage: TypeAlias = tuple[str, Path, StageConfig, RewardConfig | None]
+"""Its system, the summariser it begins with, how it learns, what it is rewarded for."""
+
+SUMMARIES_SCHEMA = pa.schema(
+    {
+        "document_id": pa.string(),
+        "system_id": pa.string(),
+        "source": pa.string(),
+        "references": pa.list_(pa.string()),
+        "candidate": pa.string(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReinforceRecipe:
+    """All that decides what the summarisers become, given the pairs."""
+
+    summariser: SummariserConfig
+    likelihood: StageConfig
+    mixed: StageConfig
+    rewards: tuple[RewardConfig, ...]
+    beam: BeamConfig
+    seed: int = 0
+    """Of the split and the first weights; the stages have their own."""
+
+    def __post_init__(self) -> None:
+        names = [reward.metric for reward in self.rewards]
+        if not names:
+            raise ValueError("`reward` must name at least one metric; see `assay metrics`")
+        if len(set(names)) < len(names):
+            raise ValueError(f"`reward` must not name a metric twice, got {', '.join(names)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReinforcedSummarisers:
+    """What came of a run."""
+
+    out: str
+    pairs: PreparedPairs
+    systems: tuple[str, ...]
+    """Trained ones, each a folder in `out` of that name (`/` and `:` as `-`)."""
+    n_test_documents: int
+    table: SummaryTable
+
+
+def reinforce_summariser(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    recipe: ReinforceRecipe,
+    *,
+    start: str | os.PathLike[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    split_anew: bool = False,
+    refuse_leaks: bool = False,
+    test_documents: int | None = None,
+    machines: Machines | None = None,
+    threads: int | None = None,
+    resume: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_news: Callable[[TrainNews], None] | None = None,
+) -> ReinforcedSummarisers:
+    """Train summarisers by maximum likelihood and with rewards, and compare them.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
+    out : str or path
+        New folder; all workers must see it.
+    recipe : ReinforceRecipe
+    start : str or path, optional
+        Folder of a summariser (such as `mle` of another run) to begin with; then no other is
+        trained by maximum likelihood. It must not have seen this run's test documents.
+    test_documents : int, optional
+        Test documents that are summarised, at most.
+    machines : Machines, optional
+    threads : int, optional
+        Of a process: the network's, and the reward's.
+    resume : bool
+        Go on with the run that was interrupted in `out`.
+    on_progress : callable, optional
+        Told what is being done.
+    on_news : callable, optional
+        Told of every figure that is logged; with several workers of none, they are in
+        `training/*/metrics.jsonl`.
+
+    Returns
+    -------
+    ReinforcedSummarisers
+
+    Raises
+    ------
+    ValueError
+        If the request or the pairs are wrong, or a run that is to go on is of another request.
+    RuntimeError
+        If a loss is not a number, or the workers fail.
+    """
+    tell = on_progress or (lambda _progress: None)
+    machines = machines or Machines()
+    if threads is not None and threads < 1:
+        raise ValueError(f"`threads` must be at least 1, got {threads}")
+    folder = _checked_folder(out, is_resumed=resume)
+    for reward in recipe.rewards:  # before anything is written or learnt
+        make_reward(reward, threads=threads, device="cpu")
+    device = "cpu" if machines.uses_ray else chosen_device(machines.device)
+    asked = {
+        "recipe": asdict(recipe),
+        "inputs": [file.to_json() for file in list_inputs([os.fspath(path) for path in paths])],
+        "start": None if start is None else _content_of(Path(start)),
+        "columns": dict(columns or {}),
+        "limit": limit,
+        "split_anew": split_anew,
+        "workers": machines.workers,
+        "versions": library_versions(),
+    }
+    fingerprint = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    training = folder / TRAINING_FOLDER
+    had_request = _check_request(training, fingerprint)
+    try:
+        tell(Progress(stage="reading the pairs"))
+        shutil.rmtree(training / PAIRS_FOLDER, ignore_errors=True)
+        training.mkdir(parents=True, exist_ok=True)
+        replace_file(
+            training / REQUEST_FILE,
+            lambda path: path.write_text(json.dumps({**asked, "fingerprint": fingerprint})),
+        )
+        pairs = prepare_pairs(
+            paths,
+            training / PAIRS_FOLDER,
+            columns=columns,
+            limit=limit,
+            seed=recipe.seed,
+            split_anew=split_anew,
+            refuse_leaks=refuse_leaks,
+        )
+        n_documents = sum(1 for _ in read_documents(bucket_paths(pairs.folder, "train")))
+        _prepare_start(folder, recipe, pairs.folder, start)
+    except (ValueError, OSError):
+        if not had_request:
+            _forget(folder)
+        raise
+    first = training / START_FOLDER
+    stages: list[_Stage] = [(LIKELIHOOD, first, recipe.likelihood, None)]
+    for each in recipe.rewards:
+        stages.append((_system_of(each), folder / LIKELIHOOD, recipe.mixed, each))
+    with _thread_count(threads):
+        for system, begins_with, config, rewarded in stages:
+            tell(Progress(stage=f"training {system}"))
+            job = StageJob(
+                start=begins_with,
+                pairs=pairs.folder,
+                folder=training / _folder_name(system),
+                n_documents=n_documents,
+                config=config,
+                reward=rewarded,
+                fingerprint=fingerprint,
+                threads=threads,
+            )
+            _run_stage(job, folder / _folder_name(system), machines, device, on_news)
+        systems = (LIKELIHOOD, *map(_system_of, recipe.rewards))
+        tell(Progress(stage="summarising the test documents"))
+        documents = list(
+            islice(read_documents(bucket_paths(pairs.folder, "test"), seed=0), test_documents)
+        )
+        summaries = _summaries(folder, systems, documents, recipe, device)
+        replace_file(folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
+        tell(Progress(stage="scoring the summaries"))
+        table = compare_summaries(
+            summaries,
+            baseline=LIKELIHOOD,
+            encoder=recipe.rewards[0].encoder,
+            threads=threads,
+            seed=recipe.seed,
+        )
+    _write_results(folder, table, asked, pairs)
+    _tidy(training)
+    return ReinforcedSummarisers(
+        out=str(folder),
+        pairs=pairs,
+        systems=systems,
+        n_test_documents=len(documents),
+        table=table,
+    )
+
+
+def _checked_folder(out: str | os.PathLike[str], *, is_resumed: bool) -> Path:
+    """Check that the folder is new, or has the run that is to go on."""
+    if is_url(os.fspath(out)):
+        raise ValueError(f"`--out` must be a folder of a file system, got {os.fspath(out)}")
+    folder = Path(absolute(os.fspath(out)))
+    if not folder.exists():
+        return folder
+    if not folder.is_dir():
+        raise ValueError(f"`--out` must be a folder, got the file {folder}")
+    if (folder / RESULTS_FILE).exists():
+        raise ValueError(
+            f"`--out` must not have a finished run, got {folder}; choose another folder"
+        )
+    is_run = (folder / TRAINING_FOLDER / REQUEST_FILE).exists()
+    if is_run and not is_resumed:
+        raise ValueError(
+            f"`--out` must be a new folder, got {folder} with an interrupted run; go on with "
+            "`--resume`, or choose another folder"
+        )
+    if not is_run and any(folder.iterdir()):
+        raise ValueError(f"`--out` must be a new or empty folder, got {folder}")
+    return folder
+
+
+def _check_request(training: Path, fingerprint: str) -> bool:
+    """Say whether there is a run to go on with; refuse one of another request."""
+    path = training / REQUEST_FILE
+    if not path.exists():
+        return False
+    if json.loads(path.read_text("utf-8")).get("fingerprint") != fingerprint:
+        raise ValueError(
+            f"`{training.parent}` must belong to the same request, got one of other data, options, "
+            "versions or number of workers; give those again, or train into another folder"
+        )
+    return True
+
+
+def _prepare_start(
+    folder: Path,
+    recipe: ReinforceRecipe,
+    pairs: Path,
+    start: str | os.PathLike[str] | None,
+) -> None:
+    """Put the summariser that everything begins with in its place, unless it is there."""
+    if start is None:
+        target = folder / TRAINING_FOLDER / START_FOLDER
+        if not (target / SUMMARISER_FILE).exists():
+            first_summariser(recipe.summariser, pairs, seed=recipe.seed).save(target)
+        return
+    target = folder / LIKELIHOOD
+    if not (target / SUMMARISER_FILE).exists():
+        load_summariser(Path(start)).save(target)
+
+
+def _run_stage(
+    job: StageJob,
+    saved: Path,
+    machines: Machines,
+    device: str,
+    on_news: Callable[[TrainNews], None] | None,
+) -> None:
+    """Train a summariser through a stage and save it, unless it is."""
+    if (saved / SUMMARISER_FILE).exists():
+        return
+    if machines.uses_ray:
+        from pipelines.train_on_ray import train_on_ray
+
+        train_on_ray(partial(learn_stage, job), job.folder, machines)
+    summariser, state = learn_stage(  # where workers have finished, this only takes their weights
+        job, device=device, on_news=on_news
+    )
+    about = {
+        "stage": "mle" if job.reward is None else "mixed",
+        "reward": None if job.reward is None else asdict(job.reward),
+        "config": asdict(job.config),
+        "steps": state.step,
+        "best_step": state.best_step,
+        "epochs": state.epoch,
+        # Of the stage with reward, the reward itself is kept: its loss is minus that.
+        "best_validation": state.best_loss if job.reward is None else -state.best_loss,
+    }
+    saved.mkdir(exist_ok=True)
+    (saved / "training.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+    summariser.save(saved)
+    for name in (CHECKPOINT_FILE, BEST_FILE):
+        (job.folder / name).unlink(missing_ok=True)
+
+
+def _summaries(
+    folder: Path,
+    systems: Sequence[str],
+    documents: Sequence[Document],
+    recipe: ReinforceRecipe,
+    device: str,
+) -> pa.Table:
+    """Let every system summarise the documents."""
+    of_system = {LEAD: _leads(documents)}
+    for system in systems:
+        summariser = load_summariser(folder / _folder_name(system))
+        summariser.module.to(device).eval()
+        of_system[system] = _searched(summariser, documents, recipe, device)
+    rows: dict[str, list[Any]] = {name: [] for name in SUMMARIES_SCHEMA.names}
+    for system, texts in of_system.items():
+        rows["document_id"] += [document.document_id for document in documents]
+        rows["system_id"] += [system] * len(documents)
+        rows["source"] += [document.source for document in documents]
+        rows["references"] += [list(document.references) for document in documents]
+        rows["candidate"] += texts
+    return pa.table(rows, schema=SUMMARIES_SCHEMA)
+
+
+def _searched(
+    summariser: Summariser,
+    documents: Sequence[Document],
+    recipe: ReinforceRecipe,
+    device: str,
+) -> list[str]:
+    numbered = {id(document): place for place, document in enumerate(documents)}
+    texts = [""] * len(documents)
+    for part in batches_of(iter(documents), size=recipe.mixed.batch_size):
+        batch = summariser.batch(part, [document.reference(0) for document in part], device)
+        found = summariser.texts(batch, summariser.search(batch, recipe.beam))
+        for document, text in zip(part, found, strict=True):
+            texts[numbered[id(document)]] = text
+    return texts
+
+
+def _leads(documents: Sequence[Document]) -> list[str]:
+    """Return the first sentences of every document."""
+    cut = (split_sentences(document.source, "en") for document in documents)
+    filled = ([text.strip() for text in sentences if text.strip()] for sentences in cut)
+    return [" ".join(sentences[:LEAD_SENTENCES]) for sentences in filled]
+
+
+def _write_results(
+    folder: Path, table: SummaryTable, asked: Mapping[str, Any], pairs: PreparedPairs
+) -> None:
+    """Write the table; the last file of a run, which says that it is finished."""
+    (folder / TABLE_FILE).write_text(table.markdown(), "utf-8")
+    results = {
+        "request": asked,
+        "pairs": dict(pairs.n_pairs),
+        "left_out": dict(pairs.left_out),
+        "baseline": table.baseline,
+        "resamples": table.n_resamples,
+        "confidence": table.confidence,
+        "signatures": dict(table.signatures),
+        "cells": table.frame().to_dicts(),
+    }
+    text = json.dumps(results, indent=2) + "\n"
+    replace_file(folder / RESULTS_FILE, lambda path: path.write_text(text, "utf-8"))
+
+
+def _system_of(reward: RewardConfig) -> str:
+    return f"{LIKELIHOOD}+{reward.metric}"
+
+
+def _folder_name(system: str) -> str:
+    return system.replace("/", "-").replace(":", "-")
+
+
+def _content_of(start: Path) -> str:
+    """Hash the files of a summariser."""
+    if not (start / SUMMARISER_FILE).is_file():
+        raise ValueError(f"`--start` must be a summariser's folder, got {start}")
+    found = hashlib.sha256()
+    for path in sorted(start.iterdir()):
+        if path.is_file():
+            found.update(path.name.encode())
+            with path.open("rb") as stream:
+                found.update(hashlib.file_digest(stream, "sha256").digest())
+    return found.hexdigest()
+
+
+@contextmanager
+def _thread_count(threads: int | None) -> Iterator[None]:
+    """Let torch use so many threads for a while."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _forget(folder: Path) -> None:
+    """Delete what a request that was wrong has left."""
+    shutil.rmtree(folder / TRAINING_FOLDER, ignore_errors=True)
+    with suppress(OSError):  # not empty: it was there before
+        folder.rmdir()
+
+
+def _tidy(training: Path) -> None:
+    """Delete what was only needed to go on; the figures stay."""
+    for name in (PAIRS_FOLDER, START_FOLDER):
+        shutil.rmtree(training / name, ignore_errors=True)
+    for folder in training.iterdir():
+        shutil.rmtree(folder / RAY_FOLDER, ignore_errors=True)
+    (training / REQUEST_FILE).unlink(missing_ok=True)

@@ -1,0 +1,190 @@
+"""Any encoder-decoder model of the transformers library as a summariser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from reffree.checkpoint import replace_file
+from reinforce.decoding import BeamConfig
+from reinforce.documents import Document
+from reinforce.summarisers import SUMMARISER_FILE, Limits, SummaryBatch
+
+
+class ScoredSummaries(nn.Module):
+    """A model that gives the log-probabilities of summaries.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        Encoder and decoder, such as BART or T5.
+    """
+
+    def __init__(self, model: Any) -> None:  # noqa: ANN401  (transformers has no common type)
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, targets: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Return the log-probability of every piece of several summaries of the documents."""
+        encoded = self.model.get_encoder()(
+            input_ids=input_ids, attention_mask=attention_mask, return_dict=True
+        )
+        return [self._log_probabilities(encoded, attention_mask, target) for target in targets]
+
+    def _log_probabilities(
+        self,
+        encoded: Any,  # noqa: ANN401  (the library's own record)
+        attention_mask: torch.Tensor,
+        target: torch.Tensor,
+    ) -> torch.Tensor:
+        logits = self.model(
+            encoder_outputs=encoded,
+            attention_mask=attention_mask,
+            decoder_input_ids=self.model.prepare_decoder_input_ids_from_labels(target),
+            use_cache=False,
+        ).logits
+        logs = functional.log_softmax(logits.float(), dim=2)
+        return logs.gather(2, target[..., None]).squeeze(2)
+
+
+class TransformersSummariser:
+    """A model of transformers with its tokenizer.
+
+    What the model's own folder says of generation (least lengths, forced or forbidden pieces) is
+    not used: a summary is drawn from the probabilities that the loss sees.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+    tokenizer : PreTrainedTokenizer
+    limits : Limits
+        In pieces.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, limits: Limits) -> None:  # noqa: ANN401
+        self.module = ScoredSummaries(model)
+        self._model, self._tokenizer, self._limits = model, tokenizer, limits
+        self._padding = _padding_of(model)
+
+    def batch(
+        self, documents: Sequence[Document], references: Sequence[str], device: str
+    ) -> SummaryBatch:
+        """Cut texts into pieces."""
+        sources = self._tokenizer(
+            [document.source for document in documents],
+            max_length=self._limits.source_words,
+            truncation=True,
+            padding=True,
+            return_tensors="pt",
+        )
+        targets = self._tokenizer(
+            text_target=list(references),
+            max_length=self._limits.summary_words + 1,
+            truncation=True,
+            padding=True,
+            return_tensors="pt",
+        )
+        target = targets["input_ids"].masked_fill(targets["attention_mask"] == 0, self._padding)
+        inputs = {name: sources[name].to(device) for name in ("input_ids", "attention_mask")}
+        return SummaryBatch(inputs, target.to(device), tuple(documents))
+
+    def n_read(self, batch: SummaryBatch) -> int:
+        """Count the pieces of the documents."""
+        return int(batch.inputs["attention_mask"].sum())
+
+    def is_counted(self, target: torch.Tensor) -> torch.Tensor:
+        """Count all but padding."""
+        return target != self._padding
+
+    def greedy(self, batch: SummaryBatch) -> torch.Tensor:
+        """Write the likeliest pieces."""
+        return self._generate(batch, do_sample=False)
+
+    def greedy_and_drawn(self, batch: SummaryBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write both, one after the other."""
+        # All pieces may be drawn: the library's own default is the 50 likeliest.
+        return self.greedy(batch), self._generate(batch, do_sample=True, top_k=0, top_p=1.0)
+
+    def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
+        """Search by the library's beam search, by log-probability per piece."""
+        blocked = {"no_repeat_ngram_size": 3} if config.blocks_trigrams else {}
+        return self._generate(
+            batch, do_sample=False, num_beams=config.width, length_penalty=1.0,
+            max_new_tokens=config.max_words + 1, **blocked,
+        )  # fmt: skip
+
+    def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
+        """Put pieces together."""
+        texts = self._tokenizer.batch_decode(summaries, skip_special_tokens=True)
+        return [str(text).strip() for text in texts]
+
+    def save(self, folder: Path) -> None:
+        """Write the model as the library does, and the limits."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._model.save_pretrained(folder)
+        self._tokenizer.save_pretrained(folder)
+        settings = {
+            "model": "hf",
+            "limits": {
+                "source_words": self._limits.source_words,
+                "summary_words": self._limits.summary_words,
+            },
+        }
+        text = json.dumps(settings)
+        replace_file(folder / SUMMARISER_FILE, lambda path: path.write_text(text, "utf-8"))
+
+    @torch.no_grad()
+    def _generate(self, batch: SummaryBatch, **options: Any) -> torch.Tensor:  # noqa: ANN401
+        from transformers import GenerationConfig
+
+        config = self._model.config
+        options = {"max_new_tokens": self._limits.summary_words + 1, "num_beams": 1} | options
+        written = self._model.generate(
+            **batch.inputs,
+            generation_config=GenerationConfig(
+                bos_token_id=getattr(config, "bos_token_id", None),
+                eos_token_id=config.eos_token_id,
+                pad_token_id=self._padding,
+                decoder_start_token_id=self._model.generation_config.decoder_start_token_id,
+                **options,
+            ),
+        )
+        summaries: torch.Tensor = written[:, 1:]  # the start is no piece of the summary
+        return summaries
+
+
+def load_transformers(path: str, limits: Limits) -> TransformersSummariser:
+    """Load a model and its tokenizer.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it is no encoder-decoder model.
+    """
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    try:
+        model = AutoModelForSeq2SeqLM.from_pretrained(path)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"`--model` must name an encoder-decoder model of transformers, got hf:{path} "
+            f"({reason})"
+        ) from error
+    return TransformersSummariser(model, tokenizer, limits)
+
+
+def _padding_of(model: Any) -> int:  # noqa: ANN401
+    padding = model.config.pad_token_id
+    if padding is None:
+        raise ValueError("`--model` must have a token for padding, got none in its configuration")
+    return int(padding)

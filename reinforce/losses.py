@@ -1,0 +1,94 @@
+"""What a summariser is trained to do: equations 6 to 8 of Clark et al. (2019)."""
+
+from __future__ import annotations
+
+import torch
+
+ADVANTAGES = ("raw", "unit")
+"""How advantages enter the loss: see `scaled`."""
+
+
+def negative_log_likelihood(
+    log_probabilities: torch.Tensor, is_counted: torch.Tensor
+) -> torch.Tensor:
+    r"""Sum :math:`-\log p(y^*_t)` over the words of each reference (equation 6).
+
+    Parameters
+    ----------
+    log_probabilities : Tensor, shape (n, n_steps)
+    is_counted : Tensor of bool, shape (n, n_steps)
+        Which of them are words; the others may be anything.
+
+    Returns
+    -------
+    Tensor, shape (n,)
+    """
+    return -torch.where(is_counted, log_probabilities, 0.0).sum(dim=1)
+
+
+def self_critical(
+    log_probabilities: torch.Tensor, is_counted: torch.Tensor, advantages: torch.Tensor
+) -> torch.Tensor:
+    r"""Return the loss of each drawn summary (equation 7).
+
+    .. math:: (r(\tilde y) - r(\hat y)) \sum_t \log p(\hat y_t)
+
+    Parameters
+    ----------
+    log_probabilities : Tensor, shape (n, n_steps)
+        Of the words drawn, :math:`\hat y`.
+    is_counted : Tensor of bool, shape (n, n_steps)
+    advantages : Tensor, shape (n,)
+        :math:`r(\hat y) - r(\tilde y)`: how much better the drawn summary is than the greedy one.
+
+    Returns
+    -------
+    Tensor, shape (n,)
+
+    Examples
+    --------
+    >>> logs = torch.tensor([[-1.0, -2.0, -9.0]])
+    >>> self_critical(logs, torch.tensor([[True, True, False]]), torch.tensor([0.5]))
+    tensor([1.5000])
+    """
+    return advantages * negative_log_likelihood(log_probabilities, is_counted)
+
+
+def mixed(reinforced: torch.Tensor, likelihood: torch.Tensor, gamma: float) -> torch.Tensor:
+    r"""Return :math:`\gamma L_{RL} + (1 - \gamma) L_{MLE}` (equation 8), shape (n,)."""
+    return gamma * reinforced + (1.0 - gamma) * likelihood
+
+
+def gamma_at(step: int, n_steps: int, first: float, last: float) -> float:
+    """Return the weight of the reward at a step: from `first` to `last` in a straight line.
+
+    The paper starts with .97 and increases it "gradually" (A.3), without saying how far.
+
+    Examples
+    --------
+    >>> [round(gamma_at(step, 101, 0.97, 0.99), 3) for step in (0, 50, 100, 200)]
+    [0.97, 0.98, 0.99, 0.99]
+    """
+    share = min(step / max(n_steps - 1, 1), 1.0)
+    return first + (last - first) * share
+
+
+def scaled(advantages: torch.Tensor, mean_square: float, how: str) -> torch.Tensor:
+    """Bring advantages to the scale in which they enter the loss.
+
+    `raw` leaves them as equation 7 has them. Then what a gamma means depends on the metric's
+    scale: SMS with one encoder is near .9, with another near .01. `unit` divides by the root of
+    their mean square over the batch, so that gamma means the same for every metric; the
+    direction of the reward's gradient is unchanged.
+
+    Parameters
+    ----------
+    advantages : Tensor, shape (n,)
+    mean_square : float
+        Of all advantages of the batch, over all processes.
+    how : str
+        One of `ADVANTAGES`.
+    """
+    if how == "raw" or mean_square <= 0.0:
+        return advantages
+    return advantages / mean_square**0.5

@@ -1,0 +1,274 @@
+"""The summariser of Clark et al. (2019, section 5): LSTMs, attention, copying.
+
+A bidirectional LSTM of two layers reads the document, an LSTM of two layers writes. At every word
+it attends to the document (additive attention, Bahdanau et al. 2015) and either writes a word of
+its vocabulary or copies one (pointer-generator, See et al. 2017, equations 8 and 9). Words of the
+document that are not in the vocabulary get numbers beyond it, so that they can be copied.
+
+The attention is not fed back into the LSTM (See et al. do not say that it is): so all steps of a
+known summary are computed at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from reinforce.words import END, PAD, START, UNK
+
+TINY = 1e-10
+"""Probabilities are taken to be no smaller in logarithms; a copied word never is."""
+
+State = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkConfig:
+    """Sizes of the network; the defaults are the paper's (A.3)."""
+
+    n_words: int
+    """Vocabulary, special words included."""
+    n_dimensions: int = 128
+    """Of the word vectors."""
+    n_hidden: int = 128
+    """Of each direction of the encoder, and of the decoder."""
+    n_layers: int = 2
+    dropout: float = 0.0
+    """Of word vectors and between layers; the paper names none."""
+
+    def __post_init__(self) -> None:
+        for name in ("n_words", "n_dimensions", "n_hidden", "n_layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Documents that have been read."""
+
+    states: torch.Tensor
+    """Of every word, (n, length, 2 hidden)."""
+    keys: torch.Tensor
+    """The same, projected once for the attention, (n, length, hidden)."""
+    is_word: torch.Tensor
+    """bool, (n, length)."""
+    words: torch.Tensor
+    """Numbers for copying, beyond the vocabulary for words not in it, (n, length)."""
+    start: State
+    """Of the decoder, each (layers, n, hidden)."""
+    n_extended: int
+    """Words that can be written: the vocabulary, and the others of these documents."""
+
+    def repeated(self, times: int) -> Encoded:
+        """Return every document so many times, one beside the other."""
+        n = torch.arange(len(self.words), device=self.words.device)
+        return self.rows(n.repeat_interleave(times))
+
+    def rows(self, chosen: torch.Tensor) -> Encoded:
+        """Return some of the documents, in any order, perhaps several times."""
+        return Encoded(
+            states=self.states[chosen],
+            keys=self.keys[chosen],
+            is_word=self.is_word[chosen],
+            words=self.words[chosen],
+            start=(self.start[0][:, chosen], self.start[1][:, chosen]),
+            n_extended=self.n_extended,
+        )
+
+
+class BothWays(nn.Module):
+    """A bidirectional LSTM over texts of different lengths.
+
+    Each direction is an LSTM of its own that reads its texts from the left (for the way back they
+    are turned round within their lengths), so that padding comes last and no state depends on
+    it. `nn.LSTM` does the same with packed sequences, by a path that is several times slower on
+    CPUs.
+
+    Parameters
+    ----------
+    n_inputs, n_hidden, n_layers : int
+    dropout : float
+        Between layers.
+    """
+
+    def __init__(self, n_inputs: int, n_hidden: int, n_layers: int, dropout: float) -> None:
+        super().__init__()
+        sizes = [n_inputs, *[2 * n_hidden] * (n_layers - 1)]
+        self.forth = nn.ModuleList(nn.LSTM(n, n_hidden, batch_first=True) for n in sizes)
+        self.back = nn.ModuleList(nn.LSTM(n, n_hidden, batch_first=True) for n in sizes)
+        self.dropped = nn.Dropout(dropout)
+
+    def forward(
+        self, vectors: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Read texts.
+
+        Parameters
+        ----------
+        vectors : Tensor, shape (n, length, n_inputs)
+        lengths : Tensor of int64, shape (n,)
+
+        Returns
+        -------
+        Tensor, shape (n, length, 2 n_hidden)
+            States of the last layer; anything at padding.
+        Tensor, shape (n_layers, n, 2 n_hidden)
+            The states after the whole text, of both ways.
+        """
+        places = torch.arange(vectors.shape[1], device=vectors.device)
+        last = (lengths - 1)[:, None]
+        # Turning round twice is no turning: the same places serve both times.
+        turned = torch.where(places <= last, last - places, places)[..., None]
+        ends = []
+        for number, (forth, back) in enumerate(zip(self.forth, self.back, strict=True)):
+            if number:
+                vectors = self.dropped(vectors)
+            ahead, _ = forth(vectors)
+            behind, _ = back(vectors.gather(1, turned.expand_as(vectors)))
+            end = last[..., None].expand(-1, -1, ahead.shape[2])
+            ends.append(torch.cat([ahead.gather(1, end), behind.gather(1, end)], dim=2)[:, 0])
+            behind = behind.gather(1, turned.expand_as(behind))
+            vectors = torch.cat([ahead, behind], dim=2)
+        return vectors, torch.stack(ends)
+
+
+class PointerGenerator(nn.Module):
+    """Encoder, decoder, attention and copying.
+
+    Parameters
+    ----------
+    config : NetworkConfig
+    """
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        hidden, dropout = config.n_hidden, config.dropout if config.n_layers > 1 else 0.0
+        self.vectors = nn.Embedding(config.n_words, config.n_dimensions, padding_idx=PAD)
+        self.encoder = BothWays(config.n_dimensions, hidden, config.n_layers, dropout)
+        self.decoder = nn.LSTM(
+            config.n_dimensions, hidden, config.n_layers, dropout=dropout, batch_first=True
+        )
+        self.bridge = nn.Linear(2 * hidden, 2 * hidden)
+        self.key = nn.Linear(2 * hidden, hidden, bias=False)
+        self.query = nn.Linear(hidden, hidden)
+        self.weight = nn.Linear(hidden, 1, bias=False)
+        self.joined = nn.Linear(3 * hidden, hidden)
+        self.output = nn.Linear(hidden, config.n_words)
+        self.switch = nn.Linear(3 * hidden + config.n_dimensions, 1)
+        self.dropped = nn.Dropout(config.dropout)
+        # Never written: padding, a word that is not one, and the start.
+        unwritten = torch.zeros(config.n_words)
+        unwritten[[PAD, UNK, START]] = float("-inf")
+        self.register_buffer("unwritten", unwritten, persistent=False)
+
+    def forward(
+        self,
+        source: torch.Tensor,
+        lengths: torch.Tensor,
+        copied: torch.Tensor,
+        n_extended: int,
+        targets: list[torch.Tensor],
+    ) -> list[torch.Tensor]:
+        """Return the log-probability of every word of some summaries of the documents.
+
+        Parameters
+        ----------
+        source : Tensor of int64, shape (n, length)
+            Words, `UNK` for those not in the vocabulary.
+        lengths : Tensor of int64, shape (n,)
+        copied : Tensor of int64, shape (n, length)
+            The same words with numbers beyond the vocabulary for those not in it.
+        n_extended : int
+            One more than the largest number.
+        targets : list of Tensor of int64, shape (n, n_steps)
+            Several summaries of each document, with `END`, padded.
+
+        Returns
+        -------
+        list of Tensor, shape (n, n_steps)
+            Anything at padding.
+        """
+        encoded = self.encode(source, lengths, copied, n_extended)
+        return [self.log_probabilities(encoded, target) for target in targets]
+
+    def encode(
+        self, source: torch.Tensor, lengths: torch.Tensor, copied: torch.Tensor, n_extended: int
+    ) -> Encoded:
+        """Read documents; see `forward`."""
+        states, last = self.encoder(self.dropped(self.vectors(source)), lengths)
+        is_word = torch.arange(source.shape[1], device=source.device) < lengths[:, None]
+        return Encoded(states, self.key(states), is_word, copied, self._start(last), n_extended)
+
+    def _start(self, last: torch.Tensor) -> State:
+        """Make the decoder's first state of the encoder's last ones, layer by layer."""
+        hidden, cell = torch.tanh(self.bridge(last)).chunk(2, dim=2)
+        return hidden.contiguous(), cell.contiguous()
+
+    def log_probabilities(self, encoded: Encoded, target: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability of every word of one summary a document, all steps at once."""
+        start = torch.full_like(target[:, :1], START)
+        inputs = torch.cat([start, target[:, :-1]], dim=1)
+        known = torch.where(inputs < self.config.n_words, inputs, UNK)
+        attention, logits, log_write, log_copy, _ = self._steps(encoded, known, encoded.start)
+        is_written = target < self.config.n_words
+        place = torch.where(is_written, target, END)[..., None]
+        log_written = functional.log_softmax(logits, dim=-1).gather(2, place).squeeze(2)
+        never = torch.isneginf(log_written) | ~is_written
+        log_written = torch.where(never, torch.full_like(log_written, -1e9), log_written)
+        is_copy = encoded.words[:, None, :] == target[:, :, None]
+        share = (attention * is_copy).sum(dim=2)
+        log_copied = torch.where(share > 0, share.clamp_min(TINY).log(), -1e9)
+        return torch.logaddexp(log_write + log_written, log_copy + log_copied)
+
+    def step(
+        self, encoded: Encoded, previous: torch.Tensor, state: State
+    ) -> tuple[torch.Tensor, State]:
+        """Return the probabilities of the next word.
+
+        Parameters
+        ----------
+        encoded : Encoded
+        previous : Tensor of int64, shape (n,)
+            The words before, which may be beyond the vocabulary.
+        state : State
+
+        Returns
+        -------
+        Tensor, shape (n, n_extended)
+            Sum 1 over each row.
+        State
+        """
+        known = torch.where(previous < self.config.n_words, previous, UNK)[:, None]
+        attention, logits, log_write, log_copy, state = self._steps(encoded, known, state)
+        written = functional.softmax(logits[:, 0], dim=-1) * log_write.exp()
+        n_more = encoded.n_extended - self.config.n_words
+        probabilities = functional.pad(written, (0, n_more)) if n_more else written
+        copied = attention[:, 0] * log_copy.exp()
+        return probabilities.scatter_add(1, encoded.words, copied), state
+
+    def _steps(
+        self, encoded: Encoded, inputs: torch.Tensor, state: State
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, State]:
+        """Attention (n, steps, length), logits, and log-probabilities of writing and copying."""
+        vectors = self.dropped(self.vectors(inputs))
+        outputs, state = self.decoder(vectors, state)
+        attention = self._attention(encoded, outputs)
+        context = attention @ encoded.states
+        seen = torch.cat([outputs, context], dim=2)
+        logits = self.output(self.dropped(torch.tanh(self.joined(seen)))) + self.unwritten
+        switch = self.switch(torch.cat([seen, vectors], dim=2)).squeeze(2)
+        return (
+            attention, logits, functional.logsigmoid(switch), functional.logsigmoid(-switch), state,
+        )  # fmt: skip
+
+    def _attention(self, encoded: Encoded, outputs: torch.Tensor) -> torch.Tensor:
+        sums = torch.tanh(self.query(outputs)[:, :, None, :] + encoded.keys[:, None, :, :])
+        energies = self.weight(sums).squeeze(3)
+        energies = energies.masked_fill(~encoded.is_word[:, None, :], float("-inf"))
+        return functional.softmax(energies, dim=2)

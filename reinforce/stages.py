@@ -1,0 +1,291 @@
+"""The two stages of training: by maximum likelihood, then by likelihood and reward."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from reffree.hashing import generator_of
+from reffree.loop import precision
+from reffree.losses import LossSum
+from reffree.ranks import Ranks
+from reinforce.documents import Document, batches_of, read_documents
+from reinforce.losses import (
+    ADVANTAGES,
+    gamma_at,
+    mixed,
+    negative_log_likelihood,
+    scaled,
+    self_critical,
+)
+from reinforce.summarisers import Summariser, SummaryBatch
+from reinforce.words import repetition_rate, words_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageConfig:
+    """How long and how fast a stage learns."""
+
+    learning_rate: float
+    """Of Adam, the same throughout."""
+    epochs: int
+    """At most."""
+    batch_size: int = 32
+    """Documents of one step, over all processes."""
+    patience: int = 3
+    """Validations without a better figure after which the stage ends."""
+    max_norm: float = 2.0
+    """Gradients longer than this are cut down to it (See et al. 2017, section 5)."""
+    checkpoint_steps: int = 200
+    log_steps: int = 20
+    validation_documents: int = 1_000
+    """Documents that are judged after every epoch, at most; buckets are random samples."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in (
+            "epochs", "batch_size", "patience", "checkpoint_steps", "log_steps",
+            "validation_documents",
+        ):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        for name in ("learning_rate", "max_norm"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"`{name}` must be positive, got {getattr(self, name):g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardConfig:
+    """What is rewarded, and how much it counts beside the likelihood."""
+
+    metric: str = "sms"
+    """A column that can be a reward, as in `sms.reward.Reward`."""
+    encoder: str = "minilm"
+    gamma_first: float = 0.97
+    """Weight of the reward in the first step (A.3), and in the last one; a straight line between
+    them."""
+    gamma_last: float = 0.997
+    advantage: str = "raw"
+    """One of `losses.ADVANTAGES`."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.gamma_first <= self.gamma_last <= 1:
+            raise ValueError(
+                "`gamma_first` and `gamma_last` must be in [0, 1] and not fall, got "
+                f"{self.gamma_first:g} and {self.gamma_last:g}"
+            )
+        if self.advantage not in ADVANTAGES:
+            raise ValueError(
+                f"`advantage` must be one of {', '.join(ADVANTAGES)}, got {self.advantage!r}"
+            )
+
+
+class BatchReward(Protocol):
+    """What is asked of a reward; `sms.reward.Reward` is one."""
+
+    def score(
+        self,
+        candidates: Sequence[str],
+        *,
+        references: Sequence[tuple[str, ...]],
+        sources: Sequence[str],
+    ) -> list[float]:
+        """Return the reward of each candidate, higher is better, never NaN."""
+
+
+class _Stage:
+    """What both stages do alike."""
+
+    def __init__(
+        self,
+        summariser: Summariser,
+        config: StageConfig,
+        buckets: Mapping[str, Sequence[Path]],
+        *,
+        device: str,
+        ranks: Ranks,
+    ) -> None:
+        self._summariser, self._config, self._buckets = summariser, config, buckets
+        self._device, self._ranks = device, ranks
+        self._seconds: dict[str, float] = {}
+        self._n_tokens = 0
+        self._since = time.perf_counter()
+
+    def optimiser(
+        self, model: nn.Module
+    ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+        """Adam at one rate (A.3)."""
+        optimiser = torch.optim.Adam(model.parameters(), lr=self._config.learning_rate)
+        return optimiser, torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
+
+    def training(self, epoch: int) -> Iterator[SummaryBatch]:
+        """Give this process's part of an epoch's batches."""
+        seed = self._config.seed
+        documents = read_documents(self._buckets["train"], seed=seed, epoch=epoch)
+        rng = generator_of("batches", seed, epoch)
+        return self._batches(documents, epoch, rng)
+
+    def validation(self) -> Iterator[SummaryBatch]:
+        """Give this process's part of the validation batches, the same in every epoch."""
+        documents = read_documents(self._buckets["validation"], seed=0)
+        return self._batches(islice(documents, self._config.validation_documents), 0, None)
+
+    def timings(self) -> Mapping[str, float]:
+        """Return the words per second, read, learnt from and written, and the reward's share."""
+        elapsed = max(time.perf_counter() - self._since, 1e-9)
+        found = {"tokens_per_s": round(self._n_tokens / elapsed, 1)}
+        found |= {f"{name}_share": round(s / elapsed, 4) for name, s in self._seconds.items()}
+        self._seconds, self._n_tokens, self._since = {}, 0, time.perf_counter()
+        return found
+
+    def _batches(
+        self, documents: Iterator[Document], epoch: int, rng: np.random.Generator | None
+    ) -> Iterator[SummaryBatch]:
+        parts = batches_of(
+            documents,
+            size=self._config.batch_size,
+            rng=rng,
+            rank=self._ranks.rank,
+            n_ranks=self._ranks.size,
+        )
+        for part in parts:
+            references = [document.reference(epoch) for document in part]
+            yield self._summariser.batch(part, references, self._device)
+
+    def _log_probabilities(
+        self, model: nn.Module, batch: SummaryBatch, targets: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        with precision(torch.device(self._device)):
+            found = model(**batch.inputs, targets=targets)
+        return [log_probabilities.float() for log_probabilities in found]
+
+
+class LikelihoodStage(_Stage):
+    """Maximum likelihood (equation 6), averaged over words; the least cross-entropy is best."""
+
+    def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
+        """Compute the loss of a batch."""
+        return self.validation_loss(model, batch)
+
+    def validation_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
+        """Compute the loss of a batch."""
+        (log_probabilities,) = self._log_probabilities(model, batch, [batch.target])
+        is_counted = self._summariser.is_counted(batch.target)
+        self._n_tokens += int(is_counted.sum()) + self._summariser.n_read(batch)
+        total = negative_log_likelihood(log_probabilities, is_counted).sum()
+        return LossSum(total, int(is_counted.sum()))
+
+
+class MixedStage(_Stage):
+    """Likelihood and reward (equations 7 and 8); the highest greedy reward is best.
+
+    The loss of a batch is the sum of equation 8 over its documents, divided by the number of
+    words of their references: the same proportions, at the scale of the first stage.
+    """
+
+    def __init__(
+        self,
+        summariser: Summariser,
+        config: StageConfig,
+        buckets: Mapping[str, Sequence[Path]],
+        reward_config: RewardConfig,
+        reward: BatchReward,
+        n_steps: int,
+        *,
+        device: str,
+        ranks: Ranks,
+    ) -> None:
+        super().__init__(summariser, config, buckets, device=device, ranks=ranks)
+        self._reward_config, self._reward, self._n_steps = reward_config, reward, n_steps
+
+    def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
+        """Write two summaries of every document, reward them, and compute the mixed loss."""
+        summariser, config = self._summariser, self._reward_config
+        greedy, drawn = self._written(batch)
+        texts = summariser.texts(batch, drawn), summariser.texts(batch, greedy)
+        rewards = self._rewards(batch, *texts)
+        advantages = rewards[0] - rewards[1]
+        square_sum, n = self._ranks.sum(
+            float(advantages.square().sum()), len(advantages), device=advantages.device
+        )
+        likely, chosen = self._log_probabilities(model, batch, [batch.target, drawn])
+        is_likely, is_chosen = map(summariser.is_counted, (batch.target, drawn))
+        likelihood = negative_log_likelihood(likely, is_likely)
+        gamma = gamma_at(step, self._n_steps, config.gamma_first, config.gamma_last)
+        reinforced = self_critical(
+            chosen, is_chosen, scaled(advantages, square_sum / n, config.advantage)
+        )
+        n_words = int(is_likely.sum())
+        self._n_tokens += n_words + summariser.n_read(batch)
+        self._n_tokens += int(is_chosen.sum() + summariser.is_counted(greedy).sum())
+        surprise = negative_log_likelihood(chosen.detach(), is_chosen).sum()
+        figures = {
+            "mle_loss": (float(likelihood.detach().sum()), n_words),
+            "reward_drawn": _sum(rewards[0]),
+            "reward_greedy": _sum(rewards[1]),
+            "advantage": _sum(advantages),
+            "advantage_squared": _sum(advantages.square()),
+            # The mean of -log p over what is drawn from p estimates the entropy of a word.
+            "entropy": (float(surprise), int(is_chosen.sum())),
+            "repetition_drawn": _repetition(texts[0]),
+            "repetition_greedy": _repetition(texts[1]),
+            "words_drawn": _n_words(texts[0]),
+            "words_greedy": _n_words(texts[1]),
+            "gamma": (gamma, 1),
+        }
+        return LossSum(mixed(reinforced, likelihood, gamma).sum(), n_words, figures)
+
+    def validation_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
+        """Return minus the rewards of the greedy summaries."""
+        texts = self._summariser.texts(batch, self._summariser.greedy(batch))
+        (rewards,) = self._rewards(batch, texts)
+        figures = {
+            "validation_reward": _sum(rewards),
+            "validation_repetition": _repetition(texts),
+            "validation_words": _n_words(texts),
+        }
+        return LossSum(-rewards.double().sum(), len(texts), figures)
+
+    def _written(self, batch: SummaryBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write without dropout: what is rewarded is what the model would write."""
+        module = self._summariser.module
+        module.eval()
+        try:
+            return self._summariser.greedy_and_drawn(batch)
+        finally:
+            module.train()
+
+    def _rewards(self, batch: SummaryBatch, *candidates: Sequence[str]) -> list[torch.Tensor]:
+        """Reward some summaries of each document, all in one call."""
+        started = time.perf_counter()
+        k = len(candidates)
+        found = self._reward.score(
+            [text for texts in candidates for text in texts],
+            references=[document.references for document in batch.documents] * k,
+            sources=[document.source for document in batch.documents] * k,
+        )
+        taken = time.perf_counter() - started
+        self._seconds["reward"] = self._seconds.get("reward", 0.0) + taken
+        rewards = torch.tensor(found, dtype=torch.float32, device=self._device)
+        return list(rewards.view(k, -1))
+
+
+def _sum(values: torch.Tensor) -> tuple[float, float]:
+    return float(values.double().sum()), values.numel()
+
+
+def _repetition(texts: Sequence[str]) -> tuple[float, float]:
+    return math.fsum(repetition_rate(words_of(text)) for text in texts), len(texts)
+
+
+def _n_words(texts: Sequence[str]) -> tuple[float, float]:
+    return sum(len(words_of(text)) for text in texts), len(texts)

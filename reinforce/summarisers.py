@@ -1,0 +1,216 @@
+"""What a summariser must do to be trained with a reward, and the paper's network as one.
+
+A summariser turns documents and references into a batch of tensors, gives the log-probability of
+every word of a summary, and writes summaries. `hugging_face` has the other one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+
+from reffree.checkpoint import replace_file
+from reinforce.decoding import BeamConfig, beam_search, write
+from reinforce.documents import Document
+from reinforce.network import NetworkConfig, PointerGenerator
+from reinforce.words import END, PAD, UNK, Vocabulary, text_of, words_of
+
+SUMMARISER_FILE = "summariser.json"
+WEIGHTS_FILE = "weights.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryBatch:
+    """Documents and one reference of each, as tensors."""
+
+    inputs: dict[str, Any]
+    """Arguments of the module, but for `targets`."""
+    target: torch.Tensor
+    """Words of the references, int64, (n, n_steps)."""
+    documents: tuple[Document, ...]
+    unknown: tuple[tuple[str, ...], ...] = ()
+    """Words of each document that are not in the vocabulary."""
+
+    def document_ids(self) -> list[str]:
+        """Name the documents, each once."""
+        return list(dict.fromkeys(document.document_id for document in self.documents))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much is read and written."""
+
+    source_words: int = 400
+    """First words of a document that are read (pieces, for a model of transformers)."""
+    summary_words: int = 100
+    """Words of a summary, at most, and first words of a reference that are learnt from."""
+
+    def __post_init__(self) -> None:
+        for name in ("source_words", "summary_words"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+
+
+class Summariser(Protocol):
+    """Reads documents and writes summaries."""
+
+    @property
+    def module(self) -> nn.Module:
+        """What is trained.
+
+        Called with a batch's inputs and `targets`, a list of summaries, it gives the
+        log-probabilities of their words, each (n, n_steps).
+        """
+
+    def batch(
+        self, documents: Sequence[Document], references: Sequence[str], device: str
+    ) -> SummaryBatch:
+        """Make tensors of documents and a reference of each."""
+
+    def n_read(self, batch: SummaryBatch) -> int:
+        """Count the words of the documents that are read."""
+
+    def is_counted(self, target: torch.Tensor) -> torch.Tensor:
+        """Say which words of summaries can be written at all; no padding. bool, same shape."""
+
+    def greedy(self, batch: SummaryBatch) -> torch.Tensor:
+        """Write the summaries of which every word is the likeliest."""
+
+    def greedy_and_drawn(self, batch: SummaryBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write those, and others drawn word by word from the model's probabilities."""
+
+    def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
+        """Search for the final summaries."""
+
+    def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
+        """Return summaries as text."""
+
+    def save(self, folder: Path) -> None:
+        """Write all that is needed to load it again."""
+
+
+class PointerSummariser:
+    """The paper's network with its vocabulary.
+
+    Parameters
+    ----------
+    network : PointerGenerator
+    vocabulary : Vocabulary
+    limits : Limits
+    """
+
+    def __init__(self, network: PointerGenerator, vocabulary: Vocabulary, limits: Limits) -> None:
+        self.module = network
+        self._network = network
+        self.vocabulary = vocabulary
+        self._limits = limits
+
+    def batch(
+        self, documents: Sequence[Document], references: Sequence[str], device: str
+    ) -> SummaryBatch:
+        """Make tensors of word numbers; a document's words of its own come after the vocabulary."""
+        sources, copied, targets, unknown = [], [], [], []
+        for document, reference in zip(documents, references, strict=True):
+            words = words_of(document.source)[: self._limits.source_words]
+            ids = self.vocabulary.ids(words)
+            others = [w for w, number in zip(words, ids, strict=True) if number == UNK]
+            others = list(dict.fromkeys(others))
+            numbers = {word: len(self.vocabulary) + k for k, word in enumerate(others)}
+            sources.append(torch.tensor(ids))
+            copied.append(torch.tensor(_extended(words, ids, numbers)))
+            summary = words_of(reference)[: self._limits.summary_words]
+            written = _extended(summary, self.vocabulary.ids(summary), numbers)
+            targets.append(torch.tensor([*written, END]))
+            unknown.append(tuple(others))
+        inputs = {
+            "source": _padded(sources).to(device),
+            "lengths": torch.tensor([len(source) for source in sources]).to(device),
+            "copied": _padded(copied).to(device),
+            "n_extended": len(self.vocabulary) + max(map(len, unknown)),
+        }
+        return SummaryBatch(inputs, _padded(targets).to(device), tuple(documents), tuple(unknown))
+
+    def n_read(self, batch: SummaryBatch) -> int:
+        """Count the words of the documents that are read."""
+        return int(batch.inputs["lengths"].sum())
+
+    def is_counted(self, target: torch.Tensor) -> torch.Tensor:
+        """Count all but padding, and words that are neither in the vocabulary nor the document."""
+        return (target != PAD) & (target != UNK)
+
+    def greedy(self, batch: SummaryBatch) -> torch.Tensor:
+        """Write the likeliest words."""
+        encoded = self._encoded(batch)
+        is_drawn = torch.zeros(len(encoded.words), dtype=torch.bool, device=encoded.words.device)
+        return write(self._network, encoded, is_drawn, self._limits.summary_words)
+
+    def greedy_and_drawn(self, batch: SummaryBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write both in one go: a step for twice the rows costs less than two steps."""
+        encoded = self._encoded(batch)
+        n = len(encoded.words)
+        rows = torch.arange(n, device=encoded.words.device).repeat(2)
+        is_drawn = torch.arange(2 * n, device=rows.device) >= n
+        both = write(self._network, encoded.rows(rows), is_drawn, self._limits.summary_words)
+        return both[:n], both[n:]
+
+    def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
+        """Search by a beam."""
+        return beam_search(self._network, self._encoded(batch), config).words
+
+    def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
+        """Return the words as text, without the end."""
+        n_known = len(self.vocabulary)
+        return [
+            text_of(
+                self.vocabulary.words[word] if word < n_known else others[word - n_known]
+                for word in row
+                if word not in (PAD, END)
+            )
+            for row, others in zip(summaries.tolist(), batch.unknown, strict=True)
+        ]
+
+    def save(self, folder: Path) -> None:
+        """Write `summariser.json` and the weights."""
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = {k: v.contiguous().cpu() for k, v in self.module.state_dict().items()}
+        replace_file(folder / WEIGHTS_FILE, lambda path: save_file(weights, path))
+        settings = {
+            "model": "pointer",
+            "network": asdict(self._network.config),
+            "limits": asdict(self._limits),
+            "words": self.vocabulary.words,
+        }
+        text = json.dumps(settings, ensure_ascii=False)
+        replace_file(folder / SUMMARISER_FILE, lambda path: path.write_text(text, "utf-8"))
+
+    def _encoded(self, batch: SummaryBatch) -> Any:  # noqa: ANN401  (Encoded)
+        with torch.no_grad():
+            return self._network.encode(**batch.inputs)
+
+
+def load_pointer(folder: Path, settings: dict[str, Any], limits: Limits) -> PointerSummariser:
+    """Load what `PointerSummariser.save` wrote."""
+    vocabulary = Vocabulary(settings["words"][len(Vocabulary([]).words) :])
+    network = PointerGenerator(NetworkConfig(**settings["network"]))
+    network.load_state_dict(load_file(folder / WEIGHTS_FILE))
+    return PointerSummariser(network, vocabulary, limits)
+
+
+def _extended(words: Sequence[str], ids: Sequence[int], numbers: dict[str, int]) -> list[int]:
+    """Put the numbers of a document's own words in the place of `UNK`."""
+    return [
+        numbers.get(word, UNK) if number == UNK else number
+        for word, number in zip(words, ids, strict=True)
+    ]
+
+
+def _padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    return pad_sequence(list(rows), batch_first=True, padding_value=PAD)

@@ -1,0 +1,229 @@
+"""`assay reinforce`: from files to a table, after a stop, with a model's folder, wrong requests."""
+
+import json
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from pipelines import reinforce_summariser as module
+from pipelines.cli import run
+from reinforce.learning import load_summariser
+from tests.reinforce.conftest import known_words, make_documents
+from tests.reinforce.tiny_models import write_tiny_model
+
+N = 30
+
+
+def rows_of(n):
+    return [
+        {
+            "document_id": one.document_id,
+            "split": "train" if i < n - 10 else "dev" if i < n - 5 else "test",
+            "source": one.source,
+            "references": list(one.references),
+        }
+        for i, one in enumerate(make_documents(n))
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.parquet"
+    pq.write_table(pa.Table.from_pylist(rows_of(N)), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """Word vectors of all words but the names: quicker than a neural model."""
+    path = tmp_path_factory.mktemp("vectors") / "glove.txt"
+    lines = [f"{word} {k % 5} {k % 7} 1" for k, word in enumerate(known_words().words[4:])]
+    path.write_text("\n".join(lines))
+    return f"glove:{path}"
+
+
+@pytest.fixture
+def reinforce(pairs, encoder, tmp_path):
+    """Run `assay reinforce` and return exit status and folder."""
+
+    def call(*options, out="out", corpus=pairs):
+        folder = tmp_path / out
+        fixed = [
+            "--reward", "rougeL_f", "--hidden", "8", "--dimensions", "8", "--summary-words", "6",
+            "--epochs", "2", "--mixed-epochs", "2", "--batch-size", "5", "--threads", "1",
+            "--log-steps", "2", "--mixed-learning-rate", "1e-3", "--beam", "2",
+            "--encoder", encoder,
+        ]  # fmt: skip
+        arguments = ["reinforce", str(corpus), "--out", str(folder), *fixed, "--quiet"]
+        return run([*arguments, *map(str, options)]), folder
+
+    return call
+
+
+def weights_of(folder):
+    return load_summariser(folder).module.state_dict()
+
+
+def wrong(capsys, result):
+    status, _ = result
+    captured = capsys.readouterr()
+    assert status == 2, captured
+    (line,) = [text for text in captured.err.splitlines() if text.startswith("assay: ")]
+    return line
+
+
+def test_summarisers_summaries_and_table(reinforce, capsys, tmp_path):
+    status, folder = reinforce("--reward", "rougeL_f,rouge1_f")
+    assert status == 0
+    shown = capsys.readouterr().out
+    systems = ["lead-3", "mle", "mle+rougeL_f", "mle+rouge1_f"]
+    assert [line.split()[0] for line in shown.splitlines() if line.startswith(("mle", "lead"))] == [
+        *systems, "lead-3", "mle+rougeL_f", "mle+rouge1_f",
+    ]  # fmt: skip
+    results = json.loads((folder / "results.json").read_text())
+    assert {cell["metric"] for cell in results["cells"]} == set(
+        ("rouge1_f", "rouge2_f", "rougeL_f", "wms", "sms", "s+wms", "repetition", "length")
+    )
+    assert "Differences to mle" in (folder / "results.md").read_text()
+    summaries = pq.read_table(folder / "summaries.parquet").to_pylist()
+    assert len(summaries) == 4 * 5
+    lead = summaries[0]
+    assert lead["candidate"] == lead["source"]  # two sentences are all there are
+    assert {path.name for path in (folder / "training").iterdir()} == set(systems[1:])
+    assert (folder / "training" / "mle+rouge1_f" / "metrics.jsonl").exists()
+    about = json.loads((folder / "mle+rouge1_f" / "training.json").read_text())
+    assert about["reward"]["metric"] == "rouge1_f"
+
+
+def test_summaries_are_a_corpus_that_can_be_scored(reinforce, tmp_path, capsys):
+    _, folder = reinforce()
+    corpus = str(folder / "summaries.parquet")
+    arguments = ["score", corpus, "--out", str(tmp_path / "scores"), "--metrics", "rougeL,lead3"]
+    assert run([*arguments, "--local", "--quiet"]) == 0
+    results = json.loads((folder / "results.json").read_text())
+    (cell,) = [
+        one for one in results["cells"] if (one["system"], one["metric"]) == ("lead-3", "rougeL_f")
+    ]
+    (parts,) = (tmp_path / "scores" / "scores").glob("part-*.parquet")
+    rows = [row for row in pq.read_table(parts).to_pylist() if row["system_id"] == "lead-3"]
+    assert cell["mean"] == pytest.approx(sum(row["rougeL_f"] for row in rows) / len(rows))
+
+
+def test_interrupted_run_goes_on_to_the_same_weights(reinforce, monkeypatch, capsys):
+    _, whole = reinforce(out="whole")
+    learn = module.learn_stage
+
+    def interrupted(job, **options):
+        def stop(news):
+            if job.reward is not None and news.step >= 6:
+                raise KeyboardInterrupt
+
+        return learn(job, **options | {"on_news": stop})
+
+    monkeypatch.setattr(module, "learn_stage", interrupted)
+    status, stopped = reinforce("--checkpoint-steps", 3, out="stopped")
+    assert status == 130
+    assert "--resume" in capsys.readouterr().err
+    monkeypatch.setattr(module, "learn_stage", learn)
+    again = reinforce("--checkpoint-steps", 3, out="stopped")
+    assert "go on with `--resume`" in wrong(capsys, again)
+    other = reinforce("--checkpoint-steps", 3, "--seed", 1, "--resume", out="stopped")
+    assert "must belong to the same request" in wrong(capsys, other)
+    status, _ = reinforce("--checkpoint-steps", 3, "--resume", out="stopped")
+    assert status == 0
+    for name in ("mle", "mle+rougeL_f"):
+        first, second = weights_of(whole / name), weights_of(stopped / name)
+        assert all(torch.equal(first[key], second[key]) for key in first)
+    first, second = (pq.read_table(folder / "summaries.parquet") for folder in (whole, stopped))
+    assert first.equals(second)
+
+
+def test_another_reward_begins_with_an_earlier_run(reinforce, capsys):
+    _, first = reinforce(out="first")
+    status, second = reinforce("--start", first / "mle", "--reward", "rouge2_f", out="second")
+    assert status == 0
+    one, two = weights_of(first / "mle"), weights_of(second / "mle")
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert not (second / "training" / "mle").exists()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_model_of_transformers(reinforce, tmp_path):
+    texts = [row["source"] for row in rows_of(N)]
+    model = write_tiny_model(tmp_path / "bart", "bart", texts)
+    status, folder = reinforce("--model", f"hf:{model}", "--epochs", 1, "--mixed-epochs", 1)
+    assert status == 0
+    assert (folder / "mle+rougeL_f" / "config.json").exists()
+    assert pq.read_table(folder / "summaries.parquet").num_rows == 3 * 5
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (("--reward", "smz"), "smz"),
+        (("--reward", "rougeL"), "a reward must be one column, got rougeL_p, rougeL_r, rougeL_f"),
+        (("--reward", "length"), "`metric` must be one of movers, cosine or ROUGE"),
+        (("--reward", "sms,sms"), "`reward` must not name a metric twice"),
+        (("--reward", ","), "`reward` must name at least one metric"),
+        (("--gamma", "0.9", "--gamma-last", "0.5"), "must be in [0, 1] and not fall"),
+        (("--model", "bert"), "`model` must be pointer or hf:PATH, got 'bert'"),
+        (("--vectors", "minilm"), "`vectors` must be glove:PATH, word2vec:PATH or fasttext:PATH"),
+        (("--vectors", "glove:nowhere.txt"), "no vector file at `nowhere.txt`"),
+        (("--start", "nowhere"), "`--start` must be a summariser's folder, got nowhere"),
+        (("--limit", "3"), "every side must have pairs"),
+        (("--threads", "0"), "`threads` must be at least 1"),
+        (("--batch-size", "0"), "`batch_size` must be at least 1"),
+        (("--test-documents", "0"), "`--test-documents` must be at least 1"),
+    ],
+)
+def test_wrong_request_leaves_nothing(options, rule, reinforce, capsys, tmp_path):
+    assert rule in wrong(capsys, reinforce(*options))
+    assert not (tmp_path / "out").exists()
+
+
+def test_empty_file_rejected(reinforce, capsys, tmp_path):
+    path = tmp_path / "empty.jsonl"
+    path.write_text("")
+    result = reinforce(corpus=path)
+    assert wrong(capsys, result)
+    assert not (tmp_path / "out").exists()
+
+
+def test_finished_and_foreign_folders_rejected(reinforce, capsys, tmp_path):
+    reinforce()
+    assert "must not have a finished run" in wrong(capsys, reinforce("--resume"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("keep me")
+    assert "must be a new or empty folder" in wrong(capsys, reinforce(out="other"))
+    assert (tmp_path / "other" / "letter.txt").exists()
+
+
+def test_workers_without_ray_train_rejected(reinforce, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray.train", None)
+    assert "`--workers` needs Ray Train" in wrong(capsys, reinforce("--workers", 2))
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*")
+def test_two_workers_learn_what_one_learns(reinforce):
+    pytest.importorskip("pandas", reason="needs Ray Train; pip install 'assay[train]'")
+    _, one = reinforce("--batch-size", 6, out="one")
+    status, two = reinforce("--batch-size", 6, "--workers", 2, out="two")
+    assert status == 0
+    # Without chance in it the first stage is the same; the second draws in every process.
+    first, second = weights_of(one / "mle"), weights_of(two / "mle")
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], atol=1e-4, rtol=1e-3)
+    assert (two / "mle+rougeL_f" / "summariser.json").exists()

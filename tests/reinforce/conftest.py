@@ -1,0 +1,57 @@
+"""Made-up documents of which a summary copies some words."""
+
+import numpy as np
+import pytest
+import torch
+
+from reinforce.documents import Document
+from reinforce.network import NetworkConfig, PointerGenerator
+from reinforce.summarisers import Limits, PointerSummariser
+from reinforce.words import Vocabulary
+
+VERBS = ["won", "lost", "built", "sold", "found", "moved", "closed", "opened"]
+THINGS = ["bridge", "school", "ferry", "market", "mill", "tower", "road", "park"]
+
+
+def make_documents(n, *, seed=0):
+    """Documents d0, d1, ...; each has a name of its own, which no vocabulary knows."""
+    rng = np.random.default_rng(seed)
+    documents = []
+    for i in range(n):
+        verb, thing = rng.choice(VERBS), rng.choice(THINGS)
+        source = f"Yesterday Name{i} {verb} the {thing}. Many people came to see it."
+        documents.append(Document(f"d{i}", source, (f"Name{i} {verb} the {thing}.",)))
+    return documents
+
+
+def known_words():
+    texts = [f"yesterday {verb} the {thing} ." for verb in VERBS for thing in THINGS]
+    return Vocabulary.most_frequent([*texts, "many people came to see it"], 100)
+
+
+def make_summariser(*, seed=0, hidden=12, summary_words=8, **sizes):
+    vocabulary = known_words()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = PointerGenerator(
+            NetworkConfig(n_words=len(vocabulary), n_dimensions=hidden, n_hidden=hidden, **sizes)
+        )
+    return PointerSummariser(network, vocabulary, Limits(summary_words=summary_words))
+
+
+@pytest.fixture
+def documents():
+    return make_documents(5)
+
+
+@pytest.fixture
+def summariser():
+    return make_summariser()
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)

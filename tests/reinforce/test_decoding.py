@@ -1,0 +1,112 @@
+"""Writing: beams against greedy and against all summaries there are, draws, blocked trigrams."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from reinforce.decoding import BeamConfig, beam_search, draw, write
+from reinforce.words import END, PAD, repetition_rate
+from tests.reinforce.conftest import make_documents, make_summariser
+
+
+def encoded_by(summariser, documents):
+    batch = summariser.batch(documents, [one.references[0] for one in documents], "cpu")
+    with torch.no_grad():
+        return batch, summariser.module.encode(**batch.inputs)
+
+
+@pytest.mark.parametrize("likelier_end", [0.0, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_beam_of_one_is_greedy(seed, likelier_end):
+    # With the end in second place now and then, which must not end a summary.
+    summariser = make_summariser(seed=seed)
+    with torch.no_grad():
+        summariser.module.output.bias[END] += likelier_end
+    batch, encoded = encoded_by(summariser, make_documents(4))
+    found = beam_search(summariser.module, encoded, BeamConfig(width=1, max_words=8))
+    greedy = summariser.greedy(batch)
+    assert summariser.texts(batch, found.words) == summariser.texts(batch, greedy)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_beam_scores_equal_rescoring(blocks):
+    summariser = make_summariser(seed=3)
+    batch, encoded = encoded_by(summariser, make_documents(4))
+    config = BeamConfig(width=3, max_words=8, blocks_trigrams=blocks)
+    found = beam_search(summariser.module, encoded, config)
+    with torch.no_grad():
+        (logs,) = summariser.module(**batch.inputs, targets=[found.words])
+    counted = found.words != PAD
+    expected = torch.where(counted, logs, 0.0).sum(1)
+    torch.testing.assert_close(found.log_probability, expected, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(found.score, expected / counted.sum(1), atol=1e-4, rtol=1e-5)
+
+
+def test_wide_beam_finds_the_best_of_all_summaries():
+    summariser = make_summariser(seed=1, hidden=4)
+    with torch.no_grad():  # the end is likely enough to come early
+        summariser.module.output.bias[END] += 3.0
+    _, encoded = encoded_by(summariser, make_documents(1))
+    n_words = encoded.n_extended
+    found = beam_search(summariser.module, encoded, BeamConfig(width=n_words, max_words=2))
+    every = [(END, PAD), *((word, END) for word in range(n_words) if word not in (PAD, END))]
+    targets = torch.tensor(every)
+    rows = encoded.rows(torch.zeros(len(every), dtype=torch.long))
+    with torch.no_grad():
+        logs = summariser.module.log_probabilities(rows, targets)
+    counted = targets != PAD
+    scores = torch.where(counted, logs, 0.0).sum(1) / counted.sum(1)
+    assert float(found.score) == pytest.approx(float(scores.max()), abs=1e-5)
+
+
+def test_blocked_trigrams_do_not_come_back():
+    summariser = make_summariser(seed=3, summary_words=30)
+    with torch.no_grad():
+        summariser.module.output.bias[END] = -100.0
+    _, encoded = encoded_by(summariser, make_documents(3))
+    free = beam_search(summariser.module, encoded, BeamConfig(width=2, max_words=30))
+    config = BeamConfig(width=2, max_words=30, blocks_trigrams=True)
+    blocked = beam_search(summariser.module, encoded, config)
+    rates = [
+        max(repetition_rate([str(word) for word in row]) for row in found.words.tolist())
+        for found in (free, blocked)
+    ]
+    assert rates[0] > 0.0
+    assert rates[1] == 0.0
+
+
+def test_draws_follow_the_probabilities():
+    torch.manual_seed(0)
+    probabilities = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
+    drawn = draw(probabilities.expand(20_000, -1))
+    shares = np.bincount(drawn.numpy(), minlength=6) / 20_000
+    np.testing.assert_allclose(shares, probabilities.numpy(), atol=0.015)
+    assert not shares[[0, 2, 5]].any()
+
+
+def test_greedy_and_drawn_at_once_are_those_one_by_one(summariser, documents):
+    batch, _ = encoded_by(summariser, documents)
+    greedy, drawn = summariser.greedy_and_drawn(batch)
+    alone = summariser.greedy(batch)
+    assert summariser.texts(batch, greedy) == summariser.texts(batch, alone)
+    assert drawn.shape == greedy.shape
+    assert not torch.equal(greedy, drawn)
+
+
+def test_nothing_comes_after_the_end(summariser, documents):
+    with torch.no_grad():
+        summariser.module.output.bias[END] += 3.0
+    _, encoded = encoded_by(summariser, documents)
+    torch.manual_seed(0)
+    written = write(summariser.module, encoded, torch.ones(5, dtype=torch.bool), 8).tolist()
+    ended = [row for row in written if END in row]
+    assert ended
+    assert all(set(itertools.islice(row, row.index(END) + 1, None)) <= {PAD} for row in ended)
+
+
+@pytest.mark.parametrize("field", ["width", "max_words"])
+def test_wrong_beam_rejected(field):
+    with pytest.raises(ValueError, match=f"`{field}` must be at least 1, got 0"):
+        BeamConfig(**{field: 0})

@@ -1,0 +1,96 @@
+"""Models of transformers: probabilities, both stages, saving, wrong folders."""
+
+import pytest
+import torch
+
+from reffree.ranks import Ranks
+from reinforce.decoding import BeamConfig
+from reinforce.hugging_face import load_transformers
+from reinforce.learning import load_summariser
+from reinforce.stages import LikelihoodStage
+from reinforce.summarisers import Limits
+from tests.reinforce.conftest import make_documents
+from tests.reinforce.test_stages import CONFIG, CountedReward, batch_of, mixed_stage
+from tests.reinforce.tiny_models import write_tiny_model
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module", params=["bart", "t5"])
+def folder(request, tmp_path_factory):
+    texts = [text for one in make_documents(30) for text in (one.source, one.references[0])]
+    return write_tiny_model(tmp_path_factory.mktemp(request.param), request.param, texts)
+
+
+@pytest.fixture
+def summariser(folder):
+    found = load_transformers(str(folder), Limits(source_words=60, summary_words=12))
+    found.module.eval()
+    return found
+
+
+def test_log_probabilities_are_the_models_own_loss(summariser):
+    batch = batch_of(summariser)
+    with torch.no_grad():
+        (logs,) = summariser.module(**batch.inputs, targets=[batch.target])
+        counted = summariser.is_counted(batch.target)
+        labels = batch.target.masked_fill(~counted, -100)
+        expected = summariser.module.model(**batch.inputs, labels=labels).loss
+    assert float(-logs[counted].mean()) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_greedy_words_are_the_likeliest(summariser):
+    batch = batch_of(summariser, 2)
+    greedy = summariser.greedy(batch)
+    with torch.no_grad():
+        (logs,) = summariser.module(**batch.inputs, targets=[greedy])
+        for other in range(5, 40):
+            first = greedy.clone()
+            first[:, 0] = other
+            (others,) = summariser.module(**batch.inputs, targets=[first])
+            assert (others[:, 0] <= logs[:, 0] + 1e-6).all()
+
+
+def test_drawn_words_are_not_the_greedy_ones(summariser):
+    torch.manual_seed(0)
+    greedy, drawn = summariser.greedy_and_drawn(batch_of(summariser))
+    assert greedy.shape[1] <= 13
+    assert greedy.tolist() != drawn.tolist()
+
+
+def test_both_stages_learn(summariser):
+    torch.manual_seed(0)
+    summariser.module.train()
+    batch = batch_of(summariser, 6)
+    likelihood = LikelihoodStage(summariser, CONFIG, {}, device="cpu", ranks=Ranks())
+    reward = CountedReward()
+    for stage in (likelihood, mixed_stage(summariser, reward)):
+        optimiser, _ = stage.optimiser(summariser.module)
+        losses = []
+        for step in range(6):
+            part = stage.loss(summariser.module, batch, step)
+            (part.total / part.n_terms).backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            losses.append(float(part.total.detach()) / part.n_terms)
+        assert all(abs(loss) < 1e3 for loss in losses)
+        if stage is likelihood:
+            assert losses[-1] < losses[0]
+    assert reward.sizes == [12] * 6
+
+
+def test_saved_model_searches_the_same(summariser, tmp_path):
+    summariser.save(tmp_path)
+    again = load_summariser(tmp_path)
+    again.module.eval()
+    found = [
+        each.texts(batch, each.search(batch, BeamConfig(width=2, max_words=8)))
+        for each in (summariser, again)
+        for batch in [batch_of(each, 3)]
+    ]
+    assert found[0] == found[1]
+
+
+def test_no_model_rejected(tmp_path):
+    with pytest.raises(ValueError, match="`--model` must name an encoder-decoder model"):
+        load_transformers(str(tmp_path), Limits())

@@ -1,0 +1,53 @@
+"""Equations 6 to 8: gradients worked out by hand, the schedule of gamma, scales of advantages."""
+
+import math
+
+import pytest
+import torch
+
+from reinforce.losses import gamma_at, mixed, negative_log_likelihood, scaled, self_critical
+
+
+def test_gradient_of_self_critical_loss_by_hand():
+    # Two steps with two words each. The logits are (0, 0), then (log 3, 0): probabilities
+    # (1/2, 1/2) and (3/4, 1/4). The first word is drawn, then the second, and the drawn summary
+    # is rewarded .7, the greedy one .2. Equation 7 is (.2 - .7) (log 1/2 + log 1/4); the
+    # gradient of log p of the word drawn is 1 - p for its own logit and -p for the other's.
+    logits = torch.tensor([[[0.0, 0.0], [math.log(3.0), 0.0]]], requires_grad=True)
+    drawn = torch.tensor([[0, 1]])
+    logs = torch.log_softmax(logits, dim=2).gather(2, drawn[..., None]).squeeze(2)
+    loss = self_critical(logs, torch.ones(1, 2, dtype=torch.bool), torch.tensor([0.7 - 0.2]))
+    assert float(loss.detach()) == pytest.approx(-0.5 * (math.log(0.5) + math.log(0.25)))
+    loss.sum().backward()
+    expected = [[[-0.5 * 0.5, 0.5 * 0.5], [0.5 * 0.75, -0.5 * 0.75]]]
+    torch.testing.assert_close(logits.grad, torch.tensor(expected))
+
+
+def test_mixed_loss_by_hand():
+    logs = torch.tensor([[-1.0, -3.0], [-2.0, -9.0]])
+    counted = torch.tensor([[True, True], [True, False]])
+    likelihood = negative_log_likelihood(logs, counted)
+    assert likelihood.tolist() == [4.0, 2.0]
+    reinforced = self_critical(logs, counted, torch.tensor([0.5, -1.0]))
+    assert mixed(reinforced, likelihood, 0.75).tolist() == [0.75 * 2 + 1, -0.75 * 2 + 0.5]
+
+
+def test_words_that_do_not_count_have_no_gradient():
+    logs = torch.tensor([[-1.0, -1e9]], requires_grad=True)
+    negative_log_likelihood(logs, torch.tensor([[True, False]])).sum().backward()
+    assert logs.grad.tolist() == [[-1.0, 0.0]]
+
+
+def test_gamma_rises_in_a_straight_line():
+    gammas = [gamma_at(step, 5, 0.97, 0.99) for step in range(7)]
+    assert gammas == pytest.approx([0.97, 0.975, 0.98, 0.985, 0.99, 0.99, 0.99])
+    assert gamma_at(0, 1, 0.97, 0.99) == 0.97
+
+
+def test_unit_advantages_have_a_mean_square_of_one_and_keep_their_sign():
+    advantages = torch.tensor([0.001, -0.002, 0.0])
+    found = scaled(advantages, float(advantages.square().mean()), "unit")
+    assert float(found.square().mean()) == pytest.approx(1.0)
+    torch.testing.assert_close(found / found[0], advantages / advantages[0])
+    assert torch.equal(scaled(advantages, 1e-6, "raw"), advantages)
+    assert torch.equal(scaled(torch.zeros(3), 0.0, "unit"), torch.zeros(3))

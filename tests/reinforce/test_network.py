@@ -1,0 +1,121 @@
+"""The network: probabilities sum to 1, unknown words are copied, padding changes nothing."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from reinforce.network import BothWays, NetworkConfig, PointerGenerator
+from reinforce.words import PAD, START, UNK
+from tests.reinforce.conftest import make_documents, make_summariser
+
+SUM_ATOL = 1e-5
+"""Of float32 probabilities of a hundred words."""
+
+
+def batch_of(summariser, documents):
+    return summariser.batch(documents, [one.references[0] for one in documents], "cpu")
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 1000), n=st.integers(1, 4), scale=st.floats(0.1, 5.0))
+def test_probabilities_sum_to_one(seed, n, scale):
+    summariser = make_summariser(seed=seed, hidden=4)
+    with torch.no_grad():
+        for weights in summariser.module.parameters():
+            weights.mul_(scale)
+        batch = batch_of(summariser, make_documents(n, seed=seed))
+        encoded = summariser.module.encode(**batch.inputs)
+        state, previous = encoded.start, batch.target[:, 0]
+        for _ in range(2):
+            probabilities, state = summariser.module.step(encoded, previous, state)
+            np.testing.assert_allclose(probabilities.sum(1).numpy(), 1.0, atol=SUM_ATOL)
+            assert (probabilities >= 0).all()
+            assert not probabilities[:, [PAD, UNK, START]].any()
+            previous = probabilities.argmax(1)
+
+
+def test_all_steps_at_once_match_one_after_the_other(summariser, documents):
+    batch = batch_of(summariser, documents)
+    with torch.no_grad():
+        (at_once,) = summariser.module(**batch.inputs, targets=[batch.target])
+        encoded = summariser.module.encode(**batch.inputs)
+        state, previous = encoded.start, torch.full_like(batch.target[:, 0], START)
+        for step in range(batch.target.shape[1]):
+            probabilities, state = summariser.module.step(encoded, previous, state)
+            previous = batch.target[:, step]
+            counted = previous != PAD
+            expected = probabilities.gather(1, previous[:, None]).squeeze(1).log()
+            torch.testing.assert_close(at_once[counted, step], expected[counted])
+
+
+def test_unknown_word_of_the_document_can_be_copied(summariser, documents):
+    batch = batch_of(summariser, documents)
+    n_known = len(summariser.vocabulary)
+    assert [words[0] for words in batch.unknown] == [f"name{i}" for i in range(5)]
+    assert (batch.target[:, 0] == n_known).all()  # each is the first of its own document
+    assert summariser.texts(batch, batch.target)[3] == documents[3].references[0].lower()
+    (logs,) = summariser.module(**batch.inputs, targets=[batch.target])
+    assert torch.isfinite(logs[:, 0]).all()
+
+
+def test_unknown_word_that_is_not_in_the_document_does_not_count(summariser, documents):
+    batch = summariser.batch(documents[:1], ["elsewhere won."], "cpu")
+    assert batch.target.tolist()[0][0] == UNK
+    assert summariser.is_counted(batch.target).tolist() == [[False, True, True, True]]
+
+
+def test_padding_changes_nothing(summariser, documents):
+    long = make_documents(6)[5]
+    longer = type(long)(long.document_id, f"{long.source} {long.source}", long.references)
+    with torch.no_grad():
+        together = batch_of(summariser, [documents[0], longer])
+        alone = batch_of(summariser, documents[:1])
+        (both,) = summariser.module(**together.inputs, targets=[together.target])
+        (one,) = summariser.module(**alone.inputs, targets=[alone.target])
+    n_steps = int((alone.target != PAD).sum())
+    torch.testing.assert_close(both[0, :n_steps], one[0, :n_steps])
+
+
+def test_both_ways_matches_bidirectional_lstm():
+    torch.manual_seed(0)
+    ours = BothWays(3, 4, 2, 0.0)
+    theirs = nn.LSTM(3, 4, 2, bidirectional=True, batch_first=True)
+    with torch.no_grad():
+        for layer in range(2):
+            for suffix, lstm in (("", ours.forth[layer]), ("_reverse", ours.back[layer])):
+                for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+                    value = getattr(lstm, f"{name}_l0")
+                    getattr(theirs, f"{name}_l{layer}{suffix}").copy_(value)
+    lengths = torch.tensor([5, 2, 4])
+    vectors = torch.randn(3, 5, 3)
+    packed = nn.utils.rnn.pack_padded_sequence(
+        vectors, lengths, batch_first=True, enforce_sorted=False
+    )
+    states, (hidden, _) = theirs(packed)
+    expected, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True)
+    found, ends = ours(vectors, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        torch.testing.assert_close(found[row, :length], expected[row, :length])
+    torch.testing.assert_close(ends[1], torch.cat([hidden[2], hidden[3]], dim=1))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [("n_hidden", 0, "at least 1, got 0"), ("dropout", 1.0, r"in \[0, 1\), got 1")],
+)
+def test_wrong_size_rejected(field, value, rule):
+    with pytest.raises(ValueError, match=f"`{field}` must be {rule}"):
+        PointerGenerator(NetworkConfig(**{"n_words": 10, field: value}))
+
+
+def test_saved_network_writes_the_same(summariser, documents, tmp_path):
+    from reinforce.learning import load_summariser
+
+    summariser.save(tmp_path)
+    again = load_summariser(tmp_path)
+    first, second = (batch_of(each, documents) for each in (summariser, again))
+    assert torch.equal(summariser.greedy(first), again.greedy(second))
+    assert again.vocabulary.words == summariser.vocabulary.words

@@ -1,0 +1,243 @@
+"""Both stages: they learn, ask for rewards once a step, and go on bit by bit after a stop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from reffree.buckets import BucketWriter
+from reffree.checkpoint import CHECKPOINT_FILE
+from reffree.loop import read_metrics
+from reffree.pairs import Pair, as_table
+from reffree.ranks import Ranks
+from reinforce.documents import batches_of, read_documents
+from reinforce.learning import StageJob, learn_stage
+from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
+from tests.reinforce.conftest import make_documents, make_summariser
+
+CONFIG = StageConfig(
+    learning_rate=1e-2, epochs=2, batch_size=4, checkpoint_steps=2, log_steps=3, patience=100
+)
+NOT_OF_THE_CLOCK = {"seconds", "tokens_per_s", "reward_share"}
+
+
+def write_pairs(folder, documents, sides):
+    pairs = [
+        Pair(document_id=one.document_id, number=k, side=-1, source=one.source, reference=text)
+        for one in documents
+        for k, text in enumerate(one.references)
+    ]
+    folder.mkdir()
+    writer = BucketWriter(folder, len(pairs), 1)
+    keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
+    writer.add(as_table(pairs, keys), np.array(sides, dtype=np.int8))
+    writer.close()
+    return folder
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    return write_pairs(tmp_path / "pairs", make_documents(16), [0] * 12 + [1] * 4)
+
+
+@pytest.fixture
+def job(pairs, tmp_path):
+    make_summariser().save(tmp_path / "start")
+    return StageJob(
+        start=tmp_path / "start",
+        pairs=pairs,
+        folder=tmp_path / "run",
+        n_documents=12,
+        config=CONFIG,
+        reward=None,
+        fingerprint="f",
+    )
+
+
+class CountedReward:
+    """Rewards the share of the candidate's words that are in the reference, and counts calls."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def score(self, candidates, *, references, sources):
+        assert len(candidates) == len(references) == len(sources)
+        self.sizes.append(len(candidates))
+        words = [
+            (candidate.split(), set(texts[0].lower().split()))
+            for candidate, texts in zip(candidates, references, strict=True)
+        ]
+        return [sum(w in known for w in found) / max(len(found), 1) for found, known in words]
+
+
+def mixed_stage(summariser, reward, *, n_steps=10, config=CONFIG, **options):
+    return MixedStage(
+        summariser, config, {}, RewardConfig(**options), reward, n_steps, device="cpu",
+        ranks=Ranks(),
+    )  # fmt: skip
+
+
+def batch_of(summariser, n=4):
+    documents = make_documents(n)
+    return summariser.batch(documents, [one.references[0] for one in documents], "cpu")
+
+
+def test_likelihood_overfits_twenty_pairs_to_nothing():
+    summariser = make_summariser(hidden=24)
+    stage = LikelihoodStage(summariser, CONFIG, {}, device="cpu", ranks=Ranks())
+    optimiser, _ = stage.optimiser(summariser.module)
+    batch = batch_of(summariser, 20)
+    for step in range(120):
+        part = stage.loss(summariser.module, batch, step)
+        (part.total / part.n_terms).backward()
+        torch.nn.utils.clip_grad_norm_(summariser.module.parameters(), CONFIG.max_norm)
+        optimiser.step()
+        optimiser.zero_grad()
+    assert float(part.total.detach()) / part.n_terms < 0.02
+    # The names, which no vocabulary has, are copied, and so are those of documents never seen.
+    others = make_documents(24)[20:]
+    unseen = summariser.batch(others, [one.references[0] for one in others], "cpu")
+    found = summariser.texts(unseen, summariser.greedy(unseen))
+    assert [text.split()[0] for text in found] == [f"name{i}" for i in range(20, 24)]
+
+
+def test_reward_of_a_step_is_asked_for_once(summariser):
+    reward = CountedReward()
+    stage = mixed_stage(summariser, reward)
+    part = stage.loss(summariser.module, batch_of(summariser), 0)
+    assert reward.sizes == [8]
+    assert {"mle_loss", "reward_drawn", "reward_greedy", "advantage", "entropy"} <= set(
+        part.figures
+    )
+    assert part.figures["gamma"] == (0.97, 1)
+    assert set(stage.timings()) == {"tokens_per_s", "reward_share"}
+
+
+def test_mixed_stage_raises_the_reward():
+    torch.manual_seed(0)
+    summariser, reward = make_summariser(hidden=16), CountedReward()
+    stage = mixed_stage(summariser, reward, gamma_first=1.0, gamma_last=1.0)
+    optimiser, _ = stage.optimiser(summariser.module)
+    batch = batch_of(summariser, 16)
+    before = -float(stage.validation_loss(summariser.module, batch).total)
+    for step in range(40):
+        part = stage.loss(summariser.module, batch, step)
+        (part.total / part.n_terms).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    after = -float(stage.validation_loss(summariser.module, batch).total)
+    assert after > before + 2.0  # of 16 at most
+
+
+def test_raw_advantages_leave_the_likelihood_most_of_the_loss(summariser):
+    parts = []
+    for advantage in ("raw", "unit"):
+        torch.manual_seed(0)
+        stage = mixed_stage(summariser, CountedReward(), advantage=advantage)
+        part = stage.loss(summariser.module, batch_of(summariser), 0)
+        likelihood = 0.03 * part.figures["mle_loss"][0]
+        parts.append(abs(float(part.total.detach()) - likelihood))
+    assert 0 < parts[0] < parts[1]
+
+
+@pytest.mark.parametrize("reward", [None, RewardConfig(metric="rougeL_f")])
+def test_stopped_stage_goes_on_to_the_same_weights(reward, job, tmp_path):
+    job = replace(job, reward=reward)
+    whole, whole_state = learn_stage(job)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(news):
+        if news.step == 5:
+            raise Stopped
+
+    # A checkpoint after step 4, a stop at the line of step 5.
+    stopped = replace(job, folder=tmp_path / "stopped", config=replace(CONFIG, log_steps=5))
+    with pytest.raises(Stopped):
+        learn_stage(stopped, on_news=stop)
+    assert torch.load(stopped.folder / CHECKPOINT_FILE)["state"]["step"] == 4
+    again, state = learn_stage(replace(stopped, config=CONFIG))
+    first, second = whole.module.state_dict(), again.module.state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert (state.step, state.best_loss) == (whole_state.step, whole_state.best_loss)
+
+
+def test_log_of_a_stopped_stage_is_that_of_a_whole_one(job, tmp_path):
+    job = replace(job, reward=RewardConfig(metric="rougeL_f"))
+    learn_stage(job)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(news):
+        if news.step == 3 and "reward_drawn" in news.figures:
+            raise Stopped
+
+    stopped = replace(job, folder=tmp_path / "stopped")
+    with pytest.raises(Stopped):
+        learn_stage(stopped, on_news=stop)
+    learn_stage(stopped)
+    lines = [
+        [{k: v for k, v in line.items() if k not in NOT_OF_THE_CLOCK} for line in found]
+        for found in map(read_metrics, (job.folder, stopped.folder))
+    ]
+    assert lines[0] == lines[1]
+    assert {"reward_greedy", "repetition_drawn", "entropy"} <= set(lines[0][0])
+
+
+def test_best_reward_on_validation_documents_is_kept(job):
+    _, state = learn_stage(replace(job, reward=RewardConfig(metric="rouge1_f")))
+    found = [
+        line["validation_reward"]
+        for line in read_metrics(job.folder)
+        if "validation_reward" in line
+    ]
+    assert len(found) == 2
+    assert -state.best_loss == max(found)
+
+
+def test_documents_have_all_their_references(tmp_path):
+    documents = [replace_references(one, ("A b.", "C d.")) for one in make_documents(3)]
+    folder = write_pairs(tmp_path / "pairs", documents, [0] * 6)
+    found = list(read_documents(sorted(folder.glob("*.arrow"))))
+    assert sorted(found, key=lambda one: one.document_id) == documents
+    assert [found[0].reference(epoch) for epoch in range(3)] == ["A b.", "C d.", "A b."]
+
+
+def replace_references(document, references):
+    return type(document)(document.document_id, document.source, references)
+
+
+def test_order_of_an_epoch_follows_from_the_seed(pairs):
+    paths = sorted(pairs.glob("train-*.arrow"))
+
+    def order(**options):
+        return [one.document_id for one in read_documents(paths, **options)]
+
+    assert order(seed=1, epoch=0) == order(seed=1, epoch=0)
+    assert order(seed=1, epoch=0) != order(seed=1, epoch=1)
+    assert sorted(order(seed=1)) == sorted(order())
+
+
+def test_processes_share_every_batch():
+    documents = make_documents(10)
+    parts = [list(batches_of(iter(documents), size=4, rank=rank, n_ranks=2)) for rank in range(2)]
+    assert [len(a) + len(b) for a, b in zip(*parts, strict=True)] == [4, 4, 2]
+    with pytest.raises(ValueError, match="`workers` must be at most the documents of a batch"):
+        list(batches_of(iter(documents[:1]), size=4, n_ranks=2))
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "rule"),
+    [
+        (StageConfig, {"learning_rate": 0.0, "epochs": 1}, "`learning_rate` must be positive"),
+        (StageConfig, {"learning_rate": 1.0, "epochs": 0}, "`epochs` must be at least 1"),
+        (RewardConfig, {"gamma_first": 0.99, "gamma_last": 0.9}, "must be in .* and not fall"),
+        (RewardConfig, {"advantage": "log"}, "`advantage` must be one of raw, unit"),
+    ],
+)
+def test_wrong_configuration_rejected(config, options, rule):
+    with pytest.raises(ValueError, match=rule):
+        config(**options)
