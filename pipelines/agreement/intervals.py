@@ -248,7 +248,7 @@ def fisher_interval(
     Returns
     -------
     Interval
-        Undefined for |r| = 1 or fewer than 4 units (5 for Kendall).
+        Undefined for `|r|` = 1 or fewer than 4 units (5 for Kendall).
 
     Examples
     --------

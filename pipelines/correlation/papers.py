@@ -84,7 +84,7 @@ def write_paper_tables(out: str | Path, tables: Sequence[PublishedTable]) -> lis
 
     written = []
     for table in tables:
-        files = {TABLES_FOLDER: _table_files(table, PLOTS_FOLDER), PLOTS_FOLDER: _plot_files(table)}
+        files = {TABLES_FOLDER: _table_files(table, PLOTS_FOLDER), PLOTS_FOLDER: plot_files(table)}
         for folder, contents in files.items():
             for suffix, content in contents.items():
                 path = Path(out, folder, table.name + suffix)
@@ -116,7 +116,7 @@ def _tables(
 def _table_files(table: PublishedTable, plots: str) -> dict[str, bytes]:
     texts = {".csv": table.frame.write_csv()}
     if table.printed is not None:
-        shown = _shown(table, table.printed)
+        shown = shown_table(table, table.printed)
         texts |= {".md": to_markdown(shown), ".tex": to_latex(shown)}
     else:
         texts[".md"] = f"![{table.name}](../{plots}/{table.name}.svg)\n"
@@ -125,7 +125,8 @@ def _table_files(table: PublishedTable, plots: str) -> dict[str, bytes]:
     return {suffix: text.encode() for suffix, text in texts.items()}
 
 
-def _plot_files(table: PublishedTable) -> dict[str, bytes]:
+def plot_files(table: PublishedTable) -> dict[str, bytes]:
+    """Draw a figure as SVG and PNG, by suffix; nothing for a table."""
     if table.make_chart is None:
         return {}
     import altair as alt
@@ -137,7 +138,7 @@ def _plot_files(table: PublishedTable) -> dict[str, bytes]:
         return draw_files(table.make_chart())
 
 
-def _shown(table: PublishedTable, printed: pl.DataFrame) -> PaperTable:
+def shown_table(table: PublishedTable, printed: pl.DataFrame) -> PaperTable:
     """Hand the printed text to the writers of Markdown and LaTeX, labels to the left."""
     return PaperTable(
         name=table.name,

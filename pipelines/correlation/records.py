@@ -218,7 +218,7 @@ class AgreementResult:
     correlations: pl.DataFrame
     """One row per aspect, metric, level and coefficient (`CORRELATIONS`).
 
-    - `coefficient`: "pearson", "spearman", "kendall_b", "kendall_c"; the same with "partial_"
+    - `coefficient`: "pearson", "spearman", "kendall_b", "kendall_c"; the same with `partial_`
       before it: given the length of the candidate; "pairwise_accuracy", with ties calibrated;
       "soft_pairwise_accuracy" (system level).
     - `value`; `low`, `high`: interval of the method in `interval`; null where there is none.

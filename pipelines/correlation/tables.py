@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import polars as pl
+from polars import selectors
 
 from cluster import InputFile, list_inputs
 from cluster.store import open_input
@@ -64,11 +65,9 @@ def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.Laz
         raise ValueError(f"cannot read {where}: {_first_line(error)}") from error
     theirs = {name: ours for ours, name in columns.items() if name in schema}
     taken = set(theirs.values())
-    lazy = lazy.select(
-        pl.col(name).alias(theirs.get(name, name))
-        for name in schema
-        if name in theirs or name not in taken
-    )
+    # By selector: `pl.col` would take the names `*` and `^a.*$` for patterns.
+    kept = [name for name in schema if name in theirs or name not in taken]
+    lazy = lazy.select(selectors.by_name(*kept)).rename(theirs)
     return lazy.with_columns(_key(lazy.collect_schema(), key, where) for key in KEYS)
 
 
