@@ -11,15 +11,17 @@ export POT_BACKEND_DISABLE_TENSORFLOW := 1
 export POT_BACKEND_DISABLE_JAX := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help install demo test test-all check bench docs-figures clean distclean
+.PHONY: help install demo test test-all test-python check bench docs docs-figures clean distclean
 
 help:
 	@echo 'make install    make .venv with everything pinned in constraints.txt'
 	@echo 'make demo       score the example corpus into scores/ladder'
 	@echo 'make test       the quick tests'
 	@echo 'make test-all   the slow tests too'
+	@echo 'make test-python PYTHON=python3.13  the core of the tests with another Python'
 	@echo 'make check      lint, format, types, import layers'
 	@echo 'make bench      list the benchmarks'
+	@echo 'make docs       build the guide, build/docs/index.html'
 	@echo 'make docs-figures  draw the pictures of the documents again'
 	@echo 'make clean      remove caches and the demo scores (distclean: .venv too)'
 
@@ -45,6 +47,15 @@ test: install
 test-all: install
 	$(BIN)/pytest -q -m ''
 
+# What there is to compute, without Ray, browsers and optional encoders.
+CORE := sms cluster reffree/ tests/sms tests/cluster tests/reffree tests/pipelines/test_cli.py \
+  tests/pipelines/test_score_corpus.py tests/pipelines/agreement tests/pipelines/correlation
+
+test-python:
+	$(PYTHON) -m venv .venv-$(notdir $(PYTHON))
+	.venv-$(notdir $(PYTHON))/bin/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	.venv-$(notdir $(PYTHON))/bin/python -m pytest -q -m 'not slow and not ray and not browser' $(CORE)
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,6 +68,10 @@ bench:
 	  if [ -f "$$file" ]; then printf '%-36s %s\n' "$$file" "$$(sed -n '1s/"""//gp' "$$file")"; fi; \
 	done
 
+# A warning is an error: a link that leads nowhere, a page that no other names.
+docs: install
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
+
 docs-figures: install
 	@mkdir -p docs/figures
 	$(BIN)/assay explain examples/quality_ladder.jsonl --document harbour-bridge --system good \
@@ -65,7 +80,7 @@ docs-figures: install
 clean:
 	rm -rf build *.egg-info scores/ladder
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find sms reffree cluster pipelines tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find sms reffree reinforce cluster pipelines tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf .venv

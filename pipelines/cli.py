@@ -16,12 +16,16 @@ from pipelines.commands import (
     compare,
     correlate,
     evaluate,
+    example,
     explain,
     import_data,
     listing,
     negatives,
     preferences,
+    reinforce,
+    reproduce,
     score,
+    status,
     train,
 )
 from pipelines.commands.common import (
@@ -102,15 +106,19 @@ def app(ctx: click.Context) -> None:
 
 for _command in (
     score.score,
+    status.status,
     train.train,
     evaluate.evaluate,
     correlate.correlate,
     compare.compare,
     explain.explain,
+    example.example,
     negatives.negatives,
     preferences.preferences,
     import_data.import_data,
     import_data.export_data,
+    reproduce.reproduce,
+    reinforce.reinforce,
     listing.metrics,
     listing.encoders,
 ):

@@ -18,13 +18,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster import InputFile, canonical_table, list_inputs, plan_shards, write_whole
+from cluster import InputFile, list_inputs, plan_shards, write_whole
 from cluster.reading import read_batches
 from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute
 from pipelines.correlation.ratings import read_ratings
 from pipelines.correlation.scores import find_scores
-from pipelines.correlation.tables import collect, place, scan_files
+from pipelines.correlation.tables import RATER, collect, place, scan_files
 from pipelines.learned_columns import AskedMetrics, with_learned
 from pipelines.manifest import read_manifest
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
@@ -170,8 +170,10 @@ def open_explainer(
         As `score_corpus` reads them; may be left out where `scores` says what was scored.
     metric : str
         A metric or a score column; a ROUGE variant without a part stands for its F measure.
-    encoders, columns
+    encoders
         As in `score_corpus`.
+    columns : mapping of str to str, optional
+        As in `score_corpus`, and `rater` of the ratings; added to those of `scores`.
     scores : path, optional
         Folder of `assay score`: the same settings are used, and the scores must be the same.
     ratings : path, optional
@@ -205,13 +207,13 @@ def open_explainer(
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
     rated = None
     if ratings is not None:
-        ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in IDS}
+        ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in (*IDS, RATER)}
         rated = _mean_ratings(os.fspath(ratings), aspects, raters, ids)
     files = list_inputs([os.fspath(path) for path in corpora])
     scorer = with_learned(SummaryScorer(config), metrics)
     return Explainer(
         files=files,
-        columns=dict(columns or {}),
+        columns={ours: theirs for ours, theirs in (columns or {}).items() if ours != RATER},
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
         recorded=recorded,
@@ -242,7 +244,8 @@ def _settings_of(
     learned = AskedMetrics.of([column]) if column in asked.folders else AskedMetrics(metrics, {})
     config = ScoringConfig(**{**settings, "metrics": learned.of_sms})
     inputs = [file.path for file in manifest.inputs]
-    return learned, config, columns or manifest.configuration.get("columns", {}), inputs
+    names = {**manifest.configuration.get("columns", {}), **(columns or {})}
+    return learned, config, names, inputs
 
 
 def _mean_ratings(
@@ -300,8 +303,7 @@ def _tables(
     files: Sequence[InputFile], needed: Sequence[str], columns: Mapping[str, str]
 ) -> Iterator[pa.Table]:
     for shard in plan_shards(files):
-        for table, reasons in read_batches(shard, needed, columns, _BATCH_ROWS):
-            yield canonical_table(table, needed, columns, reasons=reasons, where=shard.path)
+        yield from read_batches(shard, needed, columns, _BATCH_ROWS)
 
 
 def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from pipelines.commands.common import columns_of, columns_option, split
+from pipelines.commands.common import columns_of, columns_option, show, split
 
 
 @click.command()
@@ -93,4 +93,4 @@ def compare(
         write_whole(out, write(result).encode())
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
-    print(comparison_text(result, is_terminal=is_terminal, width=width))
+    show(comparison_text(result, is_terminal=is_terminal, width=width))

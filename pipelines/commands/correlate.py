@@ -15,6 +15,7 @@ from pipelines.commands.common import (
     columns_option,
     config_option,
     quiet_option,
+    show,
     split,
 )
 
@@ -173,7 +174,7 @@ def correlate(
     )
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
-    print(summary_text(result, out.rstrip("/"), is_terminal=is_terminal, width=width))
+    show(summary_text(result, out.rstrip("/"), is_terminal=is_terminal, width=width))
     return DONE
 
 

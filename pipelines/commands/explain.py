@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipelines.commands.common import DONE, columns_of, columns_option, split
+from pipelines.commands.common import DONE, columns_of, columns_option, show, split
 
 
 @click.command()
@@ -92,5 +92,5 @@ def explain(
         write_whole(svg, picture_of(document, systems).encode("utf-8", "surrogateescape"))
     for each in systems:
         score = each.explanation.score
-        print(f"{each.system_id}\t{each.explanation.metric}\t{'' if score is None else score}")
+        show(f"{each.system_id}\t{each.explanation.metric}\t{'' if score is None else score}")
     return DONE

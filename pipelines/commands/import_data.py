@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.commands.common import DONE
+from pipelines.commands.common import DONE, show
 
 if TYPE_CHECKING:
     from pipelines.importing.run import ImportRun
@@ -54,7 +54,7 @@ def import_data(
 
     from pipelines.importing.run import import_data as run_import
 
-    print("\n".join(_summary(run_import(name, files, out, ratings=ratings, scores=scores))))
+    show("\n".join(_summary(run_import(name, files, out, ratings=ratings, scores=scores))))
     return DONE
 
 
@@ -72,7 +72,7 @@ def export_data(name: str, files: tuple[str, ...], out: str) -> int:
 
     run = run_export(name, files, out)
     print(f"{run.n_candidates:,} candidates and {run.n_scored:,} rows of scores in {run.out}:")
-    print("\n".join(run.files))
+    show("\n".join(run.files))
     return DONE
 
 

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from pipelines.commands.common import columns_of, columns_option, split
+from pipelines.commands.common import columns_of, columns_option, show, split
 
 
 @click.command()
@@ -120,7 +120,7 @@ def preferences(
         write_whole(out, write(result).encode())
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
-    print(preferences_text(result, is_terminal=is_terminal, width=width))
+    show(preferences_text(result, is_terminal=is_terminal, width=width))
 
 
 def _make_sheet(

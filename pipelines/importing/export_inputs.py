@@ -18,7 +18,6 @@ from cluster.schema import (
     SOURCES,
     SYSTEM_ID,
     UNREADABLE,
-    canonical_table,
     resolve_columns,
 )
 from pipelines.correlation.ratings import pools_of
@@ -91,8 +90,7 @@ def _candidates(path: str) -> Iterator[Candidate]:
     names = column_names(files[0].path, files[0].format)
     needed = [CANDIDATE, *(n for n in (REFERENCES, SOURCES) if _has(names, n))]
     for shard in plan_shards(files):
-        for raw in read_batches(shard, needed, {}, _BATCH_ROWS):
-            table = canonical_table(raw.table, needed, reasons=raw.reasons, where=path)
+        for table in read_batches(shard, needed, {}, _BATCH_ROWS):
             for row in table.to_pylist():
                 yield _candidate(row, path)
 

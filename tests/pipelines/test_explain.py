@@ -352,3 +352,22 @@ def test_matrix_of_long_texts_is_drawn_in_groups(tmp_path):
     root = ElementTree.fromstring(str(matrix_svg(moves, 5.0)))
     assert float(root.get("width")) < 200
     assert float(root.get("height")) < 6 * MAX_GROUPS
+
+
+def test_named_rater_column_is_added_to_the_columns_of_the_run(write, encoders, tmp_path):
+    rows = [
+        {"document_id": "1", "system": "a", "summary": "Cat.", "references": ["Dog."]},
+        {"document_id": "1", "system": "b", "summary": "Dog.", "references": ["Dog."]},
+    ]
+    names = {"system_id": "system", "candidate": "summary"}
+    out = tmp_path / "run"
+    score_corpus(
+        write(rows), out, metrics=("wms",), encoders=encoders, columns=names, local=True, workers=1
+    )
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("document_id,system,judge,focus\n1,a,ann,2\n1,a,bo,4\n1,b,ann,5\n1,b,bo,5\n")
+    explainer = open_explainer(
+        metric="wms", scores=out, ratings=ratings, columns={"rater": "judge"}
+    )
+    found = {system.system_id: system.ratings for system in explainer.explain({"1": []})["1"]}
+    assert found == {"a": {"focus": 3.0}, "b": {"focus": 5.0}}

@@ -1,0 +1,36 @@
+"""`assay example`: a small corpus to try the other commands on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FILES = {
+    "quality_ladder.jsonl": "14 documents with references, each summarised by 5 systems",
+    "written_quality.csv": "the quality each summary was written to have, 5 best, as ratings",
+}
+"""Of the folder `pipelines/examples`, and what they are."""
+
+
+@click.command()
+@click.option("--out", metavar="DIR", default=".", show_default=True, help="Where to write it.")
+def example(out: str) -> None:
+    """Write a small corpus to try the other commands on, and ratings for it.
+
+    The texts are invented. The ratings are no human judgements: they say what each summary was
+    written to be, from 5 (good) over 4 (copied), 3 (vague) and 2 (corrupted) to 1 (of another
+    document). A file that is there already is replaced only if it is the same.
+    """
+    from importlib.resources import files
+
+    folder = Path(out)
+    contents = {name: files("pipelines").joinpath("examples", name).read_bytes() for name in FILES}
+    for name, content in contents.items():
+        there = folder / name
+        if there.exists() and there.read_bytes() != content:
+            raise click.UsageError(f"{there} exists and is another file; choose another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+        print(f"{folder / name}: {FILES[name]}")
