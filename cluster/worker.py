@@ -141,13 +141,13 @@ class ShardReport:
     error: str | None = None
     """Why the shard failed; None if its file is committed."""
 
-    def without_sums(self) -> ShardReport:
-        """Return the part whose size does not depend on the number of systems."""
-        return replace(self, sums={}, counts={})
-
     is_out_of_room: bool = False
     """Whether it failed since there was no room for its file, which others would not have either.
     """
+
+    def without_sums(self) -> ShardReport:
+        """Return the part whose size does not depend on the number of systems."""
+        return replace(self, sums={}, counts={})
 
 
 def part_path(out: str, index: int, fingerprint: str) -> str:

@@ -15,26 +15,38 @@ if TYPE_CHECKING:
     from pipelines.compare_scores import compare_scores
     from pipelines.correlation.records import AgreementResult
     from pipelines.correlation.run import correlate
+    from pipelines.evaluate_scorer import evaluate_scorer
     from pipelines.explain import open_explainer
     from pipelines.importing.exporting import export_data
     from pipelines.importing.run import import_data
+    from pipelines.reinforce_summariser import ReinforceRecipe, reinforce_summariser
     from pipelines.reproduction.run import reproduce
     from pipelines.score_corpus import ScoreRun, score_corpus
+    from pipelines.train_scorer import Machines, train_scorer
+    from pipelines.write_negatives import write_negatives
 
 __all__ = [
     "AgreementResult",
+    "Machines",
+    "ReinforceRecipe",
     "ScoreRun",
     "compare_scores",
     "correlate",
+    "evaluate_scorer",
     "export_data",
     "import_data",
     "open_explainer",
+    "reinforce_summariser",
     "reproduce",
     "score_corpus",
+    "train_scorer",
+    "write_negatives",
 ]
 
 _HOMES = {
     "AgreementResult": "pipelines.correlation.records",
+    "Machines": "pipelines.train_scorer",
+    "ReinforceRecipe": "pipelines.reinforce_summariser",
     "ScoreRun": "pipelines.score_corpus",
     "correlate": "pipelines.correlation.run",
     "export_data": "pipelines.importing.exporting",
@@ -58,8 +70,12 @@ def _function_of_its_file(name: str) -> property:
 
 
 class _Package(ModuleType):
-    score_corpus = _function_of_its_file("score_corpus")
     compare_scores = _function_of_its_file("compare_scores")
+    evaluate_scorer = _function_of_its_file("evaluate_scorer")
+    reinforce_summariser = _function_of_its_file("reinforce_summariser")
+    score_corpus = _function_of_its_file("score_corpus")
+    train_scorer = _function_of_its_file("train_scorer")
+    write_negatives = _function_of_its_file("write_negatives")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  (whatever is asked for)

@@ -34,7 +34,7 @@ class ModelConfig:
     scorer: str = "bert"
     """One of `SCORERS`."""
     encoder: str = "minilm"
-    """Specification as in `sms.encoders.registry`; `bert` takes `minilm` and `hf:`."""
+    """Specification as in `sms.encoders.registry`; `bert` takes MiniLM and those of transformers."""
     head: str = "fc"
     """One of `HEADS`; `bert` has `fc` only."""
     n_hidden: int = 128

@@ -77,8 +77,8 @@ def heard(pid):
 def work_in(path):
     def inner(say):
         import os, time
-        say("pid", os.getpid())
         try:
+            say("pid", os.getpid())
             time.sleep(600)
         finally:
             open(path, "w").close()
