@@ -34,7 +34,7 @@ class ModelConfig:
     scorer: str = "bert"
     """One of `SCORERS`."""
     encoder: str = "minilm"
-    """Specification as in `sms.encoders.registry`; `bert` takes MiniLM and those of transformers."""
+    """Specification as in `sms.encoders.registry`; `bert` takes MiniLM and transformers models."""
     head: str = "fc"
     """One of `HEADS`; `bert` has `fc` only."""
     n_hidden: int = 128
