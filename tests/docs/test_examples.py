@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sms import baselines
+from sms.encoders.registry import ENCODERS
+from sms.metrics import METRICS
 from tests.docs.blocks import Runner, commands_of, differs, read_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +60,17 @@ class Guide:
 @pytest.fixture(scope="module")
 def guide(tmp_path_factory):
     return Guide(tmp_path_factory.mktemp("guide"))
+
+
+@pytest.fixture(autouse=True)
+def registries():
+    """Take out again what a page has added: other tests list what there is."""
+    found = (METRICS, vars(baselines), ENCODERS)
+    kept = [dict(names) for names in found]
+    yield
+    for names, before in zip(found, kept, strict=True):
+        for name in names.keys() - before.keys():
+            del names[name]
 
 
 @pytest.mark.parametrize("name", PAGES)
