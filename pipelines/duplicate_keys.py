@@ -12,11 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.inputs import READERS
 from cluster.schema import IDS
 from cluster.store import is_url, open_input
+from cluster.worker import one_line
 
 N_FILES = 256
 """Of hashes; each must fit in memory: a billion keys are 64 MB in each."""
@@ -67,8 +69,16 @@ def _gathered(hashes: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
 def _hashes(part: str) -> np.ndarray:
     import polars as pl
 
-    with open_input(part) as stream:
-        keys = pl.DataFrame(pl.from_arrow(pq.read_table(stream, columns=list(IDS)))).drop_nulls()
+    try:
+        with open_input(part) as stream:
+            table = pq.read_table(stream, columns=list(IDS))
+        table.validate(full=True)  # polars panics at text that is none, in metadata, too
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise ValueError(
+            f"scores file {part} is damaged ({one_line(error)}); delete it to have its rows "
+            "scored again"
+        ) from error
+    keys = pl.DataFrame({name: pl.from_arrow(table[name]) for name in IDS}).drop_nulls()
     return np.stack([keys.hash_rows(seed).to_numpy() for seed in _SEEDS], axis=1)
 
 

@@ -237,7 +237,10 @@ def token_model(
         return PaddedModel(model, dimension=width, padding=padding, layers=layers, machine=where)
 
     plain = Machine(torch.device("cpu"), "fp32")
-    ids = np.array(tokenizer("A probe, of 12 words or so.")["input_ids"], dtype=np.int64)
+    ids = _tried(
+        lambda: np.array(tokenizer("A probe, of 12 words or so.")["input_ids"], dtype=np.int64),
+        "the tokeniser must cut a sentence into pieces",
+    )
     lengths = np.array([ids.size])
     reference = _tried(
         lambda: padded(plain).states(ids, lengths),

@@ -288,7 +288,7 @@ def _parse_block(
     if all(rest.count(b" ") == dimension - 1 for rest in numbers):
         with contextlib.suppress(ValueError):  # the line is found below
             values = np.fromstring(b" ".join(numbers), dtype=np.float64, sep=" ")
-    if values.size != dimension * len(lines) or not np.isfinite(values).all():
+    if values.size != dimension * len(lines) or not _fits_float32(values):
         # slow and exact: words may hold spaces, or a line is damaged
         values = np.empty(dimension * len(lines))
         for k, line in enumerate(lines):
@@ -297,7 +297,7 @@ def _parse_block(
                 row = [float(part) for part in parts[1:]]
             except ValueError:
                 row = []
-            if len(row) != dimension or not np.isfinite(row).all():
+            if len(row) != dimension or not _fits_float32(np.array(row)):
                 raise ValueError(
                     f"`{path}` line {first_line + k} must be a word and {dimension} finite values, "
                     f"got {_shown(line)}; download it again"
@@ -306,6 +306,10 @@ def _parse_block(
             values[k * dimension : (k + 1) * dimension] = row
     shaped = values.reshape(len(lines), dimension).astype(np.float32)
     return [head.decode("utf-8", errors="replace") for head in heads], shaped
+
+
+def _fits_float32(values: np.ndarray) -> bool:
+    return bool((np.abs(values) <= np.finfo(np.float32).max).all())  # NaN is not, either
 
 
 def _shown(line: bytes) -> str:

@@ -29,8 +29,9 @@ LIMIT_CPU_S = 60.0
 """Of one input; most take a tenth of a second."""
 LIMIT_S = 900.0
 """Of one input that does nothing but wait; a busy machine is no hang."""
-MEMORY_BYTES = 16 << 30
-"""Of address space of a process: an input that asks for more than there is must be refused."""
+MEMORY_BYTES = 64 << 30
+"""Of address space of a process: an input that asks for more than there is must be refused. The
+library that draws charts reserves many GiB that it never touches."""
 SEEDS_PER_PROCESS = 500
 
 _FIRST_CPU_S = 240.0  # more for the first input of a process, which imports and compiles

@@ -305,6 +305,22 @@ def test_duplicate_keys_counted_over_many_files(tmp_path, monkeypatch, rows_at_o
     assert count_duplicate_keys([]) == 0
 
 
+@pytest.mark.parametrize("where", ["ids", "metadata"])
+def test_scores_file_with_text_that_is_none_is_named_or_read(tmp_path, where):
+    """Polars panics at both, which no `except Exception` sees."""
+    broken = b"\xff\xfe"
+    ids = pa.array([b"d0", broken if where == "ids" else b"d1"]).view(pa.string())
+    table = pa.table({"document_id": ids, "system_id": ["a", "a"]})
+    field = table.schema.field(0).with_metadata({"a": broken if where == "metadata" else b"b"})
+    path = str(tmp_path / "part.parquet")
+    pq.write_table(table.cast(pa.schema([field, table.schema.field(1)])), path)
+    if where == "metadata":
+        assert count_duplicate_keys([path]) == 0
+    else:
+        with pytest.raises(ValueError, match=r"is damaged .* delete it"):
+            count_duplicate_keys([path])
+
+
 def test_interrupted_run_keeps_shards_and_goes_on(corpus, out, watched):
     watched.interrupts_on = "d4"
     with pytest.raises(RunInterrupted, match="2 of 5 shards are committed"):

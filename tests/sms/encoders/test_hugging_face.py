@@ -333,6 +333,14 @@ def test_unknown_architecture_rejected(broken):
     assert "\n" not in str(caught.value)
 
 
+def test_tokenizer_of_wrong_types_rejected(broken):
+    path = broken / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": [512]}))
+    with pytest.raises(ValueError, match="tokeniser must cut a sentence") as caught:
+        load_hf(str(broken), runtime=cpu())
+    assert "\n" not in str(caught.value)
+
+
 def test_layer_that_is_not_there_rejected(tiny_model):
     with pytest.raises(ValueError, match=r"layers from 0 \(the embeddings\) to 3 \(the last\)"):
         load_hf(str(tiny_model("bert")), runtime=cpu(), layers="mean:1..4")

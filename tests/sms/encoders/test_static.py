@@ -183,6 +183,7 @@ DAMAGED = [
         "glove", "cat 1 2\nhen 3 4\ndog 1 2 x\n", " line 3 must be a word and 2", id="not-a-number"
     ),
     pytest.param("glove", "cat 1 2\ndog nan 1\n", " line 2 must be a word and 2", id="nan"),
+    pytest.param("glove", "cat 1 2\ndog 1e39 1\n", " line 2 must be a word and 2", id="not-fp32"),
     pytest.param("glove", "cat 1 2\ndog 1 inf\n", " line 2 must be a word and 2", id="infinite"),
     pytest.param("glove", "cat 1 2\n\ndog 1 2\n", " line 2 must be a word and 2", id="empty-line"),
     pytest.param("glove", "cat 1 2\ndog 1 0x\n", " line 2 must be a word and 2", id="cut-short"),
