@@ -29,9 +29,9 @@ LIMIT_CPU_S = 60.0
 """Of one input; most take a tenth of a second."""
 LIMIT_S = 900.0
 """Of one input that does nothing but wait; a busy machine is no hang."""
-MEMORY_BYTES = 64 << 30
-"""Of address space of a process: an input that asks for more than there is must be refused. The
-library that draws charts reserves many GiB that it never touches."""
+MEMORY_BYTES = 16 << 30
+"""That a process may ask for: an input that wants more than there is must be refused. What is only
+reserved does not count: the library that draws charts reserves more with every page."""
 SEEDS_PER_PROCESS = 500
 
 _FIRST_CPU_S = 240.0  # more for the first input of a process, which imports and compiles
@@ -172,7 +172,7 @@ def _serve(folder: Path) -> None:
     from tests.fuzzing.cases import write_vectors
     from tests.fuzzing.judging import judge, keep_native_output, usual_scores
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     real = keep_native_output(folder / "native.log")
     vectors = write_vectors(folder / "vectors.txt")
     usual_scores(vectors)  # compiles what is compiled, before anybody looks at the clock
