@@ -9,9 +9,7 @@ import csv
 import io
 import json
 import re
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +18,7 @@ import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
+from cluster.ahead import mapped_ahead
 from cluster.records import first_byte, iter_records
 from cluster.schema import (
     IDS,
@@ -113,7 +112,11 @@ def read_batches(
         return _piece_batches(piece, needed, columns, batch_rows, use_threads)
 
     is_far = len(shard.pieces) > 1 and is_url(shard.pieces[0].path)
-    tables = _read_ahead(shard.pieces, read) if is_far else map(read, shard.pieces)
+    tables: Iterator[Iterable[pa.Table]] = map(read, shard.pieces)
+    if is_far:  # small files of a store: each is mostly waiting for the answer
+        tables = mapped_ahead(
+            lambda piece: list(read(piece)), shard.pieces, threads=_FILES_AHEAD, most=_FILES_AHEAD
+        )
     return _even(chain.from_iterable(tables), batch_rows)
 
 
@@ -160,24 +163,6 @@ def _check_unchanged(piece: Piece) -> None:
             f"{piece.path} has changed since the plan was made; run the same command again, which "
             "says whether the run can go on"
         )
-
-
-def _read_ahead(
-    pieces: Sequence[Piece], read: Callable[[Piece], Iterator[pa.Table]]
-) -> Iterator[list[pa.Table]]:
-    """Read small files of a store, several at a time: each is mostly waiting for the answer."""
-    waiting: deque[Future[list[pa.Table]]] = deque()
-    with ThreadPoolExecutor(_FILES_AHEAD) as pool:
-        try:
-            for piece in pieces:
-                waiting.append(pool.submit(lambda piece: list(read(piece)), piece))
-                if len(waiting) == _FILES_AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 def _even(tables: Iterator[pa.Table], batch_rows: int) -> Iterator[pa.Table]:

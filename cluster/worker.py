@@ -11,9 +11,8 @@ import logging
 import re
 import socket
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cluster.ahead import made_ahead, mapped_ahead
 from cluster.reading import read_batches
 from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
 from cluster.shards import Shard
@@ -190,13 +190,17 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     )
     tables = clock.each("read", batches)
     if job.overlaps:
-        tables = _ahead(tables)
+        tables = made_ahead(tables)
     prepared = (_prepared(rows, scorer, clock) for rows in tables)
 
     def finish(batch: _Prepared) -> pa.Table:
         return _finished(batch, scorer, clock)
 
-    results = _in_one_other_thread(finish, prepared) if job.overlaps else map(finish, prepared)
+    results = (
+        mapped_ahead(finish, prepared, threads=1, most=_HAND_OFF)
+        if job.overlaps
+        else map(finish, prepared)
+    )
     scores = pa.concat_tables([_empty_scores(scorer), *results]).combine_chunks()
     with clock.stage("write"):
         n_bytes = _commit(scores, shard, job)
@@ -350,32 +354,6 @@ def _empty_scores(scorer: Scorer) -> pa.Table:
     return pa.schema(
         {**text, **numbers, STATUS: pa.string(), UNREADABLE: pa.string()}
     ).empty_table()
-
-
-def _ahead(items: Iterator[_T]) -> Iterator[_T]:
-    """Make the next item in another thread while this one is in use."""
-    end = object()
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        coming: Future[Any] = pool.submit(next, items, end)
-        while (item := coming.result()) is not end:
-            coming = pool.submit(next, items, end)
-            yield item
-
-
-def _in_one_other_thread(function: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-    """Map in order; the next item is made here while the one before it is worked on there."""
-    waiting: deque[Future[_R]] = deque()
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) == _HAND_OFF:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 def _commit(scores: pa.Table, shard: Shard, job: Job) -> int:

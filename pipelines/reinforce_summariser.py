@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster import list_inputs
-from cluster.store import absolute, is_url
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
@@ -32,10 +31,10 @@ from pipelines.summary_table import SummaryTable, compare_summaries
 from pipelines.train_scorer import (
     PAIRS_FOLDER,
     RAY_FOLDER,
-    TRAINING_FOLDER,
     Machines,
     chosen_device,
 )
+from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
 from reffree.buckets import bucket_paths
 from reffree.checkpoint import CHECKPOINT_FILE, replace_file
 from reffree.loop import BEST_FILE, TrainNews
@@ -166,7 +165,10 @@ def reinforce_summariser(
     machines = machines or Machines()
     if threads is not None and threads < 1:
         raise ValueError(f"`threads` must be at least 1, got {threads}")
-    folder = _checked_folder(out, is_resumed=resume)
+    folder = checked_folder(
+        out, result=RESULTS_FILE, called="a finished run", begun=REQUEST_FILE, is_resumed=resume
+    )
+    was_there = folder.exists()
     for reward in recipe.rewards:  # before anything is written or learnt
         make_reward(reward, threads=threads, device="cpu")
     device = "cpu" if machines.uses_ray else chosen_device(machines.device)
@@ -204,7 +206,7 @@ def reinforce_summariser(
         _prepare_start(folder, recipe, pairs.folder, start)
     except (ValueError, OSError):
         if not had_request:
-            _forget(folder)
+            forget(folder, keeps_folder=was_there)
         raise
     first = training / START_FOLDER
     stages: list[_Stage] = [(LIKELIHOOD, first, recipe.likelihood, None)]
@@ -248,30 +250,6 @@ def reinforce_summariser(
         n_test_documents=len(documents),
         table=table,
     )
-
-
-def _checked_folder(out: str | os.PathLike[str], *, is_resumed: bool) -> Path:
-    """Check that the folder is new, or has the run that is to go on."""
-    if is_url(os.fspath(out)):
-        raise ValueError(f"`--out` must be a folder of a file system, got {os.fspath(out)}")
-    folder = Path(absolute(os.fspath(out)))
-    if not folder.exists():
-        return folder
-    if not folder.is_dir():
-        raise ValueError(f"`--out` must be a folder, got the file {folder}")
-    if (folder / RESULTS_FILE).exists():
-        raise ValueError(
-            f"`--out` must not have a finished run, got {folder}; choose another folder"
-        )
-    is_run = (folder / TRAINING_FOLDER / REQUEST_FILE).exists()
-    if is_run and not is_resumed:
-        raise ValueError(
-            f"`--out` must be a new folder, got {folder} with an interrupted run; go on with "
-            "`--resume`, or choose another folder"
-        )
-    if not is_run and any(folder.iterdir()):
-        raise ValueError(f"`--out` must be a new or empty folder, got {folder}")
-    return folder
 
 
 def _check_request(training: Path, fingerprint: str) -> bool:
@@ -435,13 +413,6 @@ def _thread_count(threads: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _forget(folder: Path) -> None:
-    """Delete what a request that was wrong has left."""
-    shutil.rmtree(folder / TRAINING_FOLDER, ignore_errors=True)
-    with suppress(OSError):  # not empty: it was there before
-        folder.rmdir()
 
 
 def _tidy(training: Path) -> None:

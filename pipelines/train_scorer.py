@@ -12,17 +12,16 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cluster import InputFile, list_inputs
-from cluster.store import absolute, is_url
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
+from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
 from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.evaluation import KindFigures, judge
 from reffree.learning import PreparedFolder, Recipe, check_negatives, held_out, learn
@@ -31,7 +30,6 @@ from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 from reffree.scorer import SCORER_FILE, LearnedScorer, save_scorer
 
-TRAINING_FOLDER = "training"
 EMBEDDINGS_FOLDER = "embeddings"
 PAIRS_FOLDER = "pairs"
 RAY_FOLDER = "ray"
@@ -132,7 +130,7 @@ def train_scorer(
     """
     tell = on_progress or (lambda _progress: None)
     machines = machines or Machines()
-    folder = _checked_folder(out, is_resumed=resume)
+    folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     was_there = folder.exists()
     training = folder / TRAINING_FOLDER
     inputs = list_inputs([os.fspath(path) for path in paths])
@@ -195,7 +193,8 @@ def train_scorer(
             on_news=on_news,
         )
     except (ValueError, OSError):
-        _forget(folder, keeps_folder=was_there)
+        if not (training / CHECKPOINT_FILE).exists():
+            forget(folder, keeps_folder=was_there)
         raise
 
     tell(Progress(stage="judging"))
@@ -232,30 +231,6 @@ def chosen_device(device: str) -> str:
     return "cuda" if has_gpu and device != "cpu" else "cpu"
 
 
-def _checked_folder(out: str | os.PathLike[str], *, is_resumed: bool) -> Path:
-    """Check that the folder is new, or has the run that is to go on."""
-    if is_url(os.fspath(out)):
-        raise ValueError(f"`--out` must be a folder of a file system, got {os.fspath(out)}")
-    folder = Path(absolute(os.fspath(out)))
-    if not folder.exists():
-        return folder
-    if not folder.is_dir():
-        raise ValueError(f"`--out` must be a folder, got the file {folder}")
-    if (folder / SCORER_FILE).exists():
-        raise ValueError(
-            f"`--out` must not have a trained scorer yet, got {folder}; choose another folder"
-        )
-    entries = {entry.name for entry in folder.iterdir()}
-    if TRAINING_FOLDER in entries and not is_resumed:
-        raise ValueError(
-            f"`--out` must be a new folder, got {folder} with an interrupted training; go on with "
-            "`--resume`, or choose another folder"
-        )
-    if entries and TRAINING_FOLDER not in entries:
-        raise ValueError(f"`--out` must be a new or empty folder, got {folder}")
-    return folder
-
-
 def _prepare(
     paths: Sequence[str | os.PathLike[str]],
     folder: Path,
@@ -264,16 +239,6 @@ def _prepare(
     """Prepare the pairs anew, also for a run that goes on: they follow from the request."""
     shutil.rmtree(folder, ignore_errors=True)
     return prepare_pairs(paths, folder, **options)
-
-
-def _forget(folder: Path, *, keeps_folder: bool) -> None:
-    """Delete what a request that was wrong has left, unless there is something to go on with."""
-    if (folder / TRAINING_FOLDER / CHECKPOINT_FILE).exists():
-        return
-    shutil.rmtree(folder / TRAINING_FOLDER, ignore_errors=True)
-    if not keeps_folder:
-        with suppress(OSError):
-            folder.rmdir()
 
 
 def _trained_on(

@@ -194,6 +194,12 @@ def test_wrong_request_leaves_nothing(options, rule, reinforce, capsys, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+def test_wrong_request_leaves_a_folder_that_was_there(reinforce, capsys, tmp_path):
+    (tmp_path / "out").mkdir()
+    assert wrong(capsys, reinforce("--limit", "3"))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_empty_file_rejected(reinforce, capsys, tmp_path):
     path = tmp_path / "empty.jsonl"
     path.write_text("")
