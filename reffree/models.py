@@ -26,6 +26,11 @@ N_FILTERS = 128
 LSTM_UNITS = {"sentence": 128, "word": 25}
 """Bao et al. 2020, section 3.2."""
 
+MODEL_PRESETS: dict[str, dict[str, Any]] = {
+    "bao2020": {"truncation": "parallel", "dropout": 0.0},
+}
+"""Published recipes, by the names of `mixture.PRESETS`: arguments of `ModelConfig`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:

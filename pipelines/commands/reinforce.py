@@ -17,6 +17,7 @@ from pipelines.commands.common import (
     fail,
     insecure_cluster_option,
     quiet_option,
+    show,
     split,
 )
 from pipelines.commands.pair_options import leaks_option, refuses, split_anew_option
@@ -186,7 +187,7 @@ def reinforce(
             )
     except KeyboardInterrupt:
         return fail(f"interrupted; go on with `--resume` and `--out {out}`", INTERRUPTED)
-    print("\n".join(_summary(found)))
+    show("\n".join(_summary(found)))
     return DONE
 
 

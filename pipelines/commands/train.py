@@ -300,22 +300,24 @@ def _recipe(
 ) -> Recipe:
     from reffree.learning import Recipe
     from reffree.losses import default_loss
-    from reffree.models import ModelConfig
+    from reffree.models import MODEL_PRESETS, ModelConfig
     from reffree.training import TrainConfig
 
     chosen = _negatives(
         negatives, per_positive, preset, is_length_matched=length_matched, seed=seed
     )
+    published: dict[str, Any] = dict(MODEL_PRESETS[preset]) if preset else {}
+    if dropout is not None:
+        published["dropout"] = dropout
     model = ModelConfig(
         scorer=scorer,
         encoder=encoder,
         head=head,
-        dropout=dropout if dropout is not None else 0.0 if preset else 0.5,
         max_pieces=max_pieces,
         frozen_layers=frozen_layers,
         lora_rank=lora_rank,
-        truncation="parallel" if preset == "bao2020" else "longest",
         features=_features(features),
+        **published,
     )
     if learning_rate is None:
         learning_rate = 5e-5 if scorer == "bert" else 1e-3

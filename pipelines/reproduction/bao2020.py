@@ -116,12 +116,12 @@ def recipe_of(need: ScorerNeed, encoder: str, seed: int) -> Any:  # noqa: ANN401
     from reffree.learning import Recipe
     from reffree.losses import default_loss
     from reffree.mixture import PRESETS, NegativesConfig
-    from reffree.models import ModelConfig
+    from reffree.models import MODEL_PRESETS, ModelConfig
     from reffree.training import TrainConfig
 
     return Recipe(
         model=ModelConfig(
-            scorer=need.scorer, encoder=encoder, head=need.head, truncation="parallel"
+            scorer=need.scorer, encoder=encoder, head=need.head, **MODEL_PRESETS["bao2020"]
         ),
         negatives=NegativesConfig(seed=seed, **(PRESETS["bao2020"] | {"kinds": need.kinds})),
         training=TrainConfig(

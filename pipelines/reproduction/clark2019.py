@@ -377,8 +377,7 @@ TARGETS = (
         needs=(PAIRS, GLOVE, FASTTEXT, SUMMARISERS),
         differs=(
             _GLOVE_DIFFERS,
-            "Documents are split 80/10/10 by hash, not as by Nallapati et al. 2017; advantages are "
-            "divided by their root mean square.",
+            "Documents are split 80/10/10 by hash, not as by Nallapati et al. 2017.",
             "The first three rows are other papers' models and are not made again.",
             "ROUGE is the F measure of rouge-score, ROUGE-L over the summary as one sentence.",
         ),

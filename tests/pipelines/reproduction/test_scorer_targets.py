@@ -79,6 +79,7 @@ def test_recipe_is_that_of_the_paper():
     assert recipe.negatives.is_balanced
     assert recipe.negatives.seed == recipe.training.seed == 3
     assert (recipe.model.scorer, recipe.model.truncation) == ("bert", "parallel")
+    assert recipe.model.dropout == 0
     assert (recipe.training.loss, recipe.training.learning_rate) == ("bce", 5e-5)
     of_words = bao2020.recipe_of(bao2020._TABLE2[("add", "LSTM"), "GloVe"], "minilm", seed=0)
     assert (of_words.model.scorer, of_words.model.head) == ("word", "lstm")
