@@ -181,26 +181,41 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
     return tokenizer
 
 
-def load_model(folder: Path) -> Any:  # noqa: ANN401  (transformers has no types)
+def load_model(folder: Path, **settings: float) -> Any:  # noqa: ANN401  (transformers has no types)
     """Load a model, of an encoder and decoder the encoder, in fp32 on the CPU.
+
+    Parameters
+    ----------
+    folder : Path
+    **settings : float
+        Take the place of what its configuration says, where it has such a setting.
 
     Raises
     ------
     ValueError
         If the configuration or a tensor is missing, or they do not belong together.
     """
-    from transformers import AutoModel
+    from transformers import AutoConfig, AutoModel
 
     what = f"`{folder}` must hold a model that transformers can load"
     if not (folder / "config.json").is_file():
         raise ValueError(f"{what}, got no config.json; check the path")
-    with without_chatter():
-        model, report = _tried(
-            lambda: AutoModel.from_pretrained(
-                folder, local_files_only=True, output_loading_info=True, dtype=torch.float32
-            ),
-            what,
+
+    def load() -> Any:  # noqa: ANN401
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        for name, value in settings.items():
+            if hasattr(config, name):
+                setattr(config, name, value)
+        return AutoModel.from_pretrained(
+            folder,
+            config=config,
+            local_files_only=True,
+            output_loading_info=True,
+            dtype=torch.float32,
         )
+
+    with without_chatter():
+        model, report = _tried(load, what)
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     if missing:
         raise ValueError(

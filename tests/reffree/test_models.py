@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from reffree.building import build
 from reffree.models import HEADS, Convolution, Match, ModelConfig, make_head
+from tests.reffree.tiny_bert import write_tiny_bert
 
 
 def filled(head, value):
@@ -64,3 +66,16 @@ def test_text_without_vectors_has_a_finite_logit():
             ModelConfig(scorer="sentence", head=head), n_document=4, n_summary=2, width=6
         )
         assert torch.isfinite(made(torch.zeros(1, 6, 6))).all()
+
+
+def test_attention_of_bert_drops_nothing(tmp_path):
+    # So that the attention is used that never holds the weights of all pairs of pieces.
+    folder = write_tiny_bert(tmp_path / "bert", dropout=0.2)
+    built = build(ModelConfig(encoder=f"hf:{folder}", max_pieces=16), [], [], seed=0)
+    settings = built.model.transformer.config
+    assert settings.attention_probs_dropout_prob == 0
+    assert settings.hidden_dropout_prob == 0.2
+    layer = built.model.transformer.encoder.layer[0]
+    dropped = {name: module.p for name, module in layer.named_modules() if hasattr(module, "p")}
+    assert dropped["attention.self.dropout"] == 0
+    assert dropped["output.dropout"] == 0.2
