@@ -14,7 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -60,6 +60,9 @@ REQUEST_FILE = "request.json"
 START_FOLDER = "start"
 LIKELIHOOD = "mle"
 """The summariser that knows no reward: its folder and its `system_id`."""
+CONTROL = "mle+mle"
+"""One that goes on from there as long as the others, and without a reward: what those are better
+by than this one is due to the reward."""
 LEAD = f"lead-{LEAD_SENTENCES}"
 
 _Stage: TypeAlias = tuple[str, Path, StageConfig, RewardConfig | None]
@@ -85,8 +88,16 @@ class ReinforceRecipe:
     mixed: StageConfig
     rewards: tuple[RewardConfig, ...]
     beam: BeamConfig
+    has_control: bool = True
+    """Whether `CONTROL` is trained; the first reward chooses its checkpoint."""
     seed: int = 0
     """Of the split and the first weights; the stages have their own."""
+
+    def systems(self) -> dict[str, RewardConfig]:
+        """Return what is trained after the likelihood, by name."""
+        control = replace(self.rewards[0], gamma_first=0.0, gamma_last=0.0)
+        first = {CONTROL: control} if self.has_control else {}
+        return first | {f"{LIKELIHOOD}+{reward.metric}": reward for reward in self.rewards}
 
     def __post_init__(self) -> None:
         names = [reward.metric for reward in self.rewards]
@@ -210,8 +221,8 @@ def reinforce_summariser(
         raise
     first = training / START_FOLDER
     stages: list[_Stage] = [(LIKELIHOOD, first, recipe.likelihood, None)]
-    for each in recipe.rewards:
-        stages.append((_system_of(each), folder / LIKELIHOOD, recipe.mixed, each))
+    for name, reward in recipe.systems().items():
+        stages.append((name, folder / LIKELIHOOD, recipe.mixed, reward))
     with _thread_count(threads):
         for system, begins_with, config, rewarded in stages:
             tell(Progress(stage=f"training {system}"))
@@ -226,7 +237,7 @@ def reinforce_summariser(
                 threads=threads,
             )
             _run_stage(job, folder / _folder_name(system), machines, device, on_news)
-        systems = (LIKELIHOOD, *map(_system_of, recipe.rewards))
+        systems = tuple(system for system, *_ in stages)
         tell(Progress(stage="summarising the test documents"))
         documents = list(
             islice(read_documents(bucket_paths(pairs.folder, "test"), seed=0), test_documents)
@@ -236,7 +247,7 @@ def reinforce_summariser(
         tell(Progress(stage="scoring the summaries"))
         table = compare_summaries(
             summaries,
-            baseline=LIKELIHOOD,
+            baselines=(LIKELIHOOD, CONTROL) if recipe.has_control else (LIKELIHOOD,),
             encoder=recipe.rewards[0].encoder,
             threads=threads,
             seed=recipe.seed,
@@ -300,7 +311,7 @@ def _run_stage(
         job, device=device, on_news=on_news
     )
     about = {
-        "stage": "mle" if job.reward is None else "mixed",
+        "stage": "mle" if job.reward is None else "control" if job.reward.is_control else "mixed",
         "reward": None if job.reward is None else asdict(job.reward),
         "config": asdict(job.config),
         "steps": state.step,
@@ -371,18 +382,14 @@ def _write_results(
         "request": asked,
         "pairs": dict(pairs.n_pairs),
         "left_out": dict(pairs.left_out),
-        "baseline": table.baseline,
         "resamples": table.n_resamples,
         "confidence": table.confidence,
         "signatures": dict(table.signatures),
         "cells": table.frame().to_dicts(),
+        "differences": table.difference_frame().to_dicts(),
     }
     text = json.dumps(results, indent=2) + "\n"
     replace_file(folder / RESULTS_FILE, lambda path: path.write_text(text, "utf-8"))
-
-
-def _system_of(reward: RewardConfig) -> str:
-    return f"{LIKELIHOOD}+{reward.metric}"
 
 
 def _folder_name(system: str) -> str:

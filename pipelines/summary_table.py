@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -37,10 +39,6 @@ class Cell:
     low: float
     high: float
     """Bootstrap interval, documents being drawn with replacement."""
-    difference: float
-    """Mean of the system minus mean of the baseline, over the documents both have."""
-    difference_low: float
-    difference_high: float
     n_documents: int
     n_missing: int
     """Documents without a score, for their references have no word."""
@@ -49,13 +47,28 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One system minus another under one metric, over the documents both have."""
+
+    system: str
+    baseline: str
+    metric: str
+    value: float
+    """Of the means; NaN if there is no such document, as are its ends."""
+    low: float
+    high: float
+    """Bootstrap interval, documents being drawn with replacement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryTable:
     """Every system under every metric."""
 
     cells: tuple[Cell, ...]
     """Systems in the order given, metrics in that of `COLUMNS`."""
-    baseline: str
-    """The system that differences are taken to."""
+    differences: tuple[Difference, ...]
+    """Of every system to each baseline, but to itself, in the order of `cells`."""
+    baselines: tuple[str, ...]
     signatures: Mapping[str, str]
     n_resamples: int
     confidence: float
@@ -63,21 +76,24 @@ class SummaryTable:
 
     def frame(self) -> pl.DataFrame:
         """Return the cells as a table; undefined is null."""
-        frame = pl.DataFrame([asdict(cell) for cell in self.cells])
-        return frame.with_columns(pl.selectors.float().fill_nan(None))
+        return _frame(self.cells)
+
+    def difference_frame(self) -> pl.DataFrame:
+        """Return the differences as a table; undefined is null."""
+        return _frame(self.differences)
 
     def text(self, *, is_terminal: bool = False) -> str:
         """Lay out the means, and below them the differences with their intervals."""
         return "\n\n".join(
             table_text(header, rows, is_terminal=is_terminal)
-            for header, rows in (self._means(), self._differences())
+            for header, rows in (self._means(), *map(self._differences, self.baselines))
         )
 
     def markdown(self) -> str:
         """Write both tables as Markdown."""
         parts = [
             (f"Means, with {self.confidence:.0%} intervals", self._means(with_intervals=True)),
-            (f"Differences to {self.baseline}", self._differences()),
+            *((f"Differences to {one}", self._differences(one)) for one in self.baselines),
         ]
         lines = ["# Summarisers under every metric", ""]
         for title, (header, rows) in parts:
@@ -91,39 +107,37 @@ class SummaryTable:
         return "\n".join(lines) + "\n"
 
     def _means(self, *, with_intervals: bool = False) -> tuple[list[str], list[list[str]]]:
-        return self._laid_out(
-            lambda cell, n: (
-                number(cell.mean, n)
-                + (f" [{number(cell.low, n)}, {number(cell.high, n)}]" if with_intervals else "")
-            )
-        )
+        rows: dict[str, list[str]] = {}
+        digits = self._digits()
+        for cell in self.cells:
+            n = digits[cell.metric]
+            shown = f" [{number(cell.low, n)}, {number(cell.high, n)}]" if with_intervals else ""
+            rows.setdefault(cell.system, [cell.system]).append(number(cell.mean, n) + shown)
+        return ["system", *COLUMNS], list(rows.values())
 
-    def _differences(self) -> tuple[list[str], list[list[str]]]:
-        header, rows = self._laid_out(
-            lambda cell, n: (
-                f"{number(cell.difference, n)} "
-                f"[{number(cell.difference_low, n)}, {number(cell.difference_high, n)}]"
-            )
-        )
-        header[0] = f"minus {self.baseline}"
-        return header, [row for row in rows if row[0] != self.baseline]
+    def _differences(self, baseline: str) -> tuple[list[str], list[list[str]]]:
+        rows: dict[str, list[str]] = {}
+        digits = self._digits()
+        for one in self.differences:
+            if one.baseline == baseline:
+                value, low, high = (
+                    number(each, digits[one.metric]) for each in (one.value, one.low, one.high)
+                )
+                rows.setdefault(one.system, [one.system]).append(f"{value} [{low}, {high}]")
+        return [f"minus {baseline}", *COLUMNS], list(rows.values())
 
-    def _laid_out(self, show: Callable[[Cell, int], str]) -> tuple[list[str], list[list[str]]]:
-        digits = {
+    def _digits(self) -> dict[str, int]:
+        """Choose the decimals of every column."""
+        return {
             column: decimals(cell.mean for cell in self.cells if cell.metric == column)
             for column in COLUMNS
         }
-        rows: dict[str, list[str]] = {}
-        for cell in self.cells:
-            shown = show(cell, digits[cell.metric])
-            rows.setdefault(cell.system, [cell.system]).append(shown)
-        return ["system", *COLUMNS], list(rows.values())
 
 
 def compare_summaries(
     summaries: pa.Table,
     *,
-    baseline: str,
+    baselines: Sequence[str],
     encoder: str = "minilm",
     threads: int | None = None,
     n_resamples: int = 10_000,
@@ -137,8 +151,8 @@ def compare_summaries(
     summaries : pyarrow.Table
         `system_id`, `references` and `candidate`; every system has the same documents in the
         same order.
-    baseline : str
-        The system that the others are compared with.
+    baselines : sequence of str
+        Systems that every other is compared with.
     encoder : str
         For the movers.
     threads : int, optional
@@ -167,16 +181,23 @@ def compare_summaries(
     found["repetition"] = [np.array([repetition_rate(words_of(text)) for text in candidates])]
     systems = list(dict.fromkeys(summaries.column("system_id").to_pylist()))
     empty = np.concatenate(n_empty).reshape(len(systems), -1).sum(axis=1).tolist()
-    cells: list[list[Cell]] = [[] for _ in systems]
-    for column in COLUMNS:
-        matrix = np.concatenate(found[column]).reshape(len(systems), -1)
-        for row, cell in enumerate(
-            _cells(column, matrix, systems, systems.index(baseline), n_resamples, confidence, seed)
-        ):
-            cells[row].append(replace(cell, n_empty=empty[row]))
+    matrices = {
+        column: np.concatenate(found[column]).reshape(len(systems), -1) for column in COLUMNS
+    }
+    draws = _Draws(n_resamples, confidence, seed)
+    of_column = [
+        _cells(column, matrix, systems, empty, draws) for column, matrix in matrices.items()
+    ]
     return SummaryTable(
-        cells=tuple(cell for row in cells for cell in row),
-        baseline=baseline,
+        cells=tuple(chain.from_iterable(zip(*of_column, strict=True))),
+        differences=tuple(
+            _difference(column, dict(zip(systems, matrix, strict=True)), system, baseline, draws)
+            for baseline in baselines
+            for system in systems
+            if system != baseline
+            for column, matrix in matrices.items()
+        ),
+        baselines=tuple(baselines),
         signatures={c: text for c, text in scorer.signatures.items() if c in COLUMNS},
         n_resamples=n_resamples,
         confidence=confidence,
@@ -184,45 +205,59 @@ def compare_summaries(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Draws:
+    """The bootstrap of every figure."""
+
+    n_resamples: int
+    confidence: float
+    seed: int
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments; every call begins the same draws anew."""
+        rng = np.random.default_rng(self.seed)
+        return {"n_resamples": self.n_resamples, "confidence": self.confidence, "rng": rng}
+
+
 def _cells(
-    metric: str,
-    matrix: np.ndarray,
-    systems: Sequence[str],
-    baseline: int,
-    n_resamples: int,
-    confidence: float,
-    seed: int,
+    metric: str, matrix: np.ndarray, systems: Sequence[str], n_empty: Sequence[int], draws: _Draws
 ) -> list[Cell]:
     """Make the cells of a column; `matrix` is (n_systems, n_documents), NaN where missing."""
-    means = rank_systems(
-        matrix, n_resamples=n_resamples, confidence=confidence, rng=np.random.default_rng(seed)
-    ).means
-    cells = []
-    for row, system in enumerate(systems):
-        difference = compare_systems(
-            matrix[row],
-            matrix[baseline],
-            n_resamples=n_resamples,
-            confidence=confidence,
-            rng=np.random.default_rng(seed),
-        ).difference
-        n_missing = int(np.isnan(matrix[row]).sum())
-        cells.append(
-            Cell(
-                system=system,
-                metric=metric,
-                mean=means[row].value,
-                low=means[row].low,
-                high=means[row].high,
-                difference=difference.value,
-                difference_low=difference.low,
-                difference_high=difference.high,
-                n_documents=matrix.shape[1] - n_missing,
-                n_missing=n_missing,
-                n_empty=0,
-            )
+    means = rank_systems(matrix, **draws.options()).means
+    n_missing = np.isnan(matrix).sum(axis=1).tolist()
+    return [
+        Cell(
+            system=system,
+            metric=metric,
+            mean=means[row].value,
+            low=means[row].low,
+            high=means[row].high,
+            n_documents=matrix.shape[1] - n_missing[row],
+            n_missing=n_missing[row],
+            n_empty=n_empty[row],
         )
-    return cells
+        for row, system in enumerate(systems)
+    ]
+
+
+def _difference(
+    metric: str, scores: Mapping[str, np.ndarray], system: str, baseline: str, draws: _Draws
+) -> Difference:
+    """Compare two systems by their scores, NaN where missing."""
+    found = compare_systems(scores[system], scores[baseline], **draws.options()).difference
+    return Difference(
+        system=system,
+        baseline=baseline,
+        metric=metric,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+    )
+
+
+def _frame(records: Sequence[Cell] | Sequence[Difference]) -> pl.DataFrame:
+    frame = pl.DataFrame([asdict(record) for record in records])
+    return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

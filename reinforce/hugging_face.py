@@ -108,10 +108,13 @@ class TransformersSummariser:
         """Write the likeliest pieces."""
         return self._generate(batch, do_sample=False)
 
-    def greedy_and_drawn(self, batch: SummaryBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write both, one after the other."""
+    def greedy_and_drawn(
+        self, batch: SummaryBatch, n_drawn: int
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Write one after the other."""
         # All pieces may be drawn: the library's own default is the 50 likeliest.
-        return self.greedy(batch), self._generate(batch, do_sample=True, top_k=0, top_p=1.0)
+        options = {"do_sample": True, "top_k": 0, "top_p": 1.0}
+        return self.greedy(batch), [self._generate(batch, **options) for _ in range(n_drawn)]
 
     def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
         """Search by the library's beam search, by log-probability per piece."""

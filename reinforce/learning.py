@@ -177,14 +177,16 @@ def learn_stage(
     ranks = ranks or Ranks()
     summariser = load_summariser(job.start)
     buckets = {side: bucket_paths(job.pairs, side) for side in SIDES}
+    n_steps = job.config.epochs * math.ceil(job.n_documents / job.config.batch_size)
     stage: LikelihoodStage | MixedStage
     if job.reward is None:
-        stage = LikelihoodStage(summariser, job.config, buckets, device=device, ranks=ranks)
+        stage = LikelihoodStage(
+            summariser, job.config, buckets, n_steps, device=device, ranks=ranks
+        )
     else:
-        n_steps = job.config.epochs * math.ceil(job.n_documents / job.config.batch_size)
         reward = make_reward(job.reward, threads=job.threads, device=device)
         stage = MixedStage(
-            summariser, job.config, buckets, job.reward, reward, n_steps, device=device,
+            summariser, job.config, buckets, n_steps, job.reward, reward, device=device,
             ranks=ranks,
         )  # fmt: skip
     state = run_training(

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from reffree.ranks import Ranks
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.losses import (
     ADVANTAGES,
+    advantages_of,
     gamma_at,
     mixed,
     negative_log_likelihood,
@@ -36,7 +37,9 @@ class StageConfig:
     """How long and how fast a stage learns."""
 
     learning_rate: float
-    """Of Adam, the same throughout."""
+    """Of Adam."""
+    is_decaying: bool = False
+    """Whether it falls, in a straight line, to 0 in the last step of the last epoch."""
     epochs: int
     """At most."""
     batch_size: int = 32
@@ -76,8 +79,17 @@ class RewardConfig:
     gamma_last: float = 0.997
     advantage: str = "raw"
     """One of `losses.ADVANTAGES`."""
+    n_drawn: int = 1
+    """Summaries drawn of every document; see `losses.advantages_of`."""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the reward only chooses the checkpoint: nothing is learnt from it."""
+        return self.gamma_last == 0
 
     def __post_init__(self) -> None:
+        if self.n_drawn < 1:
+            raise ValueError(f"`n_drawn` must be at least 1, got {self.n_drawn}")
         if not 0 <= self.gamma_first <= self.gamma_last <= 1:
             raise ValueError(
                 "`gamma_first` and `gamma_last` must be in [0, 1] and not fall, got "
@@ -110,11 +122,13 @@ class _Stage:
         summariser: Summariser,
         config: StageConfig,
         buckets: Mapping[str, Sequence[Path]],
+        n_steps: int,
         *,
         device: str,
         ranks: Ranks,
     ) -> None:
         self._summariser, self._config, self._buckets = summariser, config, buckets
+        self._n_steps = n_steps
         self._device, self._ranks = device, ranks
         self._seconds: dict[str, float] = {}
         self._n_tokens = 0
@@ -123,9 +137,13 @@ class _Stage:
     def optimiser(
         self, model: nn.Module
     ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-        """Adam at one rate (A.3)."""
+        """Adam at one rate (A.3), or one that falls."""
         optimiser = torch.optim.Adam(model.parameters(), lr=self._config.learning_rate)
-        return optimiser, torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
+
+        def share(step: int) -> float:
+            return max(0.0, 1 - step / self._n_steps) if self._config.is_decaying else 1.0
+
+        return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, share)
 
     def training(self, epoch: int) -> Iterator[SummaryBatch]:
         """Give this process's part of an epoch's batches."""
@@ -161,6 +179,13 @@ class _Stage:
             references = [document.reference(epoch) for document in part]
             yield self._summariser.batch(part, references, self._device)
 
+    def _likelihood_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
+        (log_probabilities,) = self._log_probabilities(model, batch, [batch.target])
+        is_counted = self._summariser.is_counted(batch.target)
+        self._n_tokens += int(is_counted.sum()) + self._summariser.n_read(batch)
+        total = negative_log_likelihood(log_probabilities, is_counted).sum()
+        return LossSum(total, int(is_counted.sum()))
+
     def _log_probabilities(
         self, model: nn.Module, batch: SummaryBatch, targets: list[torch.Tensor]
     ) -> list[torch.Tensor]:
@@ -174,22 +199,19 @@ class LikelihoodStage(_Stage):
 
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Compute the loss of a batch."""
-        return self.validation_loss(model, batch)
+        return self._likelihood_loss(model, batch)
 
     def validation_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
         """Compute the loss of a batch."""
-        (log_probabilities,) = self._log_probabilities(model, batch, [batch.target])
-        is_counted = self._summariser.is_counted(batch.target)
-        self._n_tokens += int(is_counted.sum()) + self._summariser.n_read(batch)
-        total = negative_log_likelihood(log_probabilities, is_counted).sum()
-        return LossSum(total, int(is_counted.sum()))
+        return self._likelihood_loss(model, batch)
 
 
 class MixedStage(_Stage):
     """Likelihood and reward (equations 7 and 8); the highest greedy reward is best.
 
     The loss of a batch is the sum of equation 8 over its documents, divided by the number of
-    words of their references: the same proportions, at the scale of the first stage.
+    words of their references: the same proportions, at the scale of the first stage. Without
+    any weight on the reward it is that stage once more, but for how the best weights are chosen.
     """
 
     def __init__(
@@ -197,49 +219,60 @@ class MixedStage(_Stage):
         summariser: Summariser,
         config: StageConfig,
         buckets: Mapping[str, Sequence[Path]],
+        n_steps: int,
         reward_config: RewardConfig,
         reward: BatchReward,
-        n_steps: int,
         *,
         device: str,
         ranks: Ranks,
     ) -> None:
-        super().__init__(summariser, config, buckets, device=device, ranks=ranks)
-        self._reward_config, self._reward, self._n_steps = reward_config, reward, n_steps
+        super().__init__(summariser, config, buckets, n_steps, device=device, ranks=ranks)
+        self._reward_config, self._reward = reward_config, reward
 
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
-        """Write two summaries of every document, reward them, and compute the mixed loss."""
+        """Write some summaries of every document, reward them, and compute the mixed loss."""
+        if self._reward_config.is_control:
+            return self._likelihood_loss(model, batch)
         summariser, config = self._summariser, self._reward_config
         greedy, drawn = self._written(batch)
-        texts = summariser.texts(batch, drawn), summariser.texts(batch, greedy)
-        rewards = self._rewards(batch, *texts)
-        advantages = rewards[0] - rewards[1]
+        texts = [summariser.texts(batch, summaries) for summaries in (greedy, *drawn)]
+        reward_greedy, *of_drawn = self._rewards(batch, *texts)
+        reward_drawn = torch.stack(of_drawn)
+        advantages = advantages_of(reward_drawn, reward_greedy)
         square_sum, n = self._ranks.sum(
-            float(advantages.square().sum()), len(advantages), device=advantages.device
+            float(advantages.square().sum()), advantages.numel(), device=advantages.device
         )
-        likely, chosen = self._log_probabilities(model, batch, [batch.target, drawn])
-        is_likely, is_chosen = map(summariser.is_counted, (batch.target, drawn))
+        weights = scaled(advantages, square_sum / n, config.advantage)
+        likely, *chosen = self._log_probabilities(model, batch, [batch.target, *drawn])
+        is_likely = summariser.is_counted(batch.target)
+        are_chosen = [summariser.is_counted(summaries) for summaries in drawn]
         likelihood = negative_log_likelihood(likely, is_likely)
         gamma = gamma_at(step, self._n_steps, config.gamma_first, config.gamma_last)
-        reinforced = self_critical(
-            chosen, is_chosen, scaled(advantages, square_sum / n, config.advantage)
+        each = [
+            self_critical(logs, is_chosen, weight)
+            for logs, is_chosen, weight in zip(chosen, are_chosen, weights, strict=True)
+        ]
+        reinforced = torch.stack(each).mean(dim=0)
+        n_words, n_chosen = int(is_likely.sum()), sum(int(each.sum()) for each in are_chosen)
+        self._n_tokens += n_words + n_chosen + summariser.n_read(batch)
+        self._n_tokens += int(summariser.is_counted(greedy).sum())
+        surprise = math.fsum(
+            float(negative_log_likelihood(logs.detach(), is_chosen).sum())
+            for logs, is_chosen in zip(chosen, are_chosen, strict=True)
         )
-        n_words = int(is_likely.sum())
-        self._n_tokens += n_words + summariser.n_read(batch)
-        self._n_tokens += int(is_chosen.sum() + summariser.is_counted(greedy).sum())
-        surprise = negative_log_likelihood(chosen.detach(), is_chosen).sum()
+        texts_drawn = list(chain.from_iterable(texts[1:]))
         figures = {
             "mle_loss": (float(likelihood.detach().sum()), n_words),
-            "reward_drawn": _sum(rewards[0]),
-            "reward_greedy": _sum(rewards[1]),
+            "reward_drawn": _sum(reward_drawn),
+            "reward_greedy": _sum(reward_greedy),
             "advantage": _sum(advantages),
             "advantage_squared": _sum(advantages.square()),
             # The mean of -log p over what is drawn from p estimates the entropy of a word.
-            "entropy": (float(surprise), int(is_chosen.sum())),
-            "repetition_drawn": _repetition(texts[0]),
-            "repetition_greedy": _repetition(texts[1]),
-            "words_drawn": _n_words(texts[0]),
-            "words_greedy": _n_words(texts[1]),
+            "entropy": (surprise, n_chosen),
+            "repetition_drawn": _repetition(texts_drawn),
+            "repetition_greedy": _repetition(texts[0]),
+            "words_drawn": _n_words(texts_drawn),
+            "words_greedy": _n_words(texts[0]),
             "gamma": (gamma, 1),
         }
         return LossSum(mixed(reinforced, likelihood, gamma).sum(), n_words, figures)
@@ -255,12 +288,12 @@ class MixedStage(_Stage):
         }
         return LossSum(-rewards.double().sum(), len(texts), figures)
 
-    def _written(self, batch: SummaryBatch) -> tuple[torch.Tensor, torch.Tensor]:
+    def _written(self, batch: SummaryBatch) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Write without dropout: what is rewarded is what the model would write."""
         module = self._summariser.module
         module.eval()
         try:
-            return self._summariser.greedy_and_drawn(batch)
+            return self._summariser.greedy_and_drawn(batch, self._reward_config.n_drawn)
         finally:
             module.train()
 

@@ -85,6 +85,7 @@ def _number(flag: str, default: Any, summary: str, *, metavar: str = "N") -> Any
 @_number("--batch-size", 32, "Documents of a step, of all workers.")
 @_number("--epochs", 25, "Of maximum likelihood, at most.")
 @_number("--learning-rate", 1e-3, "Of maximum likelihood.", metavar="RATE")
+@click.option("--decay", is_flag=True, help="Let it fall to 0 by the last of --epochs.")
 @_number("--mixed-epochs", 25, "Of the mixed loss, at most.")
 @_number("--mixed-learning-rate", 1e-5, "Of the mixed loss.", metavar="RATE")
 @_number("--gamma", 0.97, "Weight of the reward in the first step.", metavar="G")
@@ -95,6 +96,13 @@ def _number(flag: str, default: Any, summary: str, *, metavar: str = "N") -> Any
     default="raw",
     show_default=True,
     help="Take advantages as they are, or divide them by their root mean square in the batch.",
+)
+@_number("--drawn", 1, "Summaries drawn of a document; several are compared with each other.")
+@click.option(
+    "--control/--no-control",
+    default=True,
+    show_default=True,
+    help="Train as long without a reward, too, and compare with that.",
 )
 @_number("--patience", 3, "Validations without a better figure after which a stage ends.")
 @_number("--validation-documents", 1_000, "Documents judged after an epoch, at most.")
@@ -206,11 +214,14 @@ def _recipe(
     summary_words: int,
     epochs: int,
     learning_rate: float,
+    decay: bool,
     mixed_epochs: int,
     mixed_learning_rate: float,
     gamma: float,
     gamma_last: float,
     advantage: str,
+    drawn: int,
+    control: bool,
     beam: int,
     block_trigrams: bool,
     **both: Any,  # noqa: ANN401  (fields of `StageConfig` that both stages share)
@@ -232,7 +243,9 @@ def _recipe(
             dropout=dropout,
             limits=Limits(source_words=source_words, summary_words=summary_words),
         ),
-        likelihood=StageConfig(learning_rate=learning_rate, epochs=epochs, **both),
+        likelihood=StageConfig(
+            learning_rate=learning_rate, is_decaying=decay, epochs=epochs, **both
+        ),
         mixed=StageConfig(learning_rate=mixed_learning_rate, epochs=mixed_epochs, **both),
         rewards=tuple(
             RewardConfig(
@@ -241,10 +254,12 @@ def _recipe(
                 gamma_first=gamma,
                 gamma_last=gamma_last,
                 advantage=advantage,
+                n_drawn=drawn,
             )
             for metric in split(reward)
         ),
         beam=BeamConfig(width=beam, max_words=summary_words, blocks_trigrams=block_trigrams),
+        has_control=control,
         seed=both["seed"],
     )
 

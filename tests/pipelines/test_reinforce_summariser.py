@@ -4,6 +4,7 @@ import json
 import sys
 from importlib import import_module
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -89,23 +90,45 @@ def test_summarisers_summaries_and_table(reinforce, capsys, tmp_path):
     status, folder = reinforce("--reward", "rougeL_f,rouge1_f")
     assert status == 0
     shown = capsys.readouterr().out
-    systems = ["lead-3", "mle", "mle+rougeL_f", "mle+rouge1_f"]
+    systems = ["lead-3", "mle", "mle+mle", "mle+rougeL_f", "mle+rouge1_f"]
     assert [line.split()[0] for line in shown.splitlines() if line.startswith(("mle", "lead"))] == [
-        *systems, "lead-3", "mle+rougeL_f", "mle+rouge1_f",
-    ]  # fmt: skip
+        *systems,
+        *(system for system in systems if system != "mle"),
+        *(system for system in systems if system != "mle+mle"),
+    ]
     results = json.loads((folder / "results.json").read_text())
     assert {cell["metric"] for cell in results["cells"]} == set(
         ("rouge1_f", "rouge2_f", "rougeL_f", "wms", "sms", "s+wms", "repetition", "length")
     )
-    assert "Differences to mle" in (folder / "results.md").read_text()
+    markdown = (folder / "results.md").read_text()
+    assert "## Differences to mle\n" in markdown
+    assert "## Differences to mle+mle\n" in markdown
+    means = {(cell["system"], cell["metric"]): cell["mean"] for cell in results["cells"]}
+    for one in results["differences"]:
+        pair = (means[one[name], one["metric"]] for name in ("system", "baseline"))
+        assert one["value"] == pytest.approx(np.subtract(*pair), abs=1e-12)
+        assert one["low"] <= one["value"] <= one["high"]
+    assert len(results["differences"]) == 8 * 8
     summaries = pq.read_table(folder / "summaries.parquet").to_pylist()
-    assert len(summaries) == 4 * 5
+    assert len(summaries) == 5 * 5
     lead = summaries[0]
     assert lead["candidate"] == lead["source"]  # two sentences are all there are
     assert {path.name for path in (folder / "training").iterdir()} == set(systems[1:])
     assert (folder / "training" / "mle+rouge1_f" / "metrics.jsonl").exists()
     about = json.loads((folder / "mle+rouge1_f" / "training.json").read_text())
     assert about["reward"]["metric"] == "rouge1_f"
+    about = json.loads((folder / "mle+mle" / "training.json").read_text())
+    assert (about["stage"], about["reward"]["gamma_last"]) == ("control", 0)
+
+
+def test_no_control(reinforce, capsys):
+    status, folder = reinforce("--no-control", "--drawn", 2, "--decay")
+    assert status == 0
+    assert {path.name for path in (folder / "training").iterdir()} == {"mle", "mle+rougeL_f"}
+    results = json.loads((folder / "results.json").read_text())
+    assert {one["baseline"] for one in results["differences"]} == {"mle"}
+    log = (folder / "training" / "mle" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(log[-1])["learning_rate"] == 0
 
 
 def test_summaries_are_a_corpus_that_can_be_scored(reinforce, tmp_path, capsys):
@@ -128,7 +151,7 @@ def test_interrupted_run_goes_on_to_the_same_weights(reinforce, monkeypatch, cap
 
     def interrupted(job, **options):
         def stop(news):
-            if job.reward is not None and news.step >= 6:
+            if "reward_drawn" in news.figures and news.step >= 6:
                 raise KeyboardInterrupt
 
         return learn(job, **options | {"on_news": stop})
@@ -167,7 +190,7 @@ def test_model_of_transformers(reinforce, tmp_path):
     status, folder = reinforce("--model", f"hf:{model}", "--epochs", 1, "--mixed-epochs", 1)
     assert status == 0
     assert (folder / "mle+rougeL_f" / "config.json").exists()
-    assert pq.read_table(folder / "summaries.parquet").num_rows == 3 * 5
+    assert pq.read_table(folder / "summaries.parquet").num_rows == 4 * 5
 
 
 @pytest.mark.parametrize(
@@ -184,6 +207,7 @@ def test_model_of_transformers(reinforce, tmp_path):
         (("--vectors", "glove:nowhere.txt"), "no vector file at `nowhere.txt`"),
         (("--start", "nowhere"), "`--start` must be a summariser's folder, got nowhere"),
         (("--limit", "3"), "every side must have pairs"),
+        (("--drawn", "0"), "`n_drawn` must be at least 1"),
         (("--threads", "0"), "`threads` must be at least 1"),
         (("--batch-size", "0"), "`batch_size` must be at least 1"),
         (("--test-documents", "0"), "`--test-documents` must be at least 1"),

@@ -88,11 +88,12 @@ def test_draws_follow_the_probabilities():
 
 def test_greedy_and_drawn_at_once_are_those_one_by_one(summariser, documents):
     batch, _ = encoded_by(summariser, documents)
-    greedy, drawn = summariser.greedy_and_drawn(batch)
+    greedy, drawn = summariser.greedy_and_drawn(batch, 2)
     alone = summariser.greedy(batch)
     assert summariser.texts(batch, greedy) == summariser.texts(batch, alone)
-    assert drawn.shape == greedy.shape
-    assert not torch.equal(greedy, drawn)
+    assert [each.shape for each in drawn] == [greedy.shape] * 2
+    every = [greedy, *drawn]
+    assert not any(torch.equal(one, other) for one, other in itertools.combinations(every, 2))
 
 
 def test_nothing_comes_after_the_end(summariser, documents):

@@ -53,16 +53,16 @@ def test_greedy_words_are_the_likeliest(summariser):
 
 def test_drawn_words_are_not_the_greedy_ones(summariser):
     torch.manual_seed(0)
-    greedy, drawn = summariser.greedy_and_drawn(batch_of(summariser))
+    greedy, (drawn, other) = summariser.greedy_and_drawn(batch_of(summariser), 2)
     assert greedy.shape[1] <= 13
-    assert greedy.tolist() != drawn.tolist()
+    assert greedy.tolist() != drawn.tolist() != other.tolist()
 
 
 def test_both_stages_learn(summariser):
     torch.manual_seed(0)
     summariser.module.train()
     batch = batch_of(summariser, 6)
-    likelihood = LikelihoodStage(summariser, CONFIG, {}, device="cpu", ranks=Ranks())
+    likelihood = LikelihoodStage(summariser, CONFIG, {}, 6, device="cpu", ranks=Ranks())
     reward = CountedReward()
     for stage in (likelihood, mixed_stage(summariser, reward)):
         optimiser, _ = stage.optimiser(summariser.module)

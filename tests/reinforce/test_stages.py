@@ -13,6 +13,7 @@ from reffree.pairs import Pair, as_table
 from reffree.ranks import Ranks
 from reinforce.documents import batches_of, read_documents
 from reinforce.learning import StageJob, learn_stage
+from reinforce.losses import ADVANTAGES
 from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
 from tests.reinforce.conftest import make_documents, make_summariser
 
@@ -73,7 +74,7 @@ class CountedReward:
 
 def mixed_stage(summariser, reward, *, n_steps=10, config=CONFIG, **options):
     return MixedStage(
-        summariser, config, {}, RewardConfig(**options), reward, n_steps, device="cpu",
+        summariser, config, {}, n_steps, RewardConfig(**options), reward, device="cpu",
         ranks=Ranks(),
     )  # fmt: skip
 
@@ -85,7 +86,7 @@ def batch_of(summariser, n=4):
 
 def test_likelihood_overfits_twenty_pairs_to_nothing():
     summariser = make_summariser(hidden=24)
-    stage = LikelihoodStage(summariser, CONFIG, {}, device="cpu", ranks=Ranks())
+    stage = LikelihoodStage(summariser, CONFIG, {}, 120, device="cpu", ranks=Ranks())
     optimiser, _ = stage.optimiser(summariser.module)
     batch = batch_of(summariser, 20)
     for step in range(120):
@@ -128,6 +129,62 @@ def test_mixed_stage_raises_the_reward():
         optimiser.zero_grad()
     after = -float(stage.validation_loss(summariser.module, batch).total)
     assert after > before + 2.0  # of 16 at most
+
+
+@pytest.mark.parametrize("advantage", ADVANTAGES)
+def test_several_drawn_summaries_by_hand(summariser, advantage):
+    torch.manual_seed(0)
+    reward, batch = CountedReward(), batch_of(summariser)
+    options = {"gamma_first": 0.5, "gamma_last": 0.5, "advantage": advantage, "n_drawn": 3}
+    stage = mixed_stage(summariser, reward, **options)
+    summariser.module.eval()
+    part = stage.loss(summariser.module, batch, 0)
+    assert reward.sizes == [4 * 4]
+    torch.manual_seed(0)
+    _, drawn = summariser.greedy_and_drawn(batch, 3)
+    texts = [summariser.texts(batch, summaries) for summaries in drawn]
+    against = {"references": [one.references for one in batch.documents], "sources": [""] * 4}
+    rewards = np.array([reward.score(each, **against) for each in texts])
+    advantages = np.array(
+        [[row[k] - np.delete(row, k).mean() for k in range(3)] for row in rewards.T]
+    ).T
+    if advantage == "unit":
+        advantages /= np.sqrt((advantages**2).mean())
+    with torch.no_grad():
+        summariser.module.train()
+        reference, *logs = summariser.module(**batch.inputs, targets=[batch.target, *drawn])
+    total = 0.0
+    for k, summaries in enumerate(drawn):
+        own = torch.where(summariser.is_counted(summaries), -logs[k], 0.0).sum(1).numpy()
+        total += 0.5 * float((advantages[k] * own).sum()) / 3
+    total += 0.5 * float(-reference[summariser.is_counted(batch.target)].sum())
+    assert float(part.total.detach()) == pytest.approx(total, rel=1e-5)
+
+
+def test_control_learns_from_the_likelihood_alone(summariser):
+    reward, batch = CountedReward(), batch_of(summariser)
+    control = mixed_stage(summariser, reward, gamma_first=0.0, gamma_last=0.0)
+    likelihood = LikelihoodStage(summariser, CONFIG, {}, 10, device="cpu", ranks=Ranks())
+    first, second = (stage.loss(summariser.module, batch, 0) for stage in (control, likelihood))
+    assert torch.equal(first.total, second.total)
+    assert not reward.sizes
+    validation = control.validation_loss(summariser.module, batch)  # chooses by the reward
+    assert "validation_reward" in validation.figures
+    assert reward.sizes == [4]
+
+
+def test_rate_stays_or_falls_to_nothing(summariser):
+    rates = {}
+    for is_decaying in (False, True):
+        config = replace(CONFIG, is_decaying=is_decaying)
+        stage = LikelihoodStage(summariser, config, {}, 4, device="cpu", ranks=Ranks())
+        optimiser, schedule = stage.optimiser(summariser.module)
+        rates[is_decaying] = []
+        for _ in range(5):
+            rates[is_decaying].append(optimiser.param_groups[0]["lr"] / config.learning_rate)
+            optimiser.step()
+            schedule.step()
+    assert rates == {False: [1.0] * 5, True: [1.0, 0.75, 0.5, 0.25, 0.0]}
 
 
 def test_raw_advantages_leave_the_likelihood_most_of_the_loss(summariser):
