@@ -157,6 +157,13 @@ def config_option(holds: str = "options, written with underscores") -> Decorator
     )
 
 
+def device_option(summary: str) -> Decorator:
+    """Make `--device`."""
+    return click.option(
+        "--device", metavar="auto|cpu|cuda", default="auto", show_default=True, help=summary
+    )
+
+
 def columns_option(example: str) -> Decorator:
     """Make `--columns`; `columns_of` reads it."""
     return click.option(

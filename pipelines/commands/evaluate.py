@@ -16,11 +16,17 @@ from pipelines.commands.common import (
     DONE,
     columns_of,
     columns_option,
+    device_option,
     quiet_option,
     show,
     split,
 )
-from pipelines.commands.pair_options import split_anew_option
+from pipelines.commands.pair_options import (
+    limit_option,
+    neighbour_encoder_option,
+    pairs_argument,
+    split_anew_option,
+)
 from pipelines.commands.train import figures_table, shown
 
 if TYPE_CHECKING:
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("scorer", metavar="SCORER", required=False)
-@click.argument("pairs", nargs=-1, metavar="PAIRS...")
+@pairs_argument
 @click.option(
     "--also",
     metavar="SCORER",
@@ -51,13 +57,7 @@ if TYPE_CHECKING:
     help="Which documents.",
 )
 @split_anew_option
-@click.option(
-    "--neighbour-encoder",
-    metavar="SPEC",
-    default="minilm",
-    show_default=True,
-    help="Finds the nearest documents for cross-pair-hard.",
-)
+@neighbour_encoder_option
 @click.option(
     "--corpus", metavar="FILE", help="Rated candidates and their sources, judged by `--ratings`."
 )
@@ -70,10 +70,8 @@ if TYPE_CHECKING:
     "--raters", metavar="LIST", default="", help="Patterns such as expert-*.  [default: all]"
 )
 @columns_option("source=article")
-@click.option(
-    "--device", metavar="auto|cpu|cuda", default="auto", show_default=True, help="Where it runs."
-)
-@click.option("--limit", metavar="N", type=int, help="Read only the first N rows of a file.")
+@device_option("Where it runs.")
+@limit_option
 @click.option("--json", "json_path", metavar="FILE", help="Write all figures there as well.")
 @quiet_option
 def evaluate(

@@ -18,7 +18,15 @@ from pipelines.commands.common import (
     show,
 )
 from pipelines.commands.common import split as listed
-from pipelines.commands.pair_options import leaks_option, refuses, split_anew_option
+from pipelines.commands.pair_options import (
+    check_named,
+    leaks_option,
+    limit_option,
+    neighbour_encoder_option,
+    pairs_argument,
+    refuses,
+    split_anew_option,
+)
 
 if TYPE_CHECKING:
     from pipelines.write_negatives import NegativesRun
@@ -30,7 +38,7 @@ _SHOWN_CHARACTERS = 150
 
 
 @click.command()
-@click.argument("pairs", nargs=-1, metavar="PAIRS...")
+@pairs_argument
 @config_option()
 @click.option("--out", metavar="FILE", help="Parquet file or URL to write. Required.")
 @click.option(
@@ -79,15 +87,9 @@ _SHOWN_CHARACTERS = 150
 )
 @split_anew_option
 @leaks_option
-@click.option(
-    "--neighbour-encoder",
-    metavar="SPEC",
-    default="minilm",
-    show_default=True,
-    help="Finds the nearest documents; see `assay encoders`.",
-)
+@neighbour_encoder_option
 @columns_option("source=article")
-@click.option("--limit", metavar="N", type=int, help="Read only the first N rows.")
+@limit_option
 @quiet_option
 def negatives(
     pairs: tuple[str, ...],
@@ -107,10 +109,7 @@ def negatives(
     `document_id`, `source`, `reference` or `references`, and perhaps `split`. Documents without
     one are split 80/10/10; those that share a text are on the same side.
     """
-    if not pairs:
-        raise click.UsageError("name at least one file, folder, glob or URL with pairs")
-    if not out:
-        raise click.UsageError("`--out` is missing; name a Parquet file to write")
+    out = check_named(pairs, out, "a Parquet file to write")
     refuses_leaks = refuses(leaks)
     config = _config(**options)
 

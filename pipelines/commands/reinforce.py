@@ -15,12 +15,21 @@ from pipelines.commands.common import (
     columns_option,
     config_option,
     fail,
-    insecure_cluster_option,
     quiet_option,
     show,
     split,
 )
-from pipelines.commands.pair_options import leaks_option, refuses, split_anew_option
+from pipelines.commands.pair_options import (
+    check_named,
+    leaks_option,
+    limit_option,
+    machines_of,
+    machines_options,
+    pairs_argument,
+    refuses,
+    resume_option,
+    split_anew_option,
+)
 
 if TYPE_CHECKING:
     from pipelines.reinforce_summariser import ReinforcedSummarisers, ReinforceRecipe
@@ -45,7 +54,7 @@ def _number(flag: str, default: Any, summary: str, *, metavar: str = "N") -> Any
 
 
 @click.command()
-@click.argument("pairs", nargs=-1, metavar="PAIRS...")
+@pairs_argument
 @config_option()
 @click.option("--out", metavar="DIR", help="New folder for summarisers and results. Required.")
 @click.option(
@@ -112,23 +121,13 @@ def _number(flag: str, default: Any, summary: str, *, metavar: str = "N") -> Any
 @_number("--checkpoint-steps", 200, "Steps between checkpoints.")
 @_number("--log-steps", 20, "Steps over which figures are averaged.")
 @_number("--seed", 0, "Of weights, order, drawn summaries and the split.")
-@_number("--workers", 1, "Processes that share every batch.")
-@_number("--gpus-per-worker", 0.0, "GPUs of a worker.", metavar="G")
-@click.option("--address", metavar="auto|HOST", help="Ray cluster to join.")
-@insecure_cluster_option
-@click.option(
-    "--device",
-    metavar="auto|cpu|cuda",
-    default="auto",
-    show_default=True,
-    help="Where one worker without Ray trains.",
-)
+@machines_options
 @click.option("--threads", metavar="N", type=int, help="Of one process.  [default: all]")
-@click.option("--resume", is_flag=True, help="Go on with the run that was interrupted in DIR.")
+@resume_option
 @split_anew_option
 @leaks_option
 @columns_option("source=article")
-@click.option("--limit", metavar="N", type=int, help="Read only the first N rows.")
+@limit_option
 @quiet_option
 def reinforce(
     pairs: tuple[str, ...],
@@ -155,10 +154,7 @@ def reinforce(
     perhaps `split`. First by maximum likelihood, then by likelihood and reward (Clark et al. 2019,
     section 5). A run that was interrupted goes on with `--resume`.
     """
-    if not pairs:
-        raise click.UsageError("name at least one file, folder, glob or URL with pairs")
-    if not out:
-        raise click.UsageError("`--out` is missing; name a folder for the summarisers")
+    out = check_named(pairs, out, "a folder for the summarisers")
     if test_documents is not None and test_documents < 1:
         raise click.UsageError(f"`--test-documents` must be at least 1, got {test_documents}")
     refuses_leaks = refuses(leaks)
@@ -166,7 +162,6 @@ def reinforce(
 
     from pipelines.progress import show_progress
     from pipelines.reinforce_summariser import reinforce_summariser
-    from pipelines.train_scorer import Machines
 
     shown = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
     try:
@@ -181,11 +176,11 @@ def reinforce(
                 split_anew=split_anew,
                 refuse_leaks=refuses_leaks,
                 test_documents=test_documents,
-                machines=Machines(
+                machines=machines_of(
                     workers=workers,
                     gpus_per_worker=gpus_per_worker,
                     address=address,
-                    is_open_allowed=insecure_cluster,
+                    insecure_cluster=insecure_cluster,
                     device=device,
                 ),
                 threads=threads,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.commands.common import DONE, quiet_option, show
+from pipelines.commands.common import DONE, device_option, quiet_option, show
 
 if TYPE_CHECKING:
     from pipelines.reproduction.needs import Found
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Other weights than the paper's, e.g. ELMo=minilm; the aliases are in --dry-run.",
 )
-@click.option(
-    "--device", metavar="auto|cpu|cuda", default="auto", show_default=True, help="Where it runs."
-)
+@device_option("Where it runs.")
 @click.option("--seed", metavar="N", type=int, default=0, show_default=True, help="Of all draws.")
 @click.option("--fresh", is_flag=True, help="Import and score anew.")
 @quiet_option

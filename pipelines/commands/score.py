@@ -20,6 +20,7 @@ from pipelines.commands.common import (
     columns_of,
     columns_option,
     config_option,
+    device_option,
     fail,
     insecure_cluster_option,
     quiet_option,
@@ -105,13 +106,7 @@ class CountOrAuto(click.ParamType[int | None]):
     show_default=True,
     help="What neural encoders compute in; auto is fp32 on CPUs and bf16 on GPUs.",
 )
-@click.option(
-    "--device",
-    metavar="auto|cpu|cuda",
-    default="auto",
-    show_default=True,
-    help="Where neural encoders run; auto takes a GPU where the worker has one.",
-)
+@device_option("Where neural encoders run; auto takes a GPU where the worker has one.")
 @click.option(
     "--embedding-cache",
     metavar="DIR",

@@ -17,12 +17,22 @@ from pipelines.commands.common import (
     columns_option,
     config_option,
     fail,
-    insecure_cluster_option,
     quiet_option,
     show,
     split,
 )
-from pipelines.commands.pair_options import leaks_option, refuses, split_anew_option
+from pipelines.commands.pair_options import (
+    check_named,
+    leaks_option,
+    limit_option,
+    machines_of,
+    machines_options,
+    neighbour_encoder_option,
+    pairs_argument,
+    refuses,
+    resume_option,
+    split_anew_option,
+)
 
 if TYPE_CHECKING:
     from pipelines.learning_curve import CurvePoint
@@ -36,7 +46,7 @@ _SHOWN_LOSS = 4  # digits
 
 
 @click.command()
-@click.argument("pairs", nargs=-1, metavar="PAIRS...")
+@pairs_argument
 @config_option()
 @click.option("--out", metavar="DIR", help="New folder for the scorer. Required.")
 @click.option(
@@ -141,30 +151,11 @@ _SHOWN_LOSS = 4  # digits
     help="Of the model's products; auto is bf16 on a GPU, fp32 elsewhere.",
 )
 @click.option("--seed", metavar="N", type=int, default=0, show_default=True)
-@click.option("--workers", metavar="N", type=int, default=1, show_default=True)
-@click.option(
-    "--gpus-per-worker", metavar="G", type=float, default=0.0, show_default=True,
-    help="GPUs of a worker.",
-)  # fmt: skip
-@click.option("--address", metavar="auto|HOST", help="Ray cluster to join.")
-@insecure_cluster_option
-@click.option(
-    "--device",
-    metavar="auto|cpu|cuda",
-    default="auto",
-    show_default=True,
-    help="Where one worker without Ray trains.",
-)
-@click.option("--resume", is_flag=True, help="Go on with the run that was interrupted in DIR.")
+@machines_options
+@resume_option
 @split_anew_option
 @leaks_option
-@click.option(
-    "--neighbour-encoder",
-    metavar="SPEC",
-    default="minilm",
-    show_default=True,
-    help="Finds the nearest documents for cross-pair-hard.",
-)
+@neighbour_encoder_option
 @click.option(
     "--embedding-cache",
     metavar="DIR",
@@ -177,7 +168,7 @@ _SHOWN_LOSS = 4  # digits
     help="Train on so many documents each, for example 100,300,1000, and write how good each is.",
 )
 @columns_option("source=article")
-@click.option("--limit", metavar="N", type=int, help="Read only the first N rows.")
+@limit_option
 @quiet_option
 def train(
     pairs: tuple[str, ...],
@@ -203,23 +194,20 @@ def train(
     One row of PAIRS is one document: `document_id`, `source`, `reference` or `references`, and
     perhaps `split`. A run that was interrupted goes on with `--resume`.
     """
-    if not pairs:
-        raise click.UsageError("name at least one file, folder, glob or URL with pairs")
-    if not out:
-        raise click.UsageError("`--out` is missing; name a folder for the scorer")
+    out = check_named(pairs, out, "a folder for the scorer")
     refuses_leaks = refuses(leaks)
     recipe = _recipe(**options)
     sizes = _sizes(curve) if curve is not None else None
 
     from pipelines.learning_curve import learning_curve
     from pipelines.progress import show_progress
-    from pipelines.train_scorer import Machines, train_scorer
+    from pipelines.train_scorer import train_scorer
 
-    machines = Machines(
+    machines = machines_of(
         workers=workers,
         gpus_per_worker=gpus_per_worker,
         address=address,
-        is_open_allowed=insecure_cluster,
+        insecure_cluster=insecure_cluster,
         device=device,
     )
     shown = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
