@@ -36,16 +36,20 @@ MIB = 1 << 20
 
 
 def predict(one: Finished, n_workers: int, hand_out_s: float) -> float:
-    """Say how long `n_workers` would take for what one worker did."""
-    cores = len(os.sched_getaffinity(0))
+    """Say how long `n_workers` would take for what one worker did.
+
+    A worker's stages overlap, so that one keeps more than a core busy; where there are fewer cores
+    for each, a shard takes as long as they need for the same work.
+    """
+    cores = len(os.sched_getaffinity(0)) / n_workers
     shards = [
-        ShardWork(n_rows=shard["n_rows"], cpu_s=shard["seconds"]) for shard in one.result["shards"]
+        ShardWork(n_rows=s["n_rows"], cpu_s=max(s["seconds"], s["cpu_seconds"] / cores))
+        for s in one.result["shards"]
     ]
     # What is not inside shards is done before or after them, however many workers there are.
-    outside = one.seconds - sum(shard.cpu_s + hand_out_s for shard in shards)
+    outside = one.seconds - one.shard_seconds() - hand_out_s * len(shards)
     machines = Machines(
         n_workers=n_workers,
-        cores_per_worker=min(1.0, cores / n_workers),
         driver_start_s=outside,
         hand_out_s=hand_out_s,
     )

@@ -129,6 +129,8 @@ class ShardReport:
     """Number of the scores there are, by system, then by metric."""
     seconds: float = 0.0
     """All of it; less than the sum of the stages where they overlap."""
+    cpu_seconds: float = 0.0
+    """Seconds of all cores together that the process was busy meanwhile."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     """By stage: `read`, `prepare`, `compare`, `write`."""
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -209,6 +211,7 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     return replace(
         report,
         seconds=clock.total(),
+        cpu_seconds=clock.total_cpu(),
         stage_seconds=dict(clock.seconds),
         counters=counters,
         node=node_name(),
@@ -271,7 +274,7 @@ class _Clock:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = dict.fromkeys(("read", "prepare", "compare", "write"), 0.0)
-        self._started = time.perf_counter()
+        self._started, self._cpu_started = time.perf_counter(), time.process_time()
 
     def stage(self, name: str) -> _Stage:
         return _Stage(self, name)
@@ -287,6 +290,9 @@ class _Clock:
 
     def total(self) -> float:
         return time.perf_counter() - self._started
+
+    def total_cpu(self) -> float:
+        return time.process_time() - self._cpu_started
 
 
 class _Stage:

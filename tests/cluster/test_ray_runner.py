@@ -61,7 +61,7 @@ def test_same_bytes_as_in_one_process(plan, make_scorer, job, run, tmp_path):
     seen = []
     run(plan, make_scorer(), job, seen.append, workers=2)
     assert parts_of(job.out) == parts_of(alone.out)
-    without_times = {"seconds": 0.0, "stage_seconds": {}}
+    without_times = {"seconds": 0.0, "cpu_seconds": 0.0, "stage_seconds": {}}
     seen.sort(key=lambda report: report.index)
     assert [replace(report, **without_times) for report in seen] == [
         replace(report, **without_times) for report in expected

@@ -235,9 +235,11 @@ def test_sums_by_hand(write_corpus, scorer, job):
 def test_report_from_file_equals_the_report_of_the_run(shard, scorer, job):
     report = score_shard(shard, scorer, job)
     later = report_from_file(part_path(job.out, shard.index, job.fingerprint))
-    assert later == replace(report, seconds=0.0, stage_seconds={}, counters={}, node="")
+    times = {"seconds": 0.0, "cpu_seconds": 0.0, "stage_seconds": {}}
+    assert later == replace(report, **times, counters={}, node="")
     assert set(report.stage_seconds) == {"read", "prepare", "compare", "write"}
     assert report.seconds > 0
+    assert report.cpu_seconds > 0
 
 
 def test_report_from_another_file_rejected():
