@@ -29,6 +29,7 @@ MEASURED_TEXTS = 2_000
 TOKENIZER_FILE = "tokenizer.json"
 TRANSFORMER_FILE = "transformer.json"
 
+_SOME_TEXT = "The committee said on Monday that it would read the report."
 _NAMES = {"minilm": "all-MiniLM-L6-v2"}
 _NO_ATTENTION_DROPOUT = {"attention_probs_dropout_prob": 0.0, "attention_dropout": 0.0}
 """What the configurations of transformers call it."""
@@ -214,8 +215,15 @@ def _build_vector_model(
         document_length=document_length,
         summary_length=summary_length,
     )
-    width = reader.read(["A text."], ["A text."])[0].arrays[0].shape[1]
-    head = make_head(config, n_document=document_length, n_summary=summary_length, width=width)
+    vectors = reader.read([_SOME_TEXT], [_SOME_TEXT])[0].arrays[0]
+    norms = np.linalg.norm(vectors, axis=1)
+    head = make_head(
+        config,
+        n_document=document_length,
+        n_summary=summary_length,
+        width=vectors.shape[1],
+        norm=float(norms[norms > 0].mean()) if norms.any() else 1.0,
+    )
     return Built(config, head, reader, encoder.signature, encoder.content_hash)
 
 

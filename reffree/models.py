@@ -22,12 +22,16 @@ from reffree.readers import TRUNCATIONS, UNITS
 
 SCORERS = ("bert", "sentence", "word")
 HEADS = ("fc", "cnn", "lstm", "match")
+FIRST_WEIGHTS = ("means", "random")
+"""How `fc` over vectors begins; see `FullyConnected`."""
+FIRST_SCALE = 3.0
+"""Times a difference of means as long as a vector: what a hidden unit then sees at first."""
 N_FILTERS = 128
 LSTM_UNITS = {"sentence": 128, "word": 25}
 """Bao et al. 2020, section 3.2."""
 
 MODEL_PRESETS: dict[str, dict[str, Any]] = {
-    "bao2020": {"truncation": "parallel", "dropout": 0.0},
+    "bao2020": {"truncation": "parallel", "dropout": 0.0, "first_weights": "random"},
 }
 """Published recipes, by the names of `mixture.PRESETS`: arguments of `ModelConfig`."""
 
@@ -47,6 +51,8 @@ class ModelConfig:
     dropout: float = 0.5
     """Share of the inputs and hidden units of `fc` over vectors that a training step leaves out;
     the transformer of `bert` has its own."""
+    first_weights: str = "means"
+    """One of `FIRST_WEIGHTS`."""
     max_pieces: int = 512
     """Of document and summary together, special ones included; `bert` only."""
     truncation: str = "longest"
@@ -70,6 +76,7 @@ class ModelConfig:
             ("scorer", SCORERS),
             ("head", HEADS),
             ("truncation", TRUNCATIONS),
+            ("first_weights", FIRST_WEIGHTS),
         ):
             if getattr(self, name) not in choices:
                 raise ValueError(
@@ -191,11 +198,14 @@ class FullyConnected(nn.Module):
     """One hidden layer over all vectors in a row.
 
     It has a weight for every number of fifty vectors, so that without dropout it learns a few
-    thousand documents by heart.
+    thousand documents by heart. It need not begin by knowing nothing: with `compare_means` each
+    hidden unit first reads how far the texts' mean vectors are apart in a random direction,
+    which it would else have to find out from many documents.
     """
 
     def __init__(self, n_vectors: int, width: int, n_hidden: int, dropout: float) -> None:
         super().__init__()
+        self.n_vectors, self.width = n_vectors, width
         self.layers = nn.Sequential(
             nn.Dropout(dropout),
             nn.Linear(n_vectors * width, n_hidden),
@@ -208,6 +218,29 @@ class FullyConnected(nn.Module):
         """Return logits, shape (n,), of vectors, shape (n, n_vectors, width)."""
         logits: torch.Tensor = self.layers(vectors.flatten(1))[:, 0]
         return logits
+
+    @torch.no_grad()
+    def compare_means(self, n_document: int, norm: float) -> None:
+        """Choose first weights that compare the texts' means.
+
+        Parameters
+        ----------
+        n_document : int
+            The first vectors are the document's, the others the summary's.
+        norm : float
+            About what a vector's length is.
+        """
+        hidden: Any = self.layers[1]
+        n_pairs = (hidden.out_features + 1) // 2
+        directions = torch.randn(n_pairs, self.width) * (FIRST_SCALE / norm)
+        # Each direction both ways: two rectified units together give the size of the difference.
+        directions = torch.cat([directions, -directions])[: hidden.out_features]
+        n_summary = self.n_vectors - n_document
+        weights = directions[:, None].repeat(1, self.n_vectors, 1)
+        weights[:, :n_document] /= n_document
+        weights[:, n_document:] /= -n_summary
+        hidden.weight.copy_(weights.flatten(1))
+        hidden.bias.zero_()
 
 
 class Convolution(nn.Module):
@@ -280,7 +313,9 @@ class Match(nn.Module):
         return logits
 
 
-def make_head(config: ModelConfig, *, n_document: int, n_summary: int, width: int) -> nn.Module:
+def make_head(
+    config: ModelConfig, *, n_document: int, n_summary: int, width: int, norm: float = 1.0
+) -> nn.Module:
     """Make the head of a `sentence` or `word` scorer.
 
     Parameters
@@ -290,6 +325,8 @@ def make_head(config: ModelConfig, *, n_document: int, n_summary: int, width: in
         Vectors of each.
     width : int
         Of a vector.
+    norm : float
+        About what a vector's length is; only first weights depend on it.
     """
     if config.head == "cnn":
         return Convolution(width)
@@ -297,4 +334,7 @@ def make_head(config: ModelConfig, *, n_document: int, n_summary: int, width: in
         return Recurrence(width, LSTM_UNITS[config.scorer])
     if config.head == "match":
         return Match(n_document, n_summary, width, config.n_hidden)
-    return FullyConnected(n_document + n_summary, width, config.n_hidden, config.dropout)
+    head = FullyConnected(n_document + n_summary, width, config.n_hidden, config.dropout)
+    if config.first_weights == "means":
+        head.compare_means(n_document, norm)
+    return head

@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from reffree.building import build
-from reffree.models import HEADS, Convolution, Match, ModelConfig, make_head
+from reffree.models import (
+    FIRST_SCALE,
+    HEADS,
+    MODEL_PRESETS,
+    Convolution,
+    Match,
+    ModelConfig,
+    make_head,
+)
 from tests.reffree.tiny_bert import write_tiny_bert
 
 
@@ -42,6 +50,34 @@ def test_head_gives_a_logit_per_pair(scorer, head):
     logits = made(vectors)
     assert logits.shape == (5,)
     torch.testing.assert_close(made(vectors[2:3])[0], logits[2], rtol=0, atol=1e-6)
+
+
+def test_fc_begins_by_comparing_the_means_of_the_texts():
+    torch.manual_seed(0)
+    head = make_head(
+        ModelConfig(scorer="sentence", n_hidden=7), n_document=4, n_summary=2, width=6, norm=0.5
+    )
+    vectors = torch.randn(5, 6, 6)
+    hidden = head.layers[1](vectors.flatten(1))
+    differences = vectors[:, :4].mean(1) - vectors[:, 4:].mean(1)
+    directions = hidden[:, :4]
+    torch.testing.assert_close(hidden[:, 4:], -hidden[:, :3])
+    found = torch.linalg.lstsq(differences, directions).solution
+    torch.testing.assert_close(differences @ found, directions)
+    spread = make_head(
+        ModelConfig(scorer="sentence", n_hidden=2000), n_document=1, n_summary=1, width=6, norm=0.5
+    )
+    apart = torch.tensor([[[0.3, 0, 0, 0, 0, 0], [0.0, 0.4, 0, 0, 0, 0]]])
+    hidden = spread.layers[1](apart.flatten(1))
+    assert hidden.std().item() == pytest.approx(FIRST_SCALE * 0.5 / 0.5, rel=0.1)
+
+
+def test_published_fc_begins_at_random():
+    torch.manual_seed(0)
+    published = ModelConfig(scorer="sentence", **MODEL_PRESETS["bao2020"])
+    head = make_head(published, n_document=4, n_summary=2, width=6)
+    weights = head.layers[1].weight.view(128, 6, 6)
+    assert not torch.equal(weights[:, 0], weights[:, 1])
 
 
 def test_fc_leaves_out_inputs_in_training_only():
