@@ -48,7 +48,7 @@ class ModelConfig:
     """One of `HEADS`; `bert` has `fc` only."""
     n_hidden: int = 128
     """Units of the hidden layer of `fc`."""
-    dropout: float = 0.5
+    dropout: float = 0.3
     """Share of the inputs and hidden units of `fc` over vectors that a training step leaves out;
     the transformer of `bert` has its own."""
     first_weights: str = "means"

@@ -75,7 +75,7 @@ _SHOWN_LOSS = 4  # digits
     metavar="P",
     type=float,
     help="Share of the inputs and hidden units that a step leaves out; `fc` over vectors only."
-    "  [default: 0.5, 0 with a preset]",
+    "  [default: 0.3, 0 with a preset]",
 )
 @click.option(
     "--features",
