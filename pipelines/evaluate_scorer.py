@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from cluster.fetching import fetch
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.train_scorer import chosen_device
@@ -109,7 +110,7 @@ def evaluate_scorer(
     results = []
     for folder in scorers if paths else ():
         tell(Progress(stage=f"loading {os.fspath(folder)}"))
-        scorer = load_scorer(Path(folder), device=chosen_device(device))
+        scorer = load_scorer(Path(fetch(os.fspath(folder))), device=chosen_device(device))
         negatives = _negatives_of(scorer, kinds)
         for path in paths:
             tell(Progress(stage=f"judging by {os.fspath(path)}"))

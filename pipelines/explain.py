@@ -25,6 +25,7 @@ from cluster.store import absolute
 from pipelines.correlation.ratings import read_ratings
 from pipelines.correlation.scores import find_scores
 from pipelines.correlation.tables import RATER, collect, place, scan_files
+from pipelines.fetched import fetched_config, fetched_metrics
 from pipelines.learned_columns import AskedMetrics, with_learned
 from pipelines.manifest import read_manifest
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
@@ -210,7 +211,7 @@ def open_explainer(
         ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in (*IDS, RATER)}
         rated = _mean_ratings(os.fspath(ratings), aspects, raters, ids)
     files = list_inputs([os.fspath(path) for path in corpora])
-    scorer = with_learned(SummaryScorer(config), metrics)
+    scorer = with_learned(SummaryScorer(fetched_config(config)), fetched_metrics(metrics))
     return Explainer(
         files=files,
         columns={ours: theirs for ours, theirs in (columns or {}).items() if ours != RATER},

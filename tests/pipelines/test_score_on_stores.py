@@ -20,6 +20,7 @@ from cluster.lock import FolderInUse, FolderLock, Holder, LockLost
 from cluster.store import join, list_names, open_input, write_whole
 from pipelines import score_corpus
 from pipelines.cli import run
+from pipelines.explain import open_explainer
 from pipelines.fetched import fetched_config, fetched_metrics
 from pipelines.learned_columns import AskedMetrics
 from sms.scoring import ScoringConfig
@@ -149,6 +150,16 @@ def test_table_is_that_of_a_local_run(proxy, server, bucket, expected, rate):
         written = json.loads(stream.read())
     assert written["configuration"]["encoders"] == {"tiny": f"glove:s3://{bucket}/tiny.txt"}
     assert written["inputs"][0]["path"] == f"s3://{bucket}/in/0.parquet"
+
+
+def test_score_of_a_run_on_a_store_is_explained(proxy, bucket, expected):
+    url = f"s3://{bucket}"
+    score(url)
+    row = expected[0].to_pylist()[0]
+    explainer = open_explainer(metric="wms", scores=f"{url}/out")
+    (found,) = explainer.explain({row["document_id"]: [row["system_id"]]})[row["document_id"]]
+    assert found.explanation.score == pytest.approx(row["wms"], abs=1e-12)
+    assert found.recorded == row["wms"]
 
 
 def test_options_of_the_url_reach_everything(server, bucket, expected, proxy, monkeypatch):
