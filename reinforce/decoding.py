@@ -16,15 +16,12 @@ class BeamConfig:
 
     width: int = 5
     """Summaries kept at every step (A.3); 1 is greedy."""
-    max_words: int = 100
-    """Words of a summary, at most."""
     blocks_trigrams: bool = False
     """Whether no three words may come twice (Paulus et al. 2018, section 2.5)."""
 
     def __post_init__(self) -> None:
-        for name in ("width", "max_words"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        if self.width < 1:
+            raise ValueError(f"`width` must be at least 1, got {self.width}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,9 @@ def draw(probabilities: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def beam_search(network: PointerGenerator, encoded: Encoded, config: BeamConfig) -> Found:
+def beam_search(
+    network: PointerGenerator, encoded: Encoded, config: BeamConfig, max_words: int
+) -> Found:
     """Search for the summary with the highest log-probability per word.
 
     A summary is done when its end is among the `width` best continuations of its document. The
@@ -113,6 +112,8 @@ def beam_search(network: PointerGenerator, encoded: Encoded, config: BeamConfig)
     encoded : Encoded
         One row a document.
     config : BeamConfig
+    max_words : int
+        Of a summary.
 
     Returns
     -------
@@ -127,7 +128,7 @@ def beam_search(network: PointerGenerator, encoded: Encoded, config: BeamConfig)
     sums[:, 0] = 0.0
     words: list[list[list[int]]] = [[[] for _ in range(width)] for _ in range(n)]
     done: list[list[_Summary]] = [[] for _ in range(n)]
-    for _ in range(config.max_words):
+    for _ in range(max_words):
         probabilities, state = network.step(rows, previous, state)
         if config.blocks_trigrams:
             _block_trigrams(probabilities, [beam for beams in words for beam in beams])

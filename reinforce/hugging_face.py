@@ -71,7 +71,7 @@ class TransformersSummariser:
 
     def __init__(self, model: Any, tokenizer: Any, limits: Limits) -> None:  # noqa: ANN401
         self.module = ScoredSummaries(model)
-        self._model, self._tokenizer, self._limits = model, tokenizer, limits
+        self._model, self._tokenizer, self.limits = model, tokenizer, limits
         self._padding = _padding_of(model)
 
     def batch(
@@ -80,14 +80,14 @@ class TransformersSummariser:
         """Cut texts into pieces."""
         sources = self._tokenizer(
             [document.source for document in documents],
-            max_length=self._limits.source_words,
+            max_length=self.limits.source_words,
             truncation=True,
             padding=True,
             return_tensors="pt",
         )
         targets = self._tokenizer(
             text_target=list(references),
-            max_length=self._limits.summary_words + 1,
+            max_length=self.limits.summary_words + 1,
             truncation=True,
             padding=True,
             return_tensors="pt",
@@ -121,7 +121,7 @@ class TransformersSummariser:
         blocked = {"no_repeat_ngram_size": 3} if config.blocks_trigrams else {}
         return self._generate(
             batch, do_sample=False, num_beams=config.width, length_penalty=1.0,
-            max_new_tokens=config.max_words + 1, **blocked,
+            **blocked,
         )  # fmt: skip
 
     def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
@@ -137,8 +137,8 @@ class TransformersSummariser:
         settings = {
             "model": "hf",
             "limits": {
-                "source_words": self._limits.source_words,
-                "summary_words": self._limits.summary_words,
+                "source_words": self.limits.source_words,
+                "summary_words": self.limits.summary_words,
             },
         }
         text = json.dumps(settings)
@@ -149,7 +149,7 @@ class TransformersSummariser:
         from transformers import GenerationConfig
 
         config = self._model.config
-        options = {"max_new_tokens": self._limits.summary_words + 1, "num_beams": 1} | options
+        options = {"max_new_tokens": self.limits.summary_words + 1, "num_beams": 1} | options
         written = self._model.generate(
             **batch.inputs,
             generation_config=GenerationConfig(

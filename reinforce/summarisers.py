@@ -70,6 +70,10 @@ class Summariser(Protocol):
         log-probabilities of their words, each (n, n_steps).
         """
 
+    @property
+    def limits(self) -> Limits:
+        """How much it reads and writes."""
+
     def batch(
         self, documents: Sequence[Document], references: Sequence[str], device: str
     ) -> SummaryBatch:
@@ -113,7 +117,7 @@ class PointerSummariser:
         self.module = network
         self._network = network
         self.vocabulary = vocabulary
-        self._limits = limits
+        self.limits = limits
 
     def batch(
         self, documents: Sequence[Document], references: Sequence[str], device: str
@@ -121,14 +125,14 @@ class PointerSummariser:
         """Make tensors of word numbers; a document's words of its own come after the vocabulary."""
         sources, copied, targets, unknown = [], [], [], []
         for document, reference in zip(documents, references, strict=True):
-            words = words_of(document.source)[: self._limits.source_words]
+            words = words_of(document.source)[: self.limits.source_words]
             ids = self.vocabulary.ids(words)
             others = [w for w, number in zip(words, ids, strict=True) if number == UNK]
             others = list(dict.fromkeys(others))
             numbers = {word: len(self.vocabulary) + k for k, word in enumerate(others)}
             sources.append(torch.tensor(ids))
             copied.append(torch.tensor(_extended(words, ids, numbers)))
-            summary = words_of(reference)[: self._limits.summary_words]
+            summary = words_of(reference)[: self.limits.summary_words]
             written = _extended(summary, self.vocabulary.ids(summary), numbers)
             targets.append(torch.tensor([*written, END]))
             unknown.append(tuple(others))
@@ -152,7 +156,7 @@ class PointerSummariser:
         """Write the likeliest words."""
         encoded = self._encoded(batch)
         is_drawn = torch.zeros(len(encoded.words), dtype=torch.bool, device=encoded.words.device)
-        return write(self._network, encoded, is_drawn, self._limits.summary_words)
+        return write(self._network, encoded, is_drawn, self.limits.summary_words)
 
     def greedy_and_drawn(
         self, batch: SummaryBatch, n_drawn: int
@@ -162,13 +166,14 @@ class PointerSummariser:
         n = len(encoded.words)
         rows = torch.arange(n, device=encoded.words.device).repeat(1 + n_drawn)
         is_drawn = torch.arange(len(rows), device=rows.device) >= n
-        every = write(self._network, encoded.rows(rows), is_drawn, self._limits.summary_words)
+        every = write(self._network, encoded.rows(rows), is_drawn, self.limits.summary_words)
         greedy, *drawn = every.split(n)
         return greedy, drawn
 
     def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
         """Search by a beam."""
-        return beam_search(self._network, self._encoded(batch), config).words
+        encoded, max_words = self._encoded(batch), self.limits.summary_words
+        return beam_search(self._network, encoded, config, max_words).words
 
     def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
         """Return the words as text, without the end."""
@@ -190,7 +195,7 @@ class PointerSummariser:
         settings = {
             "model": "pointer",
             "network": asdict(self._network.config),
-            "limits": asdict(self._limits),
+            "limits": asdict(self.limits),
             "words": self.vocabulary.words,
         }
         text = json.dumps(settings, ensure_ascii=False)

@@ -253,7 +253,7 @@ def _recipe(
             )
             for metric in split(reward)
         ),
-        beam=BeamConfig(width=beam, max_words=summary_words, blocks_trigrams=block_trigrams),
+        beam=BeamConfig(width=beam, blocks_trigrams=block_trigrams),
         has_control=control,
         seed=both["seed"],
     )

@@ -281,6 +281,7 @@ def recipe_of(glove: str, fasttext: str, seed: int) -> ReinforceRecipe:
         mixed=StageConfig(learning_rate=1e-5, epochs=25, seed=seed),
         rewards=tuple(RewardConfig(metric=metric, encoder=glove) for metric in _NAMES.values()),
         beam=BeamConfig(),
+        has_control=False,  # the paper has none
         seed=seed,
     )
 

@@ -84,7 +84,7 @@ def test_saved_model_searches_the_same(summariser, tmp_path):
     again = load_summariser(tmp_path)
     again.module.eval()
     found = [
-        each.texts(batch, each.search(batch, BeamConfig(width=2, max_words=8)))
+        each.texts(batch, each.search(batch, BeamConfig(width=2)))
         for each in (summariser, again)
         for batch in [batch_of(each, 3)]
     ]

@@ -131,10 +131,11 @@ def test_clark_table_4_trains_summarisers_that_are_not_there(made, writer, monke
         found = recipe_of(glove, fasttext, seed)
         assert [reward.metric for reward in found.rewards] == ["rougeL_f", "wms", "sms", "s+wms"]
         assert (found.mixed.learning_rate, found.beam.width) == (1e-5, 5)
-        network = replace(found.summariser, n_hidden=4, n_layers=1, vocabulary_size=40)
+        limits = replace(found.summariser.limits, summary_words=6)
+        sizes = {"n_hidden": 4, "n_layers": 1, "vocabulary_size": 40}
+        network = replace(found.summariser, limits=limits, **sizes)
         stages = {name: replace(getattr(found, name), epochs=1) for name in ("likelihood", "mixed")}
-        beam = replace(found.beam, max_words=6)
-        return replace(found, summariser=network, rewards=found.rewards[2:3], beam=beam, **stages)
+        return replace(found, summariser=network, rewards=found.rewards[2:3], **stages)
 
     monkeypatch.setattr("pipelines.reproduction.clark2019.recipe_of", small)
     writer.pairs()
