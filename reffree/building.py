@@ -16,8 +16,15 @@ from torch import nn
 
 from reffree.examples import Example
 from reffree.features import FeatureReader, FeatureScale, PairFeatures, WithFeatures
-from reffree.models import ModelConfig, PairModel, make_head
-from reffree.readers import PieceReader, Reader, VectorReader, load_tokenizer, text_points
+from reffree.models import ModelConfig, NoModel, PairModel, make_head
+from reffree.readers import (
+    NoReader,
+    PieceReader,
+    Reader,
+    VectorReader,
+    load_tokenizer,
+    text_points,
+)
 from sms.encoders import Encoder, EncoderRuntime
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.text import Segmenter, TextRules
@@ -84,6 +91,8 @@ def build(
         torch.manual_seed(seed)
         if config.scorer == "bert":
             built = _build_pair_model(config)
+        elif config.scorer == "features":
+            built = _build_nothing(config)
         else:
             built = _build_vector_model(config, pairs, cache_folder)
     return _with_features(built, examples, cache_folder)
@@ -101,6 +110,8 @@ def rebuild(
     """
     if config.scorer == "bert":
         built = _rebuild_pair_model(config, folder)
+    elif config.scorer == "features":
+        built = _build_nothing(config)
     else:
         built = _build_vector_model(config, (), cache_folder)
     built = _with_features(built, None, cache_folder)
@@ -131,6 +142,10 @@ def _with_features(
     )
 
 
+def _build_nothing(config: ModelConfig) -> Built:
+    return Built(config, NoModel(), NoReader(), _name_of(config.encoder), "")
+
+
 def _build_pair_model(config: ModelConfig) -> Built:
     from sms.encoders.hugging_face import load_model
 
@@ -146,9 +161,12 @@ def _build_pair_model(config: ModelConfig) -> Built:
             f"{config.max_pieces}"
         )
     tokenizer = load_tokenizer(folder / TOKENIZER_FILE)
-    spec = parse_spec(config.encoder)
-    name = _NAMES.get(spec.kind.kind) or Path(spec.path).name
-    return _pair_model(config, transformer, tokenizer, name)
+    return _pair_model(config, transformer, tokenizer, _name_of(config.encoder))
+
+
+def _name_of(encoder: str) -> str:
+    spec = parse_spec(encoder)
+    return _NAMES.get(spec.kind.kind) or Path(spec.path).name
 
 
 def _rebuild_pair_model(config: ModelConfig, folder: Path) -> Built:

@@ -4,6 +4,7 @@
   reads its first piece (Bao et al. 2020, section 2.1).
 - `sentence` and `word`: vectors of sentences or words from an encoder that stays as it is, and
   a head over them: one of three of the paper (section 3.2), or `match`, which is ours.
+- `features`: nothing but untrained metrics, weighted (`features`).
 
 A logit's sigmoid is the score. How a model is made from a configuration, or brought back from a
 folder, is in `building`.
@@ -20,7 +21,7 @@ from torch import nn
 from reffree.features import feature_metrics
 from reffree.readers import TRUNCATIONS, UNITS
 
-SCORERS = ("bert", "sentence", "word")
+SCORERS = ("bert", "sentence", "word", "features")
 HEADS = ("fc", "cnn", "lstm", "match")
 FIRST_WEIGHTS = ("means", "random")
 """How `fc` over vectors begins; see `FullyConnected`."""
@@ -82,8 +83,13 @@ class ModelConfig:
                 raise ValueError(
                     f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
                 )
-        if self.scorer == "bert" and self.head != "fc":
-            raise ValueError(f"`head` must be fc for the scorer bert, got {self.head!r}")
+        if self.scorer in ("bert", "features") and self.head != "fc":
+            raise ValueError(f"`head` must be fc for the scorer {self.scorer}, got {self.head!r}")
+        if self.scorer == "features" and not self.features:
+            raise ValueError(
+                "`features` must name the metrics of the scorer features, got none; `standard` "
+                "stands for a choice of them"
+            )
         if self.lora_rank and self.frozen_layers:
             raise ValueError(
                 "`frozen_layers` must be 0 with `lora_rank`, which leaves all layers as they are, "
@@ -110,6 +116,14 @@ class ModelConfig:
     def unit(self) -> str:
         """What the encoder's vectors are of."""
         return UNITS[self.scorer == "word"]
+
+
+class NoModel(nn.Module):
+    """Reads nothing and adds nothing: what is left are the features."""
+
+    def forward(self) -> torch.Tensor:
+        """Return 0, to be added to the logits of any number of pairs."""
+        return torch.zeros(())
 
 
 class PairModel(nn.Module):

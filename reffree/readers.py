@@ -205,6 +205,18 @@ class _Frame:
         return ids, types
 
 
+class NoReader:
+    """Reads nothing of the texts themselves."""
+
+    def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
+        """Return an empty reading for every pair."""
+        return [Reading((), 1, is_cut=False) for _ in zip(sources, candidates, strict=True)]
+
+    def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
+        """Return no inputs."""
+        return {}
+
+
 class VectorReader:
     """Vectors of the first sentences, or words, of a document and of a summary.
 

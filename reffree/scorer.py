@@ -150,14 +150,16 @@ def signature_of(built: Built, loss: str, weights_hash: str) -> str:
     |weights:0123456789ab|v:0.1.0`.
     """
     config = built.config
-    reads = (
-        f"pieces:{config.max_pieces}|cut:{config.truncation}"
-        if config.scorer == "bert"
-        else f"{config.unit}:{config.document_length}+{config.summary_length}"
-    )
+    if config.scorer == "bert":
+        reads = f"|head:{config.head}|pieces:{config.max_pieces}|cut:{config.truncation}"
+    elif config.scorer == "features":
+        reads = ""
+    else:
+        lengths = f"{config.document_length}+{config.summary_length}"
+        reads = f"|head:{config.head}|{config.unit}:{lengths}"
     features = f"|features:{'+'.join(config.features)}" if config.features else ""
     return (
-        f"reffree|scorer:{config.scorer}|enc:{built.encoder_name}|head:{config.head}|{reads}"
+        f"reffree|scorer:{config.scorer}|enc:{built.encoder_name}{reads}"
         f"{features}|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"
     )
 
@@ -315,7 +317,8 @@ def model_card(settings: Mapping[str, Any]) -> str:
     lines += ["## Trained on", ""]
     lines += [f"- {name}: {_shown(value)}" for name, value in trained_on.items()]
     if features := settings["model"].get("features"):
-        lines += ["", f"It also reads the untrained metrics {_shown(features)}."]
+        reads = "reads nothing but" if settings["model"]["scorer"] == "features" else "also reads"
+        lines += ["", f"It {reads} the untrained metrics {_shown(features)}."]
     lines += ["", "## Held-out results", ""]
     lines += ["| negatives | rows | accuracy | AUC | MSE | Pearson |", "| --- |" + " ---: |" * 5]
     for kind, figures in held_out.items():
@@ -336,7 +339,7 @@ def model_card(settings: Mapping[str, Any]) -> str:
         "",
         "- The negatives are synthetic. Telling them apart says little about agreement with",
         "  people; compare with ratings (`assay correlate`) before relying on it.",
-        "- Only the lead of a long document is read; rows that were cut are marked.",
+        "- Where only the lead of a long document is read, the rows that were cut are marked.",
         "- Other domains and languages than those of the training data are untested.",
         "",
     ]

@@ -51,10 +51,11 @@ _SHOWN_LOSS = 4  # digits
 @click.option("--out", metavar="DIR", help="New folder for the scorer. Required.")
 @click.option(
     "--scorer",
-    metavar="bert|sentence|word",
+    metavar="bert|sentence|word|features",
     default="bert",
     show_default=True,
-    help="A transformer over document and summary, or a head over vectors of sentences or words.",
+    help="A transformer over document and summary, a head over vectors of sentences or words, or "
+    "nothing but the metrics of `--features`.",
 )
 @click.option(
     "--encoder",
@@ -81,7 +82,7 @@ _SHOWN_LOSS = 4  # digits
     "--features",
     metavar="LIST",
     help="Untrained metrics that are read as well, for example coverage,sms:source; `standard` for "
-    "a choice of them.  [default: none]",
+    "a choice of them.  [default: none, standard for the scorer features]",
 )
 @click.option(
     "--negatives",
@@ -297,6 +298,8 @@ def _recipe(
     published: dict[str, Any] = dict(MODEL_PRESETS[preset]) if preset else {}
     if dropout is not None:
         published["dropout"] = dropout
+    if features is None and scorer == "features":
+        features = "standard"
     model = ModelConfig(
         scorer=scorer,
         encoder=encoder,

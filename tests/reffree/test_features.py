@@ -27,9 +27,11 @@ def encoder(tmp_path_factory):
     return f"hf:{write_tiny_bert(tmp_path_factory.mktemp('tiny'))}"
 
 
-@pytest.fixture(params=["bert", "sentence"])
+@pytest.fixture(params=["bert", "sentence", "features"])
 def config(request, encoder):
     features = ("length", "coverage", "sms:source")
+    if request.param == "features":
+        return ModelConfig(scorer="features", encoder=encoder, features=features)
     if request.param == "bert":
         return ModelConfig(encoder=encoder, max_pieces=16, n_hidden=8, features=features)
     return ModelConfig(
@@ -93,9 +95,9 @@ def test_loaded_scorer_scores_as_the_saved_one(config, tmp_path):
     np.testing.assert_array_equal(before.scores, after.scores)
     assert "|features:length+coverage+sms:source|" in signature
     assert loaded.config.features == config.features
-    assert "It also reads the untrained metrics length, coverage" in (
-        (tmp_path / "README.md").read_text()
-    )
+    how = "reads nothing but" if config.scorer == "features" else "also reads"
+    card = (tmp_path / "README.md").read_text()
+    assert f"It {how} the untrained metrics length, coverage" in card
     alone = [loaded.score([s], [c]).scores[0] for s, c in zip(SOURCES, CANDIDATES, strict=True)]
     np.testing.assert_allclose(after.scores, alone, rtol=0, atol=ATOL)
 
@@ -112,6 +114,17 @@ def test_other_encoder_of_the_features_rejected(config, tmp_path):
     change(tmp_path, encoder_content="0")
     with pytest.raises(ValueError, match=r"must be the one that the scorer .* was trained with"):
         load_scorer(tmp_path)
+
+
+def test_scorer_of_features_alone(encoder):
+    config = ModelConfig(scorer="features", encoder=encoder, features=("coverage", "length"))
+    scorer = LearnedScorer(build(config, examples=EXAMPLES), "", {})
+    copied, other = scorer.score(SOURCES[:1] * 2, [SOURCES[0], "nothing of it"]).scores
+    assert copied > other
+    with pytest.raises(ValueError, match="`features` must name the metrics of the scorer"):
+        ModelConfig(scorer="features")
+    with pytest.raises(ValueError, match="`head` must be fc for the scorer features"):
+        ModelConfig(scorer="features", head="cnn", features=("length",))
 
 
 @pytest.mark.parametrize(
