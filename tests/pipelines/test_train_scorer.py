@@ -209,7 +209,7 @@ def test_hard_negatives_with_ranking_loss(train):
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word"),
+        (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word, features"),
         (("--negatives", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
         (("--negatives", "add=x"), "must give every kind a weight or none, got `add=x`"),
         (("--features", "sms"), "`features` must read no reference, got sms"),
