@@ -30,8 +30,8 @@ from sms.reward import Reward
 
 CORPUS = Path(__file__).resolve().parents[1] / "examples" / "quality_ladder.jsonl"
 GOAL = 5.0
-RTOL = 1e-4
-"""Between a batch and single pairs: a model's fp32 sums depend on what is computed together."""
+RTOL = {"fp32": 1e-4, "bf16": 0.05}
+"""Between a batch and single pairs in fp32: a model's sums depend on what is computed together."""
 BATCH, PAIRS, NO_MEMORY = "one call per batch", "pair by pair", "pair by pair, no memory"
 
 
@@ -67,6 +67,9 @@ def main() -> None:
     parser.add_argument("--group", type=int, default=8, help="candidates of one reference")
     parser.add_argument("--sentences", type=int, help="of a candidate, at most; all by default")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--precision", choices=RTOL, default="fp32", help="of the batch; the loops are in fp32"
+    )
     parser.add_argument("--threads", type=int)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seed", type=int, default=1)
@@ -85,15 +88,16 @@ def main() -> None:
         cut = [candidates[i][: options.sentences] for i in picked]
         return [drawn_candidate(sentences, rng) for sentences in cut], against
 
-    def made() -> Reward:
+    def made(precision: str = "fp32") -> Reward:
         return Reward(
             options.metric,
             encoder=options.encoder,
+            precision=precision,
             threads=options.threads,
             device=options.device,
         )
 
-    batched, single, forgetful = made(), made(), made()
+    batched, single, forgetful = made(options.precision), made(), made()
 
     def in_one_call(texts: list[str], against: list[str]) -> list[float]:
         return batched(texts, references=against)
@@ -110,7 +114,7 @@ def main() -> None:
     n_words = sum(len(text.split()) for text in texts) / len(texts)
     expected = in_one_call(texts, against)
     for loop in (one_by_one, without_memory):
-        np.testing.assert_allclose(loop(texts, against), expected, rtol=RTOL)
+        np.testing.assert_allclose(loop(texts, against), expected, rtol=RTOL[options.precision])
 
     def fresh(work: Callable[[list[str], list[str]], list[float]]) -> Callable[[], object]:
         """Give every call candidates of its own; drawing them costs next to nothing."""
@@ -142,6 +146,7 @@ def main() -> None:
                 "goal": GOAL,
                 "metric": options.metric,
                 "encoder": options.encoder,
+                "precision": options.precision,
                 "batch": options.batch,
                 "group": options.group,
                 "words": n_words,

@@ -220,3 +220,16 @@ def test_static_vectors_are_a_reward_too(tmp_path):
     assert same == 1.0
     assert near == pytest.approx(math.exp(-1))  # either word is at distance 1 of `road`
     assert unknown == 0.0
+
+
+def test_reward_in_bf16_is_nearly_that_in_fp32():
+    texts = ["A cat sat on the mat.", "It rained in the hills all day.", "Nobody came."]
+    against = ["The cat sat on a mat.", "Rain fell in the hills.", "Everybody was there."]
+    fine, coarse = (
+        Reward("sms", device="cpu", precision=precision)(texts, references=against)
+        for precision in ("fp32", "bf16")
+    )
+    assert coarse != fine
+    np.testing.assert_allclose(coarse, fine, rtol=0.1)
+    with pytest.raises(ValueError, match="`precision` must be one of"):
+        Reward("sms", precision="fp8")
