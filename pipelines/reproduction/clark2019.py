@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -75,10 +76,39 @@ def _table1(bench: Bench) -> Made:
 
 def _table3(bench: Bench) -> Made:
     extra = printed_table("clark2019-table3").extra
-    return Made(
-        ours=dict(_scores_of_texts(bench, extra["candidates"], extra["references"])),
-        notes=["Quartiles, which the paper sets in colour, are not computed."],
-    )
+    ours = dict(_scores_of_texts(bench, extra["candidates"], extra["references"]))
+    return Made(ours=ours, notes=_quartiles(bench, ours))
+
+
+def _quartiles(bench: Bench, ours: Mapping[Cell, Ours]) -> list[str]:
+    """Say which scores are in the top or bottom quartile of all summaries; the paper's colours."""
+    judged, encoders = _summaries(bench), bench.specs([GLOVE])
+    if judged is None or not encoders:
+        return ["Quartiles, which the paper sets in colour, need the data set of the summaries."]
+    names = {
+        title: f"{metric}@{GLOVE.alias}" if title in _MOVERS else metric
+        for title, metric in _NAMES.items()
+    }
+    scores = bench.measure(
+        judged,
+        metrics=("rougeL", *(names[title] for title in _MOVERS)),
+        encoders=encoders,
+        aspects=("overall",),
+        preset=PRESET,
+    ).scores
+    places = []
+    for ((sample,), title), score in ours.items():
+        values = scores[names[title]]
+        known = values[np.isfinite(values)]
+        if score.value is None or not known.size:
+            continue
+        low, high = (_scaled(_NAMES[title], float(q)) for q in np.quantile(known, (0.25, 0.75)))
+        if low is not None and high is not None and not low < score.value < high:
+            where = "bottom" if score.value <= low else "top"
+            places.append(f"{sample} {title} {where}")
+    n_texts = int(np.isfinite(next(iter(scores.values()))).sum())
+    listed = ", ".join(places) or "none"
+    return [f"In the top or bottom quartile of {n_texts:,} summaries: {listed}."]
 
 
 def _scores_of_texts(
@@ -362,7 +392,7 @@ TARGETS = (
     Target(
         name="clark2019-table3",
         make=_table3,
-        needs=(GLOVE,),
+        needs=(SUMMARIES, GLOVE),
         differs=_CORRELATION_DIFFERS,
         needs_nothing=True,
     ),

@@ -56,6 +56,30 @@ def test_clark_table_3_scores_the_printed_texts(made):
     assert len(found) == 8
 
 
+def test_clark_table_3_names_the_outer_quartiles(made, writer, vectors):
+    without = made("clark2019-table3")
+    assert without.notes == [
+        "Quartiles, which the paper sets in colour, need the data set of the summaries."
+    ]
+    writer.chaganty2018()
+    result = made("clark2019-table3", fresh=True)
+    (note,) = result.notes
+    assert note.startswith("In the top or bottom quartile of 17 summaries: ")
+    corpus = pl.read_parquet(writer.root.parent / "out/work/data/chaganty2018-kept.parquet")
+    scores = score_texts(
+        corpus["candidate"].to_list(),
+        corpus["references"].to_list(),
+        metrics=("rougeL",),
+        preset="clark2019",
+        encoders={"GloVe": f"glove:{vectors}"},
+    )
+    low, high = np.quantile(100 * scores["rougeL_f"].to_numpy(), (0.25, 0.75))
+    for sample in ("Sample #1", "Sample #2"):
+        value = filled(result)[sample, "ROUGE-L"]
+        assert (f"{sample} ROUGE-L bottom" in note) == (value <= low)
+        assert (f"{sample} ROUGE-L top" in note) == (value >= high)
+
+
 def test_clark_table_2_by_hand(made, writer, vectors):
     writer.chaganty2018()
     writer.asap_sas()
