@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import islice
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv":
 READERS = 32
 """Threads that wait for files."""
 
-_EDGE_BYTES = 64 << 10
+_TAIL_BYTES = 64 << 10
 _PARQUET_TAIL = 8  # length of the footer, then the magic
 _WILDCARDS = frozenset("*?[")
 _FILES_AT_ONCE = 1_024
@@ -73,7 +74,7 @@ class InputFile:
     size: int
     """Bytes."""
     footer_hash: str
-    """SHA-256 of the footer (Parquet), or of the size and the first and last 64 KiB."""
+    """SHA-256 of the footer (Parquet), or of the whole file."""
     outline: Outline | None = field(default=None, compare=False, repr=False)
     """Of a Parquet file; None for other files and for what was read from `run.json`."""
     version: str = field(default="", compare=False, repr=False)
@@ -217,12 +218,22 @@ class _Schemas:
 
     def __init__(self) -> None:
         self._known: list[tuple[pq.FileMetaData, pa.Schema, int | None]] = []
+        self._adding = Lock()
 
     def of(self, footer: pq.FileMetaData) -> tuple[pa.Schema, int | None]:
         """Return the schema, and how many numbers a row has; None if it has other large values."""
+        if found := self._find(footer):
+            return found
+        with self._adding:  # a second thread with a new schema finds the first one's here
+            return self._find(footer) or self._add(footer)
+
+    def _find(self, footer: pq.FileMetaData) -> tuple[pa.Schema, int | None] | None:
         for known, schema, n_numbers in self._known:
             if footer.schema.equals(known.schema) and footer.metadata == known.metadata:
                 return schema, n_numbers
+        return None
+
+    def _add(self, footer: pq.FileMetaData) -> tuple[pa.Schema, int | None]:
         leaves = [footer.schema.column(i) for i in range(footer.num_columns)]
         others = [leaf for leaf in leaves if leaf.logical_type.type != "STRING"]
         is_plain = all(leaf.physical_type in _NUMBERS for leaf in others) and not any(
@@ -238,8 +249,8 @@ def _input_file(path: str, schemas: _Schemas) -> InputFile:
     with open_input(path) as stream:
         size, version = stream.size(), version_of(stream, path)
         if format_of(path) != "parquet":
-            parts = [str(size).encode(), *_edges(stream, size)]
-            digest = hashlib.sha256(b"".join(parts)).hexdigest()
+            # All of it: an edit in its middle may leave size and ends alone.
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
             return InputFile(path, size, digest, version=version)
         footer = _parquet_footer(path, stream, size)
     outline = _outline(path, footer, schemas)
@@ -250,8 +261,8 @@ def _input_file(path: str, schemas: _Schemas) -> InputFile:
 
 def _parquet_footer(path: str, stream: pa.NativeFile, size: int) -> bytes:
     """Return the footer with the bytes after it; most often all of it comes with one request."""
-    stream.seek(max(0, size - _EDGE_BYTES))
-    tail: bytes = stream.read(_EDGE_BYTES)
+    stream.seek(max(0, size - _TAIL_BYTES))
+    tail: bytes = stream.read(_TAIL_BYTES)
     n_bytes = int.from_bytes(tail[-_PARQUET_TAIL:-4], "little") + _PARQUET_TAIL
     if tail[-4:] != b"PAR1" or n_bytes > size:
         raise ValueError(f"not a Parquet file (or not all of one): {path}")
@@ -276,10 +287,3 @@ def _outline(path: str, footer: bytes, schemas: _Schemas) -> Outline:
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"not a readable Parquet file: {path} ({error})") from error
     return Outline(schema, sizes.tobytes())
-
-
-def _edges(stream: pa.NativeFile, size: int) -> list[bytes]:
-    stream.seek(0)
-    first = stream.read(_EDGE_BYTES)
-    stream.seek(max(0, size - _EDGE_BYTES))
-    return [first, stream.read(_EDGE_BYTES)]

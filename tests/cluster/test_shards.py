@@ -5,6 +5,7 @@ import io
 import json
 import tempfile
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster import Piece, Shard, list_inputs, longest_first, plan_shards, records
+from cluster import Piece, Shard, inputs, list_inputs, longest_first, plan_shards, records
 from cluster.reading import read_batches
 
 FORMATS = ["parquet", "jsonl", "csv"]
@@ -170,6 +171,23 @@ def test_files_share_one_schema_and_others_have_their_own(write_corpus, make_row
     assert first.without_outline() == first
 
 
+def test_threads_that_meet_a_new_schema_at_once_share_it(write_corpus, make_rows, monkeypatch):
+    # Both look for it before either has added it.
+    found_nothing = Barrier(2)
+    find = inputs._Schemas._find
+
+    def find_together(self, footer):
+        found = find(self, footer)
+        if found is None and not self._adding.locked():
+            found_nothing.wait(timeout=10)
+        return found
+
+    monkeypatch.setattr(inputs._Schemas, "_find", find_together)
+    paths = [write_corpus(make_rows(2), name=name) for name in "ab"]
+    first, second = list_inputs(paths)
+    assert first.outline.schema is second.outline.schema
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_shards_read_every_row_in_order(write_corpus, make_rows, format):
     rows = make_rows(50)
@@ -269,6 +287,19 @@ def test_changed_file_has_another_hash(write_corpus, make_rows, format):
     after = list_inputs([write_corpus(make_rows(6), format)])
     assert before == same
     assert before[0].footer_hash != after[0].footer_hash
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.csv"])
+def test_edit_in_the_middle_has_another_hash(tmp_path, name):
+    path = tmp_path / name
+    content = bytearray(b"a line of text\n" * 200_000)
+    path.write_bytes(content)
+    (before,) = list_inputs([str(path)])
+    content[1_500_000] ^= 1
+    path.write_bytes(content)
+    (after,) = list_inputs([str(path)])
+    assert before.size == after.size
+    assert before.footer_hash != after.footer_hash
 
 
 def test_missing_file_rejected():
