@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from corpora import ROOT
 
+_WATCH_EVERY_S = 0.2  # what a command needs at its end is there for half a second
 QUIET = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -65,7 +66,7 @@ def assay_score(
     environment : mapping of str to str, optional
         Added to this process's.
     watch : callable, optional
-        Called with the process id about once a second.
+        Called with the process id every fifth of a second.
     """
     command = [sys.executable, "-m", "pipelines.cli", "score", str(corpus), "--out", str(out)]
     started = time.perf_counter()
@@ -79,7 +80,7 @@ def assay_score(
     )
     while True:
         try:
-            output, _ = process.communicate(timeout=1.0 if watch else None)
+            output, _ = process.communicate(timeout=_WATCH_EVERY_S if watch else None)
             break
         except subprocess.TimeoutExpired:
             watch(process.pid)

@@ -28,6 +28,7 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
 
 import ray
 from ray._private import ray_constants
+from ray._private import worker as ray_worker
 from ray._raylet import (  # type: ignore[attr-defined]  # compiled, with stubs that lack them
     AuthenticationTokenLoader,
     Config,
@@ -73,8 +74,12 @@ def connected(
     *,
     is_open_allowed: bool = False,
     check: Callable[[], Sequence[str]] | None = None,
-) -> Iterator[None]:
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[bool]:
     """Join or start a cluster; leave or stop it at the end, however that comes.
+
+    Gives whether its workers inherit `variables`, with which one starts .6 s sooner than with a
+    runtime environment: those of a cluster that is started here do.
 
     Parameters
     ----------
@@ -88,6 +93,8 @@ def connected(
     check : callable, optional
         Called once a cluster is joined. Returns the folders of packages that its nodes lack;
         these are then sent.
+    variables : mapping of str to str, optional
+        Environment variables of a cluster that is started here.
 
     Raises
     ------
@@ -102,10 +109,10 @@ def connected(
                 f"the nodes have not the packages of this driver ({', '.join(lacking)}), and they "
                 "can only be sent when Ray is started; leave out `ray.init` or install them there"
             )
-        yield
+        yield False
     elif address is None:
-        with _own_cluster(n_cpus):
-            yield
+        with _own_cluster(n_cpus, variables or {}):
+            yield variables is not None
     else:
         try:
             _join(address, [])
@@ -114,16 +121,16 @@ def connected(
             if check is not None and (lacking := check()):
                 ray.shutdown()
                 _join(address, lacking)
-            yield
+            yield False
         finally:
             ray.shutdown()
 
 
 @contextmanager
-def _own_cluster(n_cpus: int) -> Iterator[None]:
+def _own_cluster(n_cpus: int, variables: Mapping[str, str]) -> Iterator[None]:
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     try:
-        with _environment(token), _loopback_only():
+        with _environment({**variables, **token}), _loopback_only():
             _forget_token()
             try:
                 ray.init(
@@ -133,6 +140,8 @@ def _own_cluster(n_cpus: int) -> Iterator[None]:
                     log_to_driver=False,
                     logging_level=logging.ERROR,
                 )
+                # The autoscaler has nothing to scale here, and takes a second to be stopped.
+                ray_worker._global_node.kill_monitor(check_alive=False)  # type: ignore[attr-defined]
                 yield
             finally:
                 ray.shutdown()

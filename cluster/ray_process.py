@@ -1,7 +1,9 @@
 """Runs a function in a process of its own, which Ray may end as it likes.
 
 When its head node or the raylet beside it dies, Ray ends the process of the driver, without an
-exception and with a page of notes. Here that is one exception in the process that waits.
+exception and with a page of notes. Here that is one exception in the process that waits. And some
+of Ray's threads outlive `ray.shutdown`: now and then one crashes a process that has done its work
+and is ending, which here has given its answer by then.
 """
 
 from __future__ import annotations
@@ -20,6 +22,10 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import IO, Any
 
+from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
+
+import ray  # isort: skip
+
 _GRACE_S = 20.0  # for stopping actors and leaving the cluster
 _KEPT_BYTES = 64 << 10
 _RAY_SAYS = re.compile(r"\] (?:\(\w+\) )?\w+\.(?:cc|h):\d+: +(.*)")
@@ -33,7 +39,7 @@ class ProcessLost(RuntimeError):
 
 
 def call_apart(function: Callable[..., Any], *arguments: Any, tell: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """Call a function in another process.
+    """Call a driver in another process, or in this one if it is connected to Ray already.
 
     That process ends when this one does, however it does, and when the call is interrupted.
 
@@ -56,7 +62,8 @@ def call_apart(function: Callable[..., Any], *arguments: Any, tell: Mapping[str,
     ProcessLost
         If the process ends without an answer.
     """
-    from ray import cloudpickle
+    if ray.is_initialized():
+        return function(*arguments, lambda kind, *values: tell[kind](*values))
 
     ours, theirs = Pipe()
     with tempfile.TemporaryFile() as notes:
@@ -72,7 +79,7 @@ def call_apart(function: Callable[..., Any], *arguments: Any, tell: Mapping[str,
         theirs.close()
         try:
             with suppress(ConnectionError):  # a child that is gone says nothing, either
-                ours.send_bytes(cloudpickle.dumps((function, arguments)))
+                ours.send_bytes(ray.cloudpickle.dumps((function, arguments)))
             kind, value = _answer(ours, tell)
         finally:
             ours.close()

@@ -147,17 +147,14 @@ def run_ray(
         reports[report.index] = report
 
     tell: dict[str, Callable[..., None]] = {"report": keep, "start": on_start or _nobody_listens}
-    if ray.is_initialized():
-        _drive(shards, make_scorer, job, options, lambda kind, *values: tell[kind](*values))
-    else:
-        try:
-            call_apart(_drive, shards, make_scorer, job, options, tell=tell)
-        except ProcessLost as error:
-            if len(reports) < len(shards):  # else it was lost while it was left
-                raise RuntimeError(
-                    f"the Ray cluster was lost ({error}); what is committed stays, the same "
-                    "command goes on from there once the cluster is back"
-                ) from error
+    try:
+        call_apart(_drive, shards, make_scorer, job, options, tell=tell)
+    except ProcessLost as error:
+        if len(reports) < len(shards):  # else it was lost while it was left
+            raise RuntimeError(
+                f"the Ray cluster was lost ({error}); what is committed stays, the same "
+                "command goes on from there once the cluster is back"
+            ) from error
     return [reports[shard.index] for shard in shards]
 
 
@@ -180,8 +177,9 @@ def _drive(
         (options.workers or 1) * (options.cpus_per_worker or 1),
         is_open_allowed=options.is_open_allowed,
         check=check,
-    ):
-        pool = _Pool(make_scorer, job, options)
+        variables=_inherited(options),
+    ) as is_inherited:
+        pool = _Pool(make_scorer, job, options, is_inherited=is_inherited)
         try:
             _Driver(Schedule(shards, options.max_attempts, SLOW_AFTER_S), pool, say).run()
         except HeadLost:
@@ -189,6 +187,13 @@ def _drive(
             raise
         finally:
             pool.close()
+
+
+def _inherited(options: RayOptions) -> dict[str, str] | None:
+    """Return the environment of the workers, unless their cores are only known in the cluster."""
+    if options.cpus_per_worker is None and options.gpus_per_worker:
+        return None
+    return worker_environment(options.cpus_per_worker or 1, is_local=True)
 
 
 class _Worker:
@@ -232,7 +237,14 @@ class _Worker:
 class _Pool:
     """The actors of a run, as many as were asked for or as the cluster has room for."""
 
-    def __init__(self, make_scorer: Callable[[int], Scorer], job: Job, options: RayOptions) -> None:
+    def __init__(
+        self,
+        make_scorer: Callable[[int], Scorer],
+        job: Job,
+        options: RayOptions,
+        *,
+        is_inherited: bool,
+    ) -> None:
         gpus = options.gpus_per_worker
         self._needs = Needs(cpus=options.cpus_per_worker or cpus_beside(gpus), gpus=gpus)
         self._is_local = options.address is None
@@ -240,12 +252,13 @@ class _Pool:
         job = replace(job, threads=self._needs.cpus, has_gpu=gpus > 0)
         self._arguments = (make_scorer, job, driver)
         self._workers = options.workers
+        variables = worker_environment(self._needs.cpus, is_local=self._is_local)
         self._actor = ray.remote(_Worker).options(
             num_cpus=self._needs.cpus,
             num_gpus=gpus,
             max_restarts=-1,
             max_task_retries=0,
-            runtime_env={"env_vars": worker_environment(self._needs.cpus, is_local=self._is_local)},
+            runtime_env=None if is_inherited else {"env_vars": variables},
         )
         self.actors: list[Any] = []
 

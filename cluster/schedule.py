@@ -94,9 +94,10 @@ class Schedule:
             self._seconds_per_row.append((now - began) / shard.n_rows)
         else:
             self._failures[shard.index] += 1
+            if has_copy:
+                return None
             if self._failures[shard.index] < self._max_attempts:
-                if not has_copy:
-                    self._waiting.append(shard)
+                self._waiting.append(shard)
                 return None
         self._is_reported.add(shard.index)
         self._n_open -= 1

@@ -64,7 +64,8 @@ def resolve_columns(
     Raises
     ------
     ValueError
-        If a needed column is not there, or `columns` names something that is not a column of ours.
+        If a needed column is not there, or there twice, or `columns` names something that is not a
+        column of ours.
     """
     renamed = _check_mapping(columns or {})
     wanted = {}
@@ -78,6 +79,8 @@ def resolve_columns(
                 f"column {missing} is missing in {where}, which has {', '.join(names) or 'none'}; "
                 f"name it with `--columns {ours}=NAME`"
             )
+        if (n := list(names).count(found)) > 1:
+            raise ValueError(f"column `{found}` must be there once in {where}, got it {n} times")
         wanted[name] = found
     return wanted
 

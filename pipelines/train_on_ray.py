@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from cluster.ray_cluster import connected
+from cluster.ray_process import ProcessLost, call_apart
 from cluster.ray_runner import worker_environment
 from reffree.ranks import Ranks
 
@@ -41,20 +42,40 @@ def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) 
     ConnectionError
         If no cluster answers.
     RuntimeError
-        If a worker dies or a loss is not a number.
+        If a worker or the cluster dies, or a loss is not a number.
     """
-    from pipelines.train_scorer import RAY_FOLDER
-
     try:
-        from ray.train import RunConfig, ScalingConfig
-        from ray.train.torch import TorchConfig, TorchTrainer
-        from ray.train.v2.api.exceptions import TrainingFailedError
+        import ray.train.torch  # noqa: F401  (here, where it can be said in one line)
     except ImportError as error:
         raise ValueError("`--workers` needs Ray Train; pip install 'assay[train]'") from error
+    try:
+        call_apart(_drive, work, folder, machines, tell={})
+    except ProcessLost as error:
+        raise _lost(str(error)) from error
+
+
+def _drive(
+    work: Callable[..., object],
+    folder: Path,
+    machines: Machines,
+    _say: Callable[..., None],  # workers write their news into the folder
+) -> None:
+    """Be the driver: connect, then have Ray Train start the workers."""
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+    from ray.train.v2.api.exceptions import TrainingFailedError
+
+    from pipelines.train_scorer import RAY_FOLDER
 
     uses_gpu = machines.gpus_per_worker > 0
     resources = {"CPU": 1.0, **({"GPU": machines.gpus_per_worker} if uses_gpu else {})}
-    with connected(machines.address, machines.workers, is_open_allowed=machines.is_open_allowed):
+    variables = worker_environment(1, is_local=machines.address is None)
+    with connected(
+        machines.address,
+        machines.workers,
+        is_open_allowed=machines.is_open_allowed,
+        variables=variables,
+    ) as is_inherited:
         trainer = TorchTrainer(
             _train_worker,
             train_loop_config={"work": work, "uses_gpu": uses_gpu},
@@ -65,9 +86,7 @@ def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) 
             run_config=RunConfig(  # type: ignore[call-arg]  # its types are those of Ray Train V1
                 name=uuid4().hex,  # never one that Ray would go on with
                 storage_path=str(folder / RAY_FOLDER),
-                worker_runtime_env={
-                    "env_vars": worker_environment(1, is_local=machines.address is None)
-                },
+                worker_runtime_env=None if is_inherited else {"env_vars": variables},
             ),
         )
         try:
@@ -95,5 +114,8 @@ def _what_failed(error: Exception) -> Exception:
                 return type(cause)(str(cause).strip().splitlines()[-1])
             cause = getattr(cause, "cause", None) or cause.__cause__
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    reason = lines[-1].strip() if lines else type(error).__name__
+    return _lost(lines[-1].strip() if lines else type(error).__name__)
+
+
+def _lost(reason: str) -> RuntimeError:
     return RuntimeError(f"training on Ray failed ({reason}); go on with `--resume`")

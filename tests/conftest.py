@@ -1,6 +1,8 @@
 """Environment, hypothesis profiles and the fixtures every test may use."""
 
+import atexit
 import os
+import sys
 from pathlib import Path
 
 # Read when the libraries are imported, so set before anything else.
@@ -18,6 +20,25 @@ ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("assay", deadline=None)
 settings.register_profile("assay-ci", deadline=None, derandomize=True)
 settings.load_profile("assay-ci" if os.environ.get("CI") else "assay")
+
+_status: list[int] = []
+
+
+@atexit.register  # before most others register, so it runs after them
+def end_at_once_where_ray_was():
+    """End without the destructors of C++ where this process had to do with Ray.
+
+    Some of its threads outlive `ray.shutdown` (they export metrics) and may use what has just been
+    destroyed: a segmentation fault after the last test, once in many runs.
+    """
+    if _status and "ray" in sys.modules:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_status[-1])
+
+
+def pytest_sessionfinish(exitstatus):
+    _status.append(int(exitstatus))
 
 
 @pytest.fixture(scope="session")

@@ -83,9 +83,10 @@ def test_local_cluster_listens_on_loopback_alone_and_asks_for_a_token(capfd):
     from cluster import ray_cluster
 
     before = {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
-    with ray_cluster.connected(None, 1):
+    with ray_cluster.connected(None, 1, variables={"OMP_NUM_THREADS": "3"}) as is_inherited:
         token = os.environ["RAY_AUTH_TOKEN"]
-        ray_cluster.ray.get(ray_cluster.ray.remote(lambda: 1).remote())  # there is a worker
+        ask = ray_cluster.ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
+        seen = ray_cluster.ray.get(ask.remote())  # there is a worker
         pids = descendants(os.getpid())
         places = listening(pids)
         commands = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids)
@@ -99,6 +100,8 @@ def test_local_cluster_listens_on_loopback_alone_and_asks_for_a_token(capfd):
             )
             for mode, mine in (("disabled", ""), ("token", "0" * 64))
         }
+    assert (is_inherited, seen) == (True, "3")
+    assert os.environ.get("OMP_NUM_THREADS") != "3"
     assert len(pids) > 3
     assert places
     assert places <= LOOPBACK

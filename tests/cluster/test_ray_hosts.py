@@ -311,7 +311,11 @@ def kill_raylet(hosts, rng, driver):
 
 
 def kill_driver(hosts, rng, driver):
-    mine = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", str(driver.pid)).split()]
+    # It has none, and `ps` fails, while it begins or ends.
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(driver.pid)], capture_output=True, text=True
+    )
+    mine = [int(pid) for pid in found.stdout.split()]
     victim = rng.choice([driver.pid, *mine])  # with the process that speaks to Ray, or that alone
     hosts.head.signal([victim], signal.SIGKILL)
 

@@ -107,6 +107,15 @@ def test_lost_copy_does_not_queue_the_shard_again():
     assert schedule.settle(0, slow, ok(slow), 1e6 + 2).attempts == 2
 
 
+def test_shard_is_not_given_up_while_a_copy_runs():
+    schedule = schedule_of(shards_of(2), max_attempts=1)
+    slow = finish_one_leave_one(schedule)
+    schedule.take(0, 1e6)
+    assert schedule.settle(0, slow, failed(slow), 1e6 + 1) is None
+    assert schedule.n_open == 1
+    assert schedule.settle(1, slow, ok(slow), 1e6 + 2).error is None
+
+
 def test_copy_that_was_never_begun_is_forgotten_once_the_shard_is_reported():
     schedule = schedule_of(shards_of(2), max_attempts=3)
     slow = finish_one_leave_one(schedule)

@@ -105,6 +105,13 @@ def test_missing_list_named_by_both_names():
         resolve_columns(["document_id", "system_id"], ("references",))
 
 
+def test_column_that_is_there_twice_rejected():
+    names = ["document_id", "system_id", "candidate", "candidate"]
+    with pytest.raises(ValueError, match=r"must be there once in a\.csv, got it 2 times"):
+        resolve_columns(names, ("candidate",), where="a.csv")
+    assert resolve_columns(names, ())
+
+
 def test_unknown_name_in_mapping_rejected():
     with pytest.raises(ValueError, match=r"`--columns` knows .* got `summary`"):
         resolve_columns(["a"], (), {"summary": "candidate"})

@@ -68,6 +68,7 @@ def head(tmp_path_factory):
             process.wait(30)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         subprocess.run(["rm", "-rf", str(folder)], check=False)
 
 

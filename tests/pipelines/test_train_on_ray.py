@@ -1,7 +1,6 @@
 """Training in several processes: the same result as in one, and the same after a kill."""
 
 import contextlib
-import logging
 import os
 import signal
 import threading
@@ -24,28 +23,13 @@ from reffree.training import TrainConfig
 from tests.pipelines.test_train_scorer import rows_of
 from tests.reffree.tiny_bert import write_tiny_bert
 
+pytest.importorskip("pandas", reason="needs Ray Train; pip install 'assay[train]'")
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*"),  # of Ray, by Ray
 ]
 TWO = Machines(workers=2, device="cpu")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cluster():
-    pytest.importorskip("pandas", reason="needs Ray Train; pip install 'assay[train]'")
-    from cluster import ray_runner
-
-    ray_runner.ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-    yield
-    ray_runner.ray.shutdown()
 
 
 @pytest.fixture(scope="module", params=["bert", "sentence"])
