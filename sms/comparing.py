@@ -14,7 +14,7 @@ import pyarrow as pa
 from sms import baselines, overlap
 from sms.cosine import cosine_similarities, text_vectors
 from sms.metrics import ROUGE_PARTS, MetricRequest
-from sms.movers import kept_words, mover_similarities, too_large
+from sms.movers import kept_words, mover_similarities
 from sms.ragged import offsets_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def compare_batch(scorer: SummaryScorer, batch: Prepared) -> pa.Table:
     }
     scores: dict[str, np.ndarray] = {}
     with _timed(scorer, "transport"):
-        _score_movers(scorer, batch, pairs, scores)
+        too_long = _score_movers(scorer, batch, pairs, scores)
     with _timed(scorer, "overlap"):
         _score_cosines(scorer, batch, pairs, scores)
         _score_rouge(scorer, batch, pairs, scores)
@@ -57,7 +57,7 @@ def compare_batch(scorer: SummaryScorer, batch: Prepared) -> pa.Table:
         for alias in scorer.encoders:
             if f"coverage@{alias}" in config.columns:
                 scores[f"coverage@{alias}"] = _coverage(scorer, batch, pairs, alias)
-        status = _statuses(scorer, batch, pairs, scores)
+        status = _statuses(scorer, batch, pairs, scores, too_long)
     columns = {name: pa.array(scores[name], from_pandas=True) for name in config.columns}
     return pa.table(columns | {"status": status})
 
@@ -80,7 +80,9 @@ def _score_movers(
     batch: Prepared,
     pairs: dict[str, _Pairs],
     scores: dict[str, np.ndarray],
-) -> None:
+) -> dict[str, np.ndarray]:
+    """Score the movers; return by side which rows have a pair that is too large for one."""
+    too_long = {side: np.zeros(of.lengths.size, dtype=bool) for side, of in pairs.items()}
     groups: dict[tuple[str, str], list[MetricRequest]] = {}
     for request, side in _requests(scorer, "mover"):
         groups.setdefault((request.encoder or "", side), []).append(request)
@@ -95,7 +97,13 @@ def _score_movers(
             scorer.threads,
         )
         for request in requests:
-            scores[request.name] = _aggregate(found[request.metric.name], pairs[side])
+            similarities = found[request.metric.name]
+            joined = _aggregate(similarities.values, pairs[side])
+            has_too_large = _any(similarities.is_too_large, pairs[side])
+            # the pair that could not be solved might have been the best
+            scores[request.name] = np.where(has_too_large, np.nan, joined)
+            too_long[side] |= has_too_large
+    return too_long
 
 
 def _score_cosines(
@@ -185,13 +193,7 @@ def _coverage(
     ends, starts = text_sentences.offsets[1:], text_sentences.offsets[:-1]
     known_of, kept_of = known[ends] - known[starts], kept[ends] - kept[starts]
     n_known, n_kept = known_of[batch.candidate], kept_of[batch.candidate]
-    sides = {
-        side
-        for family in ("mover", "cosine")
-        for request, side in _requests(scorer, family)
-        if alias in request.encoders
-    }
-    for side in sides:
+    for side in scorer.config.sides_of(alias):
         of = pairs[side]
         rows = np.repeat(np.arange(of.lengths.size), of.lengths)
         n_known = n_known + np.bincount(rows, known_of[of.other], of.lengths.size)
@@ -213,6 +215,12 @@ def _aggregate(values: np.ndarray, of: _Pairs) -> np.ndarray:
             sums = np.add.reduceat(np.where(defined, values, 0.0), starts)
             found[rows] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     return found
+
+
+def _any(flags: np.ndarray, of: _Pairs) -> np.ndarray:
+    """Tell which rows have a pair with the flag."""
+    rows = np.repeat(np.arange(of.lengths.size), of.lengths)
+    return np.bincount(rows[flags], minlength=of.lengths.size) > 0
 
 
 def _best_pair(values: np.ndarray, of: _Pairs) -> np.ndarray:
@@ -239,40 +247,66 @@ def _statuses(
     batch: Prepared,
     pairs: dict[str, _Pairs],
     scores: dict[str, np.ndarray],
+    too_long: dict[str, np.ndarray],
 ) -> pa.Array:
-    """Say of every row with a null score why it has one."""
-    columns = scorer.config.columns
-    undefined = {name: np.isnan(scores[name]) for name in columns}
-    rows = np.flatnonzero(np.any([undefined[name] for name in columns], axis=0))
+    """Say of every row why a score is null, and of which text an encoder read only a part."""
+    found = _null_reasons(scorer, batch, pairs, scores, too_long)
+    for remark, has_it in _cut_texts(scorer, batch, pairs):
+        for row in np.flatnonzero(has_it).tolist():
+            found.setdefault(row, []).append(remark)
     status: list[str | None] = [None] * batch.candidate.size
-    if rows.size:
-        reasons = _text_reasons(scorer, batch)
-        offsets = {side: offsets_of(of.lengths) for side, of in pairs.items()}
-        long = {side: too_large_pairs(scorer, batch, of) for side, of in pairs.items()}
-        for row in rows.tolist():
-            found = [f"candidate:{reason}" for reason in reasons[batch.candidate[row]]]
-            for side, of in pairs.items():
-                span = slice(offsets[side][row], offsets[side][row + 1])
-                others = [reasons[text] for text in of.other[span]]
-                name = side[:-1]
-                if not others:
-                    found.append(f"{name}:missing")
-                elif all(others):
-                    found += [f"{name}:{reason}" for reason in others[0]]
-                if long[side][span].any():
-                    found.append(f"{name}:too_long")
-            if not found:
-                found = [f"{name}:undefined" for name in columns if undefined[name][row]]
-            status[row] = "; ".join(dict.fromkeys(found))
+    for row, remarks in found.items():
+        status[row] = "; ".join(dict.fromkeys(remarks))
     return pa.array(status, pa.string())
 
 
-def too_large_pairs(scorer: SummaryScorer, batch: Prepared, of: _Pairs) -> np.ndarray:
-    """Tell which pairs are beyond the solver's memory under some encoder."""
-    found = np.zeros(of.other.size, dtype=bool)
-    for encoded, text_sentences in batch.encoded.values():
-        found |= too_large(encoded, text_sentences, of.candidate, of.other)
-    return found
+def _null_reasons(
+    scorer: SummaryScorer,
+    batch: Prepared,
+    pairs: dict[str, _Pairs],
+    scores: dict[str, np.ndarray],
+    too_long: dict[str, np.ndarray],
+) -> dict[int, list[str]]:
+    """Return by row why it has a null score."""
+    columns = scorer.config.columns
+    undefined = {name: np.isnan(scores[name]) for name in columns}
+    rows = np.flatnonzero(np.any([undefined[name] for name in columns], axis=0))
+    by_row: dict[int, list[str]] = {}
+    if not rows.size:
+        return by_row
+    reasons = _text_reasons(scorer, batch)
+    offsets = {side: offsets_of(of.lengths) for side, of in pairs.items()}
+    for row in rows.tolist():
+        found = [f"candidate:{reason}" for reason in reasons[batch.candidate[row]]]
+        for side, of in pairs.items():
+            span = slice(offsets[side][row], offsets[side][row + 1])
+            others = [reasons[text] for text in of.other[span]]
+            name = side[:-1]
+            if not others:
+                found.append(f"{name}:missing")
+            elif all(others):
+                found += [f"{name}:{reason}" for reason in others[0]]
+            if too_long[side][row]:
+                found.append(f"{name}:too_long")
+        by_row[row] = found or [f"{name}:undefined" for name in columns if undefined[name][row]]
+    return by_row
+
+
+def _cut_texts(
+    scorer: SummaryScorer, batch: Prepared, pairs: dict[str, _Pairs]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Name side and encoder of texts that were cut, and tell which rows have such a text."""
+    for alias, (encoded, text_sentences) in batch.encoded.items():
+        if encoded.is_cut is None or not encoded.is_cut.any():
+            continue
+        texts = np.repeat(np.arange(len(text_sentences)), text_sentences.lengths)
+        n_cut = np.bincount(
+            texts[encoded.is_cut[text_sentences.values]], minlength=len(text_sentences)
+        )
+        is_cut = n_cut > 0
+        yield f"candidate:cut@{alias}", is_cut[batch.candidate]
+        for side in scorer.config.sides_of(alias):
+            yield f"{side[:-1]}:cut@{alias}", _any(is_cut[pairs[side].other], pairs[side])
 
 
 def _text_reasons(scorer: SummaryScorer, batch: Prepared) -> list[tuple[str, ...]]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from sms.compiled import SUMS, kernel
 
@@ -12,6 +15,8 @@ GROUND_COSTS = {"euclidean": EUCLIDEAN, "sqeuclidean": SQEUCLIDEAN, "cosine": CO
 
 SPARE_ROWS, SPARE_COLUMNS = 3, 2
 """How far whole blocks reach beyond the costs that are asked for."""
+_CACHE_LINE = 64
+_SMALLEST, _LARGEST = 1e-290, 1e290  # a product beyond is less exact, 0 or infinite
 _CANCELLATION = 1e-3  # below this share of the squared norms a distance is summed directly
 
 
@@ -19,6 +24,31 @@ _CANCELLATION = 1e-3  # below this share of the squared norms a distance is summ
 def padded_dimension(d):
     """Round a dimension up to whole vectors; the padding is zero."""
     return (d + 15) & ~15
+
+
+@intrinsic
+def _prefetch(typing_context, address):
+    """Have the processor bring the cache line at an address, without waiting for it."""
+
+    def generate(context, builder, signature, arguments):
+        i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch.p0", (), ir.FunctionType(ir.VoidType(), (pointer, i32, i32, i32))
+        )
+        reads, stays, is_data = (ir.Constant(i32, value) for value in (0, 3, 1))
+        place = builder.inttoptr(arguments[0], pointer)
+        builder.call(prefetch, (place, reads, stays, is_data))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@kernel(forceinline=True)
+def bring(points, row):
+    """Have the memory of one point brought near before `gather` needs it."""
+    first = points.ctypes.data + row * points.strides[0]
+    for address in range(first, first + points.shape[1] * points.itemsize, _CACHE_LINE):
+        _prefetch(address)
 
 
 @kernel(fastmath=SUMS)
@@ -72,6 +102,36 @@ def _dots_4x3(x, i, y, j, d, into):
     into[i + 3, j], into[i + 3, j + 1], into[i + 3, j + 2] = e0, e1, e2
 
 
+@kernel(fastmath=SUMS)
+def _dots_4x1(x, i, y, j, d, into):
+    a = b = c = e = 0.0
+    for k in range(d):
+        t = y[j, k]
+        a += x[i, k] * t
+        b += x[i + 1, k] * t
+        c += x[i + 2, k] * t
+        e += x[i + 3, k] * t
+    into[i, j], into[i + 1, j], into[i + 2, j], into[i + 3, j] = a, b, c, e
+
+
+@kernel(fastmath=SUMS)
+def _dots_2x3(x, i, y, j, d, into):
+    a0 = a1 = a2 = b0 = b1 = b2 = 0.0
+    for k in range(d):
+        p, q = x[i, k], x[i + 1, k]
+        t = y[j, k]
+        a0 += p * t
+        b0 += q * t
+        t = y[j + 1, k]
+        a1 += p * t
+        b1 += q * t
+        t = y[j + 2, k]
+        a2 += p * t
+        b2 += q * t
+    into[i, j], into[i, j + 1], into[i, j + 2] = a0, a1, a2
+    into[i + 1, j], into[i + 1, j + 1], into[i + 1, j + 2] = b0, b1, b2
+
+
 @kernel()
 def cost_block(x, n0, n1, y, m0, m1, kind, squares_x, squares_y, into):
     """Fill `into[n0:n1, m0:m1]` with the ground costs between those rows of `x` and `y`.
@@ -84,12 +144,22 @@ def cost_block(x, n0, n1, y, m0, m1, kind, squares_x, squares_y, into):
     """
     d = x.shape[1]
     for i in range(n0, n1, 4):
-        for j in range(m0, m1, 3):
-            _dots_4x3(x, i, y, j, d, into)
+        if n1 - i <= 2:
+            for j in range(m0, m1, 3):
+                _dots_2x3(x, i, y, j, d, into)
+        else:
+            for j in range(m0, m1 - 1, 3):
+                _dots_4x3(x, i, y, j, d, into)
+            if (m1 - m0) % 3 == 1:
+                _dots_4x1(x, i, y, m1 - 1, d, into)
     for i in range(n0, n1):
         if kind == COSINE:
             for j in range(m0, m1):
-                cosine = into[i, j] / np.sqrt(squares_x[i] * squares_y[j])
+                square = squares_x[i] * squares_y[j]
+                norms = np.sqrt(square)
+                if not _SMALLEST < square < _LARGEST:
+                    norms = np.sqrt(squares_x[i]) * np.sqrt(squares_y[j])
+                cosine = into[i, j] / norms
                 into[i, j] = min(max(1.0 - cosine, 0.0), 2.0)
             continue
         n_near = 0

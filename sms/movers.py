@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sms.compiled import kernel
@@ -14,6 +16,17 @@ PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
 _COLUMNS = ("wms", "sms", "s+wms")
 
 
+@dataclass(frozen=True, slots=True)
+class MoverSimilarities:
+    """Of some pairs of texts, under one metric."""
+
+    values: np.ndarray
+    """In (0, 1], higher is closer; NaN where a text has no word left or the pair is too large;
+    shape (n_pairs,)."""
+    is_too_large: np.ndarray
+    """Whether the pair's cost matrix is beyond `MAX_CELLS`, bool, shape (n_pairs,)."""
+
+
 def mover_similarities(
     encoded: EncodedSentences,
     text_sentences: Ragged,
@@ -21,7 +34,7 @@ def mover_similarities(
     reference: np.ndarray,
     metrics: frozenset[str],
     threads: int,
-) -> dict[str, np.ndarray]:
+) -> dict[str, MoverSimilarities]:
     r"""Return the similarity of every pair of texts under each metric.
 
     The similarity is :math:`\exp(-\mathrm{EMD})` with Euclidean ground cost (eq. 3). `wms` has a
@@ -42,13 +55,14 @@ def mover_similarities(
 
     Returns
     -------
-    dict of str to ndarray, shape (n_pairs,)
-        In (0, 1], higher is closer; NaN where a text has no word left or the pair is too large.
+    dict of str to MoverSimilarities
+        By metric; none depends on which others are asked for.
     """
     clouds, splits = text_clouds(encoded, text_sentences, words=metrics != {"sms"})
     sizes = clouds.members.lengths
-    fits = sizes[candidate] * sizes[reference] <= MAX_CELLS
-    scored = np.flatnonzero((sizes[candidate] > 0) & (sizes[reference] > 0) & fits)
+    n_cells = sizes[candidate] * sizes[reference]
+    is_too_large = n_cells > MAX_CELLS
+    scored = np.flatnonzero((n_cells > 0) & ~is_too_large)
     costs, _ = mover_costs(
         encoded.word_points,
         encoded.sentence_points,
@@ -62,8 +76,13 @@ def mover_similarities(
     found = {}
     for k, metric in enumerate(_COLUMNS):
         if metric in metrics:
-            found[metric] = np.full(candidate.size, np.nan)
-            found[metric][scored] = np.exp(-costs[:, k])
+            values = np.full(candidate.size, np.nan)
+            values[scored] = np.exp(-costs[:, k])
+            found[metric] = MoverSimilarities(values, is_too_large)
+    if "sms" in metrics and metrics != {"sms"} and is_too_large.any():
+        # the words are what is too many; sentences alone may do
+        alone = frozenset({"sms"})
+        found |= mover_similarities(encoded, text_sentences, candidate, reference, alone, threads)
     return found
 
 
@@ -146,14 +165,3 @@ def kept_words(encoded: EncodedSentences, text_sentences: Ragged) -> np.ndarray:
     lengths = encoded.weights[text_sentences.values]
     running = offsets_of(lengths)
     return running[text_sentences.offsets[1:]] - running[text_sentences.offsets[:-1]]
-
-
-def too_large(
-    encoded: EncodedSentences,
-    text_sentences: Ragged,
-    candidate: np.ndarray,
-    reference: np.ndarray,
-) -> np.ndarray:
-    """Tell which pairs of texts make a cost matrix beyond `MAX_CELLS`, bool, (n_pairs,)."""
-    sizes = text_sentences.lengths + kept_words(encoded, text_sentences)
-    return sizes[candidate] * sizes[reference] > MAX_CELLS

@@ -289,7 +289,22 @@ def _content(content: str | Sequence[Message] | None) -> str | None:
     """Return a message's text, which may come in parts, some of which (images) are no text."""
     if content is None or isinstance(content, str):
         return content
-    return "".join(part["text"] for part in content if part.get("type") == "text")
+    return "".join(_text_of_part(part) for part in content)
+
+
+def _text_of_part(part: Message) -> str:
+    if not isinstance(part, Mapping) or "type" not in part:
+        raise TypeError(
+            "a message's `content` must be a text or a list of parts with `type`, got "
+            f"{type(part).__name__} in it"
+        )
+    if part["type"] != "text":
+        return ""
+    if not isinstance(text := part.get("text"), str):
+        raise TypeError(
+            f"a part of type `text` must have a `text`, got {type(text).__name__} for it"
+        )
+    return text
 
 
 def _config_of(
@@ -312,6 +327,10 @@ def _config_of(
         raise ValueError(
             f"`metric` must be one of movers, cosine or ROUGE, got {metric!r}, which says nothing "
             "of how close two texts are"
+        )
+    if len(named) > 1 and not request.is_average:
+        raise ValueError(
+            f"`encoder` must be one for {metric!r}, got {len(named)}; `cosine@all` takes several"
         )
     return config
 

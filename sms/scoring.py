@@ -63,8 +63,16 @@ class ScoringConfig:
                 raise ValueError(
                     f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
                 )
-        if self.source_tokens is not None and self.source_tokens < 1:
-            raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
+        if self.source_tokens is not None:
+            if not isinstance(self.source_tokens, int) or isinstance(self.source_tokens, bool):
+                raise TypeError(f"`source_tokens` must be an integer, got {self.source_tokens!r}")
+            if self.source_tokens < 1:
+                raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
+        names: object = self.metrics
+        if isinstance(names, str):  # a sequence too, of one-letter names
+            raise TypeError(
+                f"`metrics` must be a list of names, got {self.metrics!r}; put it in a list"
+            )
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
         _check_encoders(self.encoders)
@@ -118,6 +126,11 @@ class ScoringConfig:
                 reads.add("sources")
         return tuple(side for side in SIDES if side == "candidate" or side in reads)
 
+    def sides_of(self, alias: str) -> tuple[str, ...]:
+        """Return what the metrics of an encoder compare with, of `references` and `sources`."""
+        reads = {_side(request) for request in self.requests if alias in request.encoders}
+        return tuple(side for side in SIDES if side in reads)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}
@@ -125,6 +138,11 @@ class ScoringConfig:
 
 
 def _check_encoders(encoders: Mapping[str, str]) -> None:
+    if not isinstance(encoders, Mapping):
+        raise TypeError(
+            "`encoders` must map aliases to specifications, as {'minilm': 'minilm'}, got "
+            f"{encoders!r}"
+        )
     if not encoders:
         raise ValueError("`encoders` must name at least one encoder; see `assay encoders`")
     for alias, spec in encoders.items():
@@ -134,6 +152,8 @@ def _check_encoders(encoders: Mapping[str, str]) -> None:
             )
         if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
             raise ValueError(f"encoder alias {alias!r} must be letters, digits, `.`, `-`, `_`")
+        if not isinstance(spec, str):
+            raise TypeError(f"encoder `{alias}` must be a text such as 'minilm', got {spec!r}")
         parse_spec(spec)
 
 
@@ -284,9 +304,8 @@ class SummaryScorer:
         for alias, encoder in self.encoders.items():
             needed = np.zeros(len(segmented.text_sentences), dtype=bool)
             needed[candidate] = True
-            for request in self._requests:
-                if alias in request.encoders:
-                    needed[sides[_side(request)].values] = True
+            for side in self.config.sides_of(alias):
+                needed[sides[side].values] = True
             part = segmented.restrict(needed)
             if encoder.unit == "text":
                 part = part.whole()
@@ -309,7 +328,7 @@ class SummaryScorer:
         -------
         pyarrow.Table
             One float64 column per name in `score_fields`, null where undefined, and `status`,
-            null where every score is defined.
+            null where every score is defined and no text was cut.
         """
         from sms.comparing import compare_batch
 
@@ -363,11 +382,13 @@ def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def _cut(texts: pa.Array, n_tokens: int) -> pa.Array:
     """Keep the first `n_tokens` whitespace-separated tokens of each text, spacing untouched."""
-    pattern = re.compile(rf"\s*(?:\S+\s+){{{n_tokens - 1}}}\S+")
     found = []
     for text in texts.to_pylist():
-        match = pattern.match(text) if text else None
-        found.append(match.group() if match else text)
+        # a text has no more tokens than characters
+        parts = text.split(maxsplit=min(n_tokens, len(text))) if text else []
+        if len(parts) > n_tokens:
+            text = text[: -len(parts[n_tokens])].rstrip()
+        found.append(text)
     return pa.array(found, pa.string())
 
 
@@ -397,7 +418,7 @@ def score_texts(
     ValueError
         If lengths differ or an option is wrong.
     TypeError
-        If one text is given where a list of texts belongs.
+        If one text is given where a list of texts belongs, or an option is of another kind.
 
     Examples
     --------

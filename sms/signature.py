@@ -41,9 +41,8 @@ def signatures(config: ScoringConfig, encoders: Mapping[str, Encoder]) -> dict[s
             found[column] = _signature(column, request, config, encoders)
     for column in config.columns:
         if column not in found:
-            encoder = encoders[column.partition("@")[2]]
-            found[column] = f"{column}|enc:{encoder.signature}|{config.rules.signature}"
-            found[column] += f"|v:{version()}"
+            alias = column.partition("@")[2]
+            found[column] = _coverage_signature(column, config, alias, encoders[alias])
     return found
 
 
@@ -61,11 +60,25 @@ def _signature(
     if request.against == "reference":
         parts.append(f"ref:{config.multi_reference}")
     elif request.against == "source" or "source" in request.metric.needs:
-        cut = config.source_tokens
-        parts.append(f"source:mean|first:{cut if cut is not None else 'all'}")
+        parts.append(f"source:mean|{_cut_part(config)}")
     parts.append(config.rules.signature)
     parts.append(f"v:{version()}")
     return "|".join(parts)
+
+
+def _coverage_signature(column: str, config: ScoringConfig, alias: str, encoder: Encoder) -> str:
+    """Name the texts whose words are counted, the candidate's aside, which always are."""
+    parts = [column, f"enc:{encoder.signature}"]
+    sides = config.sides_of(alias)
+    if "references" in sides:
+        parts.append(f"ref:{'first' if config.multi_reference == 'first' else 'all'}")
+    if "sources" in sides:
+        parts.append(f"source:all|{_cut_part(config)}")
+    return "|".join([*parts, config.rules.signature, f"v:{version()}"])
+
+
+def _cut_part(config: ScoringConfig) -> str:
+    return f"first:{'all' if config.source_tokens is None else config.source_tokens}"
 
 
 def _rouge_part(language: str) -> str:

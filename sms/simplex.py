@@ -50,6 +50,8 @@ _PAD_COST = np.int64(1) << np.int64(60)
 _LARGEST_BITS = np.int64(np.float64(LARGEST).view(np.int64))
 _KEY_MAX = np.int32(2**31 - 1)
 _EXHAUSTED = np.int32(-(2**30))
+_LANES = 8
+_LOW_HALF = np.int64(2**32 - 1)
 _SMALL_CELLS = 64  # up to here a plain start and pivots without a call cost less
 _PRICED_ROWS = 6  # rows priced before the best candidate among them enters
 
@@ -91,6 +93,67 @@ def _as_float(typing_context, bits):
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
+
+
+@intrinsic
+def _two_smallest(typing_context, keys, lessened, n_vectors):
+    """Return the two smallest of `keys - lessened`, the second one in the upper half.
+
+    Both are addresses of int32, `n_vectors` times eight of each. One pass: of what a lane has met
+    it keeps the two smallest, which the compiler does not make of a plain loop.
+    """
+
+    def generate(context, builder, signature, arguments):
+        i32, i64 = ir.IntType(32), ir.IntType(64)
+        vector = ir.VectorType(i32, _LANES)
+        pointer = vector.as_pointer()
+        module = builder.module
+        pairwise = ir.FunctionType(vector, (vector, vector))
+        smin = module.declare_intrinsic("llvm.smin.v8i32", (), pairwise)
+        smax = module.declare_intrinsic("llvm.smax.v8i32", (), pairwise)
+        least = module.declare_intrinsic(
+            "llvm.vector.reduce.smin.v8i32", (), ir.FunctionType(i32, (vector,))
+        )
+
+        def splat(value):
+            lanes = builder.insert_element(
+                ir.Constant(vector, ir.Undefined), value, ir.Constant(i32, 0)
+            )
+            zeros = ir.Constant(ir.VectorType(i32, _LANES), [0] * _LANES)
+            return builder.shuffle_vector(lanes, ir.Constant(vector, ir.Undefined), zeros)
+
+        most = ir.Constant(vector, [int(_KEY_MAX)] * _LANES)
+        first_block = builder.basic_block
+        loop = builder.append_basic_block("two_smallest")
+        done = builder.append_basic_block("two_smallest.done")
+        one = builder.inttoptr(arguments[0], pointer)
+        other = builder.inttoptr(arguments[1], pointer)
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        k, lowest, second = builder.phi(i64), builder.phi(vector), builder.phi(vector)
+        key = builder.load(builder.gep(one, [k]), align=4)
+        less = builder.load(builder.gep(other, [k]), align=4)
+        value = builder.sub(key, less)
+        next_second = builder.call(smin, (second, builder.call(smax, (lowest, value))))
+        next_lowest = builder.call(smin, (lowest, value))
+        next_k = builder.add(k, ir.Constant(i64, 1))
+        for phi, start, later in (
+            (k, ir.Constant(i64, 0), next_k),
+            (lowest, most, next_lowest),
+            (second, most, next_second),
+        ):
+            phi.add_incoming(start, first_block)
+            phi.add_incoming(later, loop)
+        builder.cbranch(builder.icmp_signed("<", next_k, arguments[2]), loop, done)
+        builder.position_at_end(done)
+        smallest = builder.call(least, (next_lowest,))
+        is_it = builder.icmp_signed("==", next_lowest, splat(smallest))
+        others = builder.select(is_it, most, next_lowest)
+        runner_up = builder.call(least, (builder.call(smin, (next_second, others)),))
+        upper = builder.shl(builder.sext(runner_up, i64), ir.Constant(i64, 32))
+        return builder.or_(upper, builder.zext(smallest, i64))
+
+    return types.int64(types.int64, types.int64, types.int64), generate
 
 
 @kernel(forceinline=True)
@@ -147,23 +210,6 @@ def _find_column(cost, i, m, v, value):
 
 
 @kernel()
-def _smallest_key(keys, i, mp, w):
-    best = _KEY_MAX
-    for j in range(mp):
-        best = min(best, np.int32(keys[i, j] - w[j]))
-    return best
-
-
-@kernel()
-def _next_key(keys, i, mp, w, floor):
-    best = _KEY_MAX
-    for j in range(mp):
-        key = np.int32(keys[i, j] - w[j])
-        best = min(best, key if key > floor else _KEY_MAX)
-    return best
-
-
-@kernel()
 def _vogel_start(
     cost, n, m, mp, cost_bits,
     key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
@@ -180,6 +226,8 @@ def _vogel_start(
     column_bits = _bit_length(mp - 1)
     shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
     low = np.int32((1 << column_bits) - 1)
+    first_key, first_w = keys.ctypes.data, w.ctypes.data
+    row_bytes, n_vectors = 4 * mp, mp // _LANES
 
     for j in range(mp):
         w[j] = _KEY_MAX
@@ -205,8 +253,8 @@ def _vogel_start(
     for i in range(n, rows_padded):
         regret[i] = -2
     for i in range(n):
-        key = _smallest_key(keys, i, mp, w)
-        second = _next_key(keys, i, mp, w, key)
+        both = _two_smallest(first_key + i * row_bytes, first_w, n_vectors)
+        key, second = np.int32(both & _LOW_HALF), np.int32(both >> 32)
         cheapest[i] = _U(key & low)
         bit = _ONE << _U(i & 63)
         users[_U(key & low), i >> 6] |= bit
@@ -235,8 +283,8 @@ def _vogel_start(
                     bit = bits & ~(bits - _ONE)
                     bits ^= bit
                     if regret[i] >= 0:
-                        key = _smallest_key(keys, i, mp, w)
-                        second = _next_key(keys, i, mp, w, key)
+                        both = _two_smallest(first_key + i * row_bytes, first_w, n_vectors)
+                        key, second = np.int32(both & _LOW_HALF), np.int32(both >> 32)
                         cheapest[i] = _U(key & low)
                         users[_U(key & low), word] |= bit
                         users[_U(second & low), word] |= bit

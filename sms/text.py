@@ -147,17 +147,18 @@ class SegmentedTexts:
     def whole(self) -> SegmentedTexts:
         """Make one sentence of every text that has any, its sentences joined by spaces."""
         filled = np.flatnonzero(self.text_sentences.lengths)
+        numbers: dict[str, int] = {}  # texts may differ in the space between sentences alone
+        joined = np.empty(filled.size, dtype=np.int64)
+        for place, text in enumerate(filled.tolist()):
+            whole = " ".join(self.sentences[k] for k in self.text_sentences[text].tolist())
+            joined[place] = numbers.setdefault(whole, len(numbers))
+        _, first = np.unique(joined, return_index=True)
         return replace(
             self,
-            sentences=[
-                " ".join(self.sentences[k] for k in self.text_sentences[text].tolist())
-                for text in filled.tolist()
-            ],
-            text_sentences=Ragged.from_lengths(
-                np.arange(filled.size), np.minimum(self.text_sentences.lengths, 1)
-            ),
-            sentence_chunks=self.text_sentences.expand(self.sentence_chunks).take(filled),
-            sentence_words=self.text_words.take(filled),
+            sentences=list(numbers),
+            text_sentences=Ragged.from_lengths(joined, np.minimum(self.text_sentences.lengths, 1)),
+            sentence_chunks=self.text_sentences.expand(self.sentence_chunks).take(filled[first]),
+            sentence_words=self.text_words.take(filled[first]),
         )
 
     def tokens(self, table: ChunkTable) -> Ragged:

@@ -10,6 +10,7 @@ from sms.ground_costs import (
     EUCLIDEAN,
     SPARE_COLUMNS,
     SPARE_ROWS,
+    bring,
     cost_block,
     gather,
     padded_dimension,
@@ -21,6 +22,8 @@ MASS_RTOL = 1e-9
 
 WORDS, SENTENCES, JOINT = 1, 2, 4
 """The problems of a pair of texts, to be added up: words, sentences, their union."""
+
+_AHEAD = 2  # so many points after the one that is gathered are asked for
 
 
 @kernel()
@@ -250,9 +253,13 @@ def solve_clouds(
                 take_i = i < i_end and (j >= j_end or members[i] <= members[j])
                 take_j = j < j_end and (i >= i_end or members[j] <= members[i])
                 if take_i:
+                    if part == 0 and i + _AHEAD < i_end:
+                        bring(word_points, members[i + _AHEAD])
                     mass_i = weights[i] * factor_x
                     i += 1
                 if take_j:
+                    if part == 0 and j + _AHEAD < j_end:
+                        bring(word_points, members[j + _AHEAD])
                     mass_j = weights[j] * factor_y
                     j += 1
                 if take_i and take_j and kind == EUCLIDEAN:  # exact for a metric only

@@ -21,9 +21,11 @@ SECRET_VARIABLES = (
 """Names in the environment."""
 
 _LENGTH = 8  # what is shorter may be part of a word, and no secret
-# After a colon, unless that is a port; a secret key of AWS may hold slashes.
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]*:(?!\d+/)[^@\s]*@")
-_PASSWORD_IN_OPTION = re.compile(r"(?i)(?<=%3A%2F%2F)[^/@&\s]*?%3A[^/@&\s]*?%40")
+_HAS_PORT = r"(?:(?<=http://)|(?<=https://)|(?<=hdfs://))"
+# After a colon, up to the last @, unless that is a port, which buckets have not; a secret key of
+# AWS may hold slashes.
+_PASSWORD = re.compile(rf"(?<=://)(?!{_HAS_PORT}[^/@:\s]*:\d+/)[^/@\s]*:\S*@", re.IGNORECASE)
+_PASSWORD_IN_OPTION = re.compile(r"(?i)(?<=%3A%2F%2F)[^/@&\s]*?%3A[^/@&\s]*%40")
 _OPTION = re.compile(
     r"(?<=[?&])(sig|[\w-]*(?:key|secret|token|passw|credential|signature)[\w-]*)=[^&\s]*",
     re.IGNORECASE,

@@ -80,6 +80,9 @@ class EncodedSentences:
     """Kept words of every sentence, with or without a vector, int64, shape (n_sentences,)."""
     n_known: np.ndarray
     """Kept words of every sentence that the encoder knows, int64, shape (n_sentences,)."""
+    is_cut: np.ndarray | None = None
+    """Whether only the beginning of a sentence was read, bool, shape (n_sentences,); None where
+    none can be cut."""
 
 
 class Encoder(Protocol):

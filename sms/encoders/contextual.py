@@ -85,7 +85,7 @@ class ContextualEncoder(ABC):
         self.n_from_disk = 0
         """How many were read from the cache folder."""
         self.n_truncated = 0
-        """How many were too long for a model whose own library cuts them."""
+        """How many were too long for a model whose own library cuts them, cached or not."""
         self.n_tokens = 0
         """Tokens computed so far, where the encoder counts them."""
 
@@ -111,12 +111,21 @@ class ContextualEncoder(ABC):
             Each sentence's own vector.
         """
 
+    def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell of which sentences the model reads the beginning only, bool, (n_sentences,).
+
+        None, unless a subclass says otherwise.
+        """
+        return np.zeros(len(texts.sentences), dtype=bool)
+
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch that are not in the cache."""
         words = texts.sentence_words
         kept = Ragged(texts.is_kept[words.values], words.offsets)
         n_kept = _true_per_row(kept)
         has_content = _true_per_row(Ragged(texts.lower[words.values] >= 0, words.offsets)) > 0
+        is_cut = self.is_cut(texts)
+        self.n_truncated += int(is_cut.sum())
         found = self._look_up(texts, kept, n_kept)
         if found:
             points = np.concatenate([entry[0] for entry in found])
@@ -134,6 +143,7 @@ class ContextualEncoder(ABC):
             pooled_weights=np.where(has_content, words.lengths, 0).astype(np.float64),
             n_kept=n_kept,
             n_known=n_kept,
+            is_cut=is_cut,
         )
 
     def state(self) -> dict[str, int]:

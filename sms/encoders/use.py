@@ -34,7 +34,7 @@ _PROBE = ["A text to try it on.", "One."]
 class UseEncoder(ContextualEncoder):
     """Sentence vectors of a Universal Sentence Encoder.
 
-    Where the model turns out to read only so many words, longer sentences are counted as truncated.
+    Where the model turns out to read only so many words, longer sentences are said to be cut.
 
     Parameters
     ----------
@@ -70,6 +70,10 @@ class UseEncoder(ContextualEncoder):
         )
         self._limit = _limit_of(self._embed)
 
+    def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which sentences have more words than the model reads."""
+        return texts.sentence_words.lengths > self._limit
+
     def vectors_of(
         self,
         texts: SegmentedTexts,
@@ -79,7 +83,6 @@ class UseEncoder(ContextualEncoder):
         """Encode some sentences of a batch, longest first."""
         n_words = texts.sentence_words.lengths[wanted]
         self.n_tokens += int(n_words.sum())
-        self.n_truncated += int((n_words > self._limit).sum())
         vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
         for batch in padded_batches(n_words, BATCH_WORDS):
             vectors[batch] = self._embed([texts.sentences[k] for k in wanted[batch].tolist()])

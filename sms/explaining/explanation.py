@@ -146,7 +146,12 @@ def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explana
     scored = scorer.compare(prepared)
     about = _about(scorer, column)
     listed = [_row(row, scorer.input_columns) for row in rows.to_pylist()]
-    scores = list(zip(scored[column].to_pylist(), scored["status"].to_pylist(), strict=True))
+    scores = [
+        (score, status if score is None else None)  # which may be about something else
+        for score, status in zip(
+            scored[column].to_pylist(), scored["status"].to_pylist(), strict=True
+        )
+    ]
     if isinstance(scorer, SummaryScorer) and about.request is not None and about.is_mover:
         movers = _MoverRows(scorer, prepared, about.request)
         return [
@@ -219,7 +224,8 @@ class _MoverRows:
             for k, text in enumerate(self._texts[number].tolist())
         ]
         moves = [self._moves(candidate, other) for other in others]
-        defined = [move for move in moves if move is not None]
+        # one pair that is too large leaves a row without a score, though others have plans
+        defined = [move for move in moves if move is not None and score is not None]
         if self._is_best:
             defined = sorted(defined, key=lambda move: move.distance)[:1]
         _check_score(about.column, score, defined)

@@ -95,6 +95,16 @@ def test_moves_by_hand(explained):
     np.testing.assert_allclose(moves.ground_cost, [[0.0, 1.0], [5.0, math.sqrt(18)]])
 
 
+def test_row_with_a_reference_beyond_the_solver_has_no_plan(explained, monkeypatch):
+    for module in ("sms.movers", "sms.explaining.moving"):
+        monkeypatch.setattr(f"{module}.MAX_CELLS", 8)
+    found = explained("Cat dog.", ["Cat bird.", "Bird."])  # 3 points against 3, and against 2
+    assert found.score is None
+    assert found.moves == ()
+    assert found.similarities[0] is None
+    assert found.similarities[1] > 0
+
+
 def test_joint_plan_has_half_its_mass_on_words(explained):
     (moves,) = explained("Cat dog. Dog.", "Cat bird. River.", metric="s+wms").moves
     for text in (moves.candidate, moves.other):

@@ -128,6 +128,14 @@ def test_equal_points_cost_exactly_nothing(kind, scale):
     assert (block_of(np.zeros((3, 7)), np.zeros((5, 7)), kind) == 0).all()
 
 
+@pytest.mark.parametrize("scale", [1e-140, 1e-82, 1e80, 1e140])
+def test_cosine_does_not_depend_on_the_size_of_points(scale):
+    rng = np.random.default_rng(8)
+    x, y = rng.normal(size=(7, 20)), rng.normal(size=(5, 20))
+    expected = cdist(x, y, "cosine")
+    np.testing.assert_allclose(block_of(x * scale, y * scale, "cosine"), expected, rtol=1e-13)
+
+
 def test_cosine_of_equal_points_and_its_range():
     rng = np.random.default_rng(6)
     x = rng.normal(size=(40, 384))

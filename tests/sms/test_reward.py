@@ -189,6 +189,7 @@ WRONG = [
     ({"metric": Shares(), "bounds": (1.0, 0.0)}, "`bounds` must be a lower and a higher value"),
     ({"metric": "rouge1_f", "batch_rows": 0}, "`batch_rows` must be at least 1, got 0"),
     ({"metric": "sms", "encoder": "glove:nowhere"}, "nowhere"),
+    ({"metric": "sms", "encoder": ["glove:v", "minilm"]}, "`encoder` must be one for 'sms', got 2"),
 ]
 
 
@@ -212,6 +213,21 @@ def test_wrong_calls_rejected():
         reward("A text.", references=["A text."])
     with pytest.raises(TypeError, match=r"a text or a list of messages .*, got str in it"):
         reward(completions=[["A text."]], references=["A text."])
+
+
+# content of a message, message
+WRONG_CONTENT = [
+    (["hi"], "a list of parts with `type`, got str in it"),
+    ({"type": "text", "text": "hi"}, "a list of parts with `type`, got str in it"),
+    ([{"text": "hi"}], "a list of parts with `type`, got dict in it"),
+    ([{"type": "text"}], "a part of type `text` must have a `text`, got NoneType for it"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), WRONG_CONTENT)
+def test_wrong_content_of_a_message_rejected(content, message):
+    with pytest.raises(TypeError, match=message):
+        candidate_texts(None, [[said(content)]])
 
 
 def test_static_vectors_are_a_reward_too(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,38 @@ def test_pair_beyond_the_solver_has_a_status(glove, monkeypatch):
     assert large["status"] == "reference:too_long"
     assert large["wms"] is None
     assert large["rougeL_f"] is not None
+
+
+@pytest.mark.parametrize("how", ["best", "mean"])
+def test_reference_beyond_the_solver_is_not_left_out(how, glove, monkeypatch):
+    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    options = {"metrics": ("wms", "cosine"), "encoders": glove, "multi_reference": how}
+    row, good = score_texts(
+        [GOOD, GOOD], [[REFERENCE, "A dog."], ["", "A dog."]], **options
+    ).to_pylist()
+    assert row["wms"] is None
+    assert row["cosine"] is not None
+    assert row["status"] == "reference:too_long"
+    assert good["wms"] is not None
+    assert good["status"] is None
+
+
+def test_repeated_words_are_not_too_long(glove, monkeypatch):
+    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    options = {"metrics": ("wms", "novelty"), "encoders": glove}
+    row = one(table=score_texts(["Cat " * 9], ["Dog " * 9], [None], **options))
+    assert row["wms"] > 0
+    assert row["status"] == "source:missing"
+
+
+@pytest.mark.parametrize("metrics", [("sms", "rougeL_f"), ("wms", "sms", "s+wms")])
+def test_sentences_of_a_pair_with_too_many_words_are_scored(metrics, glove, monkeypatch):
+    expected = one(table=score_texts([GOOD], [REFERENCE], metrics=("sms",), encoders=glove))
+    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    row = one(table=score_texts([GOOD], [REFERENCE], metrics=metrics, encoders=glove))
+    assert row["sms"] == expected["sms"]
+    assert row["status"] == ("reference:too_long" if "wms" in metrics else None)
+    assert row.get("wms") is row.get("s+wms") is None
 
 
 def test_huge_candidate(glove):
@@ -453,6 +486,7 @@ def test_sources_are_averaged(how, glove):
         (9, "  A dog bit\n the cat. The cow fed an"),
         (10, None),
         (99, None),
+        (10**30, None),
     ],
 )
 def test_source_tokens(n_tokens, cut, glove):
@@ -562,6 +596,36 @@ def test_sentence_encoder_scores_by_hand(monkeypatch):
     np.testing.assert_array_equal(values(found, "cosine@all"), values(found, "cosine"))
     assert found["status"].to_pylist()[:2] == [None, None]
     assert scorer.counters() == {"st.sentences": 2}
+
+
+class ShortSighted(SentenceVectors):
+    """Reads ten letters of a sentence."""
+
+    def encode(self, texts):
+        is_cut = np.array([len(sentence) > 10 for sentence in texts.sentences])
+        return replace(super().encode(texts), is_cut=is_cut)
+
+
+def test_cut_text_has_a_status_beside_its_score(monkeypatch):
+    monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: ShortSighted())
+    rows = table_of(
+        ["A dog barked.", "A cat. A dog.", "A dog.", "A dog barked.", "..."],
+        [["A cat."], ["A cat.", "A hen sat. A dog barked."], ["A cat."], ["..."], ["A cat."]],
+        [["A fox."], ["A fox."], ["A dog barked."], ["A fox."], ["A dog barked."]],
+    )
+    config = ScoringConfig(metrics=("cosine", "sms", "novelty"), encoders={"use": "use:folder"})
+    found = SummaryScorer(config).score(rows)
+    assert found["status"].to_pylist() == [
+        "candidate:cut@use",
+        "reference:cut@use",
+        None,  # of the source, no sentence is read by the encoder
+        "reference:no_words; candidate:cut@use",
+        "candidate:no_words",
+    ]
+    assert found["sms"].is_valid().to_pylist() == [True, True, True, False, False]
+    both = ScoringConfig(metrics=("sms", "cosine:source"), encoders={"use": "use:folder"})
+    status = SummaryScorer(both).score(rows)["status"].to_pylist()
+    assert status[2] == "source:cut@use"
 
 
 def test_runtime_reaches_the_loader(monkeypatch):
@@ -680,6 +744,14 @@ REFUSED = [
     ({"encoders": {"x": "glove:f,poling=max"}}, "no option `poling`; did you mean `pooling`?"),
     ({"encoders": {"all": "minilm"}}, "encoder alias 'all' is taken"),
 ]
+# options, message
+WRONG_KIND = [
+    ({"source_tokens": 3.0}, "`source_tokens` must be an integer, got 3.0"),
+    ({"source_tokens": True}, "`source_tokens` must be an integer, got True"),
+    ({"metrics": "length"}, "`metrics` must be a list of names, got 'length'; put it in a list"),
+    ({"encoders": "minilm"}, "`encoders` must map aliases to specifications, as {'minilm': 'min"),
+    ({"encoders": {"a": None}}, "encoder `a` must be a text such as 'minilm', got None"),
+]
 SENTENCES_ONLY = {"st": "st:org/model", "use": "use:folder", "infersent": "infersent:i,vectors=v"}
 WITH_WORDS = {"minilm": "minilm", "hf": "hf:org/model", "glove": "glove:f", "elmo": "elmo:folder"}
 
@@ -687,6 +759,12 @@ WITH_WORDS = {"minilm": "minilm", "hf": "hf:org/model", "glove": "glove:f", "elm
 @pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_wrong_option_rejected(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
+        ScoringConfig(**options)
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG_KIND)
+def test_option_of_a_wrong_kind_rejected(options, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
         ScoringConfig(**options)
 
 

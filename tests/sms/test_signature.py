@@ -44,7 +44,8 @@ def test_signature_by_hand(glove):
     assert found["rougeL_f"] == f"rougeL_f|{rouge}|ref:best|{rules}"
     assert found["length"] == f"length|{rules}"
     assert found["novelty"] == f"novelty|source:mean|first:all|{rules}"
-    assert found["coverage@glove"] == f"coverage@glove|{encoder}|{rules}"
+    both = "ref:all|source:all|first:all"
+    assert found["coverage@glove"] == f"coverage@glove|{encoder}|{both}|{rules}"
 
 
 def test_every_column_has_a_signature(glove):
@@ -66,8 +67,12 @@ def test_signature_has_no_path(glove):
 # option, columns whose numbers it changes
 CHANGES = [
     pytest.param({"multi_reference": "mean"}, {"sms", "cosine", "rougeL_f"}, id="mean"),
-    pytest.param({"multi_reference": "first"}, {"sms", "cosine", "rougeL_f"}, id="first"),
-    pytest.param({"source_tokens": 100}, {"sms:source", "novelty"}, id="source-tokens"),
+    pytest.param(
+        {"multi_reference": "first"}, {"sms", "cosine", "rougeL_f", "coverage@glove"}, id="first"
+    ),
+    pytest.param(
+        {"source_tokens": 100}, {"sms:source", "novelty", "coverage@glove"}, id="source-tokens"
+    ),
     pytest.param(
         {"preset": "clark2019"},
         {"sms", "wms", "s+wms", "cosine", "sms:source", "length", "novelty"},
@@ -81,6 +86,13 @@ def test_setting_that_changes_numbers_changes_the_signature(glove, options, expe
     before, after = signatures(glove), signatures(glove, **options)
     assert before.keys() == after.keys()
     assert expected <= {column for column in before if before[column] != after[column]}
+
+
+def test_coverage_says_which_texts_it_covers(glove):
+    asked = [("sms",), ("sms:source",), ("sms", "cosine:source"), ("sms", "novelty")]
+    found = [signatures(glove, metrics=metrics)["coverage@glove"] for metrics in asked]
+    assert len(set(found)) == 3
+    assert found[3] == found[0]  # `novelty` reads the source without the encoder
 
 
 def test_sources_do_not_follow_the_way_references_are_joined(glove):

@@ -444,6 +444,14 @@ def test_whole_texts_by_hand():
     assert len(cut.sentence_chunks[0]) == 5
 
 
+def test_whole_texts_that_differ_in_space_alone_are_one_sentence():
+    cut = segment("It rained. We left.", "A dog.", "It rained.  We left.").whole()
+    assert cut.sentences == ["It rained. We left.", "A dog."]
+    assert [cut.text_sentences[k].tolist() for k in range(3)] == [[0], [1], [0]]
+    assert cut.sentence_words.lengths.tolist() == [6, 3]
+    assert cut.sentence_chunks.lengths.tolist() == [4, 2]
+
+
 # Rules
 
 

@@ -300,6 +300,20 @@ def test_half_precision_keeps_the_order_of_similarities(precision, together, seg
     assert np.abs(found.pooled - together.pooled).max() > 1e-6  # it was another format
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_neighbours_change_no_bit_in_bf16(threads, segmented, as_they_are):
+    n_threads = torch.get_num_threads()
+    try:
+        runtime = EncoderRuntime(device="cpu", precision="bf16", threads=threads)
+        together = load_minilm(runtime=runtime).encode(segmented)
+        alone = load_minilm(runtime=runtime)
+        for number, sentence in enumerate(SENTENCES):
+            vector = alone.encode(as_they_are([sentence])).pooled[0]
+            np.testing.assert_array_equal(vector, together.pooled[number])
+    finally:
+        torch.set_num_threads(n_threads)
+
+
 def normalised(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -14,13 +16,16 @@ from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from pipelines.cli import run
 from sms import score_texts
 from sms.encoders import EncoderRuntime, use
 from sms.encoders.registry import load_encoder
 from sms.encoders.tf_hub import without_start_up_lines
 from sms.encoders.use import UseEncoder, load_use
+from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import Segmenter
 
 needs_tensorflow = pytest.mark.skipif(
@@ -186,6 +191,17 @@ def test_whole_texts_are_one_input(saved, tf):
     assert "unit:text" in load_encoder(encoder).signature
 
 
+@needs_tensorflow
+def test_whole_texts_that_differ_in_space_alone_are_kept_on_disk(saved, tmp_path):
+    scorer = SummaryScorer(
+        ScoringConfig(metrics=("cosine",), encoders={"use": f"use:{saved['callable']},unit=text"}),
+        cache_folder=str(tmp_path),
+    )
+    texts = ["It rained. We left.", "It rained.  We left."]
+    once, twice = scorer.score(to_rows(texts, ["Rain fell."] * 2))["cosine"].to_pylist()
+    assert once == twice
+
+
 def test_whole_texts_have_no_sentences_to_move():
     with pytest.raises(ValueError, match="'sms@use' compares sentences, but encoder `use` reads"):
         score_texts(["A."], ["B."], encoders={"use": "use:x,unit=text"}, metrics=["sms@use"])
@@ -217,6 +233,25 @@ def test_sentences_that_the_model_cuts_are_counted(limit, n_truncated, tf, tmp_p
     encoder = load(tmp_path / "short")
     pooled(encoder, SENTENCES)  # of 7, 3, 7 and 1 words
     assert encoder.state()["truncated"] == n_truncated
+
+
+@needs_tensorflow
+def test_what_the_model_cuts_is_said_whatever_is_in_the_cache(tf, tmp_path, capsys):
+    tf.saved_model.save(averaging(tf, limit=5), tmp_path / "short")
+    rows = pa.table({"document_id": ["d"] * 2, "system_id": ["a", "b"],
+                     "candidate": SENTENCES[:2], "reference": ["Yes"] * 2})  # fmt: skip
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    for number in range(2):  # the second time from disk
+        out = tmp_path / f"out{number}"
+        asked = ["--local", f"--out={out}", f"--embedding-cache={tmp_path / 'kept'}",
+                 f"--encoder=use:{tmp_path / 'short'}", "--metrics=cosine"]  # fmt: skip
+        assert run(["score", *asked, str(tmp_path / "rows.parquet")]) == 0
+        printed = capsys.readouterr().out
+        assert "1  candidate:cut@use\n" in printed
+        assert "Sentences too long for use, which cut them: 1 of 3\n" in printed
+        gc.collect()  # writes what waits for the cache
+        counters = json.loads((out / "run.json").read_text())["result"]["counters"]
+        assert counters["use.from_disk"] == 3 * number
 
 
 # Names and hashes
