@@ -8,6 +8,7 @@ not depend on their number. (Each therefore cuts all texts, which is cheap besid
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -78,18 +79,40 @@ def training_batches(
         Whether the examples of a pair stay in one batch, as losses that compare them need.
     rank, n_ranks : int
         Which part of every batch this process takes. A batch that has not enough for all, at the
-        end of a pool, is joined with the one before.
+        end of a pool, is joined with the one before, and so is a pool at the end of the epoch.
 
     Raises
     ------
     ValueError
-        If there are fewer examples (or kept groups) in all than processes.
+        If there are fewer examples (or kept groups) than processes, in all or in a full batch.
     """
-    units = _units(groups, keeps_groups)
-    while pool := _take(units, size * POOL_BATCHES):
+    for pool in _pools(_units(groups, keeps_groups), size * POOL_BATCHES, n_ranks):
         batches = _cut(_read(pool, reader), size, n_ranks)
         for place in rng.permutation(len(batches)).tolist():
             yield _collated(batches[place][rank::n_ranks], reader)
+
+
+def count_batches(
+    n_groups: int, group_size: int, *, size: int, keeps_groups: bool = False, n_ranks: int = 1
+) -> int:
+    """Count the batches that `training_batches` makes of groups that all have one size.
+
+    Examples
+    --------
+    >>> count_batches(7, 5, size=12), count_batches(7, 5, size=12, keeps_groups=True)
+    (3, 4)
+    """
+    unit_size = group_size if keeps_groups else 1
+    n_units = n_groups * group_size // unit_size
+    pool = math.ceil(size * POOL_BATCHES / unit_size)
+    batch = max(1, size // unit_size)
+
+    def n_parts(n: int, part: int) -> int:
+        return max(1, n // part + (n % part >= n_ranks))  # what is too small for all is joined
+
+    n_pools = n_parts(n_units, pool)
+    last = n_units - (n_pools - 1) * pool
+    return (n_pools - 1) * n_parts(pool, batch) + n_parts(last, batch)
 
 
 def ordered_batches(
@@ -100,14 +123,26 @@ def ordered_batches(
     keeps_groups: bool = False,
 ) -> Iterator[Batch]:
     """Make batches for judging a model: by length within a pool, no chance involved."""
-    units = _units(groups, keeps_groups)
-    while pool := _take(units, size * POOL_BATCHES):
+    for pool in _pools(_units(groups, keeps_groups), size * POOL_BATCHES, 1):
         for batch in _cut(_read(pool, reader), size, 1):
             yield _collated(batch, reader)
 
 
 def _units(groups: Iterable[Sequence[Example]], keeps_groups: bool) -> Iterator[Sequence[Example]]:
     return iter(groups) if keeps_groups else ([one] for one in chain.from_iterable(groups))
+
+
+def _pools(
+    units: Iterator[Sequence[Example]], n_examples: int, n_ranks: int
+) -> Iterator[list[Sequence[Example]]]:
+    """Deal units into pools of so many examples; one too small for all ranks joins the former."""
+    pool = _take(units, n_examples)
+    while pool:
+        following = _take(units, n_examples)
+        if len(following) < n_ranks:
+            pool, following = pool + following, _take(units, n_examples)
+        yield pool
+        pool = following
 
 
 def _take(units: Iterator[Sequence[Example]], n_examples: int) -> list[Sequence[Example]]:

@@ -27,9 +27,11 @@ BUCKET_CHARACTERS = 256 << 20
 MAX_FILES = 512
 """Files open at the same time, for all sides; where more are needed, pairs are dealt twice."""
 
-_BUCKET_SALT = 1
-_DONOR_SALT = 2
-_PART_SALT = 3
+# No seed that a user would give: the split hashes the same keys with that, and donors in its order
+# would all lie in the slice of the hashes that is the side they are for.
+_BUCKET_SALT = hash64("bucket")
+_DONOR_SALT = hash64("donor")
+_PART_SALT = hash64("part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +190,12 @@ def bucket_of(pairs: pa.Table) -> tuple[Bucket, int]:
     """Make a bucket of pairs in any order, and say how many were there twice."""
     keys, numbers = pairs.column("key").to_numpy(), pairs.column("number").to_numpy()
     contents = _contents(pairs)
-    order = np.lexsort((contents, numbers, keys))
+    order = np.lexsort((numbers, contents, keys))
     columns = (keys[order], contents[order])
     is_new = np.ones(order.size, dtype=bool)
     is_new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     rows = order[is_new]
+    rows = rows[np.lexsort((contents[rows], numbers[rows], keys[rows]))]
     hashes = mixed(keys[rows], _DONOR_SALT)
     donors = np.argsort(hashes, kind="stable")
     groups = pairs.column("group").to_numpy()[rows]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -153,15 +154,24 @@ def _build_pair_model(config: ModelConfig) -> Built:
     # The attention that never holds the weights of all pairs of pieces cannot drop any of them; a
     # training step of 256 pieces is 1.3 times as fast with it. Other units are dropped as before.
     transformer = load_model(folder, **_NO_ATTENTION_DROPOUT)
-    reader_settings = transformer.config
-    limit = getattr(reader_settings, "max_position_embeddings", config.max_pieces)
-    if config.max_pieces > limit:
+    limit = _most_pieces(transformer)
+    if limit is not None and config.max_pieces > limit:
         raise ValueError(
             f"`max_pieces` must be at most what {config.encoder} reads, {limit}, got "
             f"{config.max_pieces}"
         )
     tokenizer = load_tokenizer(folder / TOKENIZER_FILE)
     return _pair_model(config, transformer, tokenizer, _name_of(config.encoder))
+
+
+def _most_pieces(transformer: Any) -> int | None:  # noqa: ANN401  (transformers has no types)
+    """Return how many pieces a model reads; None if any number."""
+    n_places: int | None = getattr(transformer.config, "max_position_embeddings", None)
+    embeddings = getattr(transformer, "embeddings", None)
+    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    if n_places is None or padding is None:
+        return n_places
+    return n_places - padding - 1  # the relatives of RoBERTa count places from after the padding's
 
 
 def _name_of(encoder: str) -> str:
@@ -217,11 +227,17 @@ def _transformer_folder(spec: str) -> Path:
 def _build_vector_model(
     config: ModelConfig, pairs: Iterable[tuple[str, str]], cache_folder: str | None
 ) -> Built:
-    kind = parse_spec(config.encoder).kind
+    spec = parse_spec(config.encoder)
+    kind = spec.kind
     if config.unit not in kind.vectors:
         raise ValueError(
             f"`encoder` must have vectors of {config.unit} for the scorer {config.scorer}, which "
             f"`{kind.kind}` has not"
+        )
+    if spec.values.get("unit") == "text":
+        raise ValueError(
+            f"`encoder` must read sentences for the scorer {config.scorer}, got {config.encoder}; "
+            "leave out `unit`"
         )
     runtime = EncoderRuntime(cache_folder=cache_folder, sentences_only=config.unit == "sentences")
     encoder = load_encoder(config.encoder, runtime)

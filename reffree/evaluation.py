@@ -6,9 +6,11 @@ synthetic negatives; whether people agree is another question (`pipelines.agreem
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from scipy.stats import rankdata
@@ -25,6 +27,8 @@ SPREAD_ATOL = 1e-12
 """Values that differ by no more count as one value: they have no correlation."""
 
 _PAIRS_AT_ONCE = 500
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,18 +65,21 @@ class Judged:
     labels: np.ndarray
     """float64, (n,)."""
     scores: np.ndarray
-    """float64, (n,)."""
+    """float64, NaN where there is none, (n,)."""
     is_cut: np.ndarray
     """bool, (n,)."""
 
     def by_kind(self) -> dict[str, KindFigures]:
-        """Compute the figures of every kind there is, in the order of first appearance."""
-        is_positive = self.kinds == POSITIVE
-        first = np.unique(self.kinds, return_index=True)[1]
-        kinds = [kind for kind in self.kinds[np.sort(first)].tolist() if kind != POSITIVE]
+        """Compute the figures of every kind there is, in the order of first appearance.
+
+        Examples without a score are left out, and whole pairs of which the reference has none.
+        """
+        is_positive, is_scored = self.kinds == POSITIVE, np.isfinite(self.scores)
+        scored_pairs = self.pairs[is_positive & is_scored]
+        is_negative = ~is_positive & is_scored & np.isin(self.pairs, scored_pairs)
         found = {}
-        for kind in kinds:
-            is_kind = self.kinds == kind
+        for kind in dict.fromkeys(self.kinds[is_negative].tolist()):
+            is_kind = is_negative & (self.kinds == kind)
             chosen = is_kind | (is_positive & np.isin(self.pairs, self.pairs[is_kind]))
             found[kind] = self._figures(np.flatnonzero(chosen))
         return found
@@ -107,6 +114,7 @@ def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
     pairs: list[int] = []
     labels: list[float] = []
     scores, is_cut = [np.empty(0)], [np.empty(0, dtype=bool)]
+    reasons: Counter[str] = Counter()
     n_pairs = 0
     while block := list(islice(pending, _PAIRS_AT_ONCE)):
         chosen = [
@@ -123,6 +131,9 @@ def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
         labels += [example.label for _, example in chosen]
         scores.append(found.scores)
         is_cut.append(found.is_cut)
+        reasons.update(chain.from_iterable(found.reasons.values()))
+    if reasons:
+        logger.warning("examples without a score are not judged: %s", dict(reasons))
     return Judged(
         np.array(kinds),
         np.array(pairs, dtype=np.int64),
@@ -171,6 +182,8 @@ def partial_pearson(x: np.ndarray, y: np.ndarray, given: np.ndarray) -> float | 
     float or None
         None where nothing is left of one.
     """
+    if not x.size:
+        return None
     design = np.column_stack([np.ones(len(x)), given])
     left = [values - design @ np.linalg.lstsq(design, values)[0] for values in (x, y)]
     for values, rest in zip((x, y), left, strict=True):
@@ -200,6 +213,7 @@ def confounders(
     Parameters
     ----------
     scores, labels : ndarray, shape (n,)
+        What has no score is left out.
     traits : mapping of str to ndarray, shape (n,)
         For example length and density.
 
@@ -208,6 +222,9 @@ def confounders(
     dict
         `score~TRAIT` for each; `score~label`; `score~label|traits`, the partial correlation.
     """
+    is_scored = np.isfinite(scores)
+    scores, labels = scores[is_scored], labels[is_scored]
+    traits = {name: values[is_scored] for name, values in traits.items()}
     found = {f"score~{name}": pearson(scores, values) for name, values in traits.items()}
     found["score~label"] = pearson(scores, labels)
     given = np.column_stack(list(traits.values()))

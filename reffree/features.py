@@ -138,11 +138,18 @@ class FeatureReader:
         self._reader, self._features = reader, features
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
-        """Read as the model does, and add the features as a last array."""
+        """Read as the model does, and add the features as a last array.
+
+        Of a pair with a feature something is known, whatever the model sees of it.
+        """
         values = self._features.values(sources, candidates)
         readings = self._reader.read(sources, candidates)
         return [
-            replace(reading, arrays=(*reading.arrays, own))
+            replace(
+                reading,
+                arrays=(*reading.arrays, own),
+                unseen=reading.unseen if np.isnan(own).all() else (),
+            )
             for reading, own in zip(readings, values, strict=True)
         ]
 

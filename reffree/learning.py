@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from reffree.batches import Batch, ordered_batches, training_batches
+from reffree.batches import Batch, count_batches, ordered_batches, training_batches
 from reffree.buckets import bucket_paths
 from reffree.building import Built, build
 from reffree.examples import Example, Examples
@@ -63,10 +63,16 @@ class PairBatches:
     """The batches of a run, for one process."""
 
     def __init__(self, pairs: PreparedFolder, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
-        self.n_examples = pairs.n_training_pairs * recipe.examples_per_pair()
         self._training = pairs.examples("train", recipe.negatives)
         self._validation = pairs.examples("validation", recipe.negatives)
         self._config, self._reader, self._ranks = recipe.training, reader, ranks
+        self.n_batches = count_batches(
+            pairs.n_training_pairs,
+            recipe.examples_per_pair(),
+            size=recipe.training.batch_size,
+            keeps_groups=compares_candidates(recipe.training.loss),
+            n_ranks=ranks.size,
+        )
 
     def training(self, epoch: int) -> Iterator[Batch]:
         """Give this process's part of an epoch's batches."""

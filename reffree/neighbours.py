@@ -33,12 +33,13 @@ _ROWS_AT_ONCE = 512
 
 
 def document_vectors(texts: Sequence[str], encoder: Encoder) -> np.ndarray:
-    """Embed documents by the mean over the sentences of their lead.
+    """Embed documents by the mean over the sentences of their lead, or by their lead as a whole.
 
     Parameters
     ----------
     texts : sequence of str
     encoder : Encoder
+        Its `unit` decides.
 
     Returns
     -------
@@ -128,6 +129,7 @@ def _blocks_of_vectors(texts: Sequence[str], encoder: Encoder) -> Iterator[np.nd
     segmenter = Segmenter()
     for begin in range(0, len(texts), _TEXTS_AT_ONCE):
         cut = segmenter.segment(pa.array(texts[begin : begin + _TEXTS_AT_ONCE], pa.string()))
+        cut = cut.whole() if encoder.unit == "text" else cut
         vectors, is_defined = text_vectors(encoder.encode(cut), cut.text_sentences, encoder.pooling)
         norms = np.linalg.norm(vectors, axis=1)
         units = vectors / np.where(is_defined, norms, 1.0)[:, None]

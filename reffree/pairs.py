@@ -22,6 +22,9 @@ NO_SPLIT = -1
 """Side of a row whose file has no column `split`."""
 SIDES = ("train", "validation", "test")
 
+SAMPLED_DOCUMENTS = 256
+"""Documents for training by whose sources a scorer recognises what it was trained on."""
+
 PAIR_SCHEMA = pa.schema(
     {
         "document_id": pa.string(),
@@ -130,6 +133,39 @@ def text_key(text: str) -> int | None:
     """
     letters = _NOT_WORD.sub("", unicodedata.normalize("NFKC", text).casefold())
     return hash64(letters) if letters else None
+
+
+class SourceSample:
+    """Some of the sources of many pairs, by which it is known later that they were seen.
+
+    Those of the documents with the smallest keys: which ones does not depend on the order.
+
+    Parameters
+    ----------
+    n_documents : int
+        At most so many are kept.
+    """
+
+    def __init__(self, n_documents: int = SAMPLED_DOCUMENTS) -> None:
+        self._n_documents = n_documents
+        self._texts: dict[int, set[int]] = {}
+        self._limit = 1 << 64  # documents at or above it are out
+
+    def add(self, pairs: Iterable[Pair]) -> None:
+        """Look at further pairs."""
+        for pair in pairs:
+            if (key := pair.key) >= self._limit:
+                continue
+            texts = self._texts.setdefault(key, set())
+            if (text := text_key(pair.source)) is not None:
+                texts.add(text)
+            if len(self._texts) > self._n_documents:
+                self._limit = max(self._texts)
+                del self._texts[self._limit]
+
+    def text_keys(self) -> tuple[int, ...]:
+        """Return the hashes of the sources by `text_key`, sorted."""
+        return tuple(sorted(set().union(*self._texts.values())))
 
 
 def as_table(pairs: Sequence[Pair], groups: np.ndarray) -> pa.Table:

@@ -37,6 +37,9 @@ class Reading:
     """By which pairs of about the same cost are put together."""
     is_cut: bool
     """Whether some text was left out."""
+    unseen: tuple[str, ...] = ()
+    """Texts of which nothing can be read, and why, as a status says it; with one, there is no
+    score."""
 
 
 class Reader(Protocol):
@@ -60,7 +63,7 @@ def shares(n_document: int, n_summary: int, room: int, truncation: str) -> tuple
         Pieces there may be, special ones not counted.
     truncation : {"longest", "parallel"}
         The longer text is cut first, down to the length of the other; or both are cut by the
-        same share, as section 3.2 of Bao et al. 2020 can be read.
+        same share, as section 3.2 of Bao et al. 2020 can be read, and a piece of each is kept.
 
     Returns
     -------
@@ -75,7 +78,8 @@ def shares(n_document: int, n_summary: int, room: int, truncation: str) -> tuple
     if n_document + n_summary <= room:
         return n_document, n_summary
     if truncation == "parallel":
-        kept = round(room * n_summary / (n_document + n_summary))
+        share = round(room * n_summary / (n_document + n_summary))
+        kept = max(min(1, n_summary), min(share, room - min(1, n_document)))
     else:
         kept = min(n_summary, max(room // 2, room - n_document))
     return min(n_document, room - kept), kept
@@ -149,7 +153,8 @@ class PieceReader:
     def _reading(self, document: np.ndarray, summary: np.ndarray) -> Reading:
         kept = shares(document.size, summary.size, self._room, self._truncation)
         ids, types = self._frame.around(document[: kept[0]], summary[: kept[1]])
-        return Reading((ids, types), ids.size, kept != (document.size, summary.size))
+        is_cut = kept != (document.size, summary.size)
+        return Reading((ids, types), ids.size, is_cut, _unseen(document, summary, "no_words"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +214,9 @@ class NoReader:
     """Reads nothing of the texts themselves."""
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
-        """Return an empty reading for every pair."""
-        return [Reading((), 1, is_cut=False) for _ in zip(sources, candidates, strict=True)]
+        """Return an empty reading for every pair: what can be scored are its features."""
+        nothing = Reading((), 1, is_cut=False, unseen=("features:undefined",))
+        return [nothing for _ in zip(sources, candidates, strict=True)]
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
         """Return no inputs."""
@@ -256,7 +262,8 @@ class VectorReader:
             both = vectors[source], vectors[candidate]
             kept = tuple(own[:n] for own, n in zip(both, self._lengths, strict=True))
             is_cut = any(len(own) > n for own, n in zip(both, self._lengths, strict=True))
-            found.append(Reading(kept, sum(self._lengths), is_cut))
+            unseen = _unseen(*both, "no_known_words")
+            found.append(Reading(kept, sum(self._lengths), is_cut, unseen))
         return found
 
     def _vectors_of(self, texts: Collection[str]) -> dict[str, np.ndarray]:
@@ -292,6 +299,12 @@ class VectorReader:
             vectors[row, : len(document)] = document
             vectors[row, self._lengths[0] : self._lengths[0] + len(summary)] = summary
         return {"vectors": torch.from_numpy(vectors)}
+
+
+def _unseen(document: np.ndarray, summary: np.ndarray, reason: str) -> tuple[str, ...]:
+    """Name the texts that are empty."""
+    sides = {"candidate": summary, "source": document}
+    return tuple(f"{side}:{reason}" for side, own in sides.items() if not len(own))
 
 
 def text_points(

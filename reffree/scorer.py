@@ -11,7 +11,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -32,6 +32,8 @@ FORMAT = 1
 SCORER_FILE = "scorer.json"
 WEIGHTS_FILE = "weights.safetensors"
 CARD_FILE = "README.md"
+SOURCE_SAMPLE = "source_sample"
+"""Of what it was trained on, the hashes that `SourceSample` keeps; not for people."""
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
 """Pieces (or vectors) that go through a model together, by device."""
 
@@ -48,9 +50,11 @@ class PairScores:
     """Scores of pairs of texts."""
 
     scores: np.ndarray
-    """Higher is better, in [0, 1]; float64, (n,)."""
+    """Higher is better, in [0, 1], NaN where there is none; float64, (n,)."""
     is_cut: np.ndarray
     """Whether some text was too long and only its lead was read; bool, (n,)."""
+    reasons: Mapping[int, tuple[str, ...]]
+    """Why a pair that was read has no score, in the words of a status, by row."""
 
 
 class LearnedScorer:
@@ -89,6 +93,9 @@ class LearnedScorer:
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs; what else is scored with a pair makes no difference beyond rounding.
 
+        A text of which the model sees nothing, such as one without any word that has a vector,
+        has no score: NaN.
+
         Parameters
         ----------
         sources, candidates : sequence of str
@@ -114,14 +121,17 @@ class LearnedScorer:
             inputs = self._built.reader.collate([readings[row] for row in rows])
             scores[rows] = self._probabilities(inputs)
             at += rows.size
-        return PairScores(scores, np.array([reading.is_cut for reading in readings], dtype=bool))
+        reasons = {row: reading.unseen for row, reading in enumerate(readings) if reading.unseen}
+        scores[list(reasons)] = np.nan
+        is_cut = np.array([reading.is_cut for reading in readings], dtype=bool)
+        return PairScores(scores, is_cut, reasons)
 
     def score_against_all(
         self, sources: Sequence[Sequence[str]], candidates: Sequence[str]
     ) -> PairScores:
         """Score candidates that have several sources: the mean over them (section 3.6.1).
 
-        A candidate without a source has no score: NaN.
+        Sources without a score are left out; a candidate without any other has none: NaN.
         """
         lengths = np.array([len(own) for own in sources], dtype=np.int64)
         repeated = np.repeat(np.arange(len(candidates)), lengths)
@@ -129,11 +139,17 @@ class LearnedScorer:
             list(chain.from_iterable(sources)), [candidates[row] for row in repeated.tolist()]
         )
         n = len(candidates)
-        sums = np.bincount(repeated, weights=flat.scores, minlength=n)
+        is_scored = ~np.isnan(flat.scores)
+        n_scored = np.bincount(repeated[is_scored], minlength=n)
+        sums = np.bincount(repeated[is_scored], weights=flat.scores[is_scored], minlength=n)
         is_cut = np.bincount(repeated, weights=flat.is_cut, minlength=n) > 0
-        return PairScores(
-            np.divide(sums, lengths, out=np.full(n, np.nan), where=lengths > 0), is_cut
-        )
+        reasons: dict[int, tuple[str, ...]] = {}
+        for pair, why in flat.reasons.items():
+            row = int(repeated[pair])
+            if not n_scored[row]:
+                reasons.setdefault(row, why)
+        means = np.divide(sums, n_scored, out=np.full(n, np.nan), where=n_scored > 0)
+        return PairScores(means, is_cut, reasons)
 
     @torch.inference_mode()
     def _probabilities(self, inputs: dict[str, torch.Tensor]) -> np.ndarray:
@@ -245,8 +261,7 @@ def load_scorer(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
                 f"{state}; copy the folder again"
             )
-    features = tuple(settings["model"].get("features") or ())  # JSON has lists; older ones none
-    config = ModelConfig(**settings["model"] | {"features": features})
+    config = _model_config(folder, settings["model"])
     built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
     try:
         built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))
@@ -296,6 +311,16 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
+def _model_config(folder: Path, model: Mapping[str, Any]) -> ModelConfig:
+    if unknown := model.keys() - {field.name for field in fields(ModelConfig)}:
+        raise ValueError(
+            f"`{folder / SCORER_FILE}` must have no settings that this version of assay does not "
+            f"know, got {', '.join(sorted(unknown))}; load it with the version that wrote it"
+        )
+    features = tuple(model.get("features") or ())  # JSON has lists; older ones none
+    return ModelConfig(**{**model, "features": features})
+
+
 def _warn_of_versions(folder: Path, settings: Mapping[str, Any]) -> None:
     """Say so where a library is of another main version than the scorer was trained with."""
     for name in CHECKED_LIBRARIES:
@@ -315,7 +340,9 @@ def model_card(settings: Mapping[str, Any]) -> str:
     trained_on, held_out = settings["trained_on"], settings["held_out"]
     lines = ["# A reference-free scorer of summaries", "", f"`{settings['signature']}`", ""]
     lines += ["## Trained on", ""]
-    lines += [f"- {name}: {_shown(value)}" for name, value in trained_on.items()]
+    lines += [
+        f"- {name}: {_shown(value)}" for name, value in trained_on.items() if name != SOURCE_SAMPLE
+    ]
     if features := settings["model"].get("features"):
         reads = "reads nothing but" if settings["model"]["scorer"] == "features" else "also reads"
         lines += ["", f"It {reads} the untrained metrics {_shown(features)}."]

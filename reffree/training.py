@@ -72,8 +72,8 @@ class TrainingData(Protocol):
     """The batches of a run, the same whenever they are asked for."""
 
     @property
-    def n_examples(self) -> int:
-        """About how many examples an epoch has, over all processes."""
+    def n_batches(self) -> int:
+        """About how many batches an epoch has, the same in all processes."""
 
     def training(self, epoch: int) -> Iterable[Batch]:
         """Give this process's part of an epoch's batches."""
@@ -122,7 +122,7 @@ class _Scoring:
 
     def __init__(self, data: TrainingData, config: TrainConfig, where: torch.device) -> None:
         self.training, self.validation = data.training, data.validation
-        self._n_examples, self._config, self._where = data.n_examples, config, where
+        self._n_batches, self._config, self._where = data.n_batches, config, where
         self._loss: Loss = LOSSES[config.loss]
 
     def optimiser(
@@ -133,7 +133,7 @@ class _Scoring:
         optimiser = torch.optim.AdamW(
             list(_parameter_groups(model, config.weight_decay)), lr=config.learning_rate
         )
-        n_steps = config.epochs * math.ceil(self._n_examples / config.batch_size)
+        n_steps = config.epochs * self._n_batches
         n_warmup = int(n_steps * config.warmup_share)
 
         def share(step: int) -> float:

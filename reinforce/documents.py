@@ -92,18 +92,23 @@ def batches_of(
     Raises
     ------
     ValueError
-        If a batch has fewer documents than there are processes.
+        If a full batch, or all of it, has fewer documents than there are processes.
     """
-    while pool := list(islice(documents, size * POOL_BATCHES)):
+    following = list(islice(documents, size * POOL_BATCHES))
+    while pool := following:
+        following = list(islice(documents, size * POOL_BATCHES))
+        if len(following) < n_ranks:  # too few for a batch of its own
+            pool, following = pool + following, []
         pool.sort(key=lambda document: len(document.source))
         batches = [pool[start : start + size] for start in range(0, len(pool), size)]
         if len(batches) > 1 and len(batches[-1]) < n_ranks:
             last = batches.pop()
             batches[-1] += last
-        if len(batches[-1]) < n_ranks:
+        n_fewest = min(size, len(batches[-1]))
+        if n_fewest < n_ranks:
             raise ValueError(
                 f"`workers` must be at most the documents of a batch, got {n_ranks} workers and a "
-                f"batch of {len(batches[-1])}; take fewer workers"
+                f"batch of {n_fewest}; take fewer workers"
             )
         order = range(len(batches)) if rng is None else rng.permutation(len(batches)).tolist()
         for place in order:

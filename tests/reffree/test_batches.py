@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from reffree.batches import ordered_batches, training_batches
-from reffree.readers import PieceReader, shares
+from reffree import batches
+from reffree.batches import count_batches, ordered_batches, training_batches
+from reffree.readers import NoReader, PieceReader, shares
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 
@@ -40,6 +41,8 @@ KEPT = [
     pytest.param(5, 100, 15, (5, 10), (1, 14), id="long-summary"),
     pytest.param(100, 100, 15, (8, 7), (7, 8), id="both-long"),
     pytest.param(100, 8, 16, (8, 8), (15, 1), id="summary-of-half"),
+    pytest.param(1000, 1, 15, (14, 1), (14, 1), id="summary-of-no-share"),
+    pytest.param(1, 1000, 15, (1, 14), (1, 14), id="document-of-no-share"),
 ]
 
 
@@ -118,6 +121,32 @@ def test_ranks_share_every_batch(reader):
         found = Counter(e for part in shared for e in part.examples)
         assert found == Counter(batch.examples)
         assert all(part.examples for part in shared)
+
+
+@pytest.mark.parametrize("keeps_groups", [False, True])
+def test_ranks_share_a_last_pool_that_is_too_small(monkeypatch, reader, keeps_groups):
+    monkeypatch.setattr(batches, "POOL_BATCHES", 2)  # 8 examples
+    groups = [*make_groups(8), make_groups(1)[0][:1]]
+    parts = [
+        listed(groups, reader, keeps_groups=keeps_groups, rank=rank, n_ranks=2) for rank in range(2)
+    ]
+    assert Counter(e for part in parts for batch in part for e in batch.examples) == Counter(
+        chain.from_iterable(groups)
+    )
+    assert all(batch.examples for part in parts for batch in part)
+    assert len(parts[0]) == len(parts[1]) == 4
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2])
+@pytest.mark.parametrize("keeps_groups", [False, True])
+@pytest.mark.parametrize("n_examples", [1, 3, 5])
+def test_count_is_that_of_the_batches(monkeypatch, n_examples, keeps_groups, n_ranks):
+    monkeypatch.setattr(batches, "POOL_BATCHES", 3)
+    group = (make_groups(1)[0] * 3)[:n_examples]
+    options = {"size": 12, "keeps_groups": keeps_groups, "n_ranks": n_ranks}
+    for n_groups in range(2, 40):
+        made = listed([group] * n_groups, NoReader(), rank=0, **options)
+        assert count_batches(n_groups, n_examples, **options) == len(made)
 
 
 def test_more_ranks_than_examples_rejected(reader):

@@ -34,6 +34,27 @@ def test_figures_by_hand():
     assert add.pearson == pytest.approx(1.0)
 
 
+def test_examples_without_a_score_are_left_out():
+    rows = [
+        ("positive", 0, 1.0, 0.9),
+        ("cross-pair", 0, 0.0, 0.1),
+        ("positive", 1, 1.0, 0.6),
+        ("cross-pair", 1, 0.0, 0.7),
+    ]
+    unseen = [
+        ("add", 0, 0.5, np.nan),
+        ("positive", 2, 1.0, np.nan),
+        ("cross-pair", 2, 0.0, 0.3),
+    ]
+    assert judged(rows + unseen).by_kind() == judged(rows).by_kind()
+    scores, labels = np.array([0.1, 0.5, 0.2]), np.array([0.0, 1.0, 1.0])
+    traits = {"length": np.array([3.0, 1.0, 2.0])}
+    assert confounders(
+        np.append(scores, np.nan), np.append(labels, 1), {"length": np.array([3.0, 1.0, 2.0, 9.0])}
+    ) == confounders(scores, labels, traits)
+    assert set(confounders(scores[:0], labels[:0], {"length": scores[:0]}).values()) == {None}
+
+
 def test_auc_matches_scikit_learn():
     from sklearn.metrics import roc_auc_score
 

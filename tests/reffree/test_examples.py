@@ -1,5 +1,6 @@
 """Examples: the same for a document whatever surrounds it, in any order, on any process."""
 
+from collections import Counter
 from itertools import chain
 
 import numpy as np
@@ -11,6 +12,7 @@ from reffree.examples import Examples
 from reffree.mixture import NegativesConfig
 from reffree.negatives import KINDS, POSITIVE
 from reffree.pairs import Pair, as_table
+from reffree.splits import hashed_sides
 from tests.reffree.conftest import make_pairs, write_buckets
 
 VOCABULARY = ("xylem", "xenon", "xerox")
@@ -141,6 +143,31 @@ def test_repeated_pair_is_used_once_and_counted(examples):
     made = examples([*pairs, pairs[2]], kinds=("add",))
     assert len(as_set(made)) == 8
     assert made.n_repeated == 1
+
+
+def test_pair_repeated_among_others_of_its_document_is_used_once():
+    texts = ["first", "second", "first"]
+    pairs = [
+        Pair(document_id="d", number=i, side=-1, source="One here.", reference=text)
+        for i, text in enumerate(texts)
+    ]
+    bucket, n_repeated = bucket_of(as_table(pairs, np.zeros(3, dtype=np.uint64)))
+    assert bucket.pairs.column("reference").to_pylist() == ["first", "second"]
+    assert n_repeated == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("side", [0, 2])
+def test_every_pair_of_a_side_is_a_partner_whatever_the_seed(seed, side):
+    pairs = make_pairs(3_000)
+    keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
+    of_side = [pairs[i] for i in np.flatnonzero(hashed_sides(keys, seed=seed) == side)]
+    own_keys = np.array([pair.key for pair in of_side], dtype=np.uint64)
+    bucket, _ = bucket_of(as_table(of_side, own_keys))
+    points = np.random.default_rng(0).integers(2**64, size=20_000, dtype=np.uint64)
+    chosen = Counter(bucket.other_than(0, int(point)) for point in points)
+    # Gaps between uniform hashes: the widest of n is some log(n) / n of the whole.
+    assert max(chosen.values()) < 3 * np.log(len(of_side)) / len(of_side) * points.size
 
 
 def test_negative_that_cannot_be_made_is_counted(examples):

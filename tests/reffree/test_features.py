@@ -116,6 +116,14 @@ def test_other_encoder_of_the_features_rejected(config, tmp_path):
         load_scorer(tmp_path)
 
 
+def test_pair_without_a_feature_has_no_score(encoder):
+    config = ModelConfig(scorer="features", encoder=encoder, features=("sms:source", "novelty"))
+    scorer = LearnedScorer(build(config, examples=EXAMPLES), "", {})
+    found = scorer.score(SOURCES[:1] * 3, [CANDIDATES[0], "word1", "the"])  # no bigram in two
+    assert np.isnan(found.scores).tolist() == [False, False, True]
+    assert found.reasons == {2: ("features:undefined",)}
+
+
 def test_scorer_of_features_alone(encoder):
     config = ModelConfig(scorer="features", encoder=encoder, features=("coverage", "length"))
     scorer = LearnedScorer(build(config, examples=EXAMPLES), "", {})

@@ -44,12 +44,13 @@ def test_convolution_by_hand():
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("scorer", ["sentence", "word"])
 def test_head_gives_a_logit_per_pair(scorer, head):
+    torch.manual_seed(0)
     made = make_head(ModelConfig(scorer=scorer, head=head), n_document=4, n_summary=2, width=6)
     made.eval()
     vectors = torch.randn(5, 6, 6, generator=torch.Generator().manual_seed(0))
     logits = made(vectors)
     assert logits.shape == (5,)
-    torch.testing.assert_close(made(vectors[2:3])[0], logits[2], rtol=0, atol=1e-6)
+    torch.testing.assert_close(made(vectors[2:3])[0], logits[2], rtol=1e-5, atol=1e-6)
 
 
 def test_fc_begins_by_comparing_the_means_of_the_texts():

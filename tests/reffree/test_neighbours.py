@@ -5,7 +5,14 @@ import pytest
 
 from reffree import neighbours
 from reffree.buckets import neighbours_path, read_bucket
-from reffree.neighbours import NEAR_IDENTICAL, centred, nearest_others, write_neighbours
+from reffree.neighbours import (
+    NEAR_IDENTICAL,
+    centred,
+    document_vectors,
+    nearest_others,
+    write_neighbours,
+)
+from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.registry import load_encoder
 from tests.reffree.conftest import make_pairs, write_buckets
 
@@ -45,6 +52,23 @@ def test_common_part_is_taken_out(rng):
     found = centred(vectors)
     assert (found[0] @ found[1:7].T < NEAR_IDENTICAL).all()
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), np.arange(50) != 7, atol=1e-5)
+
+
+class Counting(ContextualEncoder):
+    """Gives the number of words of what it reads, beside 1."""
+
+    def __init__(self, unit):
+        super().__init__(signature="", content_hash="", has_words=False, dimension=2, unit=unit)
+
+    def vectors_of(self, texts, wanted, kept):
+        own = [[texts.sentence_words.lengths[k], 1] for k in wanted]
+        return np.empty((0, 2), np.float32), np.array(own, np.float32)
+
+
+@pytest.mark.parametrize(("unit", "n_words"), [("sentence", 3), ("text", 6)])
+def test_documents_are_read_in_the_encoders_unit(unit, n_words):
+    (found,) = document_vectors(["It rained. We left."], Counting(unit))
+    assert found[0] / found[1] == pytest.approx(n_words)
 
 
 def test_written_beside_the_bucket(tmp_path):

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from reffree.pairs import NO_SPLIT, SIDES, pairs_of_rows, text_key
+from reffree.pairs import NO_SPLIT, SIDES, SourceSample, pairs_of_rows, text_key
+from tests.reffree.conftest import make_pairs
 
 # row (document_id, sources, references, split, unreadable) and why it gives no pair
 NO_PAIR = [
@@ -70,3 +71,16 @@ def test_key_ignores_case_space_and_punctuation(other):
 def test_keys_of_other_texts_differ():
     assert len({text_key(text) for text in ("a b", "a c", "ab c", "5", "6", "ä")}) == 6
     assert text_key(" .!") is None
+
+
+def test_sample_of_sources_depends_on_the_pairs_alone():
+    pairs = make_pairs(40)
+    samples = []
+    for order in (pairs, pairs[::-1]):
+        sample = SourceSample(n_documents=10)
+        for pair in [*order, *order]:
+            sample.add([pair])
+        samples.append(sample.text_keys())
+    assert samples[0] == samples[1]
+    assert len(samples[0]) == 10
+    assert set(samples[0]) < {text_key(pair.source) for pair in pairs}

@@ -1,6 +1,7 @@
 """Scorers in folders: what comes back is what was saved; damage is said in one line."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,12 +82,39 @@ def test_score_is_the_sigmoid_of_the_librarys_first_state(bert):
     np.testing.assert_allclose(found, torch.sigmoid(logit)[0].numpy(), rtol=0, atol=ATOL)
 
 
+def test_relative_of_roberta_reads_fewer_pieces_than_it_has_places(tmp_path):
+    from transformers import RobertaConfig, RobertaModel
+
+    write_tiny_bert(tmp_path)
+    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    RobertaModel(
+        RobertaConfig(vocab_size=200, pad_token_id=0, max_position_embeddings=20, **size)
+    ).save_pretrained(tmp_path)
+    longest = ModelConfig(encoder=f"hf:{tmp_path}", max_pieces=19)
+    found = LearnedScorer(build(longest), "", {}).score(["word1 " * 30], ["word2"])
+    assert np.isfinite(found.scores).all()
+    with pytest.raises(ValueError, match=r"at most what .* reads, 19, got 20"):
+        build(replace(longest, max_pieces=20))
+
+
 def test_several_sources_give_the_mean(bert):
     scorer = LearnedScorer(build(bert), "", {})
     found = scorer.score_against_all([SOURCES[:2], SOURCES[2:3], []], CANDIDATES[:3])
     first = scorer.score(SOURCES[:2], [CANDIDATES[0]] * 2).scores.mean()
     second = scorer.score(SOURCES[2:3], [CANDIDATES[1]]).scores[0]
     np.testing.assert_allclose(found.scores, [first, second, np.nan], rtol=0, atol=ATOL)
+
+
+def test_text_of_which_nothing_is_seen_has_no_score(config):
+    scorer = LearnedScorer(build(config), "", {})
+    unseen = "Zyx of the qwv." if config.scorer == "word" else ""
+    found = scorer.score([SOURCES[0], SOURCES[0], unseen], [CANDIDATES[0], unseen, CANDIDATES[0]])
+    assert np.isnan(found.scores).tolist() == [False, True, True]
+    reason = "no_words" if config.scorer == "bert" else "no_known_words"
+    assert found.reasons == {1: (f"candidate:{reason}",), 2: (f"source:{reason}",)}
+    several = scorer.score_against_all([[unseen, SOURCES[0]], [unseen]], [CANDIDATES[0]] * 2)
+    np.testing.assert_allclose(several.scores, [found.scores[0], np.nan], rtol=0, atol=ATOL)
+    assert several.reasons == {1: (f"source:{reason}",)}
 
 
 def test_cut_rows_are_marked(bert):
@@ -159,6 +187,11 @@ DAMAGES = [
     pytest.param(
         lambda f: change(f, drop="model"), "must have all its keys, got none of model", id="keys"
     ),
+    pytest.param(
+        lambda f: change(f, model={"scorer": "bert", "n_heads": 2}),
+        "must have no settings that this version of assay does not know, got n_heads; load it with",
+        id="newer",
+    ),
 ]
 
 
@@ -210,6 +243,10 @@ def test_other_encoder_rejected(bert, tmp_path):
         ({"head": "cnn"}, "`head` must be fc for the scorer bert"),
         ({"max_pieces": 3}, "`max_pieces` must be at least 5"),
         ({"encoder": "glove:x.txt"}, "`encoder` must be minilm or hf:PATH"),
+        (
+            {"scorer": "sentence", "encoder": "use:x,unit=text"},
+            "`encoder` must read sentences for the scorer sentence, got use:x,unit=text",
+        ),
         ({"max_pieces": 600}, "`max_pieces` must be at most what .* reads, 512"),
         ({"frozen_layers": 7}, "`frozen_layers` must be at most the encoder's 6 layers"),
     ],

@@ -9,9 +9,12 @@ import torch
 
 from reffree.building import build
 from reffree.checkpoint import CHECKPOINT_FILE
+from reffree.learning import PreparedFolder, Recipe, learn
 from reffree.loop import read_metrics
+from reffree.mixture import NegativesConfig
 from reffree.models import ModelConfig
 from reffree.training import TrainConfig, train
+from tests.reffree.conftest import make_pairs, write_buckets
 from tests.reffree.tiny_bert import TinyData, make_groups, write_tiny_bert
 
 CONFIG = TrainConfig(
@@ -77,6 +80,22 @@ def test_training_learns(model_config, tmp_path):
     losses = validation_losses(tmp_path)
     assert state.best_loss == min(losses)
     assert state.best_loss < 0.5 * math.log(2)
+
+
+def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(model_config, tmp_path):
+    for side, name in enumerate(("train", "validation")):
+        (path,) = write_buckets(tmp_path / name, make_pairs(7), side=side)
+        path.rename(tmp_path / path.name)
+    recipe = Recipe(
+        model=model_config,
+        negatives=NegativesConfig(kinds=("cross-pair", "delete")),  # groups of 3, batches of 4
+        training=replace(CONFIG, loss="ranking", log_steps=1),
+    )
+    pairs = PreparedFolder(folder=tmp_path, vocabulary=(), n_training_pairs=7)
+    learn(recipe, pairs, tmp_path / "run", fingerprint="f")
+    lines = [line for line in read_metrics(tmp_path / "run") if "train_loss" in line]
+    expected = [CONFIG.learning_rate * (13 - k) / 14 for k in range(14)]
+    assert [line["learning_rate"] for line in lines] == pytest.approx(expected)
 
 
 def test_same_seed_same_weights(model_config, tmp_path):

@@ -67,8 +67,8 @@ class TinyData:
 
     def __init__(self, reader, n=12, *, size=4, keeps_groups=False, groups=None):
         self.groups = make_groups(n) if groups is None else groups
-        self.n_examples = sum(map(len, self.groups))
         self._reader, self._size, self._keeps_groups = reader, size, keeps_groups
+        self.n_batches = sum(1 for _ in TinyData.training(self, 0))
 
     def training(self, epoch):
         rng = generator_of("batches", epoch)

@@ -11,7 +11,7 @@ from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.loop import read_metrics
 from reffree.pairs import Pair, as_table
 from reffree.ranks import Ranks
-from reinforce.documents import batches_of, read_documents
+from reinforce.documents import POOL_BATCHES, batches_of, read_documents
 from reinforce.learning import StageJob, learn_stage
 from reinforce.losses import ADVANTAGES
 from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
@@ -284,6 +284,15 @@ def test_processes_share_every_batch():
     assert [len(a) + len(b) for a, b in zip(*parts, strict=True)] == [4, 4, 2]
     with pytest.raises(ValueError, match="`workers` must be at most the documents of a batch"):
         list(batches_of(iter(documents[:1]), size=4, n_ranks=2))
+    with pytest.raises(ValueError, match="got 3 workers and a batch of 2"):
+        list(batches_of(iter(documents[:6]), size=2, n_ranks=3))
+
+
+def test_last_pool_too_small_for_all_processes_joins_the_one_before():
+    documents = make_documents(4 * POOL_BATCHES + 1)
+    parts = [list(batches_of(iter(documents), size=4, rank=rank, n_ranks=2)) for rank in range(2)]
+    sizes = [len(a) + len(b) for a, b in zip(*parts, strict=True)]
+    assert sizes == [4] * (POOL_BATCHES - 1) + [5]
 
 
 @pytest.mark.parametrize(
