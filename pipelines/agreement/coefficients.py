@@ -193,19 +193,34 @@ def tie_classes(values: Array, rtol: float = 0.0) -> Array:
     return classes
 
 
-def merge_close(values: Array) -> Array:
+def merge_close(values: Array, scale: Array | None = None) -> Array:
     """Replace values that differ in the last bits by the smallest of them, along the last axis.
 
     For means, which tie in theory and differ in how they were summed.
+
+    Parameters
+    ----------
+    values : ndarray, shape (..., n)
+        NaN stays NaN.
+    scale : ndarray, shape (...), optional
+        Largest magnitude of what each row was summed from, which decides how large its rounding
+        errors are: sums may cancel. By default that of the row itself.
+
+    Returns
+    -------
+    ndarray, shape (..., n)
+        Values joined by a chain of steps of at most `TIE_RTOL` times the scale are equal.
 
     Examples
     --------
     >>> merge_close(np.array([0.3, 5.0, 0.1 + 0.2])).tolist()
     [0.3, 5.0, 0.3]
+    >>> merge_close(np.array([0.0, 0.1 + 0.2 - 0.3]), np.array(0.3)).tolist()
+    [0.0, 0.0]
     """
     if values.shape[-1] < 2:
         return values
-    order, ascending, steps = _steps(values, TIE_RTOL)
+    order, ascending, steps = _steps(values, TIE_RTOL, scale)
     starts = np.zeros(values.shape, dtype=np.int64)
     starts[..., 1:] = steps * np.arange(1, values.shape[-1])
     smallest = np.take_along_axis(ascending, np.maximum.accumulate(starts, axis=-1), -1)
@@ -214,12 +229,14 @@ def merge_close(values: Array) -> Array:
     return np.where(np.isnan(values), np.nan, merged)
 
 
-def _steps(values: Array, rtol: float) -> tuple[Array, Array, Array]:
+def _steps(values: Array, rtol: float, scale: Array | None = None) -> tuple[Array, Array, Array]:
     """Order of the values, themselves in order, and where one is larger than the one before."""
     order = np.argsort(values, axis=-1)
     ascending = np.take_along_axis(values, order, -1)
-    tolerance = 0.0
-    if rtol > 0.0:
+    tolerance = np.zeros(1)
+    if scale is not None:
+        tolerance = rtol * scale[..., None]
+    elif rtol > 0.0:
         tolerance = rtol * np.abs(np.nan_to_num(values)).max(axis=-1, keepdims=True)
     return order, ascending, np.diff(ascending, axis=-1) > tolerance
 

@@ -29,6 +29,9 @@ from pipelines.agreement.matrices import (
 FEWEST = 4
 """Units that the tests need: n - 3 is in every one of them."""
 
+NOT_JOINTLY_POSSIBLE = "the formulae do not hold for kendall_c; use kendall_b or a permutation test"
+"""Stuart's tau-c is scaled by the coarser variable, so three of them need not fit together."""
+
 DETERMINANT_ATOL = 1e-12
 """A determinant of three correlations this close to 0 is 0, but for the last bits; further below
 0, no data can have them."""
@@ -208,7 +211,8 @@ def compare_correlations(
         not independent: the test is then too sure of itself). A mean over documents is not a
         correlation and comes back undefined; use `permutation_test`.
     coefficient : str
-        See `correlate`; the formulae are derived for Pearson.
+        See `correlate`; the formulae are derived for Pearson. Undefined for "kendall_c", of which
+        three need not be possible together.
     test : str
         One of `DEPENDENT_TESTS`.
 
@@ -234,6 +238,8 @@ def compare_correlations(
         if result.reason:
             reason = f"{name} is undefined: {result.reason}"
             return _tested(test, r_a - r_b, math.nan, degrees, n, reason)
+    if coefficient == "kendall_c":
+        return _tested(test, r_a - r_b, math.nan, degrees, n, NOT_JOINTLY_POSSIBLE)
     return dependent_test(r_a, r_b, r_ab, n, test=test)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from pipelines.agreement.coefficients import COEFFICIENTS
-from pipelines.agreement.levels import correlate
+from pipelines.agreement.levels import Correlation, correlate
 from pipelines.agreement.matrices import (
     as_matrices,
     as_stacks,
@@ -82,7 +82,8 @@ def bootstrap_interval(
     Returns
     -------
     Interval
-        Without ends, and with a reason, where the correlation itself is undefined.
+        Without ends, and with a reason, where the correlation itself is undefined, or there is
+        one only of what is drawn: all resamples are the same then.
     """
     x, y = as_matrices(scores=scores, ratings=ratings)
     resamples = draw_resamples(*x.shape, n_resamples=n_resamples, rng=rng, over=over)
@@ -132,7 +133,11 @@ def bootstrap_intervals(
             name = f"bootstrap-{resamples.over}"
             row.append(
                 percentile_interval(
-                    draws[:, metric, aspect], point.value, confidence, name, point.reason
+                    draws[:, metric, aspect],
+                    point.value,
+                    confidence,
+                    name,
+                    point.reason or _one_alone(point, resamples.over),
                 )
             )
         rows.append(row)
@@ -175,7 +180,7 @@ def bootstrap_difference(
     )[..., 0]
     points = [correlate(each, y, level=level, coefficient=coefficient) for each in (a, b)]
     difference = points[0].value - points[1].value
-    reason = points[0].reason or points[1].reason
+    reason = points[0].reason or points[1].reason or _one_alone(points[0], over)
     name = f"bootstrap-{over}"
     return percentile_interval(draws[:, 0] - draws[:, 1], difference, confidence, name, reason)
 
@@ -221,6 +226,12 @@ def percentile_interval(
         n_undefined=n_undefined,
         reason=reason,
     )
+
+
+def _one_alone(point: Correlation, over: str) -> str | None:
+    """Say why resamples would all be the same, if so."""
+    drawn = {"systems": point.n_systems, "documents": point.n_documents}
+    return f"needs at least 2 {over} to draw from, got 1" if drawn.get(over) == 1 else None
 
 
 def fisher_interval(

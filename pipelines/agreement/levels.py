@@ -223,10 +223,19 @@ def system_means(scores: np.ndarray) -> np.ndarray:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
+def merged_means(scores: np.ndarray) -> np.ndarray:
+    """Average like `system_means`; means that differ in how they were summed only are equal."""
+    largest = np.fmax(
+        np.fmax.reduce(scores, axis=(-2, -1), initial=0.0),
+        -np.fmin.reduce(scores, axis=(-2, -1), initial=0.0),
+    )
+    return merge_close(system_means(scores), largest)
+
+
 def _rows(x: np.ndarray, level: str) -> np.ndarray:
     """Return what is correlated, shape (..., n_correlations, n): means, documents or all cells."""
     if level == "system":
-        return merge_close(system_means(x))[..., None, :]
+        return merged_means(x)[..., None, :]
     if level == "summary":
         return np.swapaxes(x, -1, -2)
     return x.reshape(*x.shape[:-2], 1, -1)
@@ -244,7 +253,7 @@ def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
     if np.isnan(x).all():
         return "no cell has both a score and a rating"
     if level == "system":
-        found = undefined_reason(system_means(x), system_means(y))
+        found = undefined_reason(merged_means(x), merged_means(y))
         n_systems = int((~np.isnan(x)).any(-1).sum())
         return f"fewer than 2 systems, got {n_systems}" if n_systems < 2 else found
     if level == "global":

@@ -6,12 +6,14 @@ knows where the numbers come from.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 TIE_RTOL = 1e-12
-"""Relative to the largest magnitude: values no further apart than this are constant, and means
-no further apart than this are tied. It absorbs the last bits of sums (0.1 + 0.2 against 0.3) and
-nothing that was measured."""
+"""Relative to the largest magnitude (for means, of the cells): values no further apart than this
+are constant, and means no further apart than this are tied. It absorbs the last bits of sums
+(0.1 + 0.2 against 0.3) and nothing that was measured."""
 
 
 def as_stack(name: str, values: np.ndarray, n_dimensions: int) -> np.ndarray:
@@ -104,6 +106,13 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise `ValueError` unless `value` is one of `choices`."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
+
+
+def require_distinct(name: str, values: Sequence[str]) -> None:
+    """Raise `ValueError` if one of `values` is there twice."""
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            raise ValueError(f"`{name}` must not name one twice, got {value!r}")
 
 
 def require_fraction(name: str, value: float) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from pipelines.agreement.differences import dependent_test
+from pipelines.agreement.differences import NOT_JOINTLY_POSSIBLE, dependent_test
 from pipelines.agreement.intervals import fisher_interval
 from pipelines.agreement.levels import correlate, level_values
 from pipelines.agreement.matrices import (
@@ -181,7 +181,8 @@ def systems_for_width(r: float, width: float, *, confidence: float = 0.95) -> Sa
         interval = fisher_interval(r, n, confidence=confidence)
         return interval.high - interval.low <= width
 
-    return _smallest(is_enough, 4, "systems", "no number of systems makes it so narrow")
+    # More systems are never wider: large steps will do.
+    return _smallest(is_enough, 4, "systems", "no number of systems makes it so narrow", ratio=32.0)
 
 
 def variance_components(first: np.ndarray, second: np.ndarray | None = None) -> VarianceComponents:
@@ -284,7 +285,8 @@ def documents_for_correlation(
     def is_enough(n: int) -> bool:
         return abs(_forecast(parts, n) - limit) <= tolerance
 
-    return _smallest(is_enough, 1, "documents", "no number of documents comes so close")
+    # The expected correlation has at most one turn, and is smooth in the logarithm of n.
+    return _smallest(is_enough, 1, "documents", "no number of documents comes so close", ratio=1.1)
 
 
 def sample_size_curve(
@@ -382,7 +384,7 @@ def simulated_power(
     n_systems, n_documents : int
         Size of the study to be planned; may exceed the pilot's.
     coefficient : str
-        See `correlate`.
+        See `correlate`; not "kendall_c".
     test : str
         See `dependent_test`.
     alpha : float
@@ -397,6 +399,8 @@ def simulated_power(
     SimulatedPower
         The share, and its standard error.
     """
+    if coefficient == "kendall_c":
+        raise ValueError(f"`coefficient` must not be kendall_c: {NOT_JOINTLY_POSSIBLE}")
     require_fraction("alpha", alpha)
     for name, value in (
         ("n_systems", n_systems),
@@ -456,13 +460,22 @@ def _forecast(
     return min(max(value, -1.0), 1.0)
 
 
-def _smallest(is_enough: Callable[[int], bool], first: int, unit: str, reason: str) -> SampleSize:
-    """Smallest number from which on the condition holds, by doubling and halving."""
-    below, above = first - 1, first
-    while not is_enough(above):
-        below, above = above, 2 * above
-        if above > MOST_UNITS:
-            return SampleSize(n=None, unit=unit, reason=reason)
+def _smallest(
+    is_enough: Callable[[int], bool], first: int, unit: str, reason: str, *, ratio: float
+) -> SampleSize:
+    """Smallest number from which on the condition holds, down from `MOST_UNITS`, then halving.
+
+    From the top, since it may hold for small numbers and no longer for larger ones; `ratio`
+    between the numbers tried must be small next to such a turn.
+    """
+    above = below = MOST_UNITS
+    if not is_enough(above):
+        return SampleSize(n=None, unit=unit, reason=reason)
+    while above > first:
+        below = max(first, min(above - 1, int(above / ratio)))
+        if not is_enough(below):
+            break
+        above = below
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if is_enough(middle) else (middle, above)

@@ -392,12 +392,14 @@ def _has_maximum(counts: np.ndarray, pairs: np.ndarray, n_systems: int) -> np.nd
     end; ties then keep it from vanishing and join the systems that tie. All systems must hang
     together that way, each reaching each other one.
     """
-    first, second = pairs.T
     wins = np.zeros((len(counts), n_systems, n_systems), dtype=bool)
-    wins[:, first, second] = counts[..., FIRST] > 0
-    wins[:, second, first] |= counts[..., SECOND] > 0
     ties = np.zeros_like(wins)
-    ties[:, first, second] = ties[:, second, first] = counts[..., TIE] > 0
+    occurs = counts > 0
+    for row, (first, second) in enumerate(pairs):  # a pair may have several rows
+        wins[:, first, second] |= occurs[:, row, FIRST]
+        wins[:, second, first] |= occurs[:, row, SECOND]
+        ties[:, first, second] |= occurs[:, row, TIE]
+        ties[:, second, first] |= occurs[:, row, TIE]
     has_circle = np.einsum("sii->s", _reachable(wins)) > 0
     is_connected = _reachable(wins | ties | np.eye(n_systems, dtype=bool)).all((1, 2))
     return is_connected & (has_circle | ~ties.any((1, 2)))

@@ -1,4 +1,10 @@
-"""Order systems by scores alone, with how sure the order is: paired bootstrap over documents."""
+"""Order systems by scores alone, with how sure the order is: paired bootstrap over documents.
+
+A bootstrap of few documents is too sure of itself: it never draws a document that was not there,
+and of one document nothing else. So there are no ends and no p-values for fewer than
+`FEWEST_DOCUMENTS`, and no one-sided p-value is below 0.5**n for n documents on which two systems
+differ: that is how often all n fall on one side when either side is as likely.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.agreement.intervals import Interval, percentile_interval
+from pipelines.agreement.intervals import MOST_UNDEFINED, Interval, percentile_interval
 from pipelines.agreement.levels import system_means
 from pipelines.agreement.matrices import (
     TIE_RTOL,
@@ -17,6 +23,9 @@ from pipelines.agreement.matrices import (
 )
 from pipelines.agreement.resampling import draw_resamples
 
+FEWEST_DOCUMENTS = 2
+"""With one alone all resamples are the same."""
+
 CHUNK_NUMBERS = 1_000_000
 """Numbers in the largest array of one step."""
 
@@ -26,16 +35,20 @@ class SystemRanking:
     """Systems in the order of their mean scores, as rows were given."""
 
     means: tuple[Interval, ...]
-    """Mean score of each system over the documents it has."""
+    """Mean score of each system over the documents it has; no ends for fewer than
+    `FEWEST_DOCUMENTS`."""
     ranks: np.ndarray
     """Shape (n_systems,); 1 is best, equal means share the better rank, 0 is no score at all."""
     rank_low: np.ndarray
     rank_high: np.ndarray
-    """Shape (n_systems,); percentiles of the rank over resamples."""
+    """Shape (n_systems,); percentiles of the rank over the resamples that draw a document of every
+    system, 0 for a system with fewer documents than `FEWEST_DOCUMENTS` and, for all, where more
+    than `MOST_UNDEFINED` of the resamples leave a system out."""
     p_values: np.ndarray
     """Shape (n_systems, n_systems); `[i, j]` is the share of resamples in which i is not better
-    than j on the documents both have, the observed one included. NaN where they share none,
-    and on the diagonal."""
+    than j on the documents both have, the observed one included (where none of those is drawn, i
+    is not), and at least 0.5**n for n documents on which they differ. NaN where they share fewer
+    than `FEWEST_DOCUMENTS`, and on the diagonal."""
     n_documents: int
     n_missing: int
     n_resamples: int
@@ -48,7 +61,8 @@ class PairedBootstrap:
     difference: Interval
     """Mean of A minus mean of B over the documents both have."""
     p_a_better: float
-    """Share of resamples in which A is not better, the observed one included."""
+    """Share of resamples in which A is not better, the observed one included, and at least 0.5**n
+    for n documents on which the two differ; so a two-sided one is at least 2 * 0.5**n."""
     p_b_better: float
     n_documents: int
     """Documents both have."""
@@ -95,12 +109,10 @@ def rank_systems(
     counts = resamples.document_counts
     n_drawn = counts @ have.T.astype(np.float64)
     draws = np.where(n_drawn > 0, counts @ filled.T / np.maximum(n_drawn, 1.0), np.nan)
-    tail = 0.5 * (1.0 - confidence)
     means = system_means(matrix)
-    ranks = _ranks(means[None])[0]
-    resampled = _ranks(draws)
-    ends = np.quantile(resampled, [tail, 1.0 - tail], axis=0, method="nearest")
-    missing = np.isnan(means)
+    n_scored = have.sum(1)
+    largest = float(np.abs(filled).max(initial=0.0))
+    ends = _rank_ends(draws, means, largest, n_scored, confidence)
     return SystemRanking(
         means=tuple(
             percentile_interval(
@@ -108,13 +120,13 @@ def rank_systems(
                 float(means[system]),
                 confidence,
                 "bootstrap-documents",
-                "the system has no score" if missing[system] else None,
+                _too_few(int(n_scored[system]), "the system has no score"),
             )
             for system in range(n_systems)
         ),
-        ranks=ranks,
-        rank_low=np.where(missing, 0, ends[0]).astype(np.int64),
-        rank_high=np.where(missing, 0, ends[1]).astype(np.int64),
+        ranks=_ranks(means[None], largest)[0],
+        rank_low=ends[0],
+        rank_high=ends[1],
         p_values=_pairwise_p_values(filled, have, counts),
         n_documents=n_documents,
         n_missing=int((~have).sum()),
@@ -142,7 +154,7 @@ def compare_systems(
     Returns
     -------
     PairedBootstrap
-        Undefined, with a reason, if they share no document.
+        Undefined, with a reason, if they share fewer documents than `FEWEST_DOCUMENTS`.
     """
     require_fraction("confidence", confidence)
     require_positive("n_resamples", n_resamples)
@@ -151,14 +163,15 @@ def compare_systems(
         raise ValueError(f"`scores_b` must have {a.size} documents like `scores_a`, got {b.size}")
     shared = ~(np.isnan(a) | np.isnan(b))
     n_shared = int(shared.sum())
-    reason = None if n_shared else "no document has both scores"
+    reason = _too_few(n_shared, "no document has both scores")
     differences = (a - b)[shared]
     draws, p_a, p_b = np.full(n_resamples, np.nan), np.nan, np.nan
     if reason is None:
         draws = _resampled_means(differences, n_resamples, rng)
         tolerance = TIE_RTOL * np.abs(differences).max()
-        p_a = (1 + int((draws <= tolerance).sum())) / (1 + n_resamples)
-        p_b = (1 + int((draws >= -tolerance).sum())) / (1 + n_resamples)
+        smallest = 0.5 ** int((np.abs(differences) > tolerance).sum())
+        p_a = max(smallest, (1 + int((draws <= tolerance).sum())) / (1 + n_resamples))
+        p_b = max(smallest, (1 + int((draws >= -tolerance).sum())) / (1 + n_resamples))
     value = float(differences.mean()) if n_shared else np.nan
     return PairedBootstrap(
         difference=percentile_interval(draws, value, confidence, "bootstrap-documents", reason),
@@ -168,6 +181,13 @@ def compare_systems(
         n_missing=a.size - n_shared,
         reason=reason,
     )
+
+
+def _too_few(n_documents: int, reason_for_none: str) -> str | None:
+    """Say why there is nothing to resample, if so."""
+    if n_documents >= FEWEST_DOCUMENTS:
+        return None
+    return f"needs at least {FEWEST_DOCUMENTS} documents, got 1" if n_documents else reason_for_none
 
 
 def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
@@ -181,15 +201,34 @@ def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Genera
     return np.concatenate(parts) / values.size
 
 
-def _ranks(means: np.ndarray) -> np.ndarray:
-    """1 plus the number of systems that are better, per row; 0 for NaN."""
-    largest = np.abs(np.nan_to_num(means)).max(axis=1, initial=0.0)
+def _ranks(means: np.ndarray, largest: float) -> np.ndarray:
+    """1 plus the number of systems that are better, per row; 0 for NaN.
+
+    `largest` is the magnitude of the scores, which says how far rounding takes equal means apart.
+    """
     ranks = np.ones(means.shape, dtype=np.int64)
     for system in range(means.shape[1]):
-        ahead = means - means[:, [system]] > TIE_RTOL * largest[:, None]
+        ahead = means - means[:, [system]] > TIE_RTOL * largest
         ranks[:, system] += ahead.sum(1)
     ranks[np.isnan(means)] = 0
     return ranks
+
+
+def _rank_ends(
+    draws: np.ndarray, means: np.ndarray, largest: float, n_scored: np.ndarray, confidence: float
+) -> np.ndarray:
+    """Percentiles of the rank, shape (2, n_systems); 0 where undefined.
+
+    A resample that leaves a system out says nothing of its rank, and too good ones of the others.
+    """
+    # The mean of a document drawn alone is its score, however often it is drawn.
+    complete = np.where(n_scored < FEWEST_DOCUMENTS, means, draws)
+    complete = complete[~np.isnan(complete[:, n_scored > 0]).any(1)]
+    if len(draws) - len(complete) > MOST_UNDEFINED * len(draws):
+        return np.zeros((2, means.size), dtype=np.int64)
+    tail = 0.5 * (1.0 - confidence)
+    ends = np.quantile(_ranks(complete, largest), [tail, 1.0 - tail], axis=0, method="nearest")
+    return np.where(n_scored < FEWEST_DOCUMENTS, 0, ends).astype(np.int64)
 
 
 def _pairwise_p_values(filled: np.ndarray, have: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -203,10 +242,13 @@ def _pairwise_p_values(filled: np.ndarray, have: np.ndarray, counts: np.ndarray)
         differences = np.where(shared, filled[first] - filled[second], 0.0)
         # Only the sign of the resampled mean matters, so the sum will do.
         sums = counts @ differences.T
-        tolerance = TIE_RTOL * np.abs(differences).max(axis=1, initial=0.0) * filled.shape[1]
-        known = shared.any(1)
-        not_better = (1 + (sums <= tolerance).sum(0)) / (1 + len(counts))
-        not_worse = (1 + (sums >= -tolerance).sum(0)) / (1 + len(counts))
+        sizes = np.abs(differences)
+        largest = sizes.max(axis=1, initial=0.0)
+        tolerance = TIE_RTOL * largest * filled.shape[1]
+        smallest = 0.5 ** (sizes > TIE_RTOL * largest[:, None]).sum(1)
+        known = shared.sum(1) >= FEWEST_DOCUMENTS
+        not_better = np.maximum(smallest, (1 + (sums <= tolerance).sum(0)) / (1 + len(counts)))
+        not_worse = np.maximum(smallest, (1 + (sums >= -tolerance).sum(0)) / (1 + len(counts)))
         result[first[known], second[known]] = not_better[known]
         result[second[known], first[known]] = not_worse[known]
     return result

@@ -5,10 +5,12 @@ Pools of raters are never mixed here: pass the raters of one pool.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from pipelines.agreement.coefficients import merge_close
 from pipelines.agreement.levels import Correlation, correlate
 from pipelines.agreement.matrices import as_stack, require_choice
 
@@ -127,15 +129,10 @@ def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearso
         The mean, and a `Correlation` for each rater.
     """
     stack = as_stack("ratings", ratings, 3)
-    counts = (~np.isnan(stack)).sum(0)
-    sums = np.nansum(stack, axis=0)
-    results = []
-    for one in stack:
-        have = ~np.isnan(one)
-        n_others = counts - have
-        others = (sums - np.where(have, one, 0.0)) / np.maximum(n_others, 1)
-        others = np.where(n_others > 0, others, np.nan)
-        results.append(correlate(one, others, level=level, coefficient=coefficient))
+    results = [
+        correlate(one, others, level=level, coefficient=coefficient)
+        for one, others in zip(stack, _means_of_others(stack), strict=True)
+    ]
     defined = [each.value for each in results if each.reason is None]
     reason = None
     if len(stack) < 2:
@@ -149,6 +146,25 @@ def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearso
         n_undefined=len(stack) - len(defined),
         reason=reason,
     )
+
+
+def _means_of_others(stack: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield for each rater the mean of the others, NaN where no other has rated.
+
+    The others are added up: to take one rater off a sum of all would leave that rater's rounding
+    in it. Means that differ in how they were summed only are equal.
+    """
+    have = ~np.isnan(stack)
+    filled = np.where(have, stack, 0.0)
+    counts = have.sum(0)
+    before = np.zeros(stack.shape[1:])
+    from_here = np.cumsum(filled[::-1], axis=0)[::-1]
+    for k, one in enumerate(filled):
+        sums = before + from_here[k + 1] if k + 1 < len(filled) else before
+        n_others = counts - have[k]
+        means = np.where(n_others > 0, sums / np.maximum(n_others, 1), np.nan)
+        yield merge_close(means.ravel()).reshape(means.shape)
+        before = before + one
 
 
 def _squared_distances(values: np.ndarray, totals: np.ndarray, measurement: str) -> np.ndarray:

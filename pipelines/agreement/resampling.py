@@ -200,7 +200,8 @@ def _resampled_means(stack: Array, joint: Array, document_counts: Array, n_cells
     sums = document_counts @ filled.reshape(-1, filled.shape[-1]).T
     sums = sums.reshape(len(document_counts), *filled.shape[:2])
     n_cells = n_cells[:, None, :]
-    return merge_close(np.where(n_cells > 0, sums / np.maximum(n_cells, 1.0), np.nan))
+    means = np.where(n_cells > 0, sums / np.maximum(n_cells, 1.0), np.nan)
+    return merge_close(means, np.abs(filled).max(axis=(1, 2), initial=0.0))
 
 
 def _summary_level(

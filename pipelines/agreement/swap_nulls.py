@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.agreement import TIE_RTOL
 from pipelines.agreement.coefficients import all_pairs, merge_close
-from pipelines.agreement.levels import system_means
+from pipelines.agreement.levels import merged_means
 from pipelines.agreement.permutation import DIFFERENCE_ATOL
 
 CHUNK_NUMBERS = 200_000
@@ -60,7 +60,8 @@ class SystemNull(Null):
         self._counts = have.sum(1)[kept]
         self._sum = np.nansum(a + b, axis=1)[kept] / 2.0
         self._half = np.nan_to_num(a - b)[kept] / 2.0
-        self._ratings = merge_close(system_means(y))[:, kept]
+        self._ratings = merged_means(y)[:, kept]
+        self._largest = np.abs(np.nan_to_num(np.stack([a, b]))).max(initial=0.0)
         self._coefficient = coefficient
         self.shape = self._half.shape
         self.numbers_per_swap = self._half.size
@@ -69,7 +70,7 @@ class SystemNull(Null):
         """Return the difference in each swap; signs: (n_swaps, n_systems, n_documents)."""
         moved = np.einsum("rsd,sd->rs", signs, self._half)
         sums = np.stack([self._sum + moved, self._sum - moved])
-        means = merge_close(sums / self._counts)[:, :, None, :]
+        means = merge_close(sums / self._counts, self._largest)[:, :, None, :]
         weights = np.ones(self._counts.size)
         values = all_pairs(means, self._ratings, weights, self._coefficient)[:, :, 0]
         return np.asarray(values[0] - values[1])

@@ -86,8 +86,8 @@ def system_rows(
                 "low": found.means[i].low,
                 "high": found.means[i].high,
                 "rank": rank or None,
-                "rank_low": int(found.rank_low[i]) if rank else None,
-                "rank_high": int(found.rank_high[i]) if rank else None,
+                "rank_low": int(found.rank_low[i]) or None,
+                "rank_high": int(found.rank_high[i]) or None,
                 "n_documents": int(n_documents[i]),
             }
 

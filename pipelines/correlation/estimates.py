@@ -23,11 +23,15 @@ from pipelines.agreement import (
     resampled_correlations,
     shared_cells,
     soft_pairwise_accuracy,
-    system_means,
 )
-from pipelines.agreement.coefficients import merge_close
 from pipelines.agreement.intervals import percentile_interval
-from pipelines.agreement.matrices import require_choice, require_fraction, require_positive
+from pipelines.agreement.levels import merged_means
+from pipelines.agreement.matrices import (
+    require_choice,
+    require_distinct,
+    require_fraction,
+    require_positive,
+)
 from pipelines.correlation.study import Study, is_baseline
 
 ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
@@ -68,6 +72,7 @@ class Settings:
         ):
             for value in values:
                 require_choice(name, value, choices)
+            require_distinct(name, values)
         if not self.levels or not self.correlations:
             raise ValueError(
                 f"`--levels` and `--coefficients` must name at least one of {', '.join(LEVELS)} "
@@ -255,5 +260,5 @@ def _accuracy_rows(
 def _tied_units(matrix: np.ndarray, level: str) -> int:
     """Count what has the value of another unit it is compared with."""
     if level == "system":
-        return count_tied_cells(merge_close(system_means(matrix))[:, None])
+        return count_tied_cells(merged_means(matrix)[:, None])
     return count_tied_cells(matrix if level == "summary" else matrix.reshape(-1, 1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from pipelines.agreement.matrices import require_distinct
 from pipelines.correlation.records import InputRecord
 from pipelines.correlation.tables import (
     KEYS,
@@ -37,6 +38,8 @@ class Ratings:
     frame: pl.DataFrame
     """`document_id`, `system_id`, `rater` where raters are named, and a float64 column per
     aspect; one row per candidate (and rater), sorted by all of these."""
+    all_keys: pl.DataFrame
+    """Candidates rated by these raters, each once, before systems were left out."""
     aspects: Sequence[str]
     raters: str
     """See `About.raters`."""
@@ -83,9 +86,10 @@ def read_ratings(
     Raises
     ------
     ValueError
-        If a column is missing or holds text, a pattern matches nothing, keys repeat, or there
-        are several pools of raters and none was chosen.
+        If a column is missing or holds text, an aspect is named twice, a pattern matches nothing,
+        keys repeat, or there are several pools of raters and none was chosen.
     """
+    require_distinct("--aspects", aspects)
     files = files_of(path)
     where = place(files)
     frame = collect(scan_files(files, columns), where)
@@ -114,6 +118,7 @@ def read_ratings(
             f"{len(kept_systems)} of {len(all_systems)} systems are kept; left out: "
             f"{', '.join(excluded)}"
         )
+    all_keys = frame.select(KEYS).unique()
     frame = frame.filter(pl.col("system_id").is_in(kept_systems))
     by = [*KEYS, RATER] if rater_names else [*KEYS]
     remedy = (
@@ -124,6 +129,7 @@ def read_ratings(
     check_unique(frame, by, where, remedy)
     return Ratings(
         frame=frame.select(*by, *kept_aspects).sort(by),
+        all_keys=all_keys.sort(KEYS),
         aspects=kept_aspects,
         raters=pool,
         rater_names=rater_names,
@@ -131,6 +137,22 @@ def read_ratings(
         records=[record_of(file, "ratings") for file in files],
         notes=[*notes, *said],
     )
+
+
+def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:
+    """Return the ratings with their raters as text.
+
+    Raises
+    ------
+    ValueError
+        If the column does not hold names or numbers.
+    """
+    kind = frame.schema[RATER]
+    if kind.is_nested() or kind in (pl.Binary, pl.Object):
+        raise ValueError(
+            f"`{RATER}` in {where} must hold text or numbers, got {kind}; keep a row for each rater"
+        )
+    return frame.with_columns(pl.col(RATER).cast(pl.String))
 
 
 def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
@@ -185,7 +207,7 @@ def _choose_raters(
                 "or name the column with `--columns rater=NAME`"
             )
         return frame, MEAN_COLUMN, [], []
-    frame = frame.with_columns(pl.col(RATER).cast(pl.String))
+    frame = with_rater_names(frame, where)
     n_unnamed = frame[RATER].null_count()
     if n_unnamed:
         raise ValueError(f"`{RATER}` in {where} must be filled in, got {n_unnamed:,} rows without")

@@ -258,7 +258,8 @@ class AgreementResult:
     systems: pl.DataFrame
     """Mean of each system under each aspect and metric (`SYSTEMS`), `name`, over the cells that
     have a rating and this value; interval and ranks by bootstrap over documents; ranks count
-    from 1 for the highest mean. Systems without any value have a null mean and rank."""
+    from 1 for the highest mean. Systems without any value have a null mean and rank, those with a
+    value on one document only no interval."""
 
     sample_size: pl.DataFrame
     """Correlation on random subsets of `n_documents` documents (`SAMPLE_SIZE`): mean and

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import polars as pl
 
+from cluster import write_whole
 from pipelines.agreement import LEVELS
 from pipelines.correlation.analysis import analyse
 from pipelines.correlation.estimates import DEFAULT_COEFFICIENTS, Settings
@@ -122,6 +124,7 @@ def correlate(
     found = read_scores(
         [find_scores(os.fspath(name), is_unfinished_accepted=accept_unfinished) for name in names],
         rated.keys,
+        all_rated=rated.all_keys,
         metrics=metrics,
         columns=mapping,
     )
@@ -135,11 +138,14 @@ def correlate(
         )
     result = analyse(study, settings, about, texts=texts, on_stage=on_stage)
     if out is not None:
-        clear_folder(Path(out))
-        if explain:
-            on_stage("explaining the disagreements")
-            _explain(result.disagreements, found.origins, Path(out) / EXPLAIN_FOLDER)
-        on_stage("writing the report")
+        with TemporaryDirectory() as pages:  # an earlier report stays until nothing can fail
+            if explain:
+                on_stage("explaining the disagreements")
+                _explain(result.disagreements, found.origins, Path(pages))
+            on_stage("writing the report")
+            clear_folder(Path(out))
+            for page in Path(pages).iterdir():
+                write_whole(Path(out) / EXPLAIN_FOLDER / page.name, page.read_bytes())
         _write(result, published, Path(out))
     return result
 

@@ -5,15 +5,15 @@ Only rows that have a rating are ever held: the join is made while the files are
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
+import pyarrow.fs as pafs
 
 from cluster import InputFile, committed, part_path
-from cluster.store import absolute, list_names
+from cluster.store import absolute, filesystem_for, list_names, naming
 from pipelines.correlation.records import InputRecord
 from pipelines.correlation.tables import (
     KEYS,
@@ -24,15 +24,18 @@ from pipelines.correlation.tables import (
     files_of,
     listed,
     matching,
+    names_of_paths,
     number_columns,
     place,
     record_of,
     scan_files,
 )
+from pipelines.learned_names import cut_column
 from pipelines.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 
-_COVERAGE_OF_ENCODER = "coverage@"
-"""Columns that begin so tell how many words had a vector; they are no metric."""
+_NO_METRICS = ("coverage@", cut_column(""))
+"""Columns that begin so tell how many words had a vector, or whether a source was cut; they are a
+metric to nobody who does not name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInpu
     Parameters
     ----------
     path : str
-        Folder of `assay score`, or a file, glob or URL.
+        Folder of `assay score`, a file or a glob; on this machine or, as a URL, in a store.
     is_unfinished_accepted : bool
         Take what an unfinished run has committed so far.
 
@@ -83,7 +86,7 @@ def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInpu
     OSError
         If there is nothing of that name.
     """
-    if not os.path.isdir(path):
+    if not is_folder(path):
         return ScoreInput(path=absolute(path), files=files_of(path), signatures={})
     folder = absolute(path).rstrip("/")
     manifest = read_manifest(folder)
@@ -115,10 +118,18 @@ def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInpu
     )
 
 
+def is_folder(path: str) -> bool:
+    """Say whether a path or URL names a folder, going by what its store says."""
+    filesystem, inner = filesystem_for(path)
+    with naming(path):
+        return bool(filesystem.get_file_info(inner).type == pafs.FileType.Directory)
+
+
 def read_scores(
     inputs: Sequence[ScoreInput],
     rated: pl.DataFrame,
     *,
+    all_rated: pl.DataFrame | None = None,
     metrics: Sequence[str] = (),
     columns: Mapping[str, str],
 ) -> Scores:
@@ -131,6 +142,9 @@ def read_scores(
         written `INPUT/METRIC` in all of them.
     rated : polars.DataFrame
         `document_id` and `system_id` of the rated candidates, sorted, each once.
+    all_rated : polars.DataFrame, optional
+        The same before systems were left out; by default `rated`. Rows with other keys are
+        counted as rows without a rating.
     metrics : sequence of str
         Names or patterns to keep; all where empty.
     columns : mapping of str to str
@@ -144,7 +158,8 @@ def read_scores(
     Raises
     ------
     ValueError
-        If an input has no rated candidate, a key repeats, or a column holds text and numbers.
+        If an input has no rated candidate (of the systems that are kept), a key repeats, or a
+        column holds text and numbers.
     """
     _refuse_repeated(inputs)
     lazies = [scan_files(each.files, columns) for each in inputs]
@@ -161,7 +176,14 @@ def read_scores(
         kept = {name: call for name, call in called.items() if call in wanted}
         if not kept:
             continue
-        part, said = _rated_rows(lazy, list(kept), rated, place(source.files), metrics)
+        part, said = _rated_rows(
+            lazy,
+            list(kept),
+            rated,
+            rated if all_rated is None else all_rated,
+            place(source.files),
+            metrics,
+        )
         notes += said
         kept = {name: call for name, call in kept.items() if name in part.columns}
         frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
@@ -186,20 +208,32 @@ def read_scores(
 
 
 def _rated_rows(
-    lazy: pl.LazyFrame, names: Sequence[str], rated: pl.DataFrame, where: str, asked: Sequence[str]
+    lazy: pl.LazyFrame,
+    names: Sequence[str],
+    rated: pl.DataFrame,
+    all_rated: pl.DataFrame,
+    where: str,
+    asked: Sequence[str],
 ) -> tuple[pl.DataFrame, list[str]]:
     """Read the rows that have a rating; say how many have none, or how many are missing."""
     n_rows = collect(lazy.select(pl.len()), where).item()
     rows = collect(
-        lazy.select(*KEYS, *names).join(rated.lazy(), on=KEYS, how="semi"),
+        lazy.select(*KEYS, *names).join(all_rated.lazy(), on=KEYS, how="semi"),
         where,
     )
+    n_unrated = n_rows - rows.height
     if not rows.height:
         theirs = collect(lazy.select(KEYS).head(3), where)
         raise ValueError(
             f"no row of {where} has a rating: 0 of its {n_rows:,} keys are among the "
-            f"{rated.height:,} rated ones; scores have {examples(theirs)}, ratings "
-            f"{examples(rated)}; name the right columns with `--columns`"
+            f"{all_rated.height:,} rated ones; scores have {examples(theirs)}, ratings "
+            f"{examples(all_rated)}; name the right columns with `--columns`"
+        )
+    rows = rows.join(rated, on=KEYS, how="semi")
+    if not rows.height:
+        raise ValueError(
+            f"no row of {where} is of a system that is kept; choose others with `--systems` and "
+            "`--exclude-systems`"
         )
     check_unique(rows, KEYS, where, "keep one row of each")
     numbers = number_columns(rows, names, where)
@@ -213,8 +247,8 @@ def _rated_rows(
             f"{missing.height:,} of {rated.height:,} rated candidates are not in {where}, for "
             f"example {examples(missing)}"
         )
-    if n_rows > rows.height:
-        notes.append(f"{n_rows - rows.height:,} of {n_rows:,} rows of {where} have no rating")
+    if n_unrated:
+        notes.append(f"{n_unrated:,} of {n_rows:,} rows of {where} have no rating")
     return numbers, notes
 
 
@@ -225,7 +259,7 @@ def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:
 
 
 def _may_be_metric(name: str, asked: Sequence[str]) -> bool:
-    if name.startswith(_COVERAGE_OF_ENCODER):
+    if name.startswith(_NO_METRICS):
         return name in asked
     return name not in NOT_NUMBERS
 
@@ -235,23 +269,11 @@ def _unique_names(
 ) -> list[dict[str, str]]:
     """Name every column of every input, with the input before it where others have it too."""
     n_inputs = Counter(name for columns in names for name in columns)
-    labels = _labels([each.path for each in inputs])
+    labels = names_of_paths([each.path for each in inputs])
     return [
         {name: f"{label}/{name}" if n_inputs[name] > 1 else name for name in columns}
         for label, columns in zip(labels, names, strict=True)
     ]
-
-
-def _labels(paths: Sequence[str]) -> list[str]:
-    """Name inputs by the end of their path, as much of it as makes them different."""
-    parts = [path.rstrip("/").split("/") for path in paths]
-    for length in range(1, max(map(len, parts)) + 1):
-        labels = ["/".join(each[-length:]) for each in parts]
-        stems = [os.path.splitext(label)[0] for label in labels]
-        for found in (stems, labels):
-            if len(set(found)) == len(found):
-                return found
-    return list(paths)
 
 
 def _chosen(

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from pipelines.agreement import count_tied_cells, duplicate_systems
+from pipelines.agreement.coefficients import merge_close
 from pipelines.correlation.ratings import MEAN_COLUMN, Ratings
 from pipelines.correlation.records import BASELINES
 from pipelines.correlation.scores import Scores
@@ -180,12 +181,17 @@ def _duplicates(study: Study) -> list[str]:
 def _cell_means(
     values: np.ndarray, i: np.ndarray, j: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
-    """Mean over the values of each cell; NaN where there is none."""
+    """Mean over the values of each cell; NaN where there is none.
+
+    Means that differ in how they were summed only, such as those of .1, .2, .3 and .3, .2, .1,
+    are equal.
+    """
     present = ~np.isnan(values)
     sums, counts = np.zeros(shape), np.zeros(shape)
     np.add.at(sums, (i[present], j[present]), values[present])
     np.add.at(counts, (i[present], j[present]), 1.0)
-    return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
+    return means if (counts <= 1.0).all() else merge_close(means.ravel()).reshape(shape)
 
 
 def _by_rater(

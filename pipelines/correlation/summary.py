@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from pipelines.correlation.estimates import ACCURACIES
 from pipelines.correlation.records import AgreementResult
 from pipelines.reports.numbers import number_text
 from pipelines.summary import table_text
@@ -15,7 +16,12 @@ _LEVELS = ("system", "summary", "global")
 
 
 def summary_text(
-    result: AgreementResult, out: str, *, is_terminal: bool = False, width: int | None = None
+    result: AgreementResult,
+    out: str,
+    *,
+    coefficients: Sequence[str] = (),
+    is_terminal: bool = False,
+    width: int | None = None,
 ) -> str:
     """Sum up the agreement for people.
 
@@ -25,6 +31,8 @@ def summary_text(
         What `correlate` has computed.
     out : str
         Folder of the report.
+    coefficients : sequence of str
+        As they were asked for; where empty, in the order of the table.
     is_terminal : bool
         Whether colours and lines are welcome.
     width : int, optional
@@ -33,15 +41,20 @@ def summary_text(
     Returns
     -------
     str
-        Of the first coefficient; the others are in the files.
+        Of the first coefficient that the levels have, for pairwise accuracy is not defined at
+        every level; the others are in the files.
     """
     about = result.about
-    coefficient = result.correlations["coefficient"][0]
+    there = result.correlations["coefficient"]
+    coefficient = next((name for name in coefficients if name in there), there[0])
     rows = result.correlations.filter(pl.col("coefficient") == coefficient)
     levels = [level for level in _LEVELS if level in rows["level"].unique()]
+    intervals = (
+        f"with {about.confidence:.0%} bootstrap intervals over systems and documents "
+        f"({about.n_resamples:,} resamples)"
+    )
     parts = [
-        f"{coefficient} with {about.confidence:.0%} bootstrap intervals over systems and documents "
-        f"({about.n_resamples:,} resamples)\n"
+        f"{coefficient} {'without intervals' if coefficient in ACCURACIES else intervals}\n"
         f"Systems: {len(about.systems)}, documents: {about.n_documents:,}, raters: {about.raters}"
     ]
     for aspect in result.aspects:
@@ -83,13 +96,13 @@ def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
     for reason, found in undefined.items():
         yield f"Undefined: {_places(found)}: {reason}"
     skipped = rows.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
+    why = "on which scores or ratings are constant"
+    if rows["coefficient"][0] in ACCURACIES:
+        why = "of which fewer than two systems have a score and a rating"
     for aspect, n_documents in (
         skipped.group_by("aspect", maintain_order=True).agg(pl.col("n_skipped").max()).iter_rows()
     ):
-        yield (
-            f"Summary level, {aspect}: up to {n_documents} documents skipped, on which scores or "
-            "ratings are constant"
-        )
+        yield f"Summary level, {aspect}: up to {n_documents} documents skipped, {why}"
     yield from result.about.notes
 
 

@@ -7,6 +7,7 @@ texts) is known to the files that use this one.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -161,6 +162,24 @@ def files_of(path: str) -> list[InputFile]:
 def place(files: Sequence[InputFile]) -> str:
     """Name files in a message."""
     return files[0].path if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more files"
+
+
+def names_of_paths(paths: Sequence[str]) -> list[str]:
+    """Name inputs by the end of their path, as much of it as makes them different.
+
+    Examples
+    --------
+    >>> names_of_paths(["news/pairs.csv", "law/pairs.csv"]), names_of_paths(["runs/a.csv", "b.csv"])
+    (['news/pairs', 'law/pairs'], ['a', 'b'])
+    """
+    parts = [path.rstrip("/").split("/") for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        labels = ["/".join(each[-length:]) for each in parts]
+        stems = [os.path.splitext(label)[0] for label in labels]
+        for found in (stems, labels):
+            if len(set(found)) == len(found):
+                return found
+    return list(paths)
 
 
 def record_of(file: InputFile, role: str) -> InputRecord:

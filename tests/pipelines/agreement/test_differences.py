@@ -173,6 +173,16 @@ def test_comparison_uses_cells_that_all_three_have(pilot):
     assert result.reason is None
 
 
+@pytest.mark.parametrize("test", DEPENDENT_TESTS)
+def test_comparison_of_kendall_c_is_undefined(test):
+    """Two groups rated apart, ordered differently inside: 1, 1 and .2 do not fit together."""
+    a, b, y = np.array([[1, 2, 3, 7, 8, 9], [3, 2, 1, 9, 8, 7], [1, 1, 1, 2, 2, 2.0]])[..., None]
+    result = compare_correlations(a, b, y, level="system", coefficient="kendall_c", test=test)
+    assert "do not hold for kendall_c" in result.reason
+    assert math.isnan(result.p_value)
+    assert result.difference == 0.0
+
+
 def test_comparison_at_summary_level_is_undefined(pilot):
     result = compare_correlations(*pilot, level="summary")
     assert math.isnan(result.p_value)

@@ -41,6 +41,18 @@ def test_same_seed_same_interval(pilot):
     assert first == second
 
 
+@pytest.mark.parametrize(("over", "kept"), [("documents", np.s_[:, :1]), ("systems", np.s_[:1, :])])
+def test_one_alone_of_what_is_drawn_has_no_ends(over, kept, pilot, rng):
+    a, b, ratings = (matrix[kept] for matrix in pilot)
+    options = {"level": "global", "over": over, "n_resamples": 50, "rng": rng}
+    for interval in (
+        bootstrap_interval(a, ratings, **options),
+        bootstrap_difference(a, b, ratings, **options),
+    ):
+        assert interval.reason == f"needs at least 2 {over} to draw from, got 1"
+        assert np.isnan([interval.low, interval.high]).all()
+
+
 def test_drawing_both_is_wider_than_fisher_or_drawing_one(rng):
     # Few documents with much noise: new documents would move the system means a lot.
     quality = rng.normal(size=(30, 1))

@@ -11,7 +11,10 @@ from pipelines.agreement import (
     LEVELS,
     correlate,
     correlation_test,
+    draw_resamples,
     partial_correlate,
+    rank_systems,
+    resampled_correlations,
     shared_cells,
     system_means,
 )
@@ -61,6 +64,26 @@ def test_means_that_differ_by_rounding_are_tied():
     ratings = np.array([[2.0, 2.0], [1.0, 1.0], [3.0, 3.0]])
     result = correlate(scores, ratings, level="system", coefficient="kendall_b")
     assert result.value == pytest.approx(2 / np.sqrt(2 * 3))
+
+
+# Each system's scores sum to 0, but for the last bits.
+CANCELLING = np.array(
+    [[0.1, 0.2, -0.3], [0.3, -0.1, -0.2], [-0.3, 0.2, 0.1], [0.7, -0.4, -0.3], [0.6, -0.5, -0.1]]
+)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_means_that_cancel_are_constant(coefficient, rng):
+    ratings = np.array([[1, 2, 3], [2, 2, 4], [1, 1, 1], [3, 3, 3], [5, 4, 4.0]])
+    result = correlate(CANCELLING, ratings, level="system", coefficient=coefficient)
+    assert np.isnan(result.value)
+    assert result.reason == "scores are constant"
+    whole = draw_resamples(5, 3, n_resamples=50, rng=rng, over="systems")
+    draws = resampled_correlations(
+        CANCELLING[None], ratings[None], whole, level="system", coefficient=coefficient
+    )
+    assert np.isnan(draws).all()
+    assert rank_systems(CANCELLING, n_resamples=20, rng=rng).ranks.tolist() == [1] * 5
 
 
 def test_documents_with_insignificant_correlation_stay_in_the_mean(rng):

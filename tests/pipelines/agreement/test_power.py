@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import linalg, stats
 
 from pipelines.agreement import (
     correlate,
@@ -85,6 +85,22 @@ def test_documents_for_correlation_is_the_smallest_number(rng):
     assert distances[0] <= 0.05 < distances[1]
 
 
+def test_documents_for_correlation_looks_past_a_small_number_that_happens_to_be_close():
+    """With one document r is near its limit, with ten far above: shared noise goes first."""
+    of_systems, of_rest = np.array([[1, 0.5], [0.5, 1]]), np.array([[50, 4.3], [4.3, 1]])
+    contrasts, document = linalg.hadamard(4)[1:].astype(float), linalg.hadamard(8)[1]
+    # Four systems, eight documents; mean products are these covariances exactly.
+    means = np.linalg.cholesky(3 / 4 * (of_systems + of_rest / 8)) @ contrasts[:2]
+    rest = np.linalg.cholesky(21 / 32 * of_rest) @ contrasts[:2]
+    scores, ratings = means[..., None] + rest[..., None] * document
+
+    n = np.arange(1, 10_000)
+    (xx, xy), (_, yy) = of_systems[..., None] + of_rest[..., None] / n
+    is_far = np.abs(xy / np.sqrt(xx * yy) - 0.5) > 0.05
+    assert not is_far[0]
+    assert documents_for_correlation(scores, ratings).n == n[is_far][-1] + 1
+
+
 def test_pilot_without_system_variance_forecasts_nothing(rng):
     noise = rng.normal(size=(2, 5, 50))
     noise -= noise.mean(axis=2, keepdims=True)
@@ -133,6 +149,11 @@ def test_more_systems_have_more_power(rng):
 def test_power_of_three_systems_is_nothing(pilot, rng):
     result = simulated_power(*pilot, n_systems=3, n_documents=5, n_simulations=20, rng=rng)
     assert (result.value, result.n_undefined) == (0.0, 20)
+
+
+def test_power_of_kendall_c_rejected(pilot, rng):
+    with pytest.raises(ValueError, match="`coefficient` must not be kendall_c: the formulae"):
+        simulated_power(*pilot, n_systems=9, n_documents=5, coefficient="kendall_c", rng=rng)
 
 
 def test_perfect_correlation_rejected():

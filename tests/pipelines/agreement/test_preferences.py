@@ -146,6 +146,21 @@ def test_turning_a_pair_changes_nothing():
     np.testing.assert_allclose(one.log_strengths, other.log_strengths, atol=1e-10)
 
 
+def test_rows_of_one_pair_are_added_up():
+    """In whatever order the rows are, and whichever way round the pair is in them."""
+    whole = davidson_strengths(np.array([[10, 45, 20]]), TWO, 2)
+    halves = np.array([[10, 40, 20], [0, 5, 0]])
+    turned = np.array([[10, 40, 20], [5, 0, 0]])
+    for counts, pairs in (
+        (halves, TWO.repeat(2, axis=0)),
+        (halves[::-1], TWO.repeat(2, axis=0)),
+        (turned, np.array([[0, 1], [1, 0]])),
+    ):
+        found = davidson_strengths(counts, pairs, 2)
+        np.testing.assert_allclose(found.log_strengths, whole.log_strengths, atol=1e-9)
+        assert found.tie_rate == pytest.approx(whole.tie_rate, abs=1e-9)
+
+
 UNDEFINED = [
     pytest.param([[10, 0, 0]], TWO, 2, id="one-never-wins"),
     pytest.param([[10, 0, 5]], TWO, 2, id="one-only-ties"),

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pipelines.agreement import clusters, compare_systems, holm, rank_systems
 
@@ -14,7 +15,7 @@ def test_ranks_means_and_ties_by_hand(rng):
     assert ranking.ranks.tolist() == [2, 1, 2]
     assert [each.value for each in ranking.means] == [2.0, 5.0, 2.0]
     assert (ranking.rank_low[1], ranking.rank_high[1]) == (1, 1)
-    assert ranking.p_values[1, 0] == 1 / 201
+    assert ranking.p_values[1, 0] == 0.5**3  # three documents could not say more
     assert ranking.p_values[0, 1] == 1.0
     assert np.isnan(np.diag(ranking.p_values)).all()
 
@@ -68,7 +69,7 @@ def test_paired_comparison_uses_shared_documents(rng):
     result = compare_systems(a, b, n_resamples=99, rng=rng)
     assert result.difference.value == 0.75
     assert (result.n_documents, result.n_missing) == (2, 2)
-    assert (result.p_a_better, result.p_b_better) == (0.01, 1.0)
+    assert (result.p_a_better, result.p_b_better) == (0.25, 1.0)
     assert result.difference.low >= 0.5
 
 
@@ -76,6 +77,52 @@ def test_comparison_without_shared_documents_is_undefined(rng):
     result = compare_systems(np.array([1.0, np.nan]), np.array([np.nan, 1.0]), rng=rng)
     assert np.isnan(result.p_a_better)
     assert result.reason == result.difference.reason == "no document has both scores"
+
+
+def test_comparison_on_one_document_is_undefined(rng):
+    result = compare_systems(np.array([2.0, 3.0]), np.array([1.0, np.nan]), rng=rng)
+    assert result.reason == result.difference.reason == "needs at least 2 documents, got 1"
+    assert result.difference.value == 1.0
+    undefined = result.p_a_better, result.p_b_better, result.difference.low, result.difference.high
+    assert np.isnan(undefined).all()
+
+
+def test_ranking_on_one_document_has_no_intervals_and_p_values(rng):
+    ranking = rank_systems(np.array([[1.0], [2.0]]), n_resamples=50, rng=rng)
+    assert ranking.ranks.tolist() == [2, 1]
+    assert {each.reason for each in ranking.means} == {"needs at least 2 documents, got 1"}
+    assert (ranking.rank_low.tolist(), ranking.rank_high.tolist()) == ([0, 0], [0, 0])
+    assert np.isnan(ranking.p_values).all()
+
+
+@pytest.mark.parametrize("n_scored", [1, 2, 3])
+def test_certain_order_has_certain_ranks_however_few_documents_a_system_has(n_scored, rng):
+    scores = np.arange(4.0)[:, None] + 0.1 * rng.uniform(size=(4, 30))
+    scores[3, n_scored:] = np.nan
+    ranking = rank_systems(scores, n_resamples=500, rng=rng)
+    last = 0 if n_scored == 1 else 1
+    assert ranking.ranks.tolist() == [4, 3, 2, 1]
+    assert ranking.rank_low.tolist() == ranking.rank_high.tolist() == [4, 3, 2, last]
+
+
+def test_ranks_have_no_ends_where_most_resamples_leave_a_system_out(rng):
+    scores = np.full((20, 40), np.nan)
+    scores[np.arange(40) // 2, np.arange(40)] = np.arange(40.0)  # no two share a document
+    ranking = rank_systems(scores, n_resamples=200, rng=rng)
+    assert ranking.ranks.tolist() == list(range(20, 0, -1))
+    assert not ranking.rank_low.any()
+    assert not ranking.rank_high.any()
+
+
+@pytest.mark.parametrize("n_ties", [0, 3])
+@pytest.mark.parametrize("n_documents", [2, 5])
+def test_p_value_is_no_smaller_than_the_sign_test_allows(n_documents, n_ties, rng):
+    a = np.array([*range(1, n_documents + 1), *[0] * n_ties], dtype=float)
+    result = compare_systems(a, np.zeros(a.size), n_resamples=10_000, rng=rng)
+    ranking = rank_systems(np.stack([a, np.zeros(a.size)]), n_resamples=10_000, rng=rng)
+    smallest = stats.binomtest(n_documents, n_documents, alternative="greater").pvalue
+    assert result.p_a_better == ranking.p_values[0, 1] == smallest
+    assert result.p_b_better == ranking.p_values[1, 0] == 1.0
 
 
 def test_comparison_of_different_lengths_rejected(rng):

@@ -76,6 +76,21 @@ def test_leave_one_out_by_hand(rng):
     assert result.value == pytest.approx(np.mean([each.value for each in result.per_rater]))
 
 
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        pytest.param([[0.1, 0.9, 0.5], [0.2, 0.3, 0.9], [0.3, 0.2, 0.9]], id="one-taken-off"),
+        pytest.param(
+            [[0.1, 0.4, 0.2], [0.1, 0.3, 0.9], [0.2, 0.2, 0.9], [0.3, 0.1, 0.9]], id="other-order"
+        ),
+    ],
+)
+def test_equal_means_of_the_others_are_tied(ratings):
+    stack = np.array(ratings)[..., None]
+    result = leave_one_out(stack, level="summary", coefficient="kendall_b")
+    assert result.per_rater[0].value == 0.0
+
+
 def test_rater_whose_ratings_are_constant_is_counted_not_averaged(rng):
     ratings = rng.normal(size=(3, 6, 5))
     ratings[2] = 3.0

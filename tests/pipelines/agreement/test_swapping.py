@@ -6,6 +6,7 @@ import pytest
 from pipelines.agreement import LEVELS, permutation_test, swapping
 from pipelines.agreement.coefficients import merge_close
 from pipelines.agreement.levels import level_values
+from pipelines.agreement.swap_nulls import SystemNull
 from pipelines.agreement.swapping import COEFFICIENTS, swap_tests
 
 
@@ -139,3 +140,11 @@ def test_rejects_as_often_as_it_should_under_the_null(level, coefficient):
     assert n_rejected / n_studies <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_studies)
     if not (level == "system" and coefficient != "pearson"):
         assert n_rejected / n_studies >= 0.05 - 3 * np.sqrt(0.05 * 0.95 / n_studies)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_swapped_means_that_cancel_are_constant(coefficient):
+    """Every swap is undefined and counts; rounding noise would be correlated otherwise."""
+    scores = np.array([[0.1, 0.2, -0.3], [0.3, -0.1, -0.2], [-0.3, 0.2, 0.1], [0.7, -0.4, -0.3]])
+    null = SystemNull(scores, scores, np.arange(12.0).reshape(1, 4, 3), coefficient)
+    assert np.isnan(null.differences(np.ones((1, 4, 3)))).all()

@@ -1,5 +1,7 @@
 """`assay correlate` on wrong input: one clear line, or a cell that says why it is empty."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -27,6 +29,20 @@ def test_rows_without_rating_are_counted(bench):
     ratings = bench.rows.select(*KEYS, "overall").filter(pl.col("document_id") < "d5")
     _, out, _ = bench.correlate(ratings=bench.ratings(ratings))
     assert "18 of 48 rows of" in out
+
+
+def test_rated_rows_of_systems_left_out_do_not_count_as_unrated(bench):
+    ratings = bench.ratings(bench.rows.select(*KEYS, "overall").filter(document_id="d0"))
+    _, out, _ = bench.correlate("--systems", "s0,s1", ratings=ratings)
+    assert "42 of 48 rows of" in out
+    _, out, _ = bench.correlate("--fresh", "--systems", "s0,s1")
+    assert "have no rating" not in out
+
+
+def test_scores_of_no_system_that_is_kept_rejected(bench, refused):
+    scores = bench.scores(bench.rows.filter(system_id="s0"))
+    line = refused("--systems", "s1", scores=[scores])
+    assert "is of a system that is kept; choose others with `--systems`" in line
 
 
 def test_one_system_marks_system_level(bench):
@@ -91,6 +107,13 @@ def test_duplicate_rating_of_one_rater_rejected(bench, refused):
     assert "1 repeat, for example (d0, s0, expert-1); keep one rating of each rater" in line
 
 
+def test_raters_in_lists_rejected(bench, refused):
+    rows = bench.rows.select(*KEYS, "overall").with_columns(rater=pl.lit(["Ann", "Bob"]))
+    line = refused(ratings=bench.ratings(rows))
+    assert "`rater` in" in line
+    assert "must hold text or numbers, got List(String); keep a row for each rater" in line
+
+
 @pytest.mark.parametrize("name", ["scores.parquet", "scores.csv"])
 def test_metric_of_nothing_but_nulls_marked(bench, name):
     empty = bench.rows.with_columns(poor=pl.lit(None, pl.Float64))
@@ -137,6 +160,12 @@ def test_missing_key_column_names_the_option(bench, refused):
         (["--levels", "corpus"], "`--levels` must be one of system, summary, global"),
         (["--coefficients", "kendall"], "`--coefficients` must be one of pearson, spearman"),
         (["--coefficients", "pairwise_accuracy"], "at least one of system, summary, global and"),
+        (["--levels", "system,system"], "`--levels` must not name one twice, got 'system'"),
+        (
+            ["--coefficients", "pearson,spearman,pearson"],
+            "`--coefficients` must not name one twice, got 'pearson'",
+        ),
+        (["--aspects", "overall,overall"], "`--aspects` must not name one twice, got 'overall'"),
         (["--resamples", "0"], "`--resamples` must be at least 1, got 0"),
         (["--exclude-systems", "s*"], "must leave a system, got none"),
     ],
@@ -149,9 +178,10 @@ def test_missing_ratings_file_rejected(refused, tmp_path):
     assert "nowhere.csv" in refused(ratings=str(tmp_path / "nowhere.csv"))
 
 
-def test_folder_without_run_rejected(bench, refused):
+@pytest.mark.parametrize("named", [str, Path.as_uri], ids=["path", "url"])
+def test_folder_without_run_rejected(bench, refused, named):
     (bench.folder / "plain").mkdir()
-    line = refused(scores=[str(bench.folder / "plain")])
+    line = refused(scores=[named(bench.folder / "plain")])
     assert "must be a folder of `assay score`, but has no run.json; name files instead" in line
 
 

@@ -212,6 +212,29 @@ def test_mean_is_over_the_raters_who_rated(bench):
     assert means["s0"] == pytest.approx(overall[0].mean() + 0.5, abs=1e-12)
 
 
+def test_equal_means_of_ratings_are_tied_in_any_order(bench):
+    by_rater = {"A": [0.1, 0.2, 0.3], "B": [0.3, 0.2, 0.1], "C": [0.9, 0.9, 0.9]}
+    ratings = pl.DataFrame(
+        [
+            {"document_id": "d", "system_id": system, "rater": rater, "overall": value}
+            for system, values in by_rater.items()
+            for rater, value in zip("xyz", values, strict=True)
+        ]
+    )
+    scores = pl.DataFrame({"document_id": "d", "system_id": ["A", "B", "C"], "m": [1, 2, 3]})
+    bench.correlate(
+        *("--coefficients", "kendall_b,spearman"),
+        scores=[bench.scores(scores)],
+        ratings=bench.ratings(ratings),
+    )
+    rows = bench.table()
+    assert rows["n_rating_ties"].to_list() == [2] * 6
+    by_hand = {"kendall_b": (2 / 3) ** 0.5, "spearman": 0.75**0.5}
+    for coefficient, expected in by_hand.items():
+        values = bench.table(coefficient=coefficient)["value"].to_list()
+        assert values == pytest.approx([expected] * 3, abs=1e-12)
+
+
 def test_one_metric_has_nobody_to_be_compared_with(bench):
     status, _, _ = bench.correlate("--metrics", "good")
     assert status == 0

@@ -153,6 +153,38 @@ def test_levels_and_coefficients_are_kept_to(bench):
     assert bench.table("differences")["p_value"].null_count() == 0
 
 
+@pytest.mark.parametrize(
+    ("levels", "coefficients", "shown", "header"),
+    [
+        ("system,global", "spearman,pearson", "spearman with 95%", "system level global level"),
+        (
+            "global,system,summary",
+            "pairwise_accuracy,pearson",
+            "pairwise_accuracy without intervals",
+            "system level summary level",
+        ),
+        (
+            "system,summary",
+            "soft_pairwise_accuracy,pearson",
+            "soft_pairwise_accuracy without intervals",
+            "system level",
+        ),
+        ("global", "pairwise_accuracy,pearson", "pearson with 95%", "global level"),
+    ],
+)
+def test_first_coefficient_that_the_levels_have_is_shown(
+    bench, levels, coefficients, shown, header
+):
+    _, out, _ = bench.correlate("--levels", levels, "--coefficients", coefficients)
+    lines = out.splitlines()
+    assert lines[0].startswith(shown)
+    assert lines[3].split() == ["overall", *header.split()]
+    value = bench.table(metric="good", coefficient=shown.split()[0]).sort(
+        pl.col("level").replace_strict({"system": 0, "summary": 1, "global": 2})
+    )["value"]
+    assert lines[4].split()[:2] == ["good", f"{value[0]:.3f}"]
+
+
 def test_too_many_cells_are_said(bench, monkeypatch):
     monkeypatch.setattr("pipelines.correlation.estimates.MOST_CELLS_IN_PAIRS", 10)
     bench.correlate("--coefficients", "kendall_b", "--levels", "global")

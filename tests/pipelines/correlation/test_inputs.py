@@ -1,5 +1,7 @@
 """What `assay correlate` reads: kinds of files, runs of `assay score`, names, keys."""
 
+from pathlib import Path
+
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ from pipelines.correlation.scores import find_scores, read_scores
 from pipelines.correlation.tables import number_columns
 
 KEYS = ["document_id", "system_id"]
+BY_PATH_OR_URL = pytest.mark.parametrize("named", [str, Path.as_uri], ids=["path", "url"])
 
 
 @pytest.fixture
@@ -71,11 +74,12 @@ def test_fractional_ids_rejected(bench, refused):
     assert "must hold text or whole numbers, got Float64" in line
 
 
-def test_run_folder_is_read_by_its_committed_parts(bench, run_folder):
+@BY_PATH_OR_URL
+def test_run_folder_is_read_by_its_committed_parts(bench, run_folder, named):
     folder, _ = run_folder
     stray = bench.rows.select(*KEYS).with_columns(rouge1_r=pl.lit(9.0), length=pl.lit(9.0))
     stray.write_parquet(folder / "scores" / "part-000000-ffffffffffff.parquet")
-    status, _, _ = bench.correlate(scores=[str(folder)])
+    status, _, _ = bench.correlate(scores=[named(folder)])
     assert status == 0
     assert bench.table("systems", kind="metric")["mean"].max() < 9.0
     signatures = bench.about()["signatures"]
@@ -85,21 +89,42 @@ def test_run_folder_is_read_by_its_committed_parts(bench, run_folder):
     assert [each["role"] for each in inputs] == ["scores"] * 5 + ["ratings"]
 
 
-def test_unfinished_run_rejected(bench, refused, run_folder):
+@BY_PATH_OR_URL
+def test_unfinished_run_rejected(bench, refused, run_folder, named):
     folder, _ = run_folder
     (folder / "_SUCCESS").unlink()
     next((folder / "scores").glob("part-000001-*")).unlink()
-    assert "has not finished" in refused(scores=[str(folder)])
-    status, out, _ = bench.correlate("--accept-unfinished", scores=[str(folder)])
+    assert "has not finished" in refused(scores=[named(folder)])
+    status, out, _ = bench.correlate("--accept-unfinished", scores=[named(folder)])
     assert status == 0
     assert "is unfinished: 4 of 5 shards" in out
     assert "10 of 48 rated candidates are not in" in out
 
 
-def test_finished_run_without_a_part_rejected(refused, run_folder):
+@BY_PATH_OR_URL
+def test_finished_run_without_a_part_rejected(refused, run_folder, named):
     folder, _ = run_folder
     next((folder / "scores").glob("part-000001-*")).unlink()
-    assert "must hold 5 scores files of its run, got 4" in refused(scores=[str(folder)])
+    assert "must hold 5 scores files of its run, got 4" in refused(scores=[named(folder)])
+
+
+def test_file_by_url_is_read_like_its_path(bench):
+    path = bench.scores(name="scores.csv")
+    bench.correlate(scores=[path])
+    expected = bench.table()
+    status, _, _ = bench.correlate("--fresh", scores=[Path(path).as_uri()])
+    assert status == 0
+    assert bench.table().equals(expected)
+
+
+def test_report_is_kept_where_its_successor_cannot_be_explained(bench, run_folder):
+    folder, corpus = run_folder
+    bench.correlate(scores=[str(folder)])
+    before = {path: path.read_bytes() for path in bench.out.rglob("*") if path.is_file()}
+    corpus.rename(corpus.with_name("moved.parquet"))
+    status, _, error = bench.correlate("--fresh", "--explain", scores=[str(folder)])
+    assert (status, error.count("\n")) == (2, 1)
+    assert {path: path.read_bytes() for path in bench.out.rglob("*") if path.is_file()} == before
 
 
 def test_same_metric_of_two_inputs_is_named_by_input(bench):
@@ -119,6 +144,14 @@ def test_metric_is_chosen_by_column_or_full_name(bench):
     paths = [bench.scores(name=f"{name}.parquet") for name in ("one", "two")]
     bench.correlate("--metrics", "good,two/poor", scores=paths)
     assert set(bench.table()["metric"]) == {"one/good", "two/good", "two/poor"}
+
+
+def test_columns_about_the_rows_are_metrics_if_named_only(bench):
+    scores = bench.rows.rename({"good": "coverage@minilm", "poor": "cut@runs/news"})
+    bench.correlate(scores=[bench.scores(scores)])
+    assert set(bench.table()["metric"]) == {"length"}
+    bench.correlate("--fresh", "--metrics", "cut@runs/news", scores=[bench.scores(scores)])
+    assert set(bench.table()["metric"]) == {"cut@runs/news"}
 
 
 def test_column_names_are_mapped(bench):

@@ -256,7 +256,7 @@ def test_figure_2_from_runs_with_other_source_tokens(files):
 
 
 def test_papers_can_be_named_in_a_file(files):
-    (files / "run.toml").write_text('papers = ["bao2020", "sun2019"]\n', encoding="utf-8")
+    (files / "run.toml").write_text('as = ["bao2020", "sun2019"]\n', encoding="utf-8")
     assert correlate(files, "--config", str(files / "run.toml")) == 0
     assert (files / "out" / "papers" / "sun2019-table1.tex").is_file()
 
