@@ -22,7 +22,7 @@ from cluster.worker import one_line
 
 N_FILES = 256
 """Of hashes; each must fit in memory: a billion keys are 64 MB in each."""
-ROWS_AT_ONCE = 500_000
+ROWS_AT_ONCE = 100_000
 """So many are sorted into files together; a shard has too few for 256 files."""
 _READERS = 8
 _SEEDS = (1, 2)

@@ -18,7 +18,7 @@ import polars as pl
 
 from pipelines.agreement import correlate, partial_correlate
 from pipelines.correlation.ratings import read_ratings
-from pipelines.correlation.tables import KEYS
+from pipelines.correlation.tables import KEYS, RATER
 from pipelines.evaluate_scorer import TRAITS
 from pipelines.learned_names import PREFIX
 from pipelines.progress import Progress
@@ -70,7 +70,8 @@ def evaluate_by_ratings(
     raters : sequence of str
         Patterns of the raters to take.
     columns : mapping of str to str, optional
-        Our column name to the corpus'.
+        Our column name to the files'. `document_id`, `system_id` and `rater` also stand for the
+        ratings' columns, where these differ.
     device : {"auto", "cpu", "cuda"}
     on_progress : callable, optional
         Told what is being done.
@@ -85,15 +86,21 @@ def evaluate_by_ratings(
     ValueError
         If a file or a scorer's folder is wrong, or no candidate is rated.
     """
-    rated = read_ratings(os.fspath(ratings), raters=list(raters), columns={})
-    means = rated.frame.group_by(KEYS).agg(pl.col(rated.aspects).mean())
+    columns = columns or {}
+    of_ids = {ours: theirs for ours, theirs in columns.items() if ours in (*KEYS, RATER)}
+    rated = read_ratings(os.fspath(ratings), raters=list(raters), columns=of_ids)
+    means = rated.frame.group_by(KEYS).agg(
+        # In order, so that the same ratings in another order have the same mean, and tie.
+        pl.col(aspect).sort().mean().alias(_rating_of(aspect))
+        for aspect in rated.aspects
+    )
     names = {os.fspath(folder): f"{PREFIX}{os.fspath(folder)}" for folder in scorers}
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         score_corpus(
             corpus,
             f"{work}/scores",
             metrics=[*names.values(), *TRAITS],
-            columns=columns,
+            columns={ours: theirs for ours, theirs in columns.items() if ours != RATER},
             device=device,
             local=True,
             on_progress=on_progress,
@@ -102,13 +109,18 @@ def evaluate_by_ratings(
     both = table.unique(KEYS, keep="first").join(means, on=KEYS).sort(KEYS)
     if both.is_empty():
         raise ValueError(f"`ratings` must rate candidates of the corpus, got none in {ratings}")
-    matrices = _matrices(both, [*names.values(), *TRAITS, *rated.aspects])
+    matrices = _matrices(both, [*names.values(), *TRAITS, *map(_rating_of, rated.aspects)])
     return [
         _result(folder, matrices, matrices[name], aspect, level)
         for folder, name in names.items()
         for aspect in rated.aspects
         for level in LEVELS
     ]
+
+
+def _rating_of(aspect: str) -> str:
+    """Name an aspect's column so that no metric's is called like it."""
+    return f"rating:{aspect}"
 
 
 def _matrices(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -129,7 +141,7 @@ def _result(
     aspect: str,
     level: str,
 ) -> RatedResult:
-    ratings = matrices[aspect]
+    ratings = matrices[_rating_of(aspect)]
     traits = {name: np.where(np.isnan(ratings), np.nan, matrices[name]) for name in TRAITS}
     how = {"level": level, "coefficient": COEFFICIENT}
     agreed = correlate(scores, ratings, **how)

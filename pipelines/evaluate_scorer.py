@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cluster.fetching import fetch
+from pipelines.correlation.tables import names_of_paths
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.train_scorer import chosen_device
@@ -26,7 +27,8 @@ from reffree.examples import Example
 from reffree.learning import PreparedFolder, check_negatives, held_out
 from reffree.mixture import NegativesConfig
 from reffree.neighbours import find_neighbours
-from reffree.scorer import LearnedScorer, load_scorer
+from reffree.pairs import text_key
+from reffree.scorer import SOURCE_SAMPLE, LearnedScorer, load_scorer
 from sms.scoring import score_texts
 
 TRAITS = ("length", "density")
@@ -40,7 +42,8 @@ class DomainResult:
     scorer: str
     """Folder."""
     domain: str
-    """Name of the file or folder of pairs."""
+    """Name of the file or folder of pairs, with as much of its path as tells it from the others.
+    """
     n_pairs: int
     """Pairs of the side that was judged."""
     kinds: Mapping[str, KindFigures]
@@ -107,14 +110,18 @@ def evaluate_scorer(
     tell = on_progress or (lambda _progress: None)
     if side not in ("test", "validation"):
         raise ValueError(f"`split` must be test or validation, got {side!r}")
+    names = names_of_paths([os.fspath(path) for path in paths]) if paths else []
+    if len(set(names)) < len(names):
+        raise ValueError(f"every domain must be named once, got {', '.join(names)}")
     results = []
     for folder in scorers if paths else ():
         tell(Progress(stage=f"loading {os.fspath(folder)}"))
         scorer = load_scorer(Path(fetch(os.fspath(folder))), device=chosen_device(device))
         negatives = _negatives_of(scorer, kinds)
-        for path in paths:
+        for name, path in zip(names, paths, strict=True):
             tell(Progress(stage=f"judging by {os.fspath(path)}"))
             domain = _read_domain(
+                name,
                 path,
                 negatives,
                 side,
@@ -123,6 +130,7 @@ def evaluate_scorer(
                 limit=limit,
                 split_anew=split_anew,
             )
+            _check_unseen(scorer, domain, os.fspath(folder), os.fspath(path))
             results.append(_judge(os.fspath(folder), scorer, domain, side))
     return results
 
@@ -145,6 +153,7 @@ def _negatives_of(scorer: LearnedScorer, kinds: Sequence[str] | None) -> Negativ
 
 
 def _read_domain(
+    name: str,
     path: str | os.PathLike[str],
     negatives: NegativesConfig,
     side: str,
@@ -178,12 +187,25 @@ def _read_domain(
     }
     left_out = {f"{kind}: {reason}": n for (kind, reason), n in made.left_out.most_common()}
     return _Domain(
-        name=Path(path).stem,
+        name=name,
         pairs=pairs,
         examples=groups,
         traits=traits,
         left_out={**pairs.left_out, **left_out},
     )
+
+
+def _check_unseen(scorer: LearnedScorer, domain: _Domain, folder: str, path: str) -> None:
+    """Refuse documents that the scorer has learned from, by those of them that it remembers."""
+    known = set(scorer.settings["trained_on"].get(SOURCE_SAMPLE, ()))
+    sources = {example.source for group in domain.examples for example in group}
+    n_seen = len(known.intersection(map(text_key, sources)))
+    if n_seen:
+        raise ValueError(
+            f"{folder} must be judged by documents it was not trained on, but it knows some of "
+            f"{path} ({n_seen} of the {len(known)} texts it remembers); give others, or read these "
+            "as in training: `--split-anew` or not, the same `--limit`"
+        )
 
 
 def _judge(folder: str, scorer: LearnedScorer, domain: _Domain, side: str) -> DomainResult:

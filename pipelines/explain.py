@@ -234,7 +234,7 @@ def _settings_of(
     settings = {key: value for key, value in manifest.configuration.items() if key in kept}
     asked = AskedMetrics.of(settings["metrics"])
     whole = ScoringConfig(**{**settings, "metrics": asked.of_sms})
-    column = column_of(metric, (*whole.columns, *asked.folders))
+    column = column_of(metric, (*(whole.columns if asked.shows_sms else ()), *asked.folders))
     own = next((request for request in whole.requests if column in request.columns), None)
     # Metrics of the same encoder are computed together: with them the last digits are the same.
     metrics = tuple(

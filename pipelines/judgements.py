@@ -7,6 +7,7 @@ two systems was preferred, for an item and a judge where these are known.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -85,8 +86,11 @@ def read_judgements(
         twice, or nothing is left.
     """
     keyed = None if key is None else _read_key(key)
-    parts = [_part(file, columns or {}, keyed) for path in paths for file in files_of(path)]
-    frame = pl.concat(parts)
+    files = [file for path in paths for file in files_of(path)]
+    for path, n in Counter(file.path for file in files).items():
+        if n > 1:
+            raise ValueError(f"every file must be named once, got {path} {n} times")
+    frame = pl.concat(_part(file, columns or {}, keyed) for file in files)
     n_missing = frame["wins_a"].null_count()
     frame = frame.drop_nulls("wins_a")
     if frame.is_empty():
@@ -130,6 +134,9 @@ def read_table(file: InputFile) -> pl.DataFrame:
 def _part(file: InputFile, columns: Mapping[str, str], keyed: pl.DataFrame | None) -> pl.DataFrame:
     """Read one file, whichever kind it is."""
     frame = _renamed(read_table(file), columns)
+    for name, dtype in frame.schema.items():
+        if name in _COLUMNS and dtype.is_nested():
+            raise ValueError(f"column `{name}` of {file.path} must be text or numbers, got {dtype}")
     if {"item", *SIDES} <= set(frame.columns):
         return _from_sheet(frame, file.path, keyed)
     _require(frame, _PAIR, file.path)

@@ -35,11 +35,8 @@ class AskedMetrics:
     """For `ScoringConfig`."""
     folders: Mapping[str, str]
     """By learned metric, as it was asked for, the absolute folder of its scorer, or its URL."""
-
-    @property
-    def shows_sms(self) -> bool:
-        """Whether those of `sms` were asked for."""
-        return self.of_sms != STAND_IN or not self.folders
+    shows_sms: bool = True
+    """Whether those of `sms` were asked for; otherwise they are `STAND_IN`."""
 
     @classmethod
     def of(cls, metrics: Sequence[str]) -> AskedMetrics:
@@ -60,9 +57,9 @@ class AskedMetrics:
             twice = next(name for name in learned if learned.count(name) > 1)
             raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
         others = tuple(name for name in metrics if name not in learned)
-        if not others and learned:
-            others = STAND_IN
         folders = {name: _folder_of(name.removeprefix(PREFIX)) for name in learned}
+        if learned and not others:
+            return cls(STAND_IN, folders, shows_sms=False)
         return cls(others, folders)
 
 
@@ -137,12 +134,17 @@ class WithLearned:
         usable = [row for row in range(len(candidates)) if row not in reasons]
         sources = [[text for text in given[row] if not _why_unusable(text)] for row in usable]
         scores = {}
+        unseen: dict[int, list[str]] = {}
         for name, scorer in self._learned.items():
             found = scorer.score_against_all(sources, [candidates[row] for row in usable])
             for column, values in ((name, found.scores), (cut_column(name), found.is_cut)):
                 scores[column] = np.full(len(candidates), np.nan)
                 scores[column][usable] = values
             self._n_cut[name] += int(found.is_cut.sum())
+            for place, why in found.reasons.items():
+                told = [f"{reason}@{name.removeprefix(PREFIX)}" for reason in why]
+                unseen.setdefault(usable[place], []).extend(told)
+        reasons |= {row: "; ".join(told) for row, told in unseen.items()}
         return _Prepared(self._base.prepare(rows), scores, reasons)
 
     def compare(self, prepared: _Prepared) -> pa.Table:

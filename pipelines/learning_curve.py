@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cluster import list_inputs
 from cluster.store import absolute, is_url, write_whole
-from pipelines.train_scorer import train_scorer
+from pipelines.train_scorer import fingerprint_of, train_scorer
 from reffree.evaluation import KindFigures
 from reffree.learning import Recipe
 from reffree.scorer import SCORER_FILE, read_settings
@@ -121,10 +122,19 @@ def _point(
     is_resumed: bool,
     options: Mapping[str, Any],
 ) -> CurvePoint:
-    if not (is_resumed and (folder / SCORER_FILE).exists()):
-        train_scorer(paths, folder, recipe, training_documents=size, resume=is_resumed, **options)
+    asked = {**options, "training_documents": size}
+    is_trained = is_resumed and (folder / SCORER_FILE).exists()
+    if not is_trained:
+        train_scorer(paths, folder, recipe, resume=is_resumed, **asked)
     settings = read_settings(folder)
     trained_on = settings["trained_on"]
+    if is_trained:
+        inputs = list_inputs([os.fspath(path) for path in paths])
+        if trained_on["fingerprint"] != fingerprint_of(inputs, recipe, **asked):
+            raise ValueError(
+                f"`--resume` must go on with the same request, but {folder} has a scorer of "
+                "another; choose another `--out`"
+            )
     return CurvePoint(
         n_documents=size,
         n_pairs=trained_on["pairs"]["train"],

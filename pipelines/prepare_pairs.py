@@ -24,7 +24,15 @@ from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADAB
 from cluster.worker import one_line
 from reffree.buckets import BucketWriter
 from reffree.hashing import mixed
-from reffree.pairs import NO_SPLIT, SIDES, Pair, as_table, pairs_of_rows, text_key
+from reffree.pairs import (
+    NO_SPLIT,
+    SIDES,
+    Pair,
+    SourceSample,
+    as_table,
+    pairs_of_rows,
+    text_key,
+)
 from reffree.splits import Groups, TextRegister, hashed_sides
 from reffree.vocabulary import WordSample
 
@@ -59,6 +67,8 @@ class PreparedPairs:
     """Documents in the largest of them."""
     has_own_split: bool
     """Whether the files said which side a document is on."""
+    source_sample: tuple[int, ...]
+    """Hashes of some of the sources for training, from `SourceSample`."""
 
 
 def prepare_pairs(
@@ -120,7 +130,7 @@ def prepare_pairs(
             )
         writer = BucketWriter(folder, n_pairs, n_characters)
         sample = _Sample.of(register, split, training_documents)
-        vocabulary, left_out = _deal(reader, split, sample, writer)
+        vocabulary, sources, left_out = _deal(reader, split, sample, writer)
         if leaks := _leaks(register, split.sides_of):
             raise RuntimeError(f"the split must keep every text on one side, got {leaks}")
     finally:
@@ -136,6 +146,7 @@ def prepare_pairs(
         n_groups=groups.sizes.size,
         largest_group=int(groups.sizes.max(initial=0)),
         has_own_split=reader.split_column is not None,
+        source_sample=sources,
     )
 
 
@@ -274,10 +285,13 @@ def _register_texts(reader: _Reader, register: TextRegister) -> tuple[int, int]:
 
 def _deal(
     reader: _Reader, split: _Split, sample: _Sample, writer: BucketWriter
-) -> tuple[tuple[str, ...], Counter[str]]:
-    """Write the pairs to their buckets; return the vocabulary and what was left out."""
+) -> tuple[tuple[str, ...], tuple[int, ...], Counter[str]]:
+    """Write the pairs to their buckets.
+
+    Returns the vocabulary and some of the sources for training, and what was left out.
+    """
     left_out: Counter[str] = Counter()
-    words = WordSample()
+    words, sources = WordSample(), SourceSample()
     try:
         for pairs in reader.batches(left_out):
             keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
@@ -292,11 +306,12 @@ def _deal(
             if n_beyond := int(is_beyond.sum()):
                 left_out["beyond the training documents asked for"] += n_beyond
             is_used &= ~is_beyond
+            sources.add(compress(pairs, (is_used & is_training).tolist()))
             table = as_table(pairs, split.groups.group_of(keys))
             writer.add(table.filter(pa.array(is_used)), sides[is_used])
     finally:
         writer.close()
-    return words.words(), left_out
+    return words.words(), sources.text_keys(), left_out
 
 
 def _as_read(_keys: np.ndarray, own_sides: np.ndarray) -> np.ndarray:

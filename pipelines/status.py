@@ -118,8 +118,10 @@ def run_status(out: str, sleep: Callable[[float], None] = time.sleep) -> RunStat
     live = _live(out)
     if live is not None and live["fingerprint"] != manifest.fingerprint:
         live = None
-    state, driver = _state(out, holder, live, sleep)
     done = committed(out, manifest.shards, manifest.fingerprint)
+    state, driver = _state(out, holder, live, sleep)
+    if state == COMPLETE and len(done) < len(manifest.shards):  # some have been deleted since
+        state = STOPPED
     groups = [manifest.result, *written_groups(out, manifest.fingerprint)]
     errors = {i: text for i, text in last_errors(groups).items() if i not in done}
     shown = [f"shard {index}: {text}" for index, text in errors.items()][-KEPT_ERRORS:]

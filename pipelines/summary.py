@@ -94,10 +94,14 @@ def number(mean: float, n_decimals: int) -> str:
 
 
 def meanings(columns: Iterable[str]) -> Iterator[str]:
-    """Say what a higher value of each column means, a line for each meaning."""
+    """Say what a higher value of each column means, a line for each meaning.
+
+    Nothing is said of a column that is none of our metrics: which way it goes is not known.
+    """
     up: dict[str, list[str]] = {}
     for column in columns:
-        up.setdefault(_higher_is(column), []).append(column)
+        if meaning := _higher_is(column):
+            up.setdefault(meaning, []).append(column)
     for meaning, names in up.items():
         yield f"Higher means {meaning}: {', '.join(names)}"
 
@@ -141,7 +145,7 @@ def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
     yield from meanings(columns)
 
 
-def _higher_is(column: str) -> str:
+def _higher_is(column: str) -> str | None:
     """Say what a higher value of a column means, whatever encoder or side it names."""
     name, at, _ = column.partition(":")[0].partition("@")
     if name == "coverage" and at:
@@ -151,7 +155,7 @@ def _higher_is(column: str) -> str:
     for metric in METRICS.values():
         if name == metric.name or name in metric.columns:
             return metric.higher_is
-    return "closer"
+    return None
 
 
 def _cached(counters: Mapping[str, int]) -> Iterator[str]:

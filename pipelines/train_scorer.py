@@ -28,7 +28,7 @@ from reffree.learning import PreparedFolder, Recipe, check_negatives, held_out, 
 from reffree.loop import BEST_FILE, TrainNews, TrainState
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
-from reffree.scorer import SCORER_FILE, LearnedScorer, save_scorer
+from reffree.scorer import SCORER_FILE, SOURCE_SAMPLE, LearnedScorer, save_scorer
 
 EMBEDDINGS_FOLDER = "embeddings"
 PAIRS_FOLDER = "pairs"
@@ -134,18 +134,16 @@ def train_scorer(
     was_there = folder.exists()
     training = folder / TRAINING_FOLDER
     inputs = list_inputs([os.fspath(path) for path in paths])
-    asked = {
-        "recipe": asdict(recipe),
-        "inputs": [file.to_json() for file in inputs],
-        "columns": dict(columns or {}),
-        "limit": limit,
-        "split_anew": split_anew,
-        "training_documents": training_documents,
-        "neighbour_encoder": neighbour_encoder,
-        "workers": machines.workers,
-        "versions": library_versions(),
-    }
-    fingerprint = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    fingerprint = fingerprint_of(
+        inputs,
+        recipe,
+        columns=columns,
+        limit=limit,
+        split_anew=split_anew,
+        neighbour_encoder=neighbour_encoder,
+        machines=machines,
+        training_documents=training_documents,
+    )
     cache_folder = embedding_cache or str(training / EMBEDDINGS_FOLDER)
     training.mkdir(parents=True, exist_ok=True)
     try:
@@ -219,6 +217,36 @@ def train_scorer(
     )
 
 
+def fingerprint_of(
+    inputs: Sequence[InputFile],
+    recipe: Recipe,
+    *,
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    split_anew: bool = False,
+    neighbour_encoder: str = "minilm",
+    machines: Machines | None = None,
+    training_documents: int | None = None,
+    **_others: Any,  # noqa: ANN401  (options of `train_scorer` that change no weight)
+) -> str:
+    """Hash all that a training's result depends on; a run only goes on with the same.
+
+    The options are those of `train_scorer`.
+    """
+    asked = {
+        "recipe": asdict(recipe),
+        "inputs": [file.to_json() for file in inputs],
+        "columns": dict(columns or {}),
+        "limit": limit,
+        "split_anew": split_anew,
+        "training_documents": training_documents,
+        "neighbour_encoder": neighbour_encoder,
+        "workers": (machines or Machines()).workers,
+        "versions": library_versions(),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
 def chosen_device(device: str) -> str:
     """Decide what `auto` means: a GPU where there is one."""
     import torch
@@ -254,6 +282,7 @@ def _trained_on(
         "pairs": dict(pairs.n_pairs),
         "left_out": dict(pairs.left_out),
         "split": "by the files" if pairs.has_own_split else "by document",
+        SOURCE_SAMPLE: pairs.source_sample,
         "negatives": asdict(recipe.negatives),
         "training": asdict(recipe.training),
         "steps": state.step,

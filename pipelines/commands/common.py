@@ -99,7 +99,7 @@ def load_config(ctx: click.Context, _parameter: click.Parameter, path: str | Non
         raise click.UsageError(f"{path} is not a TOML file: {error}") from error
     except OSError as error:
         raise click.UsageError(f"`--config`: {sentence_of(error)}") from error
-    known = {p.name: p for p in ctx.command.params if p.name not in (None, "config")}
+    known = {_key_of(p): p for p in ctx.command.params if p.name not in (None, "config")}
     if "encoder" in known and ENCODERS in values:
         ctx.meta[ENCODERS] = _encoder_tables(values.pop(ENCODERS), path)
     names = [*known, *([ENCODERS] if "encoder" in known else [])]
@@ -108,7 +108,7 @@ def load_config(ctx: click.Context, _parameter: click.Parameter, path: str | Non
             raise click.UsageError(f"unknown key `{name}` in {path}; {nearest(name, names)}")
         if rule := _broken_rule(known[name], value):
             raise click.UsageError(f"`{name}` in {path} must be {rule}, got {value!r}")
-    ctx.default_map = {name: _as_typed(name, value) for name, value in values.items()}
+    ctx.default_map = {known[key].name: _typed(known[key], value) for key, value in values.items()}
 
 
 def _encoder_tables(tables: object, path: str) -> dict[str, str]:
@@ -118,6 +118,12 @@ def _encoder_tables(tables: object, path: str) -> dict[str, str]:
         return encoder_specs(tables)
     except ValueError as error:
         raise click.UsageError(f"{path}: {error}") from error
+
+
+def _key_of(parameter: click.Parameter) -> str:
+    """Return what a parameter is called in a TOML file: the option, written with underscores."""
+    options = [text for text in parameter.opts if text.startswith("--")]
+    return (options or [parameter.name or ""])[0].lstrip("-").replace("-", "_")
 
 
 def _broken_rule(parameter: click.Parameter, value: object) -> str | None:
@@ -133,16 +139,15 @@ def _broken_rule(parameter: click.Parameter, value: object) -> str | None:
     return None
 
 
-def _as_typed(name: str, value: Any) -> Any:  # noqa: ANN401  (any TOML)
+def _typed(parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401  (any TOML)
     """Turn a value of a TOML file into what would stand on the command line."""
     if isinstance(value, bool):
         return value
     if isinstance(value, dict):
         value = [f"{key}={item}" for key, item in value.items()]
     items = [str(item) for item in value] if isinstance(value, list) else [str(value)]
-    if name in ("corpora", "scores", "encoder", "columns", "papers"):
-        return items
-    return ",".join(items)
+    takes_several = parameter.nargs == -1 or parameter.multiple
+    return items if takes_several else ",".join(items)
 
 
 def config_option(holds: str = "options, written with underscores") -> Decorator:

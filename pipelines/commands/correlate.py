@@ -65,7 +65,8 @@ from pipelines.commands.common import (
     metavar="LIST",
     default="pearson,spearman,kendall_b,pairwise_accuracy,soft_pairwise_accuracy",
     show_default=True,
-    help="Also kendall_c. The first is the one shown here.",
+    help="Also kendall_c. The first that the levels have is shown here: pairwise_accuracy is not "
+    "defined at global level, soft_pairwise_accuracy at system level only.",
 )
 @click.option(
     "--resamples",
@@ -174,7 +175,14 @@ def correlate(
     )
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
-    show(summary_text(result, out.rstrip("/"), is_terminal=is_terminal, width=width))
+    text = summary_text(
+        result,
+        out.rstrip("/"),
+        coefficients=split(coefficients),
+        is_terminal=is_terminal,
+        width=width,
+    )
+    show(text)
     return DONE
 
 

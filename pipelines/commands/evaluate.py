@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 )
 @columns_option("source=article")
 @device_option("Where it runs.")
-@limit_option
+@limit_option("each domain")
 @click.option("--json", "json_path", metavar="FILE", help="Write all figures there as well.")
 @quiet_option
 def evaluate(

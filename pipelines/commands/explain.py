@@ -91,6 +91,7 @@ def explain(
     if svg is not None:
         write_whole(svg, picture_of(document, systems).encode("utf-8", "surrogateescape"))
     for each in systems:
-        score = each.explanation.score
-        show(f"{each.system_id}\t{each.explanation.metric}\t{'' if score is None else score}")
+        found = each.explanation
+        shown = f"no score: {found.status}" if found.score is None else str(found.score)
+        show(f"{each.system_id}\t{found.metric}\t{shown}")
     return DONE

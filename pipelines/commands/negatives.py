@@ -26,6 +26,7 @@ from pipelines.commands.pair_options import (
     pairs_argument,
     refuses,
     split_anew_option,
+    weights_of,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _SHOWN_CHARACTERS = 150
     "--kinds",
     metavar="LIST",
     help="Kinds, separated by commas, each once for every pair; or `all`.  "
-    "[default: cross-pair,add,delete,replace]",
+    "[default: cross-pair,sentence-delete,replace]",
 )
 @click.option(
     "--mixture",
@@ -89,7 +90,7 @@ _SHOWN_CHARACTERS = 150
 @leaks_option
 @neighbour_encoder_option
 @columns_option("source=article")
-@limit_option
+@limit_option()
 @quiet_option
 def negatives(
     pairs: tuple[str, ...],
@@ -156,7 +157,7 @@ def _config(
     if kinds:
         chosen["kinds"] = tuple(KINDS) if kinds.strip() == "all" else tuple(listed(kinds))
     if mixture:
-        chosen |= with_proportions(dict(_weight(item) for item in listed(mixture)))
+        chosen |= with_proportions(weights_of(mixture, "mixture"))
     if per_positive is not None:
         chosen["per_positive"] = per_positive
     if rate is not None:
@@ -164,16 +165,6 @@ def _config(
     if length_matched:
         chosen["length_tolerance"] = length_tolerance
     return NegativesConfig(seed=seed, **chosen)
-
-
-def _weight(item: str) -> tuple[str, float]:
-    kind, _, weight = item.partition("=")
-    try:
-        return kind.strip(), float(weight)
-    except ValueError as error:
-        raise click.UsageError(
-            f"`--mixture` must be written KIND=WEIGHT, got `{item}`; for example exchange=2"
-        ) from error
 
 
 def _rate(text: str) -> Any:  # noqa: ANN401  (Rate is imported when it is needed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.commands.common import device_option, insecure_cluster_option
+from pipelines.commands.common import device_option, insecure_cluster_option, split
 
 if TYPE_CHECKING:
     from pipelines.train_scorer import Machines
@@ -32,9 +32,13 @@ neighbour_encoder_option = click.option(
     show_default=True,
     help="Finds the nearest documents for cross-pair-hard; see `assay encoders`.",
 )
-limit_option = click.option(
-    "--limit", metavar="N", type=int, help="Read only the first N rows of a file."
-)
+
+
+def limit_option(of: str = "all files together") -> Callable[[Callable[..., Any]], Any]:
+    """Make `--limit`."""
+    return click.option(
+        "--limit", metavar="N", type=int, help=f"Read only the first N rows, of {of}."
+    )
 
 
 def machines_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,3 +108,20 @@ def refuses(leaks: str) -> bool:
     if leaks not in LEAKS:
         raise click.UsageError(f"`--leaks` must be {' or '.join(LEAKS)}, got `{leaks}`")
     return leaks == "refuse"
+
+
+def weights_of(text: str, option: str) -> dict[str, float]:
+    """Read `KIND=WEIGHT`, several separated by commas."""
+    found: dict[str, float] = {}
+    for item in split(text):
+        kind, _, weight = (part.strip() for part in item.partition("="))
+        if kind in found:
+            raise click.UsageError(f"`--{option}` must name `{kind}` once")
+        try:
+            found[kind] = float(weight)
+        except ValueError as error:
+            raise click.UsageError(
+                f"`--{option}` must give every kind a weight, got `{item}`; for example "
+                "add=2,cross-pair=1"
+            ) from error
+    return found

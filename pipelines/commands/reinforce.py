@@ -127,7 +127,7 @@ def _number(flag: str, default: Any, summary: str, *, metavar: str = "N") -> Any
 @split_anew_option
 @leaks_option
 @columns_option("source=article")
-@limit_option
+@limit_option()
 @quiet_option
 def reinforce(
     pairs: tuple[str, ...],

@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -199,7 +199,18 @@ def _score(corpora: Sequence[str], out: str, asked: Mapping[str, Any], *, is_qui
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
     show(summary_text(result, is_terminal=is_terminal, width=width))
+    for line in _cut(result.counters):
+        show(line)
     return _status(result)
+
+
+def _cut(counters: Mapping[str, int]) -> Iterator[str]:
+    """Say of every encoder that cut sentences how many they were."""
+    for name, n_cut in counters.items():
+        alias, _, what = name.rpartition(".")
+        if what == "truncated" and n_cut:
+            n_sentences = counters[f"{alias}.sentences"]
+            yield f"Sentences too long for {alias}, which cut them: {n_cut:,} of {n_sentences:,}"
 
 
 def _status(result: ScoreRun) -> int:

@@ -32,6 +32,7 @@ from pipelines.commands.pair_options import (
     refuses,
     resume_option,
     split_anew_option,
+    weights_of,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from reffree.mixture import NegativesConfig
 
 _SHOWN_LOSS = 4  # digits
+_LEARNING_RATES = {"features": 3e-3, "bert": 5e-5}
 
 
 @click.command()
@@ -52,10 +54,8 @@ _SHOWN_LOSS = 4  # digits
 @click.option(
     "--scorer",
     metavar="bert|sentence|word|features",
-    default="bert",
-    show_default=True,
     help="A transformer over document and summary, a head over vectors of sentences or words, or "
-    "nothing but the metrics of `--features`.",
+    "nothing but the metrics of `--features`.  [default: features, bert with a preset]",
 )
 @click.option(
     "--encoder",
@@ -88,7 +88,7 @@ _SHOWN_LOSS = 4  # digits
     "--negatives",
     metavar="LIST",
     help="Kinds separated by commas, each for every pair; with weights (add=2,cross-pair=1) they "
-    "are drawn.  [default: cross-pair,add,delete,replace]",
+    "are drawn.  [default: cross-pair,sentence-delete,replace]",
 )
 @click.option(
     "--per-positive",
@@ -103,9 +103,12 @@ _SHOWN_LOSS = 4  # digits
 @click.option(
     "--loss",
     metavar="bce|mse|ranking",
-    help="What is minimised.  [default: mse if all negatives are edits, else bce]",
+    help="What is minimised.  [default: ranking; with `--negatives` or a preset mse if all are "
+    "edits, else bce]",
 )
-@click.option("--epochs", metavar="N", type=int, default=10, show_default=True, help="At most.")
+@click.option(
+    "--epochs", metavar="N", type=int, help="At most.  [default: 1 for features, 10 for the others]"
+)
 @click.option(
     "--batch-size", metavar="N", type=int, default=32, show_default=True, help="Of all workers."
 )
@@ -113,15 +116,13 @@ _SHOWN_LOSS = 4  # digits
     "--learning-rate",
     metavar="RATE",
     type=float,
-    help="Peak value.  [default: 5e-5 for bert, 1e-3 for the others]",
+    help="Peak value.  [default: 3e-3 for features, 5e-5 for bert, 1e-3 for the others]",
 )
 @click.option(
     "--max-pieces",
     metavar="N",
     type=int,
-    default=512,
-    show_default=True,
-    help="Word pieces of document and summary together; `bert` only.",
+    help="Word pieces of document and summary together; `bert` only.  [default: 512]",
 )
 @click.option(
     "--frozen-layers",
@@ -169,7 +170,7 @@ _SHOWN_LOSS = 4  # digits
     help="Train on so many documents each, for example 100,300,1000, and write how good each is.",
 )
 @columns_option("source=article")
-@limit_option
+@limit_option()
 @quiet_option
 def train(
     pairs: tuple[str, ...],
@@ -270,11 +271,11 @@ def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
 
 def _recipe(
     *,
-    scorer: str,
+    scorer: str | None,
     encoder: str,
     head: str,
     dropout: float | None,
-    max_pieces: int,
+    max_pieces: int | None,
     frozen_layers: int,
     lora_rank: int,
     features: str | None,
@@ -284,6 +285,7 @@ def _recipe(
     length_matched: bool,
     loss: str | None,
     learning_rate: float | None,
+    epochs: int | None,
     seed: int,
     **training: Any,  # noqa: ANN401  (fields of `TrainConfig`)
 ) -> Recipe:
@@ -295,6 +297,10 @@ def _recipe(
     chosen = _negatives(
         negatives, per_positive, preset, is_length_matched=length_matched, seed=seed
     )
+    scorer = scorer or ("bert" if preset else "features")
+    _check_options_of_bert(
+        scorer, max_pieces=max_pieces, frozen_layers=frozen_layers, lora_rank=lora_rank
+    )
     published: dict[str, Any] = dict(MODEL_PRESETS[preset]) if preset else {}
     if dropout is not None:
         published["dropout"] = dropout
@@ -304,21 +310,37 @@ def _recipe(
         scorer=scorer,
         encoder=encoder,
         head=head,
-        max_pieces=max_pieces,
+        max_pieces=512 if max_pieces is None else max_pieces,
         frozen_layers=frozen_layers,
         lora_rank=lora_rank,
         features=_features(features),
         **published,
     )
     if learning_rate is None:
-        learning_rate = 5e-5 if scorer == "bert" else 1e-3
+        learning_rate = _LEARNING_RATES.get(scorer, 1e-3)
+    if epochs is None:
+        epochs = 1 if scorer == "features" else 10
+    if loss is None:
+        is_named = negatives is not None or preset is not None
+        loss = default_loss(chosen.kinds) if is_named else "ranking"
     config = TrainConfig(
-        loss=loss or default_loss(chosen.kinds),
+        loss=loss,
         learning_rate=learning_rate,
+        epochs=epochs,
         seed=seed,
         **training,
     )
     return Recipe(model=model, negatives=chosen, training=config)
+
+
+def _check_options_of_bert(scorer: str, **given: int | None) -> None:
+    for name, value in given.items():
+        if value and scorer != "bert":
+            option = name.replace("_", "-")
+            raise click.UsageError(
+                f"`--{option}` is for the scorer bert, got the scorer {scorer}; add "
+                f"`--scorer bert` or leave `--{option}` out"
+            )
 
 
 def _features(listed: str | None) -> tuple[str, ...]:
@@ -342,7 +364,7 @@ def _negatives(
         raise click.UsageError(f"`--preset` must be {' or '.join(PRESETS)}, got `{preset}`")
     chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {}
     if kinds is not None and "=" in kinds:
-        chosen |= with_proportions(dict(map(_weight, split(kinds))))
+        chosen |= with_proportions(weights_of(kinds, "negatives"))
     elif kinds is not None:
         chosen["kinds"] = tuple(split(kinds))
     if per_positive is not None:
@@ -350,17 +372,6 @@ def _negatives(
     if is_length_matched:
         chosen["length_tolerance"] = 0.1
     return NegativesConfig(seed=seed, **chosen)
-
-
-def _weight(item: str) -> tuple[str, float]:
-    kind, _, weight = item.partition("=")
-    try:
-        return kind.strip(), float(weight)
-    except ValueError as error:
-        raise click.UsageError(
-            f"`--negatives` must give every kind a weight or none, got `{item}`; for example "
-            "add=2,cross-pair=1"
-        ) from error
 
 
 def _show_news(news: TrainNews) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,8 @@ from cluster.schema import (
     UNREADABLE,
     resolve_columns,
 )
-from pipelines.correlation.ratings import pools_of
-from pipelines.correlation.scores import find_scores
+from pipelines.correlation.ratings import pools_of, with_rater_names
+from pipelines.correlation.scores import find_scores, is_folder
 from pipelines.correlation.tables import (
     KEYS,
     NOT_NUMBERS,
@@ -79,7 +78,7 @@ def export_inputs(paths: Sequence[str]) -> ExportInputs:
 
 
 def _is_corpus(path: str) -> bool:
-    if os.path.isdir(path):
+    if is_folder(path):
         return False
     file = list_inputs([path])[0]
     return CANDIDATE in column_names(file.path, file.format)
@@ -125,10 +124,12 @@ def _numbers(path: str) -> pl.DataFrame:
     files = find_scores(path).files
     where = place(files)
     frame = collect(scan_files(files, {}), where).drop_nulls(KEYS)
+    by = [*KEYS]
     if RATER in frame.columns:
+        by.append(RATER)
+        frame = with_rater_names(frame, where)
         _check_one_pool(frame, where)
-    else:
-        check_unique(frame, [*KEYS], where, "keep one row of each")
+    check_unique(frame, by, where, "keep one row of each")
     names = [name for name in frame.columns if name not in NOT_NUMBERS]
     frame = number_columns(frame, names, where)
     kept = [name for name in names if name in frame.columns]
@@ -138,7 +139,7 @@ def _numbers(path: str) -> pl.DataFrame:
 
 
 def _check_one_pool(frame: pl.DataFrame, where: str) -> None:
-    names = frame[RATER].cast(pl.String).drop_nulls().unique().sort().to_list()
+    names = frame[RATER].drop_nulls().unique().sort().to_list()
     if len(pools := pools_of(names)) > 1:
         raise ValueError(
             f"raters in {where} must be of one pool to be averaged, got {', '.join(pools)}; keep "

@@ -12,7 +12,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.importing.files import Record, members, records, shown
-from pipelines.importing.rows import HUMAN_PREFIX, Candidate, Numbers, Row, human, is_human
+from pipelines.importing.rows import (
+    HUMAN_PREFIX,
+    Candidate,
+    LeftOut,
+    Numbers,
+    Row,
+    human,
+    is_human,
+)
 from pipelines.importing.source import DataSource, pass_over
 
 NAME = "sacrerouge"
@@ -28,18 +36,23 @@ def read(paths: Sequence[str]) -> Iterator[Row]:
     The format does not say which numbers come from people.
     """
     documents = dict(_documents(paths))
+    numbers: dict[tuple[str, str], dict[str, float | None]] = {}
     for record in _records(paths):
         if "summary" in record.cells:
             yield _candidate(record, documents)
         if "metrics" in record.cells:
-            values = _flat(record.inner("metrics"))
-            for kind in ("ratings", "scores"):
-                yield Numbers(
-                    kind=kind,
-                    document_id=record.identifier("instance_id"),
-                    system_id=_system(record),
-                    values=values,
-                )
+            # Lines of one candidate, perhaps in several files, may have different metrics.
+            known = numbers.setdefault((record.identifier("instance_id"), _system(record)), {})
+            for name, value in _flat(record.inner("metrics")).items():
+                if known.get(name) is None:
+                    known[name] = value
+                elif value is not None and value != known[name]:
+                    yield LeftOut(
+                        reason="values of metrics that differ from the first, which is kept"
+                    )
+    for (document_id, system_id), values in numbers.items():
+        for kind in ("ratings", "scores"):
+            yield Numbers(kind=kind, document_id=document_id, system_id=system_id, values=values)
 
 
 def candidate_line(row: Candidate) -> str:

@@ -166,23 +166,27 @@ class Bench:
         if not self.has(need):
             return None
         whole, _ = self.imported(need)
-        path = self.work / "data" / f"{need.name}-{n_pairs}.parquet"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            n_rows = pl.scan_parquet(whole).select(pl.len()).collect().item()
-            drawn = np.random.default_rng(self.seed).permutation(n_rows)[:n_pairs]
-            rows = pl.scan_parquet(whole).with_row_index("row")
-            kept = pl.LazyFrame({"row": np.sort(drawn).astype(np.uint32)})
-            kept.join(rows, on="row", how="left").drop("row").collect().write_parquet(path)
+        path = self.work / "data" / f"{need.name}-{n_pairs}-seed{self.seed}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        n_rows = pl.scan_parquet(whole).select(pl.len()).collect().item()
+        drawn = np.random.default_rng(self.seed).permutation(n_rows)[:n_pairs]
+        rows = pl.scan_parquet(whole).with_row_index("row")
+        kept = pl.LazyFrame({"row": np.sort(drawn).astype(np.uint32)})
+        found = kept.join(rows, on="row", how="left", maintain_order="left")
+        _write_if_new(found.drop("row").collect(), path)
         return path
 
     def imported(self, need: DataNeed) -> tuple[Path, Path]:
-        """Import a data set that is there, unless it is imported already; return its files."""
+        """Import a data set that is there, unless its files are imported already.
+
+        Returns the imported files.
+        """
         assert self.data is not None  # noqa: S101  (`has` has found it)
         ours = imported_paths(need, self.data)
         if all(path.is_file() for path in ours[: 1 + need.is_rated]):
             return ours
-        corpus, ratings = imported_paths(need, self.work / "data")
+        source = self.data / need.name
+        corpus, ratings = imported_paths(need, self.work / "imported" / _state_of(source))
         if not corpus.exists():
             from pipelines.importing.run import import_data
 
@@ -191,7 +195,7 @@ class Bench:
             ratings.unlink(missing_ok=True)  # of an import that did not end
             import_data(
                 need.name,
-                [self.data / need.name],
+                [source],
                 corpus,
                 ratings=ratings if need.is_rated else None,
             )
@@ -268,7 +272,19 @@ class Bench:
         shutil.rmtree(self.work, ignore_errors=True)
 
 
+def _state_of(folder: Path) -> str:
+    """Tell one state of a data set's files from another, by their sizes and times of change."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            about = path.stat()
+            digest.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:8]
+
+
 def _write_if_new(frame: pl.DataFrame, path: Path) -> None:
-    """Write a table unless the file has it already: scores know their input by its bytes."""
+    """Write a table whole, unless the file has it already: scores know their input by its bytes."""
     if not (path.exists() and pl.read_parquet(path).equals(frame)):
-        frame.write_parquet(path)
+        aside = path.with_name(f".{path.name}")
+        frame.write_parquet(aside)
+        aside.replace(path)

@@ -9,11 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import run
+from pipelines.commands.common import config_option
 from pipelines.progress import SCORING, Lines, Pace, Progress, describe, show_progress
 from pipelines.score_corpus import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
@@ -313,6 +315,27 @@ def test_config_file_gives_options_and_the_command_line_wins(corpus, tmp_path, c
     assert asked["encoders"] == {"tiny": f"glove:{vectors}"}
     assert asked["columns"] == {"candidate": "candidate"}
     assert asked["limit"] == 6
+
+
+def test_config_file_names_options_as_they_are_written(tmp_path):
+    @click.command()
+    @click.argument("pairs", nargs=-1)
+    @click.option("--learning-curve", "curve")
+    @click.option("--as", "papers", multiple=True)
+    @config_option()
+    def command(pairs, curve, papers):
+        return pairs, curve, papers
+
+    config = tmp_path / "run.toml"
+    config.write_text('pairs = ["my a.csv", "b.csv"]\nlearning_curve = [5, 10]\nas = "sun2019"\n')
+    found = command.main(["--config", str(config)], standalone_mode=False)
+    assert found == (("my a.csv", "b.csv"), "5,10", ("sun2019",))
+    config.write_text('pairs = "my a.csv"\n')
+    found = command.main(["--config", str(config)], standalone_mode=False)
+    assert found == (("my a.csv",), None, ())
+    config.write_text('curve = "5"\n')
+    with pytest.raises(click.UsageError, match="unknown key `curve`"):
+        command.main(["--config", str(config)], standalone_mode=False)
 
 
 WORDS = ("cat", "sat", "mat")

@@ -113,12 +113,21 @@ def test_wins_ties_losses_and_means_by_hand(write):
 
 
 def test_p_value_counts_the_observed_draw(write):
-    a = write("a.csv", {"s": {"sms": [1.0] * 8}})
-    b = write("b.csv", {"s": {"sms": [0.0] * 8}})
+    a = write("a.csv", {"s": {"sms": [1.0] * 12}})
+    b = write("b.csv", {"s": {"sms": [0.0] * 12}})
     row = only(compare_scores(a, b, n_resamples=999))
     assert row.p_value == pytest.approx(2 / 1000)
     assert row.higher == "a"
     assert (row.low, row.high) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("n_documents", "p_value"), [(1, math.nan), (2, 0.5), (5, 0.0625)])
+def test_few_documents_make_no_system_higher(write, n_documents, p_value):
+    a = write("a.csv", {"s": {"sms": [1.0] * n_documents}})
+    b = write("b.csv", {"s": {"sms": [0.0] * n_documents}})
+    row = only(compare_scores(a, b))
+    assert (row.p_value, row.higher) == (pytest.approx(p_value, nan_ok=True), None)
+    assert row.reason == ("needs at least 2 documents, got 1" if n_documents == 1 else None)
 
 
 def test_bootstrap_is_close_to_the_normal_approximation(write):
@@ -220,7 +229,7 @@ def test_metric_without_shared_cells_is_undefined_and_not_in_holm(write):
     assert math.isnan(sms.p_value)
     assert sms.reason == "no document has both scores"
     assert sms.higher is None
-    assert wms.p_holm == wms.p_value == pytest.approx(0.02)
+    assert wms.p_holm == wms.p_value == 0.5
     assert result.frame()["p_value"].to_list()[0] is None
 
 
@@ -279,6 +288,15 @@ def test_command_writes_tables(write, tmp_path, suffix):
     else:
         assert r"| sms | s\_1 | 1.500 | 6.000 | -4.5000 |" in text
         assert "Two runs of the same systems" in text
+
+
+def test_nothing_is_said_of_the_direction_of_another_tools_column(write):
+    a = write("a.csv", {"s": {"TER": [0.4, 0.6], "sms": [0.1, 0.2]}})
+    b = write("b.csv", {"s": {"TER": [0.3, 0.5], "sms": [0.2, 0.3]}})
+    lines = comparison_text(compare_scores(a, b)).splitlines()
+    assert [line for line in lines if line.startswith("Higher means")] == [
+        "Higher means closer, 0 to 1: sms"
+    ]
 
 
 def test_text_is_cut_and_says_what_is_undefined(write):

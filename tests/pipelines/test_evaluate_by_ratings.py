@@ -1,6 +1,7 @@
 """`assay evaluate --ratings`: what a scorer goes by where people have rated."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -86,6 +87,25 @@ def test_printed_and_written(scorer, files, tmp_path, capsys):
     assert "score~rating|length" in lines[2]
     first = json.loads(figures.read_text())[0]
     assert lines[3].split()[:3] == ["quality", "system", f"{first['with_rating']:.3f}"]
+
+
+def test_aspect_called_like_a_metric_is_a_rating(scorer, rows, files, tmp_path):
+    corpus, ratings = files
+    other = tmp_path / "other.csv"
+    pl.read_csv(ratings).rename({"quality": "length"}).write_csv(other)
+    expected = evaluate_by_ratings([scorer], corpus, ratings)
+    found = evaluate_by_ratings([scorer], corpus, other)
+    assert [replace(each, aspect="quality") for each in found] == expected
+
+
+def test_named_columns_are_those_of_corpus_and_ratings(scorer, files, tmp_path):
+    corpus, ratings = tmp_path / "c.parquet", tmp_path / "r.csv"
+    names = {"document_id": "article"}
+    pl.read_parquet(files[0]).rename(names).write_parquet(corpus)
+    pl.read_csv(files[1]).rename(names).with_columns(judge=pl.lit("x")).write_csv(ratings)
+    columns = {**names, "rater": "judge"}
+    found = evaluate_by_ratings([scorer], corpus, ratings, columns=columns)
+    assert found == evaluate_by_ratings([scorer], *files)
 
 
 def test_ratings_without_corpus_rejected(scorer, files, capsys):

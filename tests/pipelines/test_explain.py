@@ -305,6 +305,16 @@ def test_command_writes_page_and_picture(corpus, encoders, tmp_path, capsys):
     assert root.tag.endswith("svg")
 
 
+def test_command_says_why_there_is_no_score(write, encoders, tmp_path, capsys):
+    rows = [{"document_id": "1", "system_id": "a", "candidate": "", "references": ["Dog."]}]
+    status = run(
+        ["explain", str(write(rows)), "--document", "1", "--metric", "wms@small", "--encoder",
+         encoders["small"], "--out", str(tmp_path / "page.html")]
+    )  # fmt: skip
+    assert status == 0
+    assert capsys.readouterr().out == "a\twms@small\tno score: candidate:empty\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -69,6 +69,12 @@ def test_other_metrics_are_unchanged_beside_it(scorer, tmp_path):
     assert beside.select(learned.columns).equals(learned)
 
 
+def test_length_is_shown_where_it_is_asked_for(scorer, tmp_path):
+    corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
+    table = score(corpus, tmp_path / "out", f"reffree@{scorer}", "length")
+    assert table["length"].to_list() == [len(candidate.split()) for _, candidate in PAIRS]
+
+
 def test_several_sources_and_unusable_rows(scorer, tmp_path):
     (first, candidate), (second, _) = PAIRS[:2]
     rows = [
@@ -90,6 +96,19 @@ def test_several_sources_and_unusable_rows(scorer, tmp_path):
         None, None, "source:missing", "source:no_words", "candidate:null", "candidate:empty",
         "candidate:no_words",
     ]  # fmt: skip
+
+
+def test_candidate_without_known_words_has_a_status(tmp_path):
+    (tmp_path / "vectors.txt").write_text("cat 0.1 0.2\nsat 0.3 0.1\n")
+    config = ModelConfig(scorer="word", encoder=f"glove:{tmp_path}/vectors.txt", head="lstm")
+    built = build(config, [("The cat sat.", "Cat.")])
+    save_scorer(tmp_path / "words", built, loss="bce", trained_on={}, held_out={}, versions={})
+    rows = [(["The cat sat."], text) for text in ("A cat.", "Zyx qwv.", "Of the.", "!")]
+    name = f"reffree@{tmp_path / 'words'}"
+    table = score(write_corpus(tmp_path / "c.parquet", rows), tmp_path / "out", name, "length")
+    assert [value is None for value in table[name]] == [False, True, True, True]
+    unknown = f"candidate:no_known_words@{tmp_path / 'words'}"
+    assert table["status"].to_list() == [None, unknown, unknown, "candidate:no_words"]
 
 
 def test_changed_scorer_is_not_mixed_into_a_run(scorer, tmp_path, capsys):

@@ -156,6 +156,10 @@ WRONG = [
     ([{"system_a": "x", "system_b": "y"}], "column `wins` is missing"),
     ([{"system_a": "x", "winner": "x"}], "column `system_b` is missing"),
     (
+        [judgement("1", "old", criterion=["x"])],
+        "`criterion` of .* must be text or numbers",
+    ),
+    (
         [{"system_a": "x", "system_b": "y", "wins": "2.5", "losses": 1, "ties": 0}],
         "`wins`, `losses` and `ties` must be whole numbers from 0, got .*'2.5'",
     ),
@@ -165,7 +169,13 @@ WRONG = [
 @pytest.mark.parametrize(("rows", "message"), WRONG)
 def test_wrong_judgements_rejected(write, rows, message):
     with pytest.raises(ValueError, match=message):
-        compare_preferences([write(rows)])
+        compare_preferences([write(rows, "j.parquet")])
+
+
+def test_file_named_twice_rejected(write):
+    path = write(BY_HAND)
+    with pytest.raises(ValueError, match=r"every file must be named once, got .* 2 times"):
+        compare_preferences([path, path])
 
 
 def test_unknown_system_rejected(write):
@@ -285,7 +295,7 @@ def test_judges_are_called_like_their_sheets(sheet):
     assert result.rows[0].wins_b == 20 - n_blank
     assert result.n_missing == 4 * n_blank
     assert result.rows[0].share_equal == 1.0
-    with pytest.raises(ValueError, match="a judge must judge an item once"):
+    with pytest.raises(ValueError, match="every file must be named once"):
         compare_preferences([always_new, always_new], key=key)
 
 

@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.lock import FolderInUse, FolderLock, Holder, LockLost
-from cluster.store import join, list_names, open_input, write_whole
+from cluster.store import delete_file, join, list_names, open_input, write_whole
 from pipelines import score_corpus
 from pipelines.cli import run
+from pipelines.correlation.scores import find_scores
 from pipelines.explain import open_explainer
 from pipelines.fetched import fetched_config, fetched_metrics
 from pipelines.learned_columns import AskedMetrics
@@ -160,6 +161,19 @@ def test_score_of_a_run_on_a_store_is_explained(proxy, bucket, expected):
     (found,) = explainer.explain({row["document_id"]: [row["system_id"]]})[row["document_id"]]
     assert found.explanation.score == pytest.approx(row["wms"], abs=1e-12)
     assert found.recorded == row["wms"]
+
+
+def test_run_on_a_store_is_read_by_its_committed_parts(proxy, bucket, expected):
+    out = f"s3://{bucket}/out"
+    score(f"s3://{bucket}")
+    found = find_scores(out)
+    assert found.signatures == expected[1]
+    rows = pa.concat_tables(pq.read_table(open_input(file.path)) for file in found.files)
+    assert rows.replace_schema_metadata().equals(expected[0])
+    assert find_scores(f"{out}/scores/*.parquet").signatures == {}
+    delete_file(join(out, "_SUCCESS"))
+    with pytest.raises(ValueError, match="has not finished"):
+        find_scores(out)
 
 
 def test_options_of_the_url_reach_everything(server, bucket, expected, proxy, monkeypatch):

@@ -156,6 +156,13 @@ def test_complete_run(out):
     assert (found.state, found.n_done, found.is_well) == ("complete", 5, True)
 
 
+def test_complete_run_that_has_lost_a_file_is_stopped(out):
+    commit(out, *range(4))
+    write_success(out, [])
+    found = run_status(out)
+    assert (found.state, found.n_done, found.is_well) == ("stopped", 4, False)
+
+
 def test_folder_without_a_run_is_a_wrong_request(tmp_path, capsys):
     assert cli.run(["status", str(tmp_path)]) == 2
     assert "has no run.json" in capsys.readouterr().err

@@ -27,7 +27,7 @@ def rows_of(n, *, prefix="d"):
         rows.append(
             {
                 "document_id": f"{prefix}{i}",
-                "source": f"{' '.join(words)}. Then {' '.join(words[:4])} end{i}.",
+                "source": f"{' '.join(words)}. Then {' '.join(words[:4])} end{prefix}{i}.",
                 "reference": f"{' '.join(words[:4])} {prefix}{i}.",
             }
         )
@@ -60,7 +60,9 @@ def train(encoder, pairs, tmp_path):
 
     def call(*options, out="scorer", corpus=pairs):
         folder = tmp_path / out
-        fixed = ["--encoder", encoder, "--max-pieces", "60", "--epochs", "2", "--batch-size", "8"]
+        fixed = ["--encoder", encoder, "--epochs", "2", "--batch-size", "8"]
+        if "--scorer" not in options:
+            fixed += ["--scorer", "bert", "--max-pieces", "60"]
         arguments = ["train", str(corpus), "--out", str(folder), *fixed, "--quiet"]
         return run([*arguments, *map(str, options)]), folder
 
@@ -79,8 +81,27 @@ def wrong(capsys, result):
     return line
 
 
+def test_default_is_the_recipe_that_agreed_most_with_people(encoder, pairs, tmp_path, capsys):
+    arguments = ["train", str(pairs), "--out", str(tmp_path / "scorer"), "--encoder", encoder]
+    assert run([*arguments, "--quiet"]) == 0
+    settings = json.loads((tmp_path / "scorer" / "scorer.json").read_text())
+    assert "|scorer:features|" in settings["signature"]
+    assert settings["signature"].partition("|loss:")[2].startswith("ranking|")
+    kinds = settings["trained_on"]["negatives"]["kinds"]
+    assert kinds == ["cross-pair", "sentence-delete", "replace"]
+    assert " in 1 epochs;" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--max-pieces", "--frozen-layers", "--lora-rank"])
+def test_option_of_bert_without_bert_rejected(option, pairs, tmp_path, capsys):
+    result = run(["train", str(pairs), "--out", str(tmp_path / "scorer"), option, "8"]), None
+    line = wrong(capsys, result)
+    assert f"`{option}` is for the scorer bert, got the scorer features" in line
+    assert not (tmp_path / "scorer").exists()
+
+
 def test_trained_folder_can_be_loaded_and_judged(train, pairs, tmp_path, capsys):
-    status, folder = train()
+    status, folder = train("--negatives", "cross-pair,add,delete,replace")
     assert status == 0
     assert "scorer:bert" in capsys.readouterr().out
     settings = json.loads((folder / "scorer.json").read_text())
@@ -114,6 +135,35 @@ def test_matrix_of_domains(train, pairs, tmp_path, capsys):
     assert lines[0] == ["cross-pair,", "accuracy", "pairs", "other"]
     assert lines[1] == [str(folder), *accuracies]
     assert lines[2] == [str(second), "–", "–"]
+
+
+def test_domains_of_one_file_name_are_told_apart(train, tmp_path, capsys):
+    _, folder = train("--negatives", "cross-pair")
+    for name in ("law", "news"):
+        (tmp_path / name).mkdir()
+        text = "".join(f"{json.dumps(row)}\n" for row in rows_of(30, prefix=name))
+        (tmp_path / name / "pairs.jsonl").write_text(text)
+    capsys.readouterr()
+    paths = [str(tmp_path / name / "pairs.jsonl") for name in ("law", "news")]
+    assert run(["evaluate", str(folder), *paths, "--quiet"]) == 0
+    header = capsys.readouterr().out.splitlines()[0].split()
+    assert header == ["cross-pair,", "accuracy", "law/pairs", "news/pairs"]
+    line = wrong(capsys, (run(["evaluate", str(folder), paths[0], paths[0], "--quiet"]), None))
+    assert "every domain must be named once" in line
+
+
+def test_documents_it_was_trained_on_are_not_judged(train, tmp_path, capsys):
+    corpus = tmp_path / "split.parquet"
+    sides = ["train"] * 20 + ["validation"] * 5 + ["test"] * (N - 25)
+    rows = [{**row, "split": side} for row, side in zip(rows_of(N), sides, strict=True)]
+    pq.write_table(pa.Table.from_pylist(rows), corpus)
+    status, folder = train("--negatives", "cross-pair", "--split-anew", corpus=corpus)
+    assert status == 0
+    capsys.readouterr()
+    line = wrong(capsys, (run(["evaluate", str(folder), str(corpus), "--quiet"]), None))
+    assert "must be judged by documents it was not trained on, but it knows some of" in line
+    assert run(["evaluate", str(folder), str(corpus), "--split-anew", "--quiet"]) == 0
+    assert "source_sample" not in (folder / "README.md").read_text()
 
 
 def test_interrupted_training_goes_on_to_the_same_weights(train, monkeypatch, capsys):
@@ -186,6 +236,9 @@ def test_learning_curve_of_nested_samples(train, tmp_path, monkeypatch, capsys):
     assert "must be a new or empty folder" in wrong(capsys, train(*options))
     monkeypatch.setattr(module, "learn", None)
     assert train(*options, "--resume")[0] == 0
+    capsys.readouterr()
+    line = wrong(capsys, train(*options, "--resume", "--seed", 7))
+    assert "`--resume` must go on with the same request" in line
 
 
 def test_too_large_learning_curve_leaves_nothing(train, tmp_path, capsys):
@@ -211,7 +264,7 @@ def test_hard_negatives_with_ranking_loss(train):
     [
         (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word, features"),
         (("--negatives", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
-        (("--negatives", "add=x"), "must give every kind a weight or none, got `add=x`"),
+        (("--negatives", "add=x"), "must give every kind a weight, got `add=x`"),
         (("--features", "sms"), "`features` must read no reference, got sms"),
         (("--loss", "rmse"), "`loss` must be one of bce, mse, ranking"),
         (("--preset", "bao"), "`--preset` must be bao2020, got `bao`"),

@@ -290,7 +290,8 @@ def test_summary_shows_counts_and_three_samples(negatives, capsys):
     [
         (("--kinds", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
         (("--kinds", "add", "--mixture", "add=1"), "`--kinds` and `--mixture` both name the kinds"),
-        (("--mixture", "add"), "`--mixture` must be written KIND=WEIGHT, got `add`"),
+        (("--mixture", "add"), "`--mixture` must give every kind a weight, got `add`"),
+        (("--mixture", "add=1, add=2"), "`--mixture` must name `add` once"),
         (("--mixture", "add=-1"), "the weight of `add` must be positive, got -1"),
         (("--rate", "0.5"), "`--rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `0.5`"),
         (("--rate", "0.5..0.1"), "`--rate` must be LOW..HIGH"),

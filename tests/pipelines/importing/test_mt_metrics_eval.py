@@ -193,6 +193,15 @@ def test_ratings_of_several_raters_are_averaged(tmp_path):
     assert row.values == {"overall": 2.5}
 
 
+def test_two_ratings_of_one_rater_are_not_averaged(tmp_path, capsys):
+    ratings = pl.DataFrame(
+        {"document_id": ["d"] * 2, "system_id": ["A"] * 2, "rater": ["r1"] * 2, "overall": [1, 5]}
+    )
+    assert export(tmp_path, ratings) == 2
+    said = capsys.readouterr().err
+    assert "1 repeat, for example (d, A, r1); keep one row of each" in said
+
+
 def test_raters_of_two_pools_are_not_averaged(tmp_path, capsys):
     ratings = pl.DataFrame(
         {"document_id": ["d"] * 2, "system_id": ["x"] * 2, "rater": ["expert-1", "turker-1"]}

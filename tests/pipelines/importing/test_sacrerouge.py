@@ -63,6 +63,18 @@ def test_metrics_are_flattened_and_lists_averaged(importing, write):
     assert found.scores.equals(found.ratings)
 
 
+def test_metrics_of_a_candidate_may_be_in_several_files(importing, write):
+    found = importing(
+        "sacrerouge",
+        write("people.jsonl", [PEER | {"summary": text("A."), "metrics": {"overall": 3}}]),
+        write("rouge.jsonl", [PEER | {"metrics": {"rouge-1": {"f1": 0.5}, "overall": 3}}]),
+        write("other.jsonl", [PEER | {"metrics": {"overall": 4}}]),
+        scores=True,
+    )
+    assert found.scores.select("overall", "rouge-1_f1").rows() == [(3.0, 0.5)]
+    assert "Left out: 1, values of metrics that differ from the first, which is kept" in found.said
+
+
 def test_columns_that_turn_up_late_are_null_before(importing, write):
     rows = [PEER | {"instance_id": f"d{i}", "summary": text("A.")} for i in range(2_100)]
     for i, row in enumerate(rows):

@@ -116,13 +116,15 @@ def test_second_run_scores_nothing_anew(made, writer, monkeypatch):
     assert made("clark2019-table2").frame().equals(first.frame())
 
 
-def test_fresh_imports_again(made, writer):
+def test_changed_data_are_imported_again(made, writer):
     writer.asap_sas()
     first = made("clark2019-table7")
+    assert made("clark2019-table7").ours == first.ours
     writer.file("asap-sas/train_rel_2.tsv", "Id\tEssaySet\tScore1\tScore2\tEssayText\n"
                 f"1\t3\t0\t1\t{writer.text(5)}\n")  # fmt: skip
-    assert made("clark2019-table7").ours == first.ours
-    assert made("clark2019-table7", fresh=True).ours[("# documents",), "Essays"] == Ours(1.0)
+    for is_fresh in (False, True):
+        again = made("clark2019-table7", fresh=is_fresh)
+        assert again.ours[("# documents",), "Essays"] == Ours(1.0)
 
 
 @pytest.mark.data

@@ -165,6 +165,22 @@ def test_pairs_are_drawn_not_cut_off(writer, tmp_path):
     assert bench.pairs(bao2020.PAIRS["newsroom"], 5) == path
 
 
+def test_pairs_follow_the_seed_and_the_data(writer, tmp_path):
+    from pipelines.reproduction.bench import Bench
+
+    def drawn(seed):
+        bench = Bench(data=writer.root, work=tmp_path / "work", seed=seed)
+        path = bench.pairs(bao2020.PAIRS["newsroom"], 5)
+        return pl.read_parquet(path)["document_id"].to_list()
+
+    writer.pairs(n=30)
+    first, second = drawn(0), drawn(1)
+    assert first != second
+    assert drawn(0) == first
+    writer.pairs(n=300)
+    assert drawn(0) != first
+
+
 def test_every_table_of_the_issue_is_a_target():
     clark = [f"clark2019-{name}" for name in ("table1", "table2", "table3", "table4", "table6",
                                               "table7", "figure3")]  # fmt: skip
