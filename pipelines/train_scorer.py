@@ -22,9 +22,11 @@ from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
+from reffree.building import Built
+from reffree.calibration import Calibrated
 from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.evaluation import KindFigures, judge
-from reffree.learning import PreparedFolder, Recipe, check_negatives, held_out, learn
+from reffree.learning import PreparedFolder, Recipe, calibrated, check_negatives, held_out, learn
 from reffree.loop import BEST_FILE, TrainNews, TrainState
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
@@ -190,6 +192,9 @@ def train_scorer(
             cache_folder=cache_folder,
             on_news=on_news,
         )
+        if recipe.model.is_calibrated:
+            tell(Progress(stage="calibrating"))
+            built = calibrated(built, recipe, prepared, device=chosen_device(machines.device))
     except (ValueError, OSError):
         if not (training / CHECKPOINT_FILE).exists():
             forget(folder, keeps_folder=was_there)
@@ -202,7 +207,7 @@ def train_scorer(
         folder,
         built,
         loss=recipe.training.loss,
-        trained_on=_trained_on(inputs, pairs, recipe, state, fingerprint),
+        trained_on=_trained_on(inputs, pairs, recipe, state, fingerprint) | _calibration_of(built),
         held_out={kind: asdict(found) for kind, found in figures.items()},
         versions=library_versions(),
     )
@@ -290,6 +295,13 @@ def _trained_on(
         "validation_loss": state.best_loss,
         "fingerprint": fingerprint,
     }
+
+
+def _calibration_of(built: Built) -> dict[str, Any]:
+    """Say how a model's logits are scaled and shifted; empty if they are not."""
+    if not isinstance(built.model, Calibrated):
+        return {}
+    return {"calibration": {"scale": built.model.scale.item(), "shift": built.model.shift.item()}}
 
 
 def _tidy(training: Path) -> None:

@@ -15,6 +15,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
+from reffree.calibration import Calibrated
 from reffree.examples import Example
 from reffree.features import FeatureReader, FeatureScale, PairFeatures, WithFeatures
 from reffree.models import ModelConfig, NoModel, PairModel, make_head
@@ -68,7 +69,7 @@ def build(
     seed: int = 0,
     cache_folder: str | None = None,
 ) -> Built:
-    """Make a model that has not been trained.
+    """Make a model that has not been trained, nor calibrated.
 
     Parameters
     ----------
@@ -116,6 +117,8 @@ def rebuild(
     else:
         built = _build_vector_model(config, (), cache_folder)
     built = _with_features(built, None, cache_folder)
+    if config.is_calibrated:
+        built = replace(built, model=Calibrated(built.model))
     if built.encoder_content != encoder_content:
         raise ValueError(
             f"`encoder` {config.encoder} must be the one that the scorer in {folder} was trained "

@@ -7,13 +7,17 @@ function runs at home and on a cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from reffree.batches import Batch, count_batches, ordered_batches, training_batches
 from reffree.buckets import bucket_paths
 from reffree.building import Built, build
+from reffree.calibration import Calibrated, fit_scale
 from reffree.examples import Example, Examples
 from reffree.hashing import generator_of
 from reffree.loop import TrainNews, TrainState
@@ -36,6 +40,13 @@ class Recipe:
     model: ModelConfig
     negatives: NegativesConfig
     training: TrainConfig
+
+    def __post_init__(self) -> None:
+        if self.model.is_calibrated and compares_candidates(self.training.loss):
+            raise ValueError(
+                "`is_calibrated` must be False with the loss ranking, by which scores only have an "
+                "order, got True"
+            )
 
     def examples_per_pair(self) -> int:
         """About how many examples a pair gives; fewer where a negative cannot be made."""
@@ -161,6 +172,36 @@ def learn(
         on_news=on_news,
     )
     return built, state
+
+
+def calibrated(
+    built: Built, recipe: Recipe, pairs: PreparedFolder, *, device: str = "cpu"
+) -> Built:
+    """Scale and shift a trained model's logits to the least loss on the validation documents.
+
+    Parameters
+    ----------
+    built : Built
+        From `learn`.
+    recipe, pairs
+        As in `learn`.
+    device : str
+
+    Returns
+    -------
+    Built
+        With a model of the class `Calibrated`.
+    """
+    where = torch.device(device)
+    model = built.model.to(where).eval()
+    logits, labels = [], []
+    for batch in PairBatches(pairs, recipe, built.reader, Ranks()).validation():
+        inputs = {name: tensor.to(where) for name, tensor in batch.inputs.items()}
+        with torch.inference_mode():  # in fp32, as scores are computed
+            logits.append(model(**inputs).double().cpu().numpy())
+        labels.append(batch.labels.double().numpy())
+    scale, shift = fit_scale(np.concatenate(logits), np.concatenate(labels), recipe.training.loss)
+    return replace(built, model=Calibrated(model, scale, shift))
 
 
 def held_out(examples: Examples) -> Iterator[list[Example]]:

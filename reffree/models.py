@@ -71,6 +71,9 @@ class ModelConfig:
     """The same of a summary."""
     features: tuple[str, ...] = ()
     """Untrained metrics that are read as well; see `features`."""
+    is_calibrated: bool = False
+    """Whether logits are scaled and shifted to fit the validation documents, once training has
+    ended; see `calibration`."""
 
     def __post_init__(self) -> None:
         for name, choices in (

@@ -107,6 +107,12 @@ _LEARNING_RATES = {"features": 3e-3, "bert": 5e-5}
     "edits, else bce]",
 )
 @click.option(
+    "--calibration/--no-calibration",
+    default=None,
+    help="Scale and shift the scores to fit the validation documents, once trained.  [default: "
+    "calibrated; not with the loss ranking or a preset]",
+)
+@click.option(
     "--epochs", metavar="N", type=int, help="At most.  [default: 1 for features, 10 for the others]"
 )
 @click.option(
@@ -284,13 +290,14 @@ def _recipe(
     preset: str | None,
     length_matched: bool,
     loss: str | None,
+    calibration: bool | None,
     learning_rate: float | None,
     epochs: int | None,
     seed: int,
     **training: Any,  # noqa: ANN401  (fields of `TrainConfig`)
 ) -> Recipe:
     from reffree.learning import Recipe
-    from reffree.losses import default_loss
+    from reffree.losses import compares_candidates, default_loss
     from reffree.models import MODEL_PRESETS, ModelConfig
     from reffree.training import TrainConfig
 
@@ -306,16 +313,6 @@ def _recipe(
         published["dropout"] = dropout
     if features is None and scorer == "features":
         features = "standard"
-    model = ModelConfig(
-        scorer=scorer,
-        encoder=encoder,
-        head=head,
-        max_pieces=512 if max_pieces is None else max_pieces,
-        frozen_layers=frozen_layers,
-        lora_rank=lora_rank,
-        features=_features(features),
-        **published,
-    )
     if learning_rate is None:
         learning_rate = _LEARNING_RATES.get(scorer, 1e-3)
     if epochs is None:
@@ -329,6 +326,23 @@ def _recipe(
         epochs=epochs,
         seed=seed,
         **training,
+    )
+    has_threshold = not compares_candidates(config.loss)
+    if calibration and not has_threshold:
+        raise click.UsageError(
+            f"`--calibration` must be left out with the loss {config.loss}, whose scores only have "
+            "an order"
+        )
+    model = ModelConfig(
+        scorer=scorer,
+        encoder=encoder,
+        head=head,
+        max_pieces=512 if max_pieces is None else max_pieces,
+        frozen_layers=frozen_layers,
+        lora_rank=lora_rank,
+        features=_features(features),
+        is_calibrated=has_threshold and preset is None if calibration is None else calibration,
+        **published,
     )
     return Recipe(model=model, negatives=chosen, training=config)
 

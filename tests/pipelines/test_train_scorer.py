@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from scipy.special import logit
 
 from pipelines.cli import run
 from reffree.scorer import load_scorer
@@ -118,6 +119,38 @@ def test_trained_folder_can_be_loaded_and_judged(train, pairs, tmp_path, capsys)
     for kind, held_out in settings["held_out"].items():
         assert result["kinds"][kind] == pytest.approx(held_out, abs=1e-6)
     assert {"score~length", "score~density", "score~label|traits"} <= set(result["confounders"])
+
+
+def test_calibrated_unless_asked_otherwise(train, pairs, tmp_path):
+    _, plain = train("--no-calibration", "--negatives", "cross-pair", out="plain")
+    status, folder = train("--negatives", "cross-pair")
+    assert status == 0
+    settings = json.loads((folder / "scorer.json").read_text())
+    scale, shift = settings["trained_on"]["calibration"].values()
+    assert (scale, shift) != (1.0, 0.0)
+    rows = rows_of(3, prefix="x")
+    texts = [row["source"] for row in rows], [row["reference"] for row in rows]
+    bare = logit(load_scorer(plain).score(*texts).scores)
+    assert logit(load_scorer(folder).score(*texts).scores) == pytest.approx(
+        scale * bare + shift, abs=1e-5
+    )
+    assert "calibration" not in json.loads((plain / "scorer.json").read_text())["trained_on"]
+    assert load_scorer(plain).signature != load_scorer(folder).signature
+
+
+@pytest.mark.parametrize(
+    ("options", "is_calibrated"),
+    [
+        (("--negatives", "add"), True),
+        (("--preset", "bao2020"), False),
+        (("--preset", "bao2020", "--calibration"), True),
+        (("--loss", "ranking"), False),
+    ],
+)
+def test_what_is_calibrated(options, is_calibrated, train):
+    _, folder = train(*options, "--epochs", 1)
+    settings = json.loads((folder / "scorer.json").read_text())
+    assert settings["model"]["is_calibrated"] is is_calibrated
 
 
 def test_matrix_of_domains(train, pairs, tmp_path, capsys):
@@ -266,6 +299,7 @@ def test_hard_negatives_with_ranking_loss(train):
         (("--negatives", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
         (("--negatives", "add=x"), "must give every kind a weight, got `add=x`"),
         (("--features", "sms"), "`features` must read no reference, got sms"),
+        (("--calibration",), "`--calibration` must be left out with the loss ranking"),
         (("--loss", "rmse"), "`loss` must be one of bce, mse, ranking"),
         (("--preset", "bao"), "`--preset` must be bao2020, got `bao`"),
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
