@@ -27,8 +27,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
 
 import ray
+from ray._private import node as ray_node
 from ray._private import ray_constants
-from ray._private import worker as ray_worker
+from ray._private import services as ray_services
 from ray._raylet import (  # type: ignore[attr-defined]  # compiled, with stubs that lack them
     AuthenticationTokenLoader,
     Config,
@@ -52,6 +53,8 @@ _PORT = 6379  # where a head node listens unless told otherwise
 _KNOCK_S = 3.0
 _FIRST_KNOCK_S = 10.0
 _CHECK_S = 120.0
+_FIRST_NODE_S = 30.0  # Ray's own patience
+_FIRST_NODE_POLL_S = 0.02
 _WITHOUT_TOKEN = """
 import sys
 from ray._raylet import GcsClient
@@ -133,20 +136,30 @@ def _own_cluster(n_cpus: int, variables: Mapping[str, str]) -> Iterator[None]:
         with _environment({**variables, **token}), _loopback_only():
             _forget_token()
             try:
-                ray.init(
-                    address="local",
-                    num_cpus=max(n_cpus, os.cpu_count() or 1),
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                )
-                # The autoscaler has nothing to scale here, and takes a second to be stopped.
-                ray_worker._global_node.kill_monitor(check_alive=False)  # type: ignore[attr-defined]
+                with _started_at_once():
+                    ray.init(
+                        address="local",
+                        num_cpus=max(n_cpus, os.cpu_count() or 1),
+                        include_dashboard=False,
+                        log_to_driver=False,
+                        logging_level=logging.ERROR,
+                    )
                 yield
             finally:
                 ray.shutdown()
     finally:
         _forget_token()
+
+
+@contextmanager
+def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    """Give an attribute of Ray's another value for a while; a release without it is an error."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 @contextmanager
@@ -170,12 +183,41 @@ def _loopback_only() -> Iterator[None]:
     Then all its servers listen there alone. On Linux it otherwise replaces 127.0.0.1 by an address
     that others can reach, even if asked for it, and listens on every interface.
     """
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
+    with _replaced(ray_constants, "ENABLE_RAY_CLUSTER", value=False):
         yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _started_at_once() -> Iterator[None]:
+    """Have Ray start a cluster without waiting for what a run on one machine has no use for.
+
+    That is the autoscaler's monitor, which also takes a second to be stopped, the dashboard's
+    server, which Ray starts and waits for even if no dashboard is asked for, and what reads the
+    workers' logs for a driver that shows them. And Ray looks only once a second whether its first
+    node is there: it is not asked before it is.
+    """
+    get_node = ray_services.get_node
+
+    def get_node_that_is_there(gcs_address: str, node_id: str) -> dict[str, object]:
+        client = GcsClient(address=gcs_address)
+        give_up_at = time.monotonic() + _FIRST_NODE_S
+        while time.monotonic() < give_up_at:
+            if any(found.hex() == node_id for found in client.get_all_node_info(timeout=_KNOCK_S)):
+                break
+            time.sleep(_FIRST_NODE_POLL_S)
+        return get_node(gcs_address, node_id)
+
+    with (
+        _replaced(ray_node.Node, "start_monitor", _start_nothing),
+        _replaced(ray_node.Node, "start_api_server", _start_nothing),
+        _replaced(ray_node.Node, "start_log_monitor", _start_nothing),
+        _replaced(ray_services, "get_node", get_node_that_is_there),
+    ):
+        yield
+
+
+def _start_nothing(node: ray_node.Node, **options: object) -> None:
+    pass
 
 
 def _forget_token() -> None:

@@ -108,6 +108,9 @@ def test_local_cluster_listens_on_loopback_alone_and_asks_for_a_token(capfd):
     assert all("InvalidAuthToken" in answer.stderr for answer in asked.values())
     assert len(token) == 64
     assert token.encode() not in commands
+    assert b"/raylet/raylet" in commands
+    for idle in (b"monitor.py", b"log_monitor.py", b"dashboard/dashboard.py"):
+        assert idle not in commands
     assert token not in "".join(capfd.readouterr())
     now = {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
     assert now == before
