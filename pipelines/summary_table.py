@@ -43,7 +43,7 @@ class Cell:
     n_missing: int
     """Documents without a score, for their references have no word."""
     n_empty: int
-    """Summaries without a word, whose score is `LOWEST`."""
+    """Summaries without a word that counts for some metric, whose score there is `LOWEST`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,12 +172,12 @@ def compare_summaries(
         rows = summaries.slice(start, _BATCH_ROWS).select(["candidate", "references"])
         scores = scorer.compare(scorer.prepare(rows))
         status = scores["status"].to_pylist()
-        is_empty = np.array([(why or "").startswith("candidate:") for why in status])
+        is_empty = np.array([_says_too_little(why or "") for why in status])
         n_empty.append(is_empty)
         for column in COLUMNS:
             if column in scores.column_names:
                 values = scores[column].to_numpy(zero_copy_only=False)
-                found[column].append(np.where(is_empty, LOWEST, values))
+                found[column].append(np.where(is_empty & np.isnan(values), LOWEST, values))
     found["repetition"] = [np.array([repetition_rate(words_of(text)) for text in candidates])]
     systems = list(dict.fromkeys(summaries.column("system_id").to_pylist()))
     empty = np.concatenate(n_empty).reshape(len(systems), -1).sum(axis=1).tolist()
@@ -202,6 +202,14 @@ def compare_summaries(
         n_resamples=n_resamples,
         confidence=confidence,
         seed=seed,
+    )
+
+
+def _says_too_little(status: str) -> bool:
+    """Tell from a status that a summary lacks words; one that was only cut does not."""
+    return any(
+        part.startswith("candidate:") and not part.startswith("candidate:cut@")
+        for part in status.split("; ")
     )
 
 
