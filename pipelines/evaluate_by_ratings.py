@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from pipelines.agreement import correlate, partial_correlate
+from pipelines.agreement.coefficients import merge_close
 from pipelines.correlation.ratings import read_ratings
 from pipelines.correlation.tables import KEYS, RATER
 from pipelines.evaluate_scorer import TRAITS
@@ -90,8 +91,7 @@ def evaluate_by_ratings(
     of_ids = {ours: theirs for ours, theirs in columns.items() if ours in (*KEYS, RATER)}
     rated = read_ratings(os.fspath(ratings), raters=list(raters), columns=of_ids)
     means = rated.frame.group_by(KEYS).agg(
-        # In order, so that the same ratings in another order have the same mean, and tie.
-        pl.col(aspect).sort().mean().alias(_rating_of(aspect))
+        pl.col(aspect).mean().alias(_rating_of(aspect))
         for aspect in rated.aspects
     )
     names = {os.fspath(folder): f"{PREFIX}{os.fspath(folder)}" for folder in scorers}
@@ -110,6 +110,8 @@ def evaluate_by_ratings(
     if both.is_empty():
         raise ValueError(f"`ratings` must rate candidates of the corpus, got none in {ratings}")
     matrices = _matrices(both, [*names.values(), *TRAITS, *map(_rating_of, rated.aspects)])
+    for name in map(_rating_of, rated.aspects):  # means that tie differ in how they were summed
+        matrices[name] = merge_close(matrices[name].ravel()).reshape(matrices[name].shape)
     return [
         _result(folder, matrices, matrices[name], aspect, level)
         for folder, name in names.items()
