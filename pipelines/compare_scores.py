@@ -71,7 +71,7 @@ class MetricComparison:
     """Bootstrap interval of the difference, documents being drawn with replacement."""
     p_value: float
     """Two-sided: twice the smaller share of resamples in which one is not higher than the other,
-    the observed one included."""
+    the observed one included, and at least 2 * 0.5**n for n documents on which they differ."""
     p_holm: float
     """Corrected over all rows of the comparison."""
     wins: int
