@@ -6,9 +6,11 @@ their sources.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata, resources, util
+from itertools import accumulate, pairwise
 
 import regex
 import sentencex
@@ -17,6 +19,9 @@ from sms.words import Splitter, chinese_words, french_words, japanese_words, spl
 
 _CUT = "\N{NULL}"
 _SHOWN = 16  # characters before and after a cut
+# White space of several bytes, as a no-break space, between a capital and a full stop: there
+# `sentencex` cuts inside a character and panics, which is no exception that anything catches.
+_PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +80,7 @@ class Language:
 
     def sentences(self, text: str) -> list[str]:
         """Cut a text into sentences; together they are the text."""
-        pieces: list[str] = sentencex.segment(self.code, text)
+        pieces = _pieces(self.code, text)
         if self.goes_on is None:
             return pieces
         found = pieces[:1]
@@ -97,6 +102,16 @@ class Language:
         if self.proclitic:
             words |= {self.proclitic + word for word in words if len(word) > 1}
         return words
+
+
+def _pieces(code: str, text: str) -> list[str]:
+    """Cut a text as `sentencex` does."""
+    shown = text if text.isascii() else _PANICKING.sub(r"\1 .", text)
+    pieces: list[str] = sentencex.segment(code, shown)
+    if shown == text:
+        return pieces
+    ends = list(accumulate(map(len, pieces)))
+    return [text[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _forms(text: str) -> frozenset[str]:

@@ -133,6 +133,17 @@ def test_titles_and_quotes_do_not_end_a_sentence(language, text, n_sentences):
     assert len(split_sentences(text, language)) == n_sentences
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u00a0\u2009", "\n\u2028"])
+def test_wide_space_before_a_full_stop_is_cut_as_a_space_is(language, space):
+    # `sentencex` 1.0.32 panics here, which ended whole runs
+    text = f"É. Vitamin A{space}. Plan B{space}. Then go\u00a0."
+    sentences = split_sentences(text, language)
+    assert "".join(sentences) == text
+    plain = split_sentences(text.replace(space, " " * len(space)), language)
+    assert [len(each) for each in sentences] == [len(each) for each in plain]
+
+
 def test_chinese_and_japanese_words_are_not_single_characters():
     """What static vectors need; in any other language ideographs stay single, as BERT has them."""
     assert segment("zh", "北京").vocabulary.words == ["北京"]
