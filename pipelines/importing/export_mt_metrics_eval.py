@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -17,7 +17,7 @@ from pipelines.importing.mt_metrics_eval import (
     SYSTEM_SCORES,
     score_file_name,
 )
-from pipelines.importing.rows import Candidate
+from pipelines.importing.rows import Candidate, is_human
 
 _DOMAIN = "all"
 
@@ -99,19 +99,45 @@ def _write_texts(inputs: ExportInputs, folder: Path) -> tuple[list[str], list[st
 
 
 def _write_references(folder: Path, documents: Sequence[str], rows: Sequence[Candidate]) -> None:
-    """Write sources and references: of a document, those of its row with the most references."""
-    best: dict[str, Candidate] = {}
-    for row in rows:
-        found = best.setdefault(row.document_id, row)
-        if len(row.references or ()) > len(found.references or ()):
-            best[row.document_id] = row
-    n_references = max(len(row.references or ()) for row in best.values())
-    for i in range(n_references):
-        texts = (best[name].references or () for name in documents)
+    """Write sources and references: a document has one set of them, whoever is judged."""
+    references = _of_documents(rows, "references")
+    sources = _of_documents(rows, "sources")
+    for i in range(max(map(len, references.values()))):
+        texts = (references[name] for name in documents)
         lines = (_one_line(text[i] if i < len(text) else NO_TEXT) for text in texts)
         write_lines(Path(folder, "references", f"{PAIR}.ref{i + 1}.txt"), lines)
-    lines = (_one_line(" ".join(best[name].sources or ())) for name in documents)
+    lines = (_one_line(" ".join(sources[name])) for name in documents)
     write_lines(Path(folder, "sources", f"{PAIR}.txt"), lines)
+
+
+def _of_documents(rows: Sequence[Candidate], name: str) -> Mapping[str, Sequence[str]]:
+    """Return the references (or sources) of each document.
+
+    They are those of the systems. A person's text has only some, as it is itself one of them;
+    where people wrote all texts, they are those of all people together.
+
+    Raises
+    ------
+    ValueError
+        If two texts on a document are compared with different ones.
+    """
+    found: dict[str, Sequence[str]] = {}
+    by_people: dict[str, dict[str, None]] = {}
+    for row in sorted(rows, key=lambda row: is_human(row.system_id)):
+        texts = list(getattr(row, name) or ())
+        if not is_human(row.system_id):
+            is_same = found.setdefault(row.document_id, texts) == texts
+        elif row.document_id in found:
+            is_same = {*texts} <= {*found[row.document_id]}
+        else:
+            by_people.setdefault(row.document_id, {}).update(dict.fromkeys(texts))
+            continue
+        if not is_same:
+            raise ValueError(
+                f"mt-metrics-eval has one set of {name} for all texts on a document, got others "
+                f"for document {row.document_id}, system {row.system_id}; leave the document out"
+            )
+    return found | {document_id: list(texts) for document_id, texts in by_people.items()}
 
 
 def _write_documents(folder: Path, documents: Sequence[str]) -> None:

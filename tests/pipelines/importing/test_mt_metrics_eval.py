@@ -178,6 +178,36 @@ def test_missing_text_rejected(tmp_path, capsys):
     assert "got 3 rows of 2 systems and 2 documents" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("column", "texts", "system"),
+    [
+        ("references", [["r1"], ["r1"], ["other"]], "y"),
+        ("references", [["r1"], ["r1"], None], "y"),
+        ("references", [["r1"], ["other"], ["r1"]], "human-B"),
+        ("source", [["s1"], ["s1"], ["other"]], "y"),
+    ],
+)
+def test_other_references_for_one_of_the_systems_rejected(tmp_path, capsys, column, texts, system):
+    corpus = pl.DataFrame(
+        {"document_id": ["d"] * 3, "system_id": ["x", "human-B", "y"], "candidate": ["x", "b", "y"]}
+    ).with_columns(pl.Series(column, texts))
+    assert export(tmp_path, corpus) == 2
+    said = capsys.readouterr().err
+    assert "has one set of" in said
+    assert f"got others for document d, system {system}; leave the document out" in said
+
+
+def test_people_alone_keep_all_their_references(importing, tmp_path, capsys):
+    corpus = pl.DataFrame(
+        {"document_id": ["d"] * 3, "system_id": ["human-A", "human-B", "human-C"]}
+        | {"candidate": ["a", "b", "c"], "references": [["b", "c"], ["a", "c"], ["a", "b"]]}
+    )
+    assert export(tmp_path, corpus) == 0
+    capsys.readouterr()
+    found = importing("mt-metrics-eval", tmp_path / "exported").corpus
+    assert [sorted(texts) for texts in found["references"]] == corpus["references"].to_list()
+
+
 def test_name_with_a_space_rejected(tmp_path, capsys):
     corpus, _ = corpus_and_scores()
     assert export(tmp_path, corpus.with_columns(pl.col("system_id").replace("x", "my system"))) == 2
