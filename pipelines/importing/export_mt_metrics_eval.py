@@ -102,10 +102,16 @@ def _write_references(folder: Path, documents: Sequence[str], rows: Sequence[Can
     """Write sources and references: a document has one set of them, whoever is judged."""
     references = _of_documents(rows, "references")
     sources = _of_documents(rows, "sources")
-    for i in range(max(map(len, references.values()))):
+    names = [f"ref{i + 1}" for i in range(max(map(len, references.values())))]
+    if taken := sorted({*names} & {row.system_id for row in rows}):
+        raise ValueError(
+            f"mt-metrics-eval takes a system named like a reference for the person who wrote it, "
+            f"got {taken[0]!r}; rename it"
+        )
+    for i, reference in enumerate(names):
         texts = (references[name] for name in documents)
         lines = (_one_line(text[i] if i < len(text) else NO_TEXT) for text in texts)
-        write_lines(Path(folder, "references", f"{PAIR}.ref{i + 1}.txt"), lines)
+        write_lines(Path(folder, "references", f"{PAIR}.{reference}.txt"), lines)
     lines = (_one_line(" ".join(sources[name])) for name in documents)
     write_lines(Path(folder, "sources", f"{PAIR}.txt"), lines)
 

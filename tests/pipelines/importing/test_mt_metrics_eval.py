@@ -214,6 +214,14 @@ def test_name_with_a_space_rejected(tmp_path, capsys):
     assert "without spaces and slashes, got 'my system'" in capsys.readouterr().err
 
 
+def test_system_named_like_a_reference_rejected(tmp_path, capsys):
+    corpus, _ = corpus_and_scores()
+    assert export(tmp_path, corpus.with_columns(pl.col("system_id").replace("x", "ref2"))) == 2
+    assert "named like a reference for the person who wrote it, got 'ref2'" in (
+        capsys.readouterr().err
+    )
+
+
 def test_ratings_of_several_raters_are_averaged(tmp_path):
     ratings = pl.DataFrame(
         {"document_id": ["d"] * 2, "system_id": ["x"] * 2, "rater": ["1", "2"], "overall": [1, 4]}
