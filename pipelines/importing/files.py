@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -269,7 +269,7 @@ def _with_archives(member: Member) -> Iterator[Member]:
         yield member
         return
     try:
-        with tarfile.open(fileobj=member.stream) as archive:
+        with tarfile.open(fileobj=member.stream, tarinfo=_WholeHeader) as archive:
             while (info := archive.next()) is not None:
                 # Kept by `tarfile` for going back; an archive of 300,000 stories would fill memory.
                 archive.members = []  # type: ignore[attr-defined]
@@ -284,6 +284,19 @@ def _with_archives(member: Member) -> Iterator[Member]:
                     )
     except _BROKEN as error:
         raise ValueError(f"{member.path} is not an archive that can be read: {error}") from error
+
+
+class _WholeHeader(tarfile.TarInfo):
+    """Tells the end of an archive from damage, which `tarfile` takes for the end as well."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"{error} where a member or the end should be") from error
 
 
 def _is_unicode(cells: object) -> bool:

@@ -1,5 +1,8 @@
 """What is wrong is said in one line with file and line, and nothing is written."""
 
+import gzip
+import tarfile
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,8 @@ from pipelines.importing.registry import SOURCES
 
 from .conftest import as_bytes, tar_of
 
+BLOCK = tarfile.BLOCKSIZE  # a member of the archives here is a header and one block of text
+STORY = "A ship sank.\n\n@highlight\n\nShip sinks\n"
 GOOD = {"id": "a", "document": "A ship sank.", "summary": "A ship sank."}
 
 
@@ -49,6 +54,21 @@ def test_cut_archive_rejected(refused, write, share):
     said = refused("xsum", write("stories.tgz", whole[: int(len(whole) * share)]))
     assert "stories.tgz" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("n_bytes", [2 * BLOCK, 2 * BLOCK + 100, 4 * BLOCK])
+def test_plain_archive_cut_between_members_rejected(refused, write, n_bytes):
+    whole = gzip.decompress(tar_of({f"{i}.story": STORY for i in range(3)}))
+    said = refused("cnn-dailymail", write("stories.tar", whole[:n_bytes]))
+    assert "stories.tar is not an archive that can be read" in said
+    assert "where a member or the end should be" in said
+
+
+def test_archive_with_a_damaged_header_rejected(refused, write):
+    whole = bytearray(gzip.decompress(tar_of({f"{i}.story": STORY for i in range(3)})))
+    whole[2 * BLOCK] ^= 1
+    said = refused("cnn-dailymail", write("stories.tgz", gzip.compress(whole)))
+    assert "bad checksum where a member or the end should be" in said
 
 
 def test_parquet_in_name_only_rejected(refused, write):
