@@ -178,25 +178,24 @@ class Record:
 def members(paths: Sequence[str]) -> Iterator[Member]:
     """Go through files, folders (by name) and archives (in their order), archives in these too.
 
+    A file that is reached by two of the paths is read once.
+
     Raises
     ------
     FileNotFoundError
         If a path is not there.
+    OSError
+        If a folder cannot be read.
     ValueError
         If an archive is damaged.
     """
+    seen: set[tuple[str, ...]] = set()
     for path in paths:
-        root = Path(path)
-        if not root.is_dir():
-            # The folder is kept: some formats say in its name what the file is.
-            yield from _opened(root, (root.absolute().parent.name, root.name), is_named=True)
-            continue
-        for folder, folders, names in os.walk(root):
-            folders.sort()
-            for name in sorted(names):
-                file = Path(folder, name)
-                parts = (root.absolute().name, *file.relative_to(root).parts)
-                yield from _opened(file, parts, is_named=False)
+        for file, parts in _files(Path(path)):
+            # With its name: what is linked to under another may be of no use under its own.
+            if (place := (os.path.realpath(file), *parts[-2:])) not in seen:
+                seen.add(place)
+                yield from _opened(file, parts, is_named=file == Path(path))
 
 
 def records(member: Member) -> Iterator[Record]:
@@ -255,6 +254,34 @@ def shown(value: object, n_characters: int = 40) -> str:
     return text if len(text) <= n_characters else f"{text[:n_characters]}…"
 
 
+def _files(root: Path) -> Iterator[tuple[Path, Sequence[str]]]:
+    """List a file, or those of a folder, with their parts."""
+    if not root.is_dir():
+        # The folder is kept: some formats say in its name what the file is.
+        yield root, (root.absolute().parent.name, root.name)
+        return
+    for folder, folders, names in os.walk(root, followlinks=True, onerror=_cannot_read):
+        folders[:] = sorted(name for name in folders if not _is_reached(folder, name, root))
+        for name in sorted(names):
+            file = Path(folder, name)
+            yield file, (root.absolute().name, *file.relative_to(root).parts)
+
+
+def _is_reached(folder: str, name: str, root: Path) -> bool:
+    """Say whether a folder is a link to one that is walked through in any case, or is above it."""
+    path = os.path.join(folder, name)
+    if not os.path.islink(path):
+        return False
+    target = Path(os.path.realpath(path))
+    return target.is_relative_to(os.path.realpath(root)) or Path(
+        os.path.realpath(folder)
+    ).is_relative_to(target)
+
+
+def _cannot_read(error: OSError) -> None:
+    raise error
+
+
 def _opened(file: Path, parts: Sequence[str], *, is_named: bool) -> Iterator[Member]:
     with file.open("rb") as stream:
         yield from _with_archives(
@@ -273,6 +300,11 @@ def _with_archives(member: Member) -> Iterator[Member]:
             while (info := archive.next()) is not None:
                 # Kept by `tarfile` for going back; an archive of 300,000 stories would fill memory.
                 archive.members = []  # type: ignore[attr-defined]
+                if info.islnk():
+                    raise ValueError(
+                        f"{member.path} must hold files themselves, got {info.name}, a link to "
+                        f"{info.linkname}; unpack it and name its folder"
+                    )
                 if info.isfile() and (stream := archive.extractfile(info)) is not None:
                     yield from _with_archives(
                         Member(

@@ -57,6 +57,22 @@ def test_stories_of_an_archive_and_of_a_folder_are_equal(importing, write):
     )
 
 
+def test_file_that_is_named_twice_is_read_once(importing, write):
+    path = write("stories/0.story", STORY)
+    found = importing("cnn-dailymail", path, path.parent, path.parent.parent, path)
+    assert found.corpus["document_id"].to_list() == ["0"]
+
+
+def test_linked_folders_are_read_and_rings_are_not(importing, write, tmp_path):
+    folder = write("stories/0.story", STORY).parent
+    outside = write("elsewhere/1.story", STORY).parent
+    (folder / "more").symlink_to(outside)
+    (folder / "again").symlink_to(folder)
+    (outside / "ring").symlink_to(outside)
+    (outside / "up").symlink_to(tmp_path)
+    assert importing("cnn-dailymail", folder).corpus["document_id"].to_list() == ["0", "1"]
+
+
 def test_more_pairs_than_a_batch_keep_their_order(importing, tmp_path):
     n_rows = 2_500
     path = tmp_path / "train.parquet"

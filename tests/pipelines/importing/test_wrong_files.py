@@ -1,6 +1,9 @@
 """What is wrong is said in one line with file and line, and nothing is written."""
 
+import errno
 import gzip
+import io
+import os
 import tarfile
 
 import numpy as np
@@ -69,6 +72,31 @@ def test_archive_with_a_damaged_header_rejected(refused, write):
     whole[2 * BLOCK] ^= 1
     said = refused("cnn-dailymail", write("stories.tgz", gzip.compress(whole)))
     assert "bad checksum where a member or the end should be" in said
+
+
+def test_folder_that_cannot_be_read_rejected(refused, write, monkeypatch):
+    folder = write("given/test.jsonl", [GOOD]).parent
+    closed = write("given/closed/train.jsonl", [GOOD]).parent
+    scandir = os.scandir
+
+    def guarded(path):
+        if os.path.samefile(path, closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    assert "Permission denied" in refused("xsum", folder)
+
+
+def test_link_in_an_archive_rejected(refused, write):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        link = tarfile.TarInfo("b.story")
+        link.type, link.linkname = tarfile.LNKTYPE, "a.story"
+        archive.addfile(tarfile.TarInfo("a.txt"))
+        archive.addfile(link)
+    said = refused("cnn-dailymail", write("stories.tgz", packed.getvalue()))
+    assert "must hold files themselves, got b.story, a link to a.story; unpack it" in said
 
 
 def test_parquet_in_name_only_rejected(refused, write):
