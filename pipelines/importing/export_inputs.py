@@ -45,9 +45,23 @@ class ExportInputs:
     """Keys and float64 columns."""
 
     def candidates(self) -> Iterator[Candidate]:
-        """Read the corpora, a batch at a time."""
+        """Read the corpora, a batch at a time.
+
+        Raises
+        ------
+        ValueError
+            If a row lacks a text or a key, or a candidate is there twice.
+        """
+        seen: set[tuple[str, str]] = set()
         for path in self.corpora:
-            yield from _candidates(path)
+            for row in _candidates(path):
+                if (key := (row.document_id, row.system_id)) in seen:
+                    raise ValueError(
+                        f"(document_id, system_id) must name one row of the corpora, but "
+                        f"({', '.join(key)}) in {path} repeats; keep one row of each"
+                    )
+                seen.add(key)
+                yield row
 
     def number_rows(self) -> Iterator[Numbers]:
         """Give out the numbers, a row at a time."""

@@ -156,3 +156,14 @@ def test_row_without_a_text_is_not_exported(tmp_path, capsys):
     assert run(["export", "sacrerouge", str(tmp_path / "c.parquet"), "--out", str(out)]) == 2
     assert "must be filled in, got none for document d, system x" in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["sacrerouge", "mt-metrics-eval"])
+def test_candidate_that_is_there_twice_is_not_exported(tmp_path, capsys, name):
+    frame = pl.DataFrame({"document_id": ["d", "e"], "system_id": ["x", "x"]})
+    frame.with_columns(candidate=pl.lit("A.")).write_parquet(tmp_path / "c.parquet")
+    out, given = tmp_path / "out", str(tmp_path / "c.parquet")
+    assert run(["export", name, given, given, "--out", str(out)]) == 2
+    assert "but (d, x) in" in (said := capsys.readouterr().err)
+    assert "repeats; keep one row of each" in said
+    assert not out.exists()
