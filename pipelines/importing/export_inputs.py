@@ -87,7 +87,7 @@ def export_inputs(paths: Sequence[str]) -> ExportInputs:
             continue
         if shared := sorted({*joined.columns} & {*table.columns} - {*KEYS}):
             raise ValueError(f"`{shared[0]}` must be in one of the inputs, got it in several")
-        joined = joined.join(table, on=KEYS, how="full", coalesce=True)
+        joined = joined.join(table, on=KEYS, how="full", coalesce=True, maintain_order="left_right")
     return ExportInputs(corpora, joined)
 
 

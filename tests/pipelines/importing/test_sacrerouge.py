@@ -167,3 +167,13 @@ def test_candidate_that_is_there_twice_is_not_exported(tmp_path, capsys, name):
     assert "but (d, x) in" in (said := capsys.readouterr().err)
     assert "repeats; keep one row of each" in said
     assert not out.exists()
+
+
+def test_numbers_keep_the_order_of_the_first_input(tmp_path):
+    keys = pl.DataFrame({"document_id": [f"d{i}" for i in range(9)], "system_id": ["x"] * 9})
+    keys.with_columns(a=pl.lit(0.5)).write_parquet(tmp_path / "a.parquet")
+    keys.reverse().with_columns(b=pl.lit(0.5)).write_parquet(tmp_path / "b.parquet")
+    given = [str(tmp_path / f"{name}.parquet") for name in "ab"]
+    assert run(["export", "sacrerouge", *given, "--out", str(tmp_path / "out")]) == 0
+    lines = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["instance_id"] for line in lines] == keys["document_id"].to_list()
