@@ -26,15 +26,16 @@ _BREAKS = re.compile(r"\s*(?:</?(?:p|br)\s*/?>\s*)+", re.IGNORECASE)
 
 def read(paths: Sequence[str]) -> Iterator[Row]:
     """Read summaries and ratings; a reference is found by the article's title."""
-    by_title = _references(paths, {_title(row.text("ArticleTitle")) for row in _ratings(paths)})
+    titles = {_title(row.text("ArticleTitle")) for row in _ratings(paths)} - {""}
+    by_title = _references(paths, titles)
     n_ratings: Counter[tuple[str, str]] = Counter()
     for record in _ratings(paths):
         document_id, system_id = record.identifier("ArticleID"), record.identifier("System")
         if not n_ratings[document_id, system_id]:
             title = _title(record.text("ArticleTitle"))
-            if by_title and title not in by_title:
+            if by_title is not None and title not in by_title:
                 yield LeftOut(reason="references: no article of Newsroom has the title")
-            yield _candidate(record, by_title.get(title))
+            yield _candidate(record, (by_title or {}).get(title))
         n_ratings[document_id, system_id] += 1
         yield Numbers(
             kind="ratings",
@@ -63,13 +64,17 @@ def _ratings(paths: Sequence[str]) -> Iterator[Record]:
             pass_over(member, NAME, TAKES)
 
 
-def _references(paths: Sequence[str], wanted: set[str]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+def _references(paths: Sequence[str], wanted: set[str]) -> Mapping[str, str] | None:
+    """Return summaries by title; None if no articles are among the files."""
+    found: dict[str, str] | None = None
     for member in members(paths):
         if member.name.endswith(newsroom.SUFFIXES):
+            found = {} if found is None else found
             for record in records(member):
-                title = _title(record.cells.get("title") or "")
-                if title in wanted and record.cells.get("summary"):
+                if not record.cells.get("title") or not record.cells.get("summary"):
+                    continue
+                title = _title(record.text("title"))
+                if title in wanted:
                     found.setdefault(title, record.text("summary"))
     return found
 

@@ -71,6 +71,22 @@ def test_newsroom_reference_found_by_title(importing, write):
     assert "Left out: 1, references: no article of Newsroom has the title." in found.said
 
 
+def test_newsroom_article_without_title_gets_no_reference(importing, write):
+    text = newsroom_csv(newsroom_row(7, "lede3", [1, 2, 3, 4], title=""))
+    lines = [{"title": None, "summary": "Of another article.", "text": "x"}]
+    found = importing("newsroom-human", write("eval.csv", text), write("test.jsonl", lines))
+    assert found.row("lede3", "7")["references"] is None
+    assert "Left out: 1, references: no article of Newsroom has the title." in found.said
+
+
+def test_newsroom_title_that_is_no_text_named(refused, write):
+    text = newsroom_csv(newsroom_row(7, "lede3", [1, 2, 3, 4]))
+    lines = [{"title": 7, "summary": "A tug.", "text": "x"}]
+    said = refused("newsroom-human", write("eval.csv", text), write("test.jsonl", lines))
+    assert "`title` in " in said
+    assert "test.jsonl, line 1 must be text, got 7" in said
+
+
 def test_csv_line_with_missing_cells_named(refused, write):
     text = newsroom_csv(newsroom_row(7, "lede3", [1, 2, 3, 4])) + "8,lede3\n"
     said = refused("newsroom-human", write("eval.csv", text))
