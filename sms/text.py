@@ -27,6 +27,7 @@ MAX_CHUNKS = 200_000
 """A table of chunks is emptied between batches once it holds more, so that memory is bounded."""
 
 _BRACKET = regex.compile(r"-[lr][rcs]b-", regex.IGNORECASE)
+_QUOTE = regex.compile("``|''|\"")  # Treebank tokens write the last as one of the others
 _HAS_CONTENT = regex.compile(r"[\p{L}\p{N}]")
 
 
@@ -193,17 +194,23 @@ def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
     >>> word_spans(texts, 0).tolist()
     [[0, 1], [2, 6], [6, 8], [9, 12], [12, 13]]
     """
-    visible, places = _visible(texts.sentences[sentence], texts.vocabulary.rules)
-    words = texts.vocabulary.words
+    rules = texts.vocabulary.rules
+    visible, places = _visible(texts.sentences[sentence], rules)
     spans = []
     at = 0
     for number in texts.sentence_words[sentence].tolist():
-        found = visible.find(words[number], at)
+        word = mark = texts.vocabulary.words[number]
+        if rules.words == "clark2019" and _QUOTE.fullmatch(word):
+            # the next one of the text, or a later one would be taken for it
+            quote = _QUOTE.search(visible, at)
+            mark = quote[0] if quote else word
+        found = visible.find(mark, at)
         if found < 0:
             spans.append((places[at], places[at]))
             continue
-        at = found + len(words[number])
-        spans.append((places[found], places[at - 1] + 1))
+        at = found + len(mark)
+        end = places[at - 1] + 1 if mark == word else places[found]
+        spans.append((places[found], end))
     return np.array(spans, dtype=np.int64).reshape(-1, 2)
 
 

@@ -283,6 +283,12 @@ def test_clark2019_keeps_unknown_words_and_drops_what_is_not_alphabetic(explaine
     assert words['"'].dropped == words[","].dropped == PUNCTUATION
 
 
+def test_words_between_two_kinds_of_quotation_marks_are_found(explained):
+    found = explained("The \"cat\" and dog saw ''birds''.", preset="clark2019")
+    words = [unit for unit in found.candidate.units if unit.kind == WORD and unit.is_kept]
+    assert [unit.text for unit in words] == ["cat", "dog", "saw", "birds"]
+
+
 def test_sentence_without_words_that_count(explained):
     found = explained("Cat. It is the.", metric="sms")
     sentences = [unit for unit in found.candidate.units if unit.kind == SENTENCE]

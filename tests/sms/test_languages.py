@@ -202,7 +202,10 @@ def test_spans_of_real_sentences(language):
 
 
 SCRIPTS = st.characters(exclude_categories=("Cs", "Cn")) | st.sampled_from(
-    [*"aA.,'’-«»،؟ \u00ad\u200d\u0301\ufeff東京のカー々İſ\n\u3000", "l'", "won't", "2,000.5", '"']
+    [
+        *"aA.,'’-«»،؟ \u00ad\u200d\u0301\ufeff東京のカー々İſ\n\u3000",
+        *("l'", "won't", "2,000.5", '"', "``", "''"),
+    ]
 )
 
 
@@ -231,6 +234,7 @@ def is_visible(character: str) -> bool:
 
 @given(st.lists(SCRIPTS, max_size=25).map("".join))
 @example("He said \"no\" and cannot, won't İstanbul's")
+@example("He said \"no\" and ran ''home'', ``(''quick''``")
 def test_spans_of_clark2019_words(text):
     segmented = segment("en", text, words="clark2019")
     for k, sentence in enumerate(segmented.sentences):
