@@ -22,6 +22,7 @@ _OLD = "latin-1"  # never fails; newswire of the nineties has a few such bytes
 _SUMMARY = re.compile(
     r"""<SUM\b((?:\s+\w+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*>?(.*?)</SUM>""", re.DOTALL | re.IGNORECASE
 )
+_TITLE = re.compile(r"<title>.*?</title>", re.DOTALL | re.IGNORECASE)
 _DOCREF = re.compile(r"""\bDOCREF\s*=\s*["']([^"']*)["']""", re.IGNORECASE)
 
 
@@ -58,27 +59,30 @@ def model_summaries(member: Member) -> Iterator[tuple[str | None, str]]:
 def see_sentences(member: Member) -> str:
     """Read a page that was made for the judging program SEE: its `<a id=...>` are sentences.
 
+    A page without any text is the summary of a system that wrote nothing.
+
     Raises
     ------
     ValueError
-        If it has none.
+        If it has a text, but not as such sentences.
     """
-    text = " ".join(_texts(member.text(otherwise=_OLD), ("a",), with_attribute="id"))
-    if not text:
+    page = member.text(otherwise=_OLD)
+    text = " ".join(_texts(page, ("a",), with_attribute="id"))
+    if not text and plain(_TITLE.sub("", page)):
         raise ValueError(f"{member.path} must have sentences in <a id=...>, got none")
     return text
 
 
-def plain_text(member: Member) -> str:
-    """Read a summary that is a file of its own.
+def plain_text(member: Member, kind: str) -> str:
+    """Read a summary that is a file of its own; that of a system may be empty.
 
     Raises
     ------
     ValueError
-        If it is empty.
+        If it is a person's and empty.
     """
     text = plain(member.text(otherwise=_OLD))
-    if not text:
+    if kind == MODEL and not text:
         raise ValueError(f"{member.path} must have a text, got none")
     return text
 

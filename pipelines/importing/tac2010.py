@@ -36,7 +36,8 @@ def read(paths: Sequence[str]) -> Iterator[Row]:
             of_task[member.name] = document_text(member)
         elif (found := _SUMMARY.fullmatch(member.name)) and _is_original(member):
             kind = MODEL if member.folder == "models" else PEER
-            collection.add_summary(kind, f"{found[1]}-{found[2]}", found[3], plain_text(member))
+            text = plain_text(member, kind)
+            collection.add_summary(kind, f"{found[1]}-{found[2]}", found[3], text)
         elif found := _MANUAL.fullmatch(member.name):
             yield from _scores(member, found[1])
         else:

@@ -226,3 +226,20 @@ def test_tac2010_scores_by_hand(tac2010):
 def test_tac2010_line_with_other_columns_named(refused, write):
     said = refused("tac2010", write("manual/manual.peer.A", "D1001-A\t1\t0.286\n"))
     assert "manual.peer.A, line 1 must have 10 columns, got 3" in said
+
+
+def test_system_that_wrote_nothing_is_kept(importing, write):
+    tac = tac_files() | {"GuidedSumm2010_eval/ROUGE/peers/D1001-A.M.100.A.3": "\n"}
+    found = importing("tac2010", write("tac2010.tgz", tar_of(tac)))
+    assert found.row("3")["candidate"] == ""
+    duc = duc2002_files() | {"SEEpeers/D061.M.050.J.20.html": see()}
+    found = importing("duc2002", write("duc2002.tgz", tar_of(duc)))
+    assert found.row("20")["candidate"] == ""
+
+
+def test_summary_that_cannot_be_read_named(refused, write):
+    said = refused("tac2010", write("models/D1001-A.M.100.A.B", "\n"))
+    assert "models/D1001-A.M.100.A.B must have a text, got none" in said
+    page = see("It sank.").replace("id=", "key=")
+    said = refused("duc2002", write("D061.M.050.J.20.html", page))
+    assert "must have sentences in <a id=...>, got none" in said
