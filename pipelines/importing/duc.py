@@ -27,6 +27,7 @@ _PEER = re.compile(r"(D\d+)\.([MP])\.(\d+)\.\w+\.(\w+)(?:\.(.+))?\.html", re.IGN
 _LENGTHS = frozenset({"10", "50", "100", "200", "400"})
 _PER_DOCUMENT = "perdocs"
 _TABLES = ("results.table", "results_table.txt", "results1_table.txt", "results2_table.txt")
+_NO_TEXT = "models without a text"
 _TABLE_ROW = re.compile(r"D\d+\s+[MP]\s")
 
 _Ratings = dict[str, float | None]
@@ -90,7 +91,11 @@ def read(year: int, paths: Sequence[str]) -> Iterator[Row]:
             yield from _add_models(collection, member, found[1], found[2])
         elif found := _PEER.fullmatch(member.name):
             task = _task(found[1], found[2], found[5] if found[2] in "Pp" else found[3])
-            collection.add_summary(PEER, task, found[4], see_sentences(member))
+            text = see_sentences(member)
+            if text or not found[4].isalpha():
+                collection.add_summary(PEER, task, found[4], text)
+            else:
+                yield LeftOut(reason=_NO_TEXT)
         elif member.name.endswith(_TABLES):
             yield from _judgements(member, _LAYOUTS[year])
         else:
@@ -105,11 +110,16 @@ def _add_models(
 ) -> Iterator[LeftOut]:
     if member.name in _LENGTHS:
         for _, text in model_summaries(member):
-            task = _task(document_set, "M", member.name)
-            collection.add_summary(MODEL, task, writer, text)
+            if text:
+                task = _task(document_set, "M", member.name)
+                collection.add_summary(MODEL, task, writer, text)
+            else:
+                yield LeftOut(reason=_NO_TEXT)
     elif member.name == _PER_DOCUMENT:
         for document, text in model_summaries(member):
-            if document is None:
+            if not text:
+                yield LeftOut(reason=_NO_TEXT)
+            elif document is None:
                 yield LeftOut(reason="models in perdocs that do not name their document")
             else:
                 task = _task(document_set, "P", document)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 from pipelines.importing.files import Member
-from pipelines.importing.rows import Candidate, LeftOut, human
+from pipelines.importing.rows import Candidate, LeftOut, differing, human
 
 MODEL, PEER = "model", "peer"
 
@@ -112,13 +112,19 @@ class Collection:
     peers: dict[str, dict[str, str]] = field(default_factory=dict)
     """Machines' summaries by task and system."""
 
+    n_differing: int = 0
+    """Second summaries of a task by one writer, which are not those that are kept."""
+
     def add_summary(self, kind: str, task: str, writer: str, text: str) -> None:
         """Take a model or peer; NIST calls people by letters and machines by numbers."""
         texts = self.models if kind == MODEL or writer.isalpha() else self.peers
-        texts.setdefault(task, {}).setdefault(writer.upper(), text)
+        kept = texts.setdefault(task, {}).setdefault(writer.upper(), text)
+        self.n_differing += kept != text
 
     def candidates(self) -> Iterator[Candidate | LeftOut]:
         """Make a row per summary: machines against all people, each person against the others."""
+        for _ in range(self.n_differing):
+            yield LeftOut(reason=differing("texts"))
         for task in sorted({*self.models, *self.peers}):
             models, sources = self.models.get(task, {}), self.sources.get(task)
             if self.sources and not sources:

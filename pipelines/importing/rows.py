@@ -57,6 +57,17 @@ class LeftOut:
     """Completes "Left out: 3, ..."."""
 
 
+def differing(things: str) -> str:
+    """Say why a second text (or rating) of a candidate is left out.
+
+    Examples
+    --------
+    >>> differing("texts")
+    'texts that differ from those the candidate already had, which are kept'
+    """
+    return f"{things} that differ from those the candidate already had, which are kept"
+
+
 Row = Pair | Candidate | Numbers | LeftOut
 
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.importing.registry import find_source
-from pipelines.importing.rows import Candidate, LeftOut, Numbers, Pair, Row, is_human
+from pipelines.importing.rows import (
+    Candidate,
+    LeftOut,
+    Numbers,
+    Pair,
+    Row,
+    differing,
+    is_human,
+)
 from pipelines.importing.source import DataSource
 from pipelines.importing.tables import GrowingTable
 from pipelines.new_file import checked_new_file
@@ -164,7 +172,7 @@ class _Sorter:
             return None
         if self._seen[key] == content:
             return f"{_THINGS[table]} that are there twice"
-        return f"{_THINGS[table]} that differ from those the candidate already had, which are kept"
+        return differing(_THINGS[table])
 
 
 def _check(source: DataSource, sorter: _Sorter, outs: Mapping[str, str]) -> None:

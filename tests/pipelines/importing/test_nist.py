@@ -131,6 +131,20 @@ def test_duc2002_row_of_another_layout_named(refused, write):
     assert "short.results.table, line 3 must be a judgement of this year's layout" in said
 
 
+def test_second_and_empty_models_are_counted(importing, write):
+    files = duc2002_files()
+    document = "AP880911-0016"
+    files["extracts_abstracts/d061ji/perdocs"] = "".join(
+        [model("Ship sank.", document), model("Ship sank.", document), model("Sunk.", document)]
+    )
+    files["extracts_abstracts/d061jj/perdocs"] = model(" ", document)
+    files["SEEpeers/D061.P.100.J.J.AP880911-0016.html"] = see()
+    found = importing("duc2002", write("duc2002.tgz", tar_of(files)))
+    assert found.row("1")["references"] == ["Ship sank."]
+    assert "Left out: 1, texts that differ from those the candidate already had" in found.said
+    assert "Left out: 2, models without a text." in found.said
+
+
 def test_duc2001_by_hand(importing, write):
     # The row of the table is built like one that a public script quotes.
     row = "D04 M --------------- 050 A  A A 1  3 2 2  0 4 0    2   2   1   0 0 -   1 2 1\n"
