@@ -27,6 +27,7 @@ _PEER = re.compile(r"(D\d+)\.([MP])\.(\d+)\.\w+\.(\w+)(?:\.(.+))?\.html", re.IGN
 _LENGTHS = frozenset({"10", "50", "100", "200", "400"})
 _PER_DOCUMENT = "perdocs"
 _TABLES = ("results.table", "results_table.txt", "results1_table.txt", "results2_table.txt")
+_EXTRACTS = "extracts."  # begins the name of another table, which judges what we do not read
 _NO_TEXT = "models without a text"
 _TABLE_ROW = re.compile(r"D\d+\s+[MP]\s")
 
@@ -96,7 +97,7 @@ def read(year: int, paths: Sequence[str]) -> Iterator[Row]:
                 collection.add_summary(PEER, task, found[4], text)
             else:
                 yield LeftOut(reason=_NO_TEXT)
-        elif member.name.endswith(_TABLES):
+        elif member.name.endswith(_TABLES) and not member.name.startswith(_EXTRACTS):
             yield from _judgements(member, _LAYOUTS[year])
         else:
             pass_over(member, f"duc{year}", _TAKES)

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 ARCHIVES = (".tar", ".tgz", ".tar.gz")
 COMPRESSED = ".gz"
 
-_ATTRIBUTES = "._"  # begins the names under which macOS packs a file's attributes
+_OF_MACOS = ("._", ".DS_Store")  # begin the names of what macOS adds to folders and archives
 _GZIP = b"\x1f\x8b"
 _PARQUET_ROWS = 1_000
 _MAX_FIELD_BYTES = 64 << 20
@@ -290,7 +290,7 @@ def _opened(file: Path, parts: Sequence[str], *, is_named: bool) -> Iterator[Mem
 
 
 def _with_archives(member: Member) -> Iterator[Member]:
-    if member.name.startswith(_ATTRIBUTES) and not member.is_named:
+    if member.name.startswith(_OF_MACOS) and not member.is_named:
         return
     if not member.name.endswith(ARCHIVES):
         yield member

@@ -131,6 +131,17 @@ def test_duc2002_row_of_another_layout_named(refused, write):
     assert "short.results.table, line 3 must be a judgement of this year's layout" in said
 
 
+def test_files_of_no_use_beside_the_others_are_passed_over(importing, refused, write):
+    extracts = "results/extracts/extracts.results.table"
+    files = duc2002_files() | {
+        extracts: "D061 M 200 E 19 J 1 2 3 4 5 0.1 0.2\n",
+        "docs.with.sentence.breaks/d061j/.DS_Store": b"\x00\x00\x00\x01Bud1",
+    }
+    found = importing("duc2002", write("duc2002.tgz", tar_of(files)), ratings=True)
+    assert found.ratings.height == 3
+    assert "`FILES` of duc2002 must be" in refused("duc2002", write(extracts, files[extracts]))
+
+
 def test_second_and_empty_models_are_counted(importing, write):
     files = duc2002_files()
     document = "AP880911-0016"
