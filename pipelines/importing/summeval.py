@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.importing.files import Record, members, records
+from pipelines.importing.files import COMPRESSED, Record, members, records
 from pipelines.importing.rows import Candidate, Row, ratings_of_raters
 from pipelines.importing.source import BOTH, DataSource, pass_over
 
@@ -17,10 +17,13 @@ _RATERS = {"expert": "expert_annotations", "turker": "turker_annotations"}
 
 def read(paths: Sequence[str]) -> Iterator[Row]:
     """Read summaries with eleven references and eight ratings each."""
+    names = {member.name.removesuffix(COMPRESSED) for member in members(paths)}
     for member in members(paths):
         if not member.name.endswith((".jsonl", ".jsonl.gz")):
             pass_over(member, NAME, TAKES)
             continue
+        if f"{member.name.removesuffix(COMPRESSED).removesuffix('.jsonl')}.paired.jsonl" in names:
+            continue  # pair_data.py writes the file with articles beside the one without
         for record in records(member):
             yield from _rows(record)
 

@@ -147,6 +147,16 @@ def test_unpaired_summeval_has_no_source(importing, write):
     assert "3 rows of ratings not written; name a file with --ratings" in found.said
 
 
+def test_paired_summeval_is_read_instead_of_the_unpaired_beside_it(importing, write):
+    unpaired = summeval_row()
+    del unpaired["text"]
+    write("model_annotations.aligned.jsonl", [unpaired])
+    path = write("model_annotations.aligned.paired.jsonl", [summeval_row()])
+    found = importing("summeval", path.parent, ratings=True)
+    assert found.row("M11")["source"] == ["A ship sank."]
+    assert (found.ratings.height, "Left out" in found.said) == (3, False)
+
+
 def test_missing_aspect_named(refused, write):
     row = summeval_row(turker_annotations=[{"coherence": 1}])
     said = refused("summeval", write("a.jsonl", [row]))
