@@ -165,7 +165,10 @@ class _Sorter:
         if isinstance(row, Numbers):
             rater, content = row.rater or "", hash(tuple(row.values.items()))
         else:
-            rater, content = "", hash(row.candidate)
+            rater = ""
+            content = hash(
+                (row.candidate, *(tuple(t or ()) for t in (row.references, row.sources)))
+            )
         key = (table, row.document_id, row.system_id, rater)
         if key not in self._seen:
             self._seen[key] = content

@@ -157,6 +157,13 @@ def test_paired_summeval_is_read_instead_of_the_unpaired_beside_it(importing, wr
     assert (found.ratings.height, "Left out" in found.said) == (3, False)
 
 
+def test_text_with_other_references_is_not_called_the_same(importing, write):
+    rows = [summeval_row(), summeval_row(references=["Tug saves nine."])]
+    found = importing("summeval", write("a.jsonl", rows))
+    assert found.corpus["references"].to_list() == [["Tug saves nine.", "Nine saved."]]
+    assert "Left out: 1, texts that differ from those the candidate already had" in found.said
+
+
 def test_missing_aspect_named(refused, write):
     row = summeval_row(turker_annotations=[{"coherence": 1}])
     said = refused("summeval", write("a.jsonl", [row]))
