@@ -256,21 +256,25 @@ class _Column:
         self, words: Sequence[tuple[int, Unit]], tints: dict[int, int], y: float
     ) -> float:
         """Lay out one sentence from `y` down and return where it ends."""
-        at = self.x
+        at = 0.0
         baseline = y + 17
+        is_from_right = _is_from_right(words)
         for cluster in _clusters(self.text.text, words):
-            width = sum(_width(unit.text) for _, unit in cluster)
-            if at > self.x and at + width > self.x + _COLUMN:
-                at = self.x
-                baseline += _LINE_HEIGHT
-            for k, unit in cluster:
-                self._word(k, unit, at, baseline, tints)
-                at += _width(unit.text)
+            is_long = sum(_word_width(unit) for _, unit in cluster) > _COLUMN
+            for part in [[each] for each in cluster] if is_long else [cluster]:
+                width = sum(_word_width(unit) for _, unit in part)
+                if at > 0 and at + width > _COLUMN:
+                    at = 0.0
+                    baseline += _LINE_HEIGHT
+                for k, unit in part:
+                    from_left = _COLUMN - at - _word_width(unit) if is_from_right else at
+                    self._word(k, unit, self.x + from_left, baseline, tints)
+                    at += _word_width(unit)
             at += _width(" ")
         return baseline + 7
 
     def _word(self, k: int, unit: Unit, x: float, baseline: float, tints: dict[int, int]) -> None:
-        width = _width(unit.text)
+        width = _word_width(unit)
         self.words[k] = (x, x + width, baseline)
         if unit.point is not None and unit.point in tints:
             self.parts.append(
@@ -305,6 +309,16 @@ def _clusters(text: str, words: Sequence[tuple[int, Unit]]) -> list[list[tuple[i
             found.append([(k, unit)])
         end = unit.stop
     return found
+
+
+def _is_from_right(words: Sequence[tuple[int, Unit]]) -> bool:
+    """Tell whether a sentence is written from the right: what its first letter is."""
+    letters = (unicodedata.bidirectional(c) for _, unit in words for c in unit.text)
+    return next((kind for kind in letters if kind in ("L", "R", "AL")), "L") != "L"
+
+
+def _word_width(unit: Unit) -> float:
+    return min(_width(unit.text), _COLUMN)
 
 
 def _sentence_of(text: TextUnits, point: int) -> int:

@@ -468,6 +468,33 @@ def test_picture_of_long_texts_stays_small(explained):
     assert float(root.get("height")) < 150 + 2 * MAX_SENTENCES * 60
 
 
+def placed_words(root):
+    """Left end, width and text of every word of a picture."""
+    return [
+        (float(e.get("x")), float(e.get("textLength")), e.text)
+        for e in root.iter()
+        if e.get("textLength") is not None
+    ]
+
+
+@pytest.mark.parametrize("text", ["/".join(KNOWN * 5), "x" * 400, "cat " * 60])
+def test_words_of_a_picture_stay_in_their_column(explained, text):
+    both = placed_words(svg_of(explained(text + ".", text + ".", metric="rouge1_r")))
+    for column in (both[: len(both) // 2], both[len(both) // 2 :]):
+        start = min(x for x, _, _ in column)
+        assert all(x + width <= start + 351 for x, width, _ in column)
+
+
+def test_picture_of_arabic_is_read_from_the_right():
+    text = "ذهب الرجل إلى السوق"
+    found = explain(text, "A cat sat.", metric="rouge1", language="ar")
+    words = placed_words(svg_of(found))
+    arabic = [word for word in words if not word[2].isascii()]
+    assert [word for _, _, word in sorted(arabic, reverse=True)] == text.split()
+    english = [word for word in words if word[2].isascii()]
+    assert [word for _, _, word in sorted(english)] == ["A", "cat", "sat", "."]
+
+
 @pytest.mark.parametrize("metric", ["s+wms", "rouge1_r"])
 def test_notebook_shows_texts_as_text(explained, metric):
     html = explained(HOSTILE, HOSTILE, metric=metric)._repr_html_()
