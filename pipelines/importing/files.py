@@ -145,7 +145,7 @@ class Record:
             if isinstance(value, bool) or value is None:
                 raise TypeError
             return float(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"`{name}` in {self.where} must be a number, got {shown(value)}"
             ) from error
@@ -231,7 +231,8 @@ def json_record(line: str, where: str) -> Record:
     """
     try:
         cells = json.loads(line)
-    except json.JSONDecodeError as error:
+    # Not only `JSONDecodeError`: a number may have too many digits, a list too many levels.
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} must be a JSON object, got {shown(line)} ({error})") from error
     if not isinstance(cells, dict):
         raise ValueError(f"{where} must be a JSON object, got {shown(cells)}")

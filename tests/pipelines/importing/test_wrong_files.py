@@ -24,6 +24,14 @@ def test_broken_line_names_file_and_line(refused, write):
     assert "test.jsonl, line 3 must be a JSON object" in refused("xsum", write("test.jsonl", text))
 
 
+@pytest.mark.parametrize("value", ["1" * 5_000, "[" * 200_000, '{"a":' * 100_000])
+def test_json_beyond_what_python_reads_names_file_and_line(refused, write, value):
+    text = as_bytes("x", [GOOD]) + f'{{"id": {value}'.encode()
+    assert "test.jsonl, line 2 must be a JSON object, got" in refused(
+        "xsum", write("test.jsonl", text)
+    )
+
+
 def test_broken_last_file_leaves_nothing(refused, write):
     first = write("a.jsonl", [GOOD] * 1_500)
     second = write("b.jsonl", [GOOD | {"summary": 3.5}])
