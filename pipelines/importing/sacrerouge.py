@@ -9,6 +9,7 @@ documents has an `instance_id` and documents only.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.importing.files import Record, members, records, shown
@@ -146,18 +147,31 @@ def _sentences(text: object, where: str) -> Iterator[str]:
 
 
 def _flat(metrics: Record) -> dict[str, float | None]:
-    """Name inner numbers `OUTER_INNER` and average lists, as sacrerouge itself does."""
+    """Name inner numbers `OUTER_INNER` and average lists, as sacrerouge itself does.
+
+    It writes NaN where a metric has no value.
+    """
     found: dict[str, float | None] = {}
     for name, value in metrics.cells.items():
         if isinstance(value, dict):
             inner = _flat(metrics.inner(name))
-            found |= {f"{name}_{rest}": number for rest, number in inner.items()}
+            flat = {f"{name}_{rest}": number for rest, number in inner.items()}
         elif isinstance(value, list):
             numbers = metrics.numbers(name)
-            found[name] = sum(numbers) / len(numbers) if numbers else None
+            flat = {name: _known(sum(numbers) / len(numbers)) if numbers else None}
         else:
-            found[name] = metrics.number(name)
+            flat = {name: _known(metrics.number(name))}
+        if shared := sorted({*found} & {*flat}):
+            raise ValueError(
+                f"{metrics.where} must have one number called `{shared[0]}`, got two, one of them "
+                "an inner one"
+            )
+        found |= flat
     return found
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
 
 
 SOURCE = DataSource(

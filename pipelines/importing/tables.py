@@ -114,7 +114,8 @@ def _numbers(rows: Sequence[Numbers]) -> pa.Table:
     if columns["rater"].null_count == len(rows):
         del columns["rater"]
     for name in _in_order(rows):
-        columns[name] = pa.array([row.values.get(name) for row in rows], pa.float64())
+        values = [row.values.get(name) for row in rows]
+        columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN becomes null
     return pa.table(columns)
 
 

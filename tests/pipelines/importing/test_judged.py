@@ -100,6 +100,12 @@ def test_rating_that_is_no_number_named(refused, write):
     assert "line 3 must be a number, got 'n/a'" in said
 
 
+def test_rating_that_is_nan_is_null(importing, write):
+    text = newsroom_csv(newsroom_row(7, "lede3", [1, "nan", 3, 4]))
+    found = importing("newsroom-human", write("eval.csv", text), ratings=True)
+    assert found.ratings["fluency"].to_list() == [None]
+
+
 def summeval_row(**changes):
     annotation = {"coherence": 2, "consistency": 1, "fluency": 4, "relevance": 2}
     return {

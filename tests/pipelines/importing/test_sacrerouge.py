@@ -75,6 +75,14 @@ def test_metrics_of_a_candidate_may_be_in_several_files(importing, write):
     assert "Left out: 1, values of metrics that differ from the first, which is kept" in found.said
 
 
+def test_number_that_is_nan_is_null(importing, write):
+    nan = float("nan")
+    row = PEER | {"summary": text("A."), "metrics": {"a": nan, "b": {"c": [1, nan]}, "d": 1}}
+    found = importing("sacrerouge", write("a.jsonl", [row, row]), scores=True)
+    assert found.scores.rows() == [("d1", "7", None, None, 1.0)]
+    assert "values of metrics that differ" not in found.said
+
+
 def test_columns_that_turn_up_late_are_null_before(importing, write):
     rows = [PEER | {"instance_id": f"d{i}", "summary": text("A.")} for i in range(2_100)]
     for i, row in enumerate(rows):
@@ -91,6 +99,8 @@ def test_columns_that_turn_up_late_are_null_before(importing, write):
         ({"summarizer_id": "human-A"}, "must not begin with `human-` unless"),
         ({"summary": {"text": 3}}, "must be text or lists of text, got 3"),
         ({"metrics": {"a": {"b": "high"}}}, "`b` in `a` in `metrics` in "),
+        ({"metrics": {"a": {"b": 1}, "a_b": 2}}, "must have one number called `a_b`, got two"),
+        ({"metrics": {"a": [10**400]}}, "must be a number, got 1000"),
         ({"instance_id": None}, "`instance_id` in "),
     ],
 )
