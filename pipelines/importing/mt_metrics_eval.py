@@ -169,7 +169,7 @@ def _check_length(file: Path, n_expected: int) -> None:
 
 def _lines(file: Path) -> Iterator[str]:
     try:
-        with file.open(encoding="utf-8", newline="\n") as stream:
+        with file.open(encoding="utf-8-sig", newline="\n") as stream:
             for line in stream:
                 yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:

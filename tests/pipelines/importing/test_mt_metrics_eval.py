@@ -86,6 +86,14 @@ def test_json_lines_and_texts_that_are_not_there(importing, test_set):
     assert "Left out: 1, texts: the system wrote none for the document." in found.said
 
 
+def test_mark_before_the_first_line_is_no_text(importing, test_set):
+    marked = {name: f"\ufeff{content}" for name, content in TEST_SET.items()}
+    found = importing("mt-metrics-eval", test_set(marked), ratings=True, scores=True)
+    plain = importing("mt-metrics-eval", test_set(), ratings=True, scores=True)
+    for table in ("corpus", "ratings", "scores"):
+        assert getattr(found, table).equals(getattr(plain, table))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
