@@ -18,7 +18,8 @@ import sentencex
 from sms.words import Splitter, chinese_words, french_words, japanese_words, split_words
 
 _CUT = "\N{NULL}"
-_SHOWN = 16  # characters before and after a cut
+_SEEN = 16  # characters before and after a cut
+_SHOWN = 40  # characters of a text's ends in a message
 # White space of several bytes, as a no-break space, between a capital and a full stop: there
 # `sentencex` cuts inside a character and panics, which is no exception that anything catches.
 _PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one here
@@ -85,7 +86,7 @@ class Language:
             return pieces
         found = pieces[:1]
         for piece in pieces[1:]:
-            if self.goes_on.search(found[-1][-_SHOWN:] + _CUT + piece[:_SHOWN]):
+            if self.goes_on.search(found[-1][-_SEEN:] + _CUT + piece[:_SEEN]):
                 found[-1] += piece
             else:
                 found.append(piece)
@@ -107,11 +108,24 @@ class Language:
 def _pieces(code: str, text: str) -> list[str]:
     """Cut a text as `sentencex` does."""
     shown = text if text.isascii() else _PANICKING.sub(r"\1 .", text)
-    pieces: list[str] = sentencex.segment(code, shown)
+    try:
+        pieces: list[str] = sentencex.segment(code, shown)
+    except BaseException as error:
+        # A panic in Rust is no `Exception`: nothing else would keep it from ending the process.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RuntimeError(
+            f"sentencex cannot find the sentences of {_ends_of(text)!r} ({error}); change that text"
+        ) from None
     if shown == text:
         return pieces
     ends = list(accumulate(map(len, pieces)))
     return [text[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _ends_of(text: str) -> str:
+    """Shorten a text for a message."""
+    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}...{text[-_SHOWN:]}"
 
 
 def _forms(text: str) -> frozenset[str]:

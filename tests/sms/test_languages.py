@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sms import languages
 from sms.languages import LANGUAGES
 from sms.scoring import ScoringConfig, score_texts
 from sms.text import SegmentedTexts, Segmenter, TextRules, split_sentences, stop_words, word_spans
@@ -305,3 +306,24 @@ def test_clark2019_is_english_only():
 def test_source_tokens_need_spaces(language):
     with pytest.raises(ValueError, match=f"`source_tokens` counts .* language '{language}'"):
         ScoringConfig(language=language, source_tokens=400)
+
+
+def test_panic_of_the_splitter_is_an_error_that_names_the_text(monkeypatch):
+    # As Rust's are: no `Exception`, so that whatever guards a shard would let it pass.
+    panic = type("PanicException", (BaseException,), {})
+
+    def segment(code, text):
+        raise panic("byte index 3 is not a char boundary")
+
+    monkeypatch.setattr(languages.sentencex, "segment", segment)
+    with pytest.raises(RuntimeError, match=r"'Vitamin A\.' \(byte index 3 is not a"):
+        split_sentences("Vitamin A.", "en")
+
+
+def test_interrupt_while_splitting_stays_one(monkeypatch):
+    def segment(code, text):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(languages.sentencex, "segment", segment)
+    with pytest.raises(KeyboardInterrupt):
+        split_sentences("Vitamin A.", "en")
