@@ -73,12 +73,13 @@ def _test_set(documents: Path) -> Iterator[Row]:
     folder, pair = documents.parents[1], documents.name.removesuffix(".docs")
     ids = _segment_ids(documents)
     references = {
-        file.stem.removeprefix(f"{pair}."): file
-        for file in _text_files(Path(folder, "references"), f"{pair}.*")
+        name.removeprefix(f"{pair}."): file
+        for name, file in _text_files(Path(folder, "references"), f"{pair}.*").items()
     }
-    outputs = {file.stem: file for file in _text_files(Path(folder, "system-outputs", pair), "*")}
-    systems = {name: human(name) if name in references else name for name in outputs}
-    sources = _text_files(Path(folder, "sources"), pair)
+    outputs = _text_files(Path(folder, "system-outputs", pair), "*")
+    # Scores of a reference may be there although it is no output.
+    systems = {name: name for name in outputs} | {name: human(name) for name in references}
+    sources = list(_text_files(Path(folder, "sources"), pair).values())
     yield from _candidates(ids, systems, outputs, references, sources)
     human_files = {
         file.name.removeprefix(f"{pair}.").removesuffix(SEGMENT_SCORES): file
@@ -107,6 +108,11 @@ def _segment_ids(documents: Path) -> list[str]:
     for name in names:
         seen[name] += 1
         ids.append(name if n_segments[name] == 1 else f"{name}:{seen[name]}")
+    if repeated := [name for name, n_lines in Counter(ids).items() if n_lines > 1]:
+        raise ValueError(
+            f"{documents} must give its segments different names, got `{repeated[0]}` for a "
+            "document and for a segment of another; rename the document"
+        )
     return ids
 
 
@@ -148,8 +154,16 @@ def _other_texts(
     return [text for text in by_others if text and not (is_own and text == candidate)] or None
 
 
-def _text_files(folder: Path, stem: str) -> list[Path]:
-    return sorted(file for suffix in _TEXT_FILES for file in folder.glob(f"{stem}{suffix}"))
+def _text_files(folder: Path, stem: str) -> dict[str, Path]:
+    """Find files by their names without .txt or .jsonl."""
+    found: dict[str, Path] = {}
+    for file in sorted(file for suffix in _TEXT_FILES for file in folder.glob(f"{stem}{suffix}")):
+        if found.setdefault(file.stem, file) != file:
+            raise ValueError(
+                f"{folder} must have the texts of `{file.stem}` once, got {found[file.stem].name} "
+                f"and {file.name}"
+            )
+    return found
 
 
 def _texts(file: Path, field: str) -> Iterator[str | None]:

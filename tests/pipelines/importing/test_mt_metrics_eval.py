@@ -62,6 +62,13 @@ def test_test_set_by_hand(importing, test_set):
     assert found.scores.rows()[4] == ("story-a:2", "human-refB", 4.0)
 
 
+def test_reference_that_is_judged_but_no_output_is_human(importing, test_set):
+    scores = "refA\t-1\nrefA None\nrefA 0\n"
+    folder = test_set({"human-scores/en-de.mqm.seg.score": scores})
+    found = importing("mt-metrics-eval", folder, ratings=True)
+    assert found.ratings["system_id"].unique().to_list() == ["human-refA"]
+
+
 def test_one_of_several_language_pairs_is_named(importing, refused, test_set):
     folder = test_set({"documents/en-ru.docs": "news\tx\n"})
     assert "with 2 *.docs files" in refused("mt-metrics-eval", folder)
@@ -101,6 +108,9 @@ def test_mark_before_the_first_line_is_no_text(importing, test_set):
         ("references/en-de.refA.txt", "1\n2\n3\n4\n", "refA.txt must have 3 lines"),
         ("human-scores/en-de.mqm.seg.score", "online-x 1\n", "must have 3 scores of `online-x`"),
         ("human-scores/en-de.mqm.seg.score", "a 1\na b c\n", "line 2 must be `SYSTEM SCORE`"),
+        ("documents/en-de.docs", "n x\nn x\nn x:1\n", "different names, got `x:1` for a document"),
+        ("system-outputs/en-de/online-x.jsonl", "", "got online-x.jsonl and online-x.txt"),
+        ("sources/en-de.jsonl", "", "`en-de` once, got en-de.jsonl and en-de.txt"),
         ("documents/en-de.docs", "news x\nnews\nnews y\n", "line 2 must be `DOMAIN DOCUMENT`"),
     ],
 )
