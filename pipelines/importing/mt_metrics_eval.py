@@ -13,7 +13,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
@@ -32,6 +32,7 @@ NO_TEXT = "[No translation supplied]"
 SEGMENT_SCORES, SYSTEM_SCORES = ".seg.score", ".sys.score"
 ALL_REFERENCES, NO_REFERENCE = "all", "src"
 
+_LINES_AT_ONCE = 1_000
 _TEXT_FILES = (".txt", ".jsonl")
 
 _Blocks = Mapping[str, Sequence[float]]  # scores by system, NaN = missing
@@ -182,12 +183,22 @@ def _check_length(file: Path, n_expected: int) -> None:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    try:
-        with file.open(encoding="utf-8-sig", newline="\n") as stream:
-            for line in stream:
-                yield line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} must be UTF-8, got {error}") from error
+    """Read a file a block at a time: it is closed between, as a test set may have 1,000 systems."""
+    position, encoding = 0, "utf-8-sig"
+    while True:
+        with file.open("rb") as stream:
+            stream.seek(position)
+            block = list(islice(stream, _LINES_AT_ONCE))
+            position = stream.tell()
+        if not block:
+            return
+        for line in block:
+            try:
+                text = line.decode(encoding)
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{file} must be UTF-8, got {error}") from error
+            encoding = "utf-8"
+            yield text.rstrip("\r\n")
 
 
 def _metric_name(file: Path) -> str:

@@ -1,6 +1,8 @@
 """mt-metrics-eval's folders and score files, both ways."""
 
 import math
+import os
+import resource
 
 import polars as pl
 import pytest
@@ -91,6 +93,20 @@ def test_json_lines_and_texts_that_are_not_there(importing, test_set):
     assert (llm["candidate"], llm["source"]) == ("two\nlines 1", None)
     assert found.corpus.filter(system_id="online-x").height == 2
     assert "Left out: 1, texts: the system wrote none for the document." in found.said
+
+
+def test_more_systems_than_files_may_be_open(importing, test_set, monkeypatch):
+    outputs = {f"system-outputs/en-de/{i}.txt": f"{i}\nb {i}\nc\n" for i in range(200)}
+    folder = test_set(outputs)
+    plain = importing("mt-metrics-eval", folder)
+    monkeypatch.setattr("pipelines.importing.mt_metrics_eval._LINES_AT_ONCE", 2)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 100, hard))
+    try:
+        assert importing("mt-metrics-eval", folder).corpus.equals(plain.corpus)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert plain.row("7", "story-a:2")["candidate"] == "b 7"
 
 
 def test_mark_before_the_first_line_is_no_text(importing, test_set):
