@@ -135,11 +135,11 @@ class Explainer:
                 written[document, each.system_id] = name
         return written
 
-    def _recorded(self, wanted: Iterable[str]) -> dict[_Key, float]:
+    def _recorded(self, wanted: Iterable[str]) -> dict[_Key, float | None]:
         if not self.recorded:
             return {}
         frame = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
-        found = collect(frame.select(*IDS, self.column).drop_nulls(), place(self.recorded))
+        found = collect(frame.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
         return {(document, system): score for document, system, score in found.iter_rows()}
 
     def _ratings(self, wanted: Iterable[str]) -> dict[_Key, dict[str, float | None]]:
@@ -256,18 +256,28 @@ def _mean_ratings(
     return found.frame.group_by(IDS).agg(pl.col(found.aspects).mean()).sort(IDS)
 
 
-def _agreeing(explanation: Explanation, key: _Key, recorded: Mapping[_Key, float]) -> Explanation:
-    """Refuse a score that is not the recorded one."""
-    if key in recorded:
-        score = explanation.score
-        if score is None or abs(score - recorded[key]) > SAME_ATOL:
-            raise ValueError(
-                f"{explanation.metric} of document {key[0]!r}, system {key[1]!r} is {score!r} "
-                f"here and {recorded[key]!r} in the scores folder; the texts, the encoder or the "
-                "versions have changed since, or it was scored on other hardware: score again, or "
-                "leave out `--scores`"
-            )
+def _agreeing(
+    explanation: Explanation, key: _Key, recorded: Mapping[_Key, float | None]
+) -> Explanation:
+    """Refuse a score that is not the recorded one; no score is one thing to agree about, too."""
+    if key in recorded and not _is_same(explanation.score, recorded[key]):
+        here, there = (
+            "undefined" if score is None else repr(score)
+            for score in (explanation.score, recorded[key])
+        )
+        raise ValueError(
+            f"{explanation.metric} of document {key[0]!r}, system {key[1]!r} is {here} "
+            f"here and {there} in the scores folder; the texts, the encoder or the "
+            "versions have changed since, or it was scored on other hardware: score again, or "
+            "leave out `--scores`"
+        )
     return explanation
+
+
+def _is_same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= SAME_ATOL
 
 
 # Rows

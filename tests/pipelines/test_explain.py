@@ -195,6 +195,19 @@ def test_scores_of_other_texts_rejected(scores, write, capsys, tmp_path):
     )  # fmt: skip
 
 
+def test_score_of_a_text_that_had_none_rejected(write, encoders, tmp_path):
+    rows = rows_of()[:2]
+    rows[0]["candidate"] = ""
+    out = tmp_path / "run"
+    score_corpus(write(rows), out, metrics=("wms",), encoders=encoders, local=True, workers=1)
+    found = open_explainer(metric="wms", scores=out).explain({"7": []})["7"]
+    assert [system.recorded for system in found] == [None, found[1].explanation.score]
+    rows[0]["candidate"] = "Cat."
+    explainer = open_explainer([write(rows, "changed.parquet")], metric="wms", scores=out)
+    with pytest.raises(ValueError, match=r"is \d\.\d+ here and undefined in the scores folder"):
+        explainer.explain({"7": []})
+
+
 def test_metric_that_was_not_scored_rejected(scores):
     with pytest.raises(ValueError, match="`metric` must be one of sms, wms, s\\+wms, cosine"):
         open_explainer(metric="rougeL", scores=scores)
