@@ -24,6 +24,8 @@ CANDIDATE_SCHEMA = pa.schema(
     }
 )
 
+_KEYS = ("document_id", "system_id", "rater")
+"""What numbers are about; the first columns of their tables."""
 _ROWS_AT_ONCE = 1_000
 
 
@@ -108,12 +110,16 @@ def _columns(rows: Sequence[object], schema: pa.Schema, called: dict[str, str]) 
 
 def _numbers(rows: Sequence[Numbers]) -> pa.Table:
     columns: dict[str, pa.Array] = {
-        name: pa.array([getattr(row, name) for row in rows], pa.string())
-        for name in ("document_id", "system_id", "rater")
+        name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in _KEYS
     }
     if columns["rater"].null_count == len(rows):
         del columns["rater"]
     for name in _in_order(rows):
+        if name in _KEYS:
+            raise ValueError(
+                f"a metric or aspect must not be called `{name}`, which names a column of keys; "
+                "rename it"
+            )
         values = [row.values.get(name) for row in rows]
         columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN becomes null
     return pa.table(columns)

@@ -111,6 +111,12 @@ def test_line_of_another_form_named(refused, write, changes, message):
     assert "a.jsonl, line 1" in said
 
 
+def test_metric_called_like_a_key_rejected(refused, write):
+    row = PEER | {"summary": text("A."), "metrics": {"system_id": 1}}
+    said = refused("sacrerouge", write("a.jsonl", [row]), ratings=True)
+    assert "must not be called `system_id`, which names a column of keys" in said
+
+
 def test_corpus_and_scores_come_back_from_sacrerouge(importing, tmp_path, capsys):
     corpus = pl.DataFrame(
         {
