@@ -120,9 +120,12 @@ def _document(member: Member, key: object, cells: object) -> Iterator[Row]:
     references = [_without_tags(document.text("ref_summ"))]
     summaries = document.inner("system_summaries")
     for name in summaries.cells:
+        _check_name(name, where)
         summary = summaries.inner(name)
         system_id = name.removesuffix(".txt")
         scores = summary.inner("scores")
+        for metric in scores.cells:
+            _check_name(metric, where)
         yield Candidate(
             document_id=document_id,
             system_id=system_id,
@@ -141,6 +144,11 @@ def _document(member: Member, key: object, cells: object) -> Iterator[Row]:
             system_id=system_id,
             values={metric: scores.number(metric) for metric in scores.cells if metric != _RATING},
         )
+
+
+def _check_name(name: object, where: str) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"systems and metrics in {where} must have names, got {shown(name)}")
 
 
 def _without_tags(text: str) -> str:

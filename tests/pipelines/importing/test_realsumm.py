@@ -114,6 +114,13 @@ def test_number_of_another_size_rejected():
         load_plain(io.BytesIO(longer), "x.pkl")
 
 
+@pytest.mark.parametrize("systems", [{1: summary("a")}, {"x": {**summary("a"), "scores": {2: 1}}}])
+def test_name_that_is_no_text_rejected(refused, write, systems):
+    data = {52: {"doc_id": 52, "ref_summ": "r", "system_summaries": systems}}
+    said = refused("realsumm", write("abs.pkl", pickle.dumps(data, protocol=3)))
+    assert "abs.pkl, document 52 must have names, got " in said
+
+
 def test_pickle_without_documents_rejected(refused, write):
     said = refused("realsumm", write("abs.pkl", pickle.dumps({52: "text"}, protocol=3)))
     assert "`doc_id` in " in said
