@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -147,9 +148,10 @@ def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explana
     about = _about(scorer, column)
     listed = [_row(row, scorer.input_columns) for row in rows.to_pylist()]
     scores = [
-        (score, status if score is None else None)  # which may be about something else
+        # the status of a row with a score may be about something else
+        (score, None if score is not None else status or f"`{column}` is not a number")
         for score, status in zip(
-            scored[column].to_pylist(), scored["status"].to_pylist(), strict=True
+            _numbers(scored[column]), scored["status"].to_pylist(), strict=True
         )
     ]
     if isinstance(scorer, SummaryScorer) and about.request is not None and about.is_mover:
@@ -159,6 +161,13 @@ def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explana
             for number, (row, (score, status)) in enumerate(zip(listed, scores, strict=True))
         ]
     return _by_omission(scorer, about, listed, scores)
+
+
+def _numbers(scores: pa.ChunkedArray) -> list[float | None]:
+    """Return scores, None for those that are null or not a number, as runners write them."""
+    return [
+        None if score is None or math.isnan(score) else float(score) for score in scores.to_pylist()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +318,7 @@ def _scores_without(
     lists = pa.list_(pa.string())
     fields = {name: pa.string() if name == CANDIDATE else lists for name in scorer.input_columns}
     rows = pa.Table.from_pylist([dict(o.row) for o in left_out], schema=pa.schema(fields))
-    found: list[float | None] = scorer.compare(scorer.prepare(rows))[column].to_pylist()
-    return found
+    return _numbers(scorer.compare(scorer.prepare(rows))[column])
 
 
 def _plain_texts(about: _About, row: _Row) -> list[TextUnits]:

@@ -390,6 +390,27 @@ def test_any_scorer_is_explained_by_leaving_out():
     assert [effect.side for effect in second.effects] == ["candidate", "source"]
 
 
+class NumberScorer(CharacterScorer):
+    """Counts the words of a candidate; not a number where there are two."""
+
+    input_columns = ("candidate",)
+    score_fields = ("words",)
+
+    def compare(self, prepared):
+        counts = [len(text.split()) for text in prepared["candidate"].to_pylist()]
+        scores = [math.nan if count == 2 else float(count) for count in counts]
+        return pa.table({"words": scores, "status": pa.nulls(len(scores), pa.string())})
+
+
+def test_score_that_is_not_a_number_is_none():
+    rows = to_rows(["Cat. Dog.", "Cat dog. Bird."])
+    first, second = explain_rows(NumberScorer(), rows, "words")
+    assert (first.score, first.status, first.effects) == (None, "`words` is not a number", ())
+    assert [(effect.score, effect.drop) for effect in second.effects] == [(1.0, 2.0), (None, None)]
+    for found in (first, second):
+        assert "nan" not in picture_svg(found) + found._repr_html_()
+
+
 # What is asked for
 
 
