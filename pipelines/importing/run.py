@@ -105,6 +105,8 @@ def import_data(
         try:
             for row in source.read(inputs):
                 sorter.add(row)
+            for written in sorter.tables.values():
+                written.end()
             _check(source, sorter, outs)
             for table in reversed(outs):  # the corpus last: where it is, the others are
                 sorter.tables[table].publish(outs[table])

@@ -52,16 +52,19 @@ class GrowingTable:
         if len(self._batch) >= _ROWS_AT_ONCE:
             self._flush()
 
-    def publish(self, path: str) -> None:
-        """Write everything to `path`, whole or not at all."""
+    def end(self) -> None:
+        """Say that there are no more rows; `schema` has all columns from here on."""
         self._flush()
         self.close()
+
+    def publish(self, path: str) -> None:
+        """Write everything to `path`, whole or not at all; call `end` first."""
         joined = self._joined()
         with pa.memory_map(str(joined)) as source:
             write_whole(path, source.read_buffer())
 
     def close(self) -> None:
-        """End the part that is being written."""
+        """Let go of the part that is being written, also after an error."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -150,7 +150,8 @@ def test_unpaired_summeval_has_no_source(importing, write):
     del row["text"]
     found = importing("summeval", write("model_annotations.aligned.jsonl", [row]))
     assert found.corpus["source"].to_list() == [None]
-    assert "3 rows of ratings not written; name a file with --ratings" in found.said
+    columns = "document_id, system_id, rater, coherence, consistency, fluency, relevance"
+    assert f"3 rows of ratings not written; name a file with --ratings ({columns})" in found.said
 
 
 def test_paired_summeval_is_read_instead_of_the_unpaired_beside_it(importing, write):
