@@ -45,7 +45,13 @@ def _rows(record: Record, references: Sequence[str] | None) -> Iterator[Row]:
 
 
 def _sample_answers(paths: Sequence[str]) -> list[str] | None:
-    found = [m.text().strip() for m in members(paths) if m.name.endswith(".txt")]
+    found = []
+    for member in members(paths):
+        if member.name.endswith(".txt"):
+            text = member.text().strip()
+            if not text:
+                raise ValueError(f"{member.path} must have a sample answer, got none")
+            found.append(text)
     return found or None
 
 

@@ -279,6 +279,11 @@ def test_answers_to_question_3(importing, write):
     assert "Left out: 1, answers to other questions than 3." in found.said
 
 
+def test_empty_sample_answer_rejected(refused, write):
+    said = refused("asap-sas", write("train_rel_2.tsv", TSV), write("sample.txt", " \n"))
+    assert "sample.txt must have a sample answer, got none" in said
+
+
 def test_leaderboard_file_without_scores_rejected(refused, write):
     text = "Id\tEssaySet\tEssayText\n1\t3\tHot.\n"
     said = refused("asap-sas", write("public_leaderboard.tsv", text))
