@@ -76,9 +76,16 @@ def numbers_line(row: Numbers) -> str:
 
 def _line(row: Candidate | Numbers, rest: Mapping[str, object]) -> str:
     by_person = is_human(row.system_id)
+    name = row.system_id.removeprefix(HUMAN_PREFIX)
+    for key in (row.document_id, name):
+        if not key or key != key.strip():
+            raise ValueError(
+                "sacrerouge needs ids that are not empty and have no spaces around them, got "
+                f"{key!r} for document {row.document_id}, system {row.system_id}; rename it"
+            )
     cells = {
         "instance_id": row.document_id,
-        "summarizer_id": row.system_id.removeprefix(HUMAN_PREFIX),
+        "summarizer_id": name,
         "summarizer_type": _REFERENCE if by_person else _PEER,
         **rest,
     }

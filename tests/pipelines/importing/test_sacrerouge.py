@@ -185,6 +185,16 @@ def test_candidate_that_is_there_twice_is_not_exported(tmp_path, capsys, name):
     assert not out.exists()
 
 
+@pytest.mark.parametrize(("document", "system"), [(" d", "x"), ("d", "x\n"), ("d", "human-")])
+def test_id_that_would_come_back_changed_is_not_exported(tmp_path, capsys, document, system):
+    frame = pl.DataFrame({"document_id": [document], "system_id": [system], "candidate": ["A."]})
+    frame.write_parquet(tmp_path / "c.parquet")
+    out = tmp_path / "out"
+    assert run(["export", "sacrerouge", str(tmp_path / "c.parquet"), "--out", str(out)]) == 2
+    assert "have no spaces around them, got" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_numbers_keep_the_order_of_the_first_input(tmp_path):
     keys = pl.DataFrame({"document_id": [f"d{i}" for i in range(9)], "system_id": ["x"] * 9})
     keys.with_columns(a=pl.lit(0.5)).write_parquet(tmp_path / "a.parquet")
