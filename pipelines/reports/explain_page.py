@@ -16,7 +16,13 @@ from markupsafe import Markup
 from pipelines.reports.explain_matrix import matrix_svg
 from pipelines.reports.numbers import UNDEFINED, number_text
 from pipelines.reports.pages import render_page
-from sms.explaining.arithmetic import SCORE_DIGITS, distance_digits, printed_parts
+from sms.explaining.arithmetic import (
+    SCORE_DIGITS,
+    distance_digits,
+    is_shown,
+    printed_parts,
+    signed_text,
+)
 from sms.explaining.picture import (
     COST_COLOURS,
     MAX_LINES,
@@ -342,8 +348,10 @@ def _effect_bars(explanation: Explanation, text: TextUnits) -> dict[int, dict[st
     return {
         effect.unit.sentence: {
             "drop": _signed(effect),
-            "way": "none" if not effect.drop else "helps" if effect.drop > 0 else "hurts",
-            "percent": round(100 * abs(effect.drop or 0.0) / largest) if largest else 0,
+            "way": _way(effect),
+            "percent": 0
+            if _way(effect) == "none"
+            else round(100 * abs(effect.drop or 0) / largest),
             "number": k,
         }
         for k, effect in enumerate(explanation.effects)
@@ -351,7 +359,12 @@ def _effect_bars(explanation: Explanation, text: TextUnits) -> dict[int, dict[st
     }
 
 
+def _way(effect: SentenceEffect) -> str:
+    """Say which way a sentence acts; what leaving it out does to the last digits is no effect."""
+    if effect.drop is None or not is_shown(effect.drop):
+        return "none"
+    return "helps" if effect.drop > 0 else "hurts"
+
+
 def _signed(effect: SentenceEffect) -> str:
-    if effect.drop is None:
-        return UNDEFINED
-    return f"{'+' if effect.drop > 0 else ''}{number_text(effect.drop, 4)}"
+    return UNDEFINED if effect.drop is None else signed_text(effect.drop)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+MINUS = "\N{MINUS SIGN}"
 SCORE_DIGITS = 6
 """Decimals of a printed score."""
+DROP_DIGITS = 4
+"""Decimals of what a score loses; a drop that shows none of them is none."""
 _MOST_DIGITS = 12
 
 
@@ -39,6 +42,25 @@ def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str
     for k in range(abs(missing)):
         whole[order[k % len(order)]] += step
     return [f"{value / unit:.{digits}f}" for value in whole]
+
+
+def signed_text(value: float, digits: int = DROP_DIGITS) -> str:
+    """Write a number with its sign; one that rounds to zero has none.
+
+    Examples
+    --------
+    >>> signed_text(0.25), signed_text(-1e-17)
+    ('+0.2500', '0.0000')
+    """
+    text = f"{abs(value):.{digits}f}"
+    if not is_shown(value, digits):
+        return text
+    return f"{'+' if value > 0 else MINUS}{text}"
+
+
+def is_shown(value: float, digits: int = DROP_DIGITS) -> bool:
+    """Tell whether a number is still one when it is printed, or rounds to zero."""
+    return float(f"{value:.{digits}f}") != 0
 
 
 def distance_digits(distance: float) -> int:

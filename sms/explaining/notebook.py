@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from sms.explaining.arithmetic import SCORE_DIGITS, distance_digits, printed_parts
+from sms.explaining.arithmetic import SCORE_DIGITS, distance_digits, printed_parts, signed_text
 from sms.explaining.picture import picture_svg
 from sms.explaining.records import Explanation, Moves
 
@@ -75,7 +75,12 @@ def _effects_table(explanation: Explanation) -> str:
     known = [effect for effect in explanation.effects if effect.drop is not None]
     known.sort(key=lambda effect: -abs(effect.drop or 0.0))
     rows = [
-        (effect.side, _short(effect.unit.text), f"{effect.score:.6f}", f"{effect.drop:+.6f}")
+        (
+            effect.side,
+            _short(effect.unit.text),
+            f"{effect.score:.6f}",
+            signed_text(effect.drop or 0.0, SCORE_DIGITS),
+        )
         for effect in known[:SHOWN_ROWS]
     ]
     return _table(("text", "sentence left out", "score without it", "drop"), rows)

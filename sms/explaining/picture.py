@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from sms.explaining.arithmetic import is_shown, signed_text
 from sms.explaining.records import (
     SENTENCE,
     Explanation,
@@ -408,8 +409,8 @@ def _effect_bar(effect: SentenceEffect, largest: float) -> tuple[str, str]:
     """Return colour and label of the bar of a sentence."""
     if effect.drop is None:
         return _MUTED, "–"
-    label = f"{effect.drop:+.4f}".replace("-", "\N{MINUS SIGN}")
-    if abs(effect.drop) < largest / 50:
+    label = signed_text(effect.drop)
+    if not is_shown(effect.drop) or abs(effect.drop) < largest / 50:
         return _MUTED, label
     return (_HELPS if effect.drop > 0 else _HURTS), label
 

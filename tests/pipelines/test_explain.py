@@ -159,6 +159,25 @@ def test_any_scorer_of_rows_will_do(corpus):
     assert "Reference 2" in explainer.page("7", ["a"])
 
 
+def test_drop_that_rounds_to_zero_has_no_bar(corpus):
+    class Noise:
+        input_columns = ("candidate",)
+        score_fields = ("noise",)
+
+        def prepare(self, rows):
+            return rows["candidate"].to_pylist()
+
+        def compare(self, prepared):
+            scores = [0.3 if "River" in text else 0.1 + 0.2 for text in prepared]
+            return pa.table({"noise": scores, "status": pa.nulls(len(scores), pa.string())})
+
+    explainer = Explainer(
+        files=list_inputs([str(corpus)]), columns={}, scorer=Noise(), column="noise"
+    )
+    page = explainer.page("7", ["a"])
+    assert page.count('class="bar effect none"') == page.count('style="width: 0%"') == 2
+
+
 # Scores and ratings
 
 

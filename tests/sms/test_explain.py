@@ -402,6 +402,18 @@ class NumberScorer(CharacterScorer):
         return pa.table({"words": scores, "status": pa.nulls(len(scores), pa.string())})
 
 
+class NoiseScorer(CharacterScorer):
+    """Gives every text the same score, but for the last digit."""
+
+    input_columns = ("candidate",)
+    score_fields = ("noise",)
+
+    def compare(self, prepared):
+        texts = prepared["candidate"].to_pylist()
+        scores = [0.3 if "Bird" in text else 0.1 + 0.2 for text in texts]
+        return pa.table({"noise": scores, "status": pa.nulls(len(scores), pa.string())})
+
+
 def test_score_that_is_not_a_number_is_none():
     rows = to_rows(["Cat. Dog.", "Cat dog. Bird."])
     first, second = explain_rows(NumberScorer(), rows, "words")
@@ -522,6 +534,15 @@ def test_notebook_shows_texts_as_text(explained, metric):
     assert "<script" not in html
     assert "<b>river" not in html
     assert "&lt;script&gt;" in html
+
+
+def test_drop_that_rounds_to_zero_has_no_sign_and_no_colour():
+    (found,) = explain_rows(NoiseScorer(), to_rows(["Cat dog. Bird."]), "noise")
+    assert [effect.drop for effect in found.effects] == [0.0, 0.3 - (0.1 + 0.2)]
+    picture = picture_svg(found)
+    assert picture.count(">0.0000<") == 2
+    assert "#a8480f" not in picture  # the colour of what lowers a score
+    assert found._repr_html_().count("<td>0.000000</td>") == 2
 
 
 def test_cost_class_by_hand():
