@@ -91,8 +91,7 @@ def evaluate_by_ratings(
     of_ids = {ours: theirs for ours, theirs in columns.items() if ours in (*KEYS, RATER)}
     rated = read_ratings(os.fspath(ratings), raters=list(raters), columns=of_ids)
     means = rated.frame.group_by(KEYS).agg(
-        pl.col(aspect).mean().alias(_rating_of(aspect))
-        for aspect in rated.aspects
+        pl.col(aspect).mean().alias(_rating_of(aspect)) for aspect in rated.aspects
     )
     names = {os.fspath(folder): f"{PREFIX}{os.fspath(folder)}" for folder in scorers}
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
