@@ -10,6 +10,7 @@ order; where they are .jsonl, in the fields `source`, `target` and `hypothesis`.
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ NO_TEXT = "[No translation supplied]"
 SEGMENT_SCORES, SYSTEM_SCORES = ".seg.score", ".sys.score"
 ALL_REFERENCES, NO_REFERENCE = "all", "src"
 
+_COUNTED = re.compile(r"([^0-9]*)([0-9]*)")
 _LINES_AT_ONCE = 1_000
 _TEXT_FILES = (".txt", ".jsonl")
 
@@ -75,7 +77,9 @@ def _test_set(documents: Path) -> Iterator[Row]:
     ids = _segment_ids(documents)
     references = {
         name.removeprefix(f"{pair}."): file
-        for name, file in _text_files(Path(folder, "references"), f"{pair}.*").items()
+        for name, file in sorted(
+            _text_files(Path(folder, "references"), f"{pair}.*").items(), key=_counted
+        )
     }
     outputs = _text_files(Path(folder, "system-outputs", pair), "*")
     # Scores of a reference may be there although it is no output.
@@ -165,6 +169,11 @@ def _text_files(folder: Path, stem: str) -> dict[str, Path]:
                 f"and {file.name}"
             )
     return found
+
+
+def _counted(item: tuple[str, Path]) -> list[tuple[str, int]]:
+    """Sort ref2 before ref10."""
+    return [(word, int(number or 0)) for word, number in _COUNTED.findall(item[0])]
 
 
 def _texts(file: Path, field: str) -> Iterator[str | None]:

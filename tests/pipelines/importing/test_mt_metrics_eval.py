@@ -166,6 +166,15 @@ def test_corpus_and_scores_come_back_from_mt_metrics_eval(importing, tmp_path, c
     assert found.scores.select(scores.columns).sort(keys).equals(scores.sort(keys))
 
 
+def test_eleven_references_come_back_in_their_order(importing, tmp_path, capsys):
+    references = [f"r{i}" for i in range(11)]
+    keys = {"document_id": ["d"], "system_id": ["x"], "candidate": ["a"]}
+    assert export(tmp_path, pl.DataFrame({**keys, "references": [references]})) == 0
+    capsys.readouterr()
+    found = importing("mt-metrics-eval", tmp_path / "exported")
+    assert found.row("x")["references"] == references
+
+
 def test_test_set_is_the_same_after_import_export_import(importing, test_set, tmp_path, capsys):
     first = importing("mt-metrics-eval", test_set(), scores=True)
     assert export(tmp_path, first.corpus, first.scores) == 0
