@@ -101,8 +101,9 @@ def _by_score(system: ExplainedSystem) -> tuple[bool, float, str]:
 def _scale(highest: float) -> list[dict[str, Any]]:
     """Return the classes of the colour scale with the costs they begin and end at."""
     step = highest / len(COST_COLOURS)
+    digits = max(1, math.ceil(-math.log10(step))) if step else 1
     return [
-        {"class": k, "text": f"{k * step:.1f}–{(k + 1) * step:.1f}"}
+        {"class": k, "text": f"{k * step:.{digits}f}–{(k + 1) * step:.{digits}f}"}
         for k in range(len(COST_COLOURS))
     ]
 
@@ -146,15 +147,20 @@ def _similarities_view(explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def _conclusion(explanation: Explanation) -> str:
-    """Say how the scores of several plans become one."""
+    """Say how the scores of several plans become one, or which of several texts has one."""
+    n_defined = sum(each is not None for each in explanation.similarities)
+    n_others = len(explanation.others)
     if len(explanation.moves) > 1:
         return (
             f"The score is the mean over {len(explanation.moves)} texts: "
             f"{number_text(explanation.score, SCORE_DIGITS)}."
         )
-    if len(explanation.others) > 1 and explanation.moves:
-        return f"The best of {len(explanation.others)} {explanation.others[0].side}s counts."
-    return ""
+    if n_others == 1 or not explanation.moves:
+        return ""
+    side = explanation.others[0].side
+    if n_defined == 1:  # whether the best counts or the mean
+        return f"Only one of {n_others} {side}s can be compared with."
+    return f"The best of {n_others} {side}s counts."
 
 
 def _plan_view(explanation: Explanation, number: int, highest: float) -> dict[str, Any]:

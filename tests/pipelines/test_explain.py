@@ -15,6 +15,7 @@ from pipelines import score_corpus
 from pipelines.cli import run
 from pipelines.explain import Explainer, open_explainer
 from pipelines.reports.explain_matrix import MAX_GROUPS, matrix_svg
+from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
 from sms.explaining import explain
 
@@ -300,6 +301,30 @@ def test_printed_contributions_add_up_to_the_printed_distance(corpus, encoders):
     assert f"{sum(map(float, moved)):.{digits}f}" == distance
 
 
+@pytest.mark.parametrize(
+    ("references", "multi_reference", "expected"),
+    [
+        pytest.param(["Cat bird.", "Dog."], "best", "The best of 2 references counts.", id="best"),
+        pytest.param(
+            ["Cat bird.", "Dog."], "mean", "The score is the mean over 2 texts", id="mean"
+        ),
+        pytest.param(["", "Dog."], "mean", "Only one of 2 references can be compared", id="one"),
+        pytest.param(
+            ["", "Dog."], "best", "Only one of 2 references can be compared", id="one-best"
+        ),
+    ],
+)
+def test_page_says_how_several_texts_become_one_score(
+    write, encoders, references, multi_reference, expected
+):
+    row = {**rows_of()[0], "references": references}
+    explainer = open_explainer(
+        [write([row])], metric="wms", encoders=encoders, multi_reference=multi_reference
+    )
+    (said,) = set(re.findall(r"<p>((?:The best|The score|Only)[^<]*)</p>", explainer.page("7")))
+    assert said.startswith(expected)
+
+
 def test_page_of_identical_texts(write, encoders):
     row = {**rows_of()[0], "references": ["Cat dog. River."]}
     text = open_explainer([write([row])], metric="s+wms", encoders=encoders).page("7")
@@ -366,6 +391,16 @@ def test_wrong_request_is_one_line(corpus, capsys, arguments, expected):
 def test_corpus_or_scores_must_be_named(capsys, tmp_path):
     line = refusal(capsys, "--document", "7", "--metric", "length", "--out", tmp_path / "x.html")
     assert "name the corpus" in line
+
+
+def test_legend_tells_small_costs_apart(tmp_path):
+    path = tmp_path / "near.txt"
+    path.write_text("cat 0.0 0.0\ndog 0.03 0.04\nbird 0.0 0.01\n", encoding="utf-8")
+    found = explain("Cat dog.", "Cat bird.", metric="wms", encoder=f"glove:{path}")
+    page = render_explanations("d", [ExplainedSystem(system_id="s", explanation=found)])
+    steps = re.findall(r'class="step">.*?</span>([^<]*)</span>', page)
+    assert steps[:2] == ["0.000–0.007", "0.007–0.014"]
+    assert len(set(steps)) == len(steps)
 
 
 # Matrix
