@@ -340,6 +340,7 @@ def _effects_view(explanation: Explanation) -> list[dict[str, Any]]:
             "sentence": effect.unit.sentence + 1,
             "words": _short(effect.unit.text),
             "score": number_text(effect.score, SCORE_DIGITS),
+            "without": effect.score,
             "drop": _signed(effect),
             "value": effect.drop,
         }

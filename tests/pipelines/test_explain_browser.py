@@ -207,6 +207,18 @@ def test_left_out_sentences_are_linked_to_their_rows(page, render):
     assert "River snow." in page.locator(".flows tr.is-active").inner_text()
 
 
+def test_scores_without_a_sentence_sort_by_number(page, render):
+    texts = {"a": "Cat dog. River snow bird. " + "Cat " * 12 + "."}
+    page.goto(render("sorting", texts, ["Cat."], "length"))
+    heading = page.locator(".flows th", has_text="Score without it")
+    shown = []
+    for _direction in ("descending", "ascending"):
+        heading.locator("button").click()
+        cells = page.locator(".flows tbody tr td:nth-child(4)").all_text_contents()
+        shown.append([float(cell) for cell in cells])
+    assert shown == [[15, 14, 5], [5, 14, 15]]
+
+
 def test_text_meets_contrast_in_both_schemes(browser, address):
     for scheme in ("light", "dark"):
         context = browser.new_context(color_scheme=scheme, offline=True)
