@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster.store import is_url
 from pipelines.importing.export_inputs import ExportInputs, export_inputs
 from pipelines.importing.export_mt_metrics_eval import write_test_set
 from pipelines.importing.lines import write_lines
@@ -52,10 +53,12 @@ def export_data(
     Raises
     ------
     ValueError
-        If the format is not known or cannot hold the data, or `out` exists.
+        If the format is not known or cannot hold the data, or `out` exists or is a URL.
     """
     if name not in _WRITERS:
         raise ValueError(f"unknown format `{name}`; {nearest(name, _WRITERS)}")
+    if is_url(os.fspath(out)):
+        raise ValueError(f"`--out` must be a folder on this machine, got {os.fspath(out)}")
     target = Path(out)
     if target.exists():
         raise ValueError(f"`--out` must not exist yet, got {target}; delete it or choose another")
