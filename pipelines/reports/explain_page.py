@@ -79,6 +79,7 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
         higher_is=first.higher_is,
         signature=first.signature,
         has_moves=any(system.explanation.moves for system in ranked),
+        has_effects=any(system.explanation.effects for system in ranked),
         aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
         systems=[_system_view(k, system, highest) for k, system in enumerate(ranked)],
         scale=_scale(highest),
@@ -283,7 +284,7 @@ def _text_view(
         sentences.append(
             {
                 "number": sentence.sentence + 1,
-                "point": sentence.point,
+                "point": None if classes is None else sentence.point,
                 "class": _class_of(sentence, classes),
                 "why": sentence.dropped,
                 "mass": sentence.weight,
@@ -305,10 +306,11 @@ def _pieces(
     for _, word in words:
         if word.start > at:
             yield {"text": text[at : word.start], "is_word": False}
+        point = None if classes is None else word.point
         yield {
             "text": word.text,
-            "is_word": word.point is not None or word.dropped is not None,
-            "point": word.point,
+            "is_word": point is not None or word.dropped is not None,
+            "point": point,
             "class": _class_of(word, classes),
             "why": word.dropped,
         }

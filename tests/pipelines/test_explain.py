@@ -325,6 +325,17 @@ def test_page_says_how_several_texts_become_one_score(
     assert said.startswith(expected)
 
 
+def test_page_without_a_score_explains_none(write, encoders):
+    row = {**rows_of()[0], "references": [""]}
+    page = open_explainer([write([row])], metric="s+wms", encoders=encoders).page("7")
+    assert "No score: reference:empty." in page
+    assert "<code>s+wms</code> has no score here." in page
+    assert "without each sentence" not in page
+    assert "loses" not in page.partition("<main")[2].partition("<script")[0]
+    assert "data-p=" not in page  # there is no plan to look at
+    assert "cNone" not in page
+
+
 def test_page_of_identical_texts(write, encoders):
     row = {**rows_of()[0], "references": ["Cat dog. River."]}
     text = open_explainer([write([row])], metric="s+wms", encoders=encoders).page("7")
