@@ -26,6 +26,7 @@ _MODELS = re.compile(r"(d\d+)[a-z]([a-z])")
 _PEER = re.compile(r"(D\d+)\.([MP])\.(\d+)\.\w+\.(\w+)(?:\.(.+))?\.html", re.IGNORECASE)
 _LENGTHS = frozenset({"10", "50", "100", "200", "400"})
 _PER_DOCUMENT = "perdocs"
+_TRAINING = "/data/training/"  # of 2001: its documents are not read, as nothing is judged there
 _TABLES = ("results.table", "results_table.txt", "results1_table.txt", "results2_table.txt")
 _EXTRACTS = "extracts."  # begins the name of another table, which judges what we do not read
 _NO_TEXT = "models without a text"
@@ -89,8 +90,15 @@ def read(year: int, paths: Sequence[str]) -> Iterator[Row]:
             name = member.name.removesuffix(".S")
             documents.setdefault(found[1], {})[name] = document_text(member)
         elif found := _MODELS.fullmatch(member.folder):
-            yield from _add_models(collection, member, found[1], found[2])
+            if _TRAINING in f"/{'/'.join(member.parts)}":
+                yield LeftOut(reason="models of training sets, which no system summarised")
+            else:
+                yield from _add_models(collection, member, found[1], found[2])
         elif found := _PEER.fullmatch(member.name):
+            if found[2] in "Pp" and not found[5]:
+                raise ValueError(
+                    f"{member.path} must name its document, as D061.P.100.J.1.AP880911-0016.html"
+                )
             task = _task(found[1], found[2], found[5] if found[2] in "Pp" else found[3])
             text = see_sentences(member)
             if text or not found[4].isalpha():

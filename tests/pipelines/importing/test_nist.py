@@ -156,6 +156,11 @@ def test_second_and_empty_models_are_counted(importing, write):
     assert "Left out: 2, models without a text." in found.said
 
 
+def test_summary_of_one_document_names_it(refused, write):
+    said = refused("duc2002", write("D061.P.100.J.1.html", see("It sank.")))
+    assert "D061.P.100.J.1.html must name its document" in said
+
+
 def test_duc2001_by_hand(importing, write):
     # The row of the table is built like one that a public script quotes.
     row = "D04 M --------------- 050 A  A A 1  3 2 2  0 4 0    2   2   1   0 0 -   1 2 1\n"
@@ -169,6 +174,8 @@ def test_duc2001_by_hand(importing, write):
             '"J">', '"J"'
         ),
         f"{root}/training/d01a/docs/AP1": AP_DOCUMENT,
+        f"{root}/training/d01a/d01aa/50": model("Of another year."),
+        f"{root}/training/d01a/d01aa/perdocs": model("Of another year.", "AP1"),
         "peers/D04.M.050.A.1.html": see("The tug."),
         "results1_table.txt": row,
     }
@@ -179,6 +186,7 @@ def test_duc2001_by_hand(importing, write):
         ("d04.P.AP880911-0016", "human-B"),
     ]
     assert found.row("human-B")["candidate"] == "Sank."
+    assert "Left out: 2, models of training sets, which no system summarised." in found.said
     # Coverage: model units 0 and 2 of 4, so 1 on average.
     assert found.ratings.rows() == [("d04.M.050", "1", 1.0, 3.0, 2.0, 2.0)]
 
