@@ -138,7 +138,12 @@ def _title(moves: Moves, flow: Flow, n_flows: int, mass: float, cost: float) -> 
     ours = moves.candidate.points[flow.candidate].text
     theirs = moves.other.points[flow.other].text
     more = f" and {n_flows - 1} more moves" if n_flows > 1 else ""
-    return f"{ours} → {theirs}{more}: mass {mass:.4f}, cost {cost:.2f}"
+    # whichever way they are written, they do not turn the numbers
+    return f"{_apart(ours)} → {_apart(theirs)}{more}: mass {mass:.4f}, cost {cost:.2f}"
+
+
+def _apart(text: str) -> str:
+    return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}"
 
 
 def _blocks(rows: _Axis, columns: _Axis, cell: float, left: float, top: float) -> list[str]:

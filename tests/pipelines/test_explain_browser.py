@@ -181,6 +181,46 @@ def test_lines_can_be_chosen(opened):
     assert opened.locator(LINES).count() == 0
 
 
+def test_lines_chosen_meanwhile_hold_for_a_system_shown_before(opened):
+    settle(opened)
+    opened.get_by_role("button", name="worst").click()
+    opened.get_by_text("None", exact=True).click()
+    opened.get_by_role("button", name="best").click()
+    settle(opened)
+    assert opened.locator(LINES).count() == 0
+    assert opened.locator(".readout").text_content() == "Point at a word or a number."
+
+
+# Where the digits of an element's text stand, from left to right.
+DIGITS = """(element) => {
+  const found = [];
+  const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    [...texts.currentNode.data].forEach((character, k) => {
+      if (!/[0-9.]/.test(character)) return;
+      const range = document.createRange();
+      range.setStart(texts.currentNode, k);
+      range.setEnd(texts.currentNode, k + 1);
+      found.push([range.getBoundingClientRect().left, character]);
+    });
+  }
+  return found.sort(([one], [two]) => one - two).map(([, character]) => character).join("");
+}"""
+BACKWARDS = "\N{RIGHT-TO-LEFT OVERRIDE}dog"
+
+
+def test_names_and_words_do_not_turn_the_numbers_beside_them(page, render):
+    page.goto(render("backwards", {BACKWARDS: "Cat dog."}, ["Cat snow."], "wms"))
+    heading = page.locator("article h2")
+    assert heading.evaluate(DIGITS) == heading.locator(".score").text_content()
+    word(page, CANDIDATE, "dog").evaluate("(unit, text) => (unit.textContent = text)", BACKWARDS)
+    page.locator(f"{CANDIDATE} .w").last.hover()
+    readout = page.locator(".readout")
+    told = "".join(c for c in readout.text_content() if c in "0123456789.")
+    assert told
+    assert readout.evaluate(DIGITS) == told
+
+
 @pytest.mark.parametrize("metric", ["s+wms", "rouge1"])
 def test_phone_has_no_sideways_scrolling(page, render, metric):
     texts = {"a": "Cat dog snow. " * 3 + "Incomprehensibilities " * 5, HOSTILE: HOSTILE}

@@ -483,7 +483,7 @@
 
   function start() {
     for (const element of host.querySelectorAll(".plan")) {
-      if (plans.has(element)) plans.get(element).redraw();
+      if (plans.has(element)) plans.get(element).rest(); // other lines may have been chosen since
       else if (element.querySelector(".plan-data")) plans.set(element, new Plan(element));
     }
   }
