@@ -43,6 +43,8 @@ class ExportInputs:
     corpora: Sequence[str]
     numbers: pl.DataFrame | None
     """Keys and float64 columns."""
+    rated: frozenset[str] = frozenset()
+    """Columns of numbers that come from raters. Ratings without raters look like scores."""
 
     def candidates(self) -> Iterator[Candidate]:
         """Read the corpora, a batch at a time.
@@ -80,15 +82,18 @@ def export_inputs(paths: Sequence[str]) -> ExportInputs:
     """
     corpora = [path for path in paths if _is_corpus(path)]
     joined: pl.DataFrame | None = None
+    rated: set[str] = set()
     for path in (path for path in paths if path not in corpora):
-        table = _numbers(path)
+        table, is_rated = _numbers(path)
+        if is_rated:
+            rated |= {*table.columns} - {*KEYS}
         if joined is None:
             joined = table
             continue
         if shared := sorted({*joined.columns} & {*table.columns} - {*KEYS}):
             raise ValueError(f"`{shared[0]}` must be in one of the inputs, got it in several")
         joined = joined.join(table, on=KEYS, how="full", coalesce=True, maintain_order="left_right")
-    return ExportInputs(corpora, joined)
+    return ExportInputs(corpora, joined, frozenset(rated))
 
 
 def _is_corpus(path: str) -> bool:
@@ -133,13 +138,14 @@ def _has(names: Sequence[str], canonical: str) -> bool:
     return True
 
 
-def _numbers(path: str) -> pl.DataFrame:
-    """Read numbers of candidates; those of the raters of one pool are averaged."""
+def _numbers(path: str) -> tuple[pl.DataFrame, bool]:
+    """Read numbers of candidates, and whether raters gave them; those of one pool are averaged."""
     files = find_scores(path).files
     where = place(files)
     frame = collect(scan_files(files, {}), where).drop_nulls(KEYS)
     by = [*KEYS]
-    if RATER in frame.columns:
+    is_rated = RATER in frame.columns
+    if is_rated:
         by.append(RATER)
         frame = with_rater_names(frame, where)
         _check_one_pool(frame, where)
@@ -149,7 +155,8 @@ def _numbers(path: str) -> pl.DataFrame:
     kept = [name for name in names if name in frame.columns]
     if not kept:
         raise ValueError(f"{where} must have a column of numbers besides the keys, got none")
-    return frame.group_by(KEYS, maintain_order=True).agg(pl.col(name).mean() for name in kept)
+    means = frame.group_by(KEYS, maintain_order=True).agg(pl.col(name).mean() for name in kept)
+    return means, is_rated
 
 
 def _check_one_pool(frame: pl.DataFrame, where: str) -> None:

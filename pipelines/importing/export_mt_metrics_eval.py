@@ -11,10 +11,12 @@ from pipelines.correlation.tables import KEYS
 from pipelines.importing.export_inputs import ExportInputs
 from pipelines.importing.lines import write_lines
 from pipelines.importing.mt_metrics_eval import (
+    MISSING,
     NO_TEXT,
     PAIR,
     SEGMENT_SCORES,
     SYSTEM_SCORES,
+    human_score_file_name,
     score_file_name,
 )
 from pipelines.importing.rows import Candidate, is_human
@@ -31,6 +33,7 @@ def write_test_set(inputs: ExportInputs, folder: Path) -> tuple[int, int]:
     ------
     ValueError
         If a name has spaces, or a system lacks a document or a score: the format counts lines.
+        Only ratings may be missing.
     """
     documents, systems, n_candidates = _write_texts(inputs, folder)
     if inputs.numbers is None:
@@ -41,8 +44,6 @@ def write_test_set(inputs: ExportInputs, folder: Path) -> tuple[int, int]:
         )
         _write_documents(folder, documents)
     _check_names([*documents, *systems])
-    scores = Path(folder, "metric-scores", PAIR)
-    scores.mkdir(parents=True)
     grid = pl.DataFrame({"system_id": systems}).join(
         pl.DataFrame({"document_id": documents}), how="cross"
     )
@@ -54,12 +55,23 @@ def write_test_set(inputs: ExportInputs, folder: Path) -> tuple[int, int]:
             f"{system_id}, which it has not; name the corpus they belong to"
         )
     frame = grid.join(inputs.numbers, on=KEYS, how="left", maintain_order="left")
-    for metric in [name for name in frame.columns if name not in KEYS]:
-        _write_scores(scores / score_file_name(metric), frame, metric)
+    for name in [name for name in frame.columns if name not in KEYS]:
+        if name in inputs.rated:
+            stem = Path(folder, "human-scores", human_score_file_name(name))
+            _write_scores(stem, _of_rated_systems(frame, name), name)
+        else:
+            _check_complete(frame, name)
+            stem = Path(folder, "metric-scores", PAIR, score_file_name(name))
+            _write_scores(stem, frame, name)
     return n_candidates, frame.height
 
 
-def _write_scores(stem: Path, frame: pl.DataFrame, metric: str) -> None:
+def _of_rated_systems(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Leave out systems without any rating: those of the others may be missing, but not a block."""
+    return frame.filter(pl.col(name).is_not_null().any().over("system_id"))
+
+
+def _check_complete(frame: pl.DataFrame, metric: str) -> None:
     missing = frame.filter(pl.col(metric).is_null())
     if missing.height:
         document_id, system_id = missing.select("document_id", "system_id").row(0)
@@ -67,10 +79,17 @@ def _write_scores(stem: Path, frame: pl.DataFrame, metric: str) -> None:
             f"mt-metrics-eval needs a score of every system for every document, got none of "
             f"`{metric}` for document {document_id}, system {system_id}; leave the document out"
         )
-    rows = frame.select("system_id", metric).iter_rows()
-    write_lines(_with(stem, SEGMENT_SCORES), (f"{system}\t{value!r}\n" for system, value in rows))
-    means = frame.group_by("system_id", maintain_order=True).agg(pl.col(metric).mean()).iter_rows()
-    write_lines(_with(stem, SYSTEM_SCORES), (f"{system}\t{value!r}\n" for system, value in means))
+
+
+def _write_scores(stem: Path, frame: pl.DataFrame, name: str) -> None:
+    rows = frame.select("system_id", name).iter_rows()
+    write_lines(_with(stem, SEGMENT_SCORES), (_score_line(*row) for row in rows))
+    means = frame.group_by("system_id", maintain_order=True).agg(pl.col(name).mean()).iter_rows()
+    write_lines(_with(stem, SYSTEM_SCORES), (_score_line(*row) for row in means))
+
+
+def _score_line(system: str, value: float | None) -> str:
+    return f"{system}\t{MISSING if value is None else repr(value)}\n"
 
 
 def _with(stem: Path, suffix: str) -> Path:

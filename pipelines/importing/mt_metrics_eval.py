@@ -61,6 +61,11 @@ def score_file_name(metric: str) -> str:
     return f"{quote(metric, safe='@+ ')}-{reference}"
 
 
+def human_score_file_name(aspect: str) -> str:
+    """Name a file of ratings, without its level, as `score_file_name` does."""
+    return f"{PAIR}.{quote(aspect, safe='@+ ')}"
+
+
 def _document_files(path: Path) -> list[Path]:
     if path.name.endswith(".docs"):
         return [path]
@@ -87,7 +92,7 @@ def _test_set(documents: Path) -> Iterator[Row]:
     sources = list(_text_files(Path(folder, "sources"), pair).values())
     yield from _candidates(ids, systems, outputs, references, sources)
     human_files = {
-        file.name.removeprefix(f"{pair}.").removesuffix(SEGMENT_SCORES): file
+        unquote(file.name.removeprefix(f"{pair}.").removesuffix(SEGMENT_SCORES)): file
         for file in sorted(Path(folder, "human-scores").glob(f"{pair}.*{SEGMENT_SCORES}"))
     }
     yield from _numbers("ratings", human_files, ids, systems)

@@ -271,7 +271,29 @@ def test_ratings_of_several_raters_are_averaged(tmp_path):
     )
     assert export(tmp_path, ratings) == 0
     (row,) = [row for row in read([str(tmp_path / "exported")]) if hasattr(row, "values")]
-    assert row.values == {"overall": 2.5}
+    assert (row.kind, row.values) == ("ratings", {"overall": 2.5})
+
+
+def test_ratings_come_back_as_ratings(importing, tmp_path, capsys):
+    corpus, scores = corpus_and_scores()
+    keys = {"document_id": ["d1", "d1", "d2"], "system_id": ["x", "human-B", "x"]}
+    ratings = pl.DataFrame({**keys, "rater": ["r"] * 3, "fluency/5": [1.0, None, 2.0]})
+    assert export(tmp_path, corpus, scores, ratings) == 0
+    capsys.readouterr()
+    found = importing("mt-metrics-eval", tmp_path / "exported", ratings=True, scores=True)
+    assert found.ratings.sort("document_id").rows() == [("d1", "x", 1.0), ("d2", "x", 2.0)]
+    assert found.ratings.columns[2] == "fluency/5"
+    assert sorted(found.scores.columns) == sorted(scores.columns)
+
+
+def test_rating_that_is_missing_is_none(tmp_path):
+    ratings = pl.DataFrame(
+        {"document_id": ["d1", "d2"], "system_id": ["x"] * 2, "rater": ["r"] * 2}
+    ).with_columns(overall=pl.Series([None, 0.5]))
+    assert export(tmp_path, ratings) == 0
+    folder = tmp_path / "exported" / "human-scores"
+    assert (folder / "en-en.overall.seg.score").read_text() == "x\tNone\nx\t0.5\n"
+    assert (folder / "en-en.overall.sys.score").read_text() == "x\t0.5\n"
 
 
 def test_two_ratings_of_one_rater_are_not_averaged(tmp_path, capsys):
