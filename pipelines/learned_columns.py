@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cluster.store import is_url
-from pipelines.learned_names import NAME, PREFIX, cut_column
+from pipelines.learned_names import LEARNED_MEANINGS, NAME, PREFIX, cut_column
 from sms.scoring import SummaryScorer
 
 if TYPE_CHECKING:
@@ -113,6 +113,12 @@ class WithLearned:
             found[name] = scorer.signature
             found[cut_column(name)] = f"cut|{scorer.signature}"
         return found
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """What a higher value of each learned column means."""
+        columns = (*self._learned, *map(cut_column, self._learned))
+        return {name: LEARNED_MEANINGS[name.partition("@")[0]] for name in columns}
 
     @property
     def content(self) -> dict[str, str]:

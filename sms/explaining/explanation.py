@@ -128,7 +128,8 @@ def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explana
     ----------
     scorer : RowScorer
         Mover's similarities of a `SummaryScorer` are explained by their plans, everything else
-        by leaving sentences out.
+        by leaving sentences out. Other scorers may have `signatures` and `meanings` by column: a
+        higher score means "closer" unless they say what else.
     rows : pyarrow.Table
         The columns in `scorer.input_columns`, as the scorer reads them.
     column : str
@@ -191,7 +192,8 @@ def _about(scorer: RowScorer, column: str) -> _About:
     sides = tuple(side for side, name in LIST_COLUMN.items() if name in scorer.input_columns)
     signature = dict(getattr(scorer, "signatures", {})).get(column, column)
     if not isinstance(scorer, SummaryScorer):
-        return _About(column, signature, "closer", sides, None, TextRules())
+        higher_is = dict(getattr(scorer, "meanings", {})).get(column, "closer")
+        return _About(column, signature, higher_is, sides, None, TextRules())
     rules = scorer.config.rules
     request = next((r for r in scorer.config.requests if column in r.columns), None)
     if request is None:

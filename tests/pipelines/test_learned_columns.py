@@ -153,6 +153,7 @@ def test_learned_score_is_explained_by_leaving_sentences_out(scorer, tmp_path):
     (explained,) = explainer.explain({"d0": ["a"]})["d0"]
     explanation = explained.explanation
     assert explanation.score == explained.recorded
+    assert explanation.higher_is == "better, 0 to 1"
     effect = next(each for each in explanation.effects if each.unit.text.startswith("And more"))
     without = load_scorer(scorer).score([source], [f"{candidate.rstrip('.')}."]).scores[0]
     assert effect.score == pytest.approx(without, abs=1e-6)
