@@ -29,8 +29,8 @@ PNG_SCALE = 3.0
 """Pixels of a PNG per pixel of the SVG: 300 per inch at one column's width."""
 ROWS = "rows"
 """Name of the dataset that the page's script puts into a specification."""
-SIGNIFICANT_DIGITS = 4
-"""Of a number in a chart; tables have them all."""
+SIGNIFICANT_DIGITS = 8
+"""Of a number in a chart, enough for the decimals shown of one below 10,000; tables have all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,21 @@ def test_hovering_a_point_names_its_system(opened):
     assert opened.title() == "Agreement with human ratings"  # the name's script did not run
 
 
+def test_tooltip_has_the_digits_it_shows(page, result, tmp_path):
+    systems = result.systems.with_columns(mean=pl.lit(1234.56789), low=pl.lit(None), high=None)
+    file = tmp_path / "report.html"
+    changed = dataclasses.replace(result, systems=systems.cast(result.systems.schema))
+    file.write_text(render_report(changed, tmp_path), encoding="utf-8")
+    page.goto(file.as_uri())
+    page.wait_for_selector(DRAWN)
+    points(page).last.hover()
+    tooltip = page.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for()
+    assert {"1234.568", "1234.5679"} <= {
+        line.split("\t")[-1] for line in tooltip.inner_text().splitlines()
+    }
+
+
 def test_scatter_follows_the_metric(opened):
     assert opened.locator("#chart-systems").get_by_text("Mean score, sms").count() == 1
     opened.get_by_role("combobox", name="Metric").select_option("rouge_L")

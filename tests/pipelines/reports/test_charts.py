@@ -26,10 +26,10 @@ def unpacked(data):
 
 def test_compact_keeps_every_row():
     frame = pl.DataFrame(
-        {"name": ["b", "a", "b"], "n": [1, 2, None], "value": [0.123456, None, float("nan")]}
+        {"name": ["b", "a", "b"], "n": [1, 2, None], "value": [73.4567891234, None, float("nan")]}
     )
     assert unpacked(compact(frame)) == [
-        {"name": "b", "n": 1, "value": 0.1235},
+        {"name": "b", "n": 1, "value": 73.456789},
         {"name": "a", "n": 2, "value": None},
         {"name": "b", "n": None, "value": None},
     ]
