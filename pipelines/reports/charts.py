@@ -334,8 +334,9 @@ def difference_map(look: Look, *, p_value: str) -> alt.LayerChart:
             row_value="datum.is_a ? datum.value_a : datum.value_b",
             column_value="datum.is_a ? datum.value_b : datum.value_a",
             signed="datum.is_a ? datum.difference : -datum.difference",
-            signed_low="datum.is_a ? datum.low : -datum.high",
-            signed_high="datum.is_a ? datum.high : -datum.low",
+            # the negative of nothing would be 0
+            signed_low="datum.is_a || datum.high === null ? datum.low : -datum.high",
+            signed_high="datum.is_a || datum.low === null ? datum.high : -datum.low",
             size="abs(datum.difference)",
             p=p_value,
         )

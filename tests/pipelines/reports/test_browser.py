@@ -158,6 +158,24 @@ def test_difference_map_has_both_halves_and_no_undefined_pair(opened):
     assert cells.count() == 3 * 2
 
 
+def test_difference_without_an_interval_shows_none(page, result, tmp_path):
+    differences = result.differences.with_columns(low=pl.lit(None), high=pl.lit(None))
+    file = tmp_path / "report.html"
+    changed = dataclasses.replace(
+        result, differences=differences.cast(dict(result.differences.schema))
+    )
+    file.write_text(render_report(changed, tmp_path), encoding="utf-8")
+    page.goto(file.as_uri())
+    page.wait_for_selector(DRAWN)
+    told = []
+    for place in (0, 1):  # a pair, and the same the other way round
+        page.locator("#chart-differences .mark-rect.role-mark path").nth(place).hover(force=True)
+        page.wait_for_timeout(200)
+        told.append(page.locator("#vg-tooltip-element").inner_text())
+    assert told[0] != told[1]
+    assert not any("0.000" in each for each in told)
+
+
 def test_chart_without_rows_says_so(opened):
     level_control(opened, "Global").check()
     note = opened.locator("figure:has(#chart-sample-size) .chart-note")
