@@ -152,8 +152,10 @@ def systems_for_difference(
     if r_a == r_b:
         return SampleSize(n=None, unit="systems", reason="equal correlations do not differ")
     # The statistic grows with sqrt(n - 3): read its size off any n.
-    per_root = abs(dependent_test(r_a, r_b, r_ab, 4, test="dunn1969").statistic)
-    return _enough((_normal_sum(power, alpha) / per_root) ** 2 + 3.0)
+    found = dependent_test(r_a, r_b, r_ab, 4, test="dunn1969")
+    if found.reason is not None:
+        return SampleSize(n=None, unit="systems", reason=found.reason)
+    return _enough((_normal_sum(power, alpha) / abs(found.statistic)) ** 2 + 3.0)
 
 
 def systems_for_width(r: float, width: float, *, confidence: float = 0.95) -> SampleSize:

@@ -51,6 +51,8 @@ def test_systems_for_width_is_the_smallest_number():
 def test_nothing_to_find_needs_no_number():
     assert systems_for_correlation(0.0).n is None
     assert "equal" in systems_for_difference(0.5, 0.5, 0.2).reason
+    # a metric that is the rating but for rounding
+    assert "a perfect" in systems_for_difference(0.8, 0.9999999999999998, 0.8).reason
 
 
 def test_components_of_an_exact_design():
