@@ -194,8 +194,21 @@ def paper_chart(
     chart: alt.LayerChart, rows: pl.DataFrame, *, width: int = 190, height: int = 150
 ) -> alt.LayerChart:
     """Give a chart that was drawn with `PAPER` its rows and its size without axes, in pixels."""
-    data = alt.Data(values=rows.to_dicts())
+    texts = [name for name, kind in rows.schema.items() if kind == pl.String]
+    printed = rows.with_columns(pl.col(texts).map_elements(printed_text, pl.String))
+    data = alt.Data(values=printed.to_dicts())
     return chart.properties(data=data, width=width, height=height).configure(**_config(PAPER))
+
+
+def printed_text(text: str) -> str:
+    """Write a name so that it can stand in a plot for a paper, in its SVG and in its titles.
+
+    What is not printable becomes a space: the drawing library ends the process at a control
+    character, and cannot read a title of two lines. A backslash, which it takes for an escape in
+    a title, becomes a sign that looks like one.
+    """
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return printable.replace("\\", "\N{SET MINUS}")
 
 
 def _config(look: Look) -> dict[str, Any]:
@@ -427,6 +440,7 @@ def _plots_of(
     if found.is_empty():
         return
     best, title = found["metric"][0], COEFFICIENTS.get(coefficient, coefficient)
+    best_printed = printed_text(best)
     matrix_size = PAPER.step * len(found)
     yield (
         "correlations",
@@ -440,11 +454,12 @@ def _plots_of(
         yield "differences", paper_chart(chart, differences, **size)
     curves = curve_points(result.sample_size).filter(**here)
     if not curves.is_empty():
-        chart = sample_size_curve(PAPER, chosen=json.dumps(best), y_title=title)
+        chart = sample_size_curve(PAPER, chosen=json.dumps(best_printed), y_title=title)
         yield "sample_size", paper_chart(chart, curves)
     points = system_points(result.systems).filter(aspect=aspect, metric=best)
     if level == "system" and not points.is_empty():
-        chart = scatter(PAPER, x_title=f"Mean score, {best}", y_title=f"Mean rating, {aspect}")
+        y_title = f"Mean rating, {printed_text(aspect)}"
+        chart = scatter(PAPER, x_title=f"Mean score, {best_printed}", y_title=y_title)
         yield "systems", paper_chart(chart, points)
 
 

@@ -1,3 +1,6 @@
+import dataclasses
+from xml.etree import ElementTree
+
 import polars as pl
 import pytest
 
@@ -6,7 +9,9 @@ from pipelines.reports.charts import (
     compact,
     curve_points,
     difference_cells,
+    draw_files,
     page_chart,
+    paper_plots,
     scatter,
     system_points,
 )
@@ -95,3 +100,21 @@ def test_page_chart_filters_by_the_choices(result):
     }
     titles = {layer["encoding"]["x"].get("title", {}).get("signal") for layer in spec["layer"]}
     assert "'Score, ' + metric" in titles
+
+
+def test_paper_plots_are_drawn_whatever_things_are_called(result):
+    # a name with a control character ended the process, one of two lines the report
+    name = "two\nlines\u2028 nul\x00 back\\slash \x1b[1m"
+    renamed = {METRICS[0]: name, ASPECTS[0]: name, SYSTEMS[0]: name}
+    changed = dataclasses.replace(
+        result,
+        score_names=[renamed.get(metric, metric) for metric in METRICS],
+        aspects=[renamed.get(aspect, aspect) for aspect in ASPECTS],
+        **{
+            table: getattr(result, table).with_columns(pl.col(pl.String).replace(renamed))
+            for table in ("correlations", "differences", "sample_size", "systems")
+        },
+    )
+    for plot in paper_plots(changed).values():
+        svg = draw_files(plot)[".svg"].decode()
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
