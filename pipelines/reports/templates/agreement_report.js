@@ -21,9 +21,10 @@
     return radio ? radio.value : "";
   }
 
+  // What there is not, as an old address may say, leaves the choice as it is.
   function choose(name, value) {
     for (const each of control(name)) {
-      if (each.type === "radio") each.checked = each.value === value;
+      if (each.type === "radio") each.checked ||= each.value === value; // unchecks the others
       else if ([...each.options].some((option) => option.value === value)) each.value = value;
     }
   }

@@ -113,6 +113,15 @@ def test_choices_survive_in_the_address(opened, report):
     assert opened.get_by_role("combobox", name="Aspect").input_value() == "fluency & flow"
 
 
+def test_choices_that_there_are_not_leave_the_page_as_it_is(page, report):
+    page.goto(f"{report}#level=none&aspect=none&coefficient=kendall_b")
+    page.wait_for_selector(DRAWN)
+    assert level_control(page, "System").is_checked()
+    assert page.get_by_role("combobox", name="Aspect").input_value() == "relevance"
+    expected = value_of("sms", "relevance", "system", "kendall_b")
+    assert shown_value(page, "sms") == number_text(expected)
+
+
 def points(page):
     return page.locator("#chart-systems .mark-symbol path")
 
