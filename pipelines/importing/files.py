@@ -27,7 +27,8 @@ _OF_MACOS = ("._", ".DS_Store")  # begin the names of what macOS adds to folders
 _GZIP = b"\x1f\x8b"
 _PARQUET_ROWS = 1_000
 _MAX_FIELD_BYTES = 64 << 20
-_BROKEN = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
+BROKEN = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
+"""What reading a damaged archive or compressed file raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class Member:
         """
         try:
             data = self.stream.read()
-        except _BROKEN as error:
+        except BROKEN as error:
             raise ValueError(f"{self.path} is damaged: {error}") from error
         try:
             return data.decode("utf-8-sig")
@@ -91,7 +92,7 @@ class Member:
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise ValueError(f"{self.path}, line {number} must be UTF-8, got {error}") from error
-        except _BROKEN as error:
+        except BROKEN as error:
             raise ValueError(f"{self.path} is damaged after line {number}: {error}") from error
 
     def _plain(self) -> IO[bytes]:
@@ -315,7 +316,7 @@ def _with_archives(member: Member) -> Iterator[Member]:
                             is_named=False,
                         )
                     )
-    except _BROKEN as error:
+    except BROKEN as error:
         raise ValueError(f"{member.path} is not an archive that can be read: {error}") from error
 
 
@@ -349,7 +350,8 @@ def _parquet(member: Member) -> Iterator[Record]:
             for cells in batch.to_pylist():
                 number += 1
                 yield Record(f"{member.path}, row {number}", cells)
-    except (pa.ArrowException, UnicodeDecodeError, *_BROKEN) as error:
+    # OSError: what Arrow says of damage, and without the file's name.
+    except (pa.ArrowException, UnicodeDecodeError, OSError, *BROKEN) as error:
         raise ValueError(
             f"{member.path} is not a Parquet file that can be read: {error}"
         ) from error
@@ -366,7 +368,7 @@ def _csv(member: Member) -> Iterator[Record]:
                 n_columns = len(reader.fieldnames or ())
                 raise ValueError(f"{where} must have {n_columns} columns as the header, got others")
             yield Record(where, cells)
-    except (csv.Error, UnicodeDecodeError, *_BROKEN) as error:
+    except (csv.Error, UnicodeDecodeError, *BROKEN) as error:
         raise ValueError(f"{member.path}, line {reader.line_num} is not CSV: {error}") from error
     finally:
         text.detach()  # else the wrapper closes the member's stream

@@ -9,11 +9,10 @@ from __future__ import annotations
 import pickle
 import re
 import struct
-import tarfile
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from pipelines.importing.files import Member, Record, members, shown
+from pipelines.importing.files import BROKEN, Member, Record, members, shown
 from pipelines.importing.rows import Candidate, Numbers, Row
 from pipelines.importing.source import DataSource, pass_over
 
@@ -25,14 +24,13 @@ _SENTENCE_TAGS = re.compile(r"\s*</?t>\s*")
 _FAILURES = (
     pickle.UnpicklingError,
     AttributeError,
-    EOFError,
     ImportError,
     LookupError,
     MemoryError,
     TypeError,
     ValueError,
     struct.error,
-    tarfile.TarError,
+    *BROKEN,
 )
 _NUMBER_FORMATS = {"f4": "<f", "f8": "<d", "i4": "<i", "i8": "<q"}
 

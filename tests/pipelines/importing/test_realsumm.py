@@ -10,6 +10,8 @@ import pytest
 
 from pipelines.importing.realsumm import load_plain
 
+from .conftest import tar_of
+
 SCORES = {"rouge_1_recall": 0.25, "js-2": -0.5, "litepyramid_recall": 0.7}
 
 
@@ -104,6 +106,17 @@ def test_big_endian_numbers_rejected():
 def test_damaged_pickle_rejected(data):
     with pytest.raises(ValueError, match=r"x.pkl is not a pickle that can be read"):
         load_plain(io.BytesIO(data), "x.pkl")
+
+
+@pytest.mark.parametrize("at", [0.3, 0.7])
+def test_pickle_in_a_damaged_archive_rejected(refused, write, at):
+    rng = np.random.default_rng(0)
+    data = documents()
+    data[52]["ref_summ"] = rng.bytes(2_000_000).hex()
+    packed = bytearray(tar_of({"abs.pkl": pickle.dumps(data, protocol=3)}))
+    for i in range(int(len(packed) * at), int(len(packed) * at) + 40):
+        packed[i] ^= 0xFF
+    assert "scores.tgz" in refused("realsumm", write("scores.tgz", bytes(packed)))
 
 
 def test_number_of_another_size_rejected():

@@ -7,6 +7,7 @@ import os
 import tarfile
 
 import numpy as np
+import polars as pl
 import pytest
 
 from pipelines.cli import run
@@ -109,6 +110,17 @@ def test_link_in_an_archive_rejected(refused, write):
 
 def test_parquet_in_name_only_rejected(refused, write):
     said = refused("xsum", write("test.parquet", b"no parquet"))
+    assert "test.parquet is not a Parquet file that can be read" in said
+
+
+@pytest.mark.parametrize("at", [5, 40, -20])
+def test_damaged_parquet_is_named(refused, write, at):
+    whole = io.BytesIO()
+    pl.DataFrame([GOOD] * 9).write_parquet(whole)
+    data = bytearray(whole.getvalue())
+    for i in range(at, at + 12):
+        data[i] ^= 0xFF
+    said = refused("xsum", write("test.parquet", bytes(data)))
     assert "test.parquet is not a Parquet file that can be read" in said
 
 
