@@ -6,7 +6,9 @@ an unpickler that can make numbers, texts, lists and dictionaries and nothing el
 
 from __future__ import annotations
 
+import io
 import pickle
+import pickletools
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -66,7 +68,9 @@ def load_plain(stream: IO[bytes], where: str) -> Any:  # noqa: ANN401  (a pickle
         If it asks for anything else, before that is looked up, or is damaged.
     """
     try:
-        return _PlainUnpickler(stream).load()
+        data = stream.read()
+        _check_memo(data)
+        return _PlainUnpickler(io.BytesIO(data)).load()
     except _Refused as error:
         raise ValueError(
             f"{where} asks for `{error}`, which could run a program, and is not loaded; get the "
@@ -75,6 +79,16 @@ def load_plain(stream: IO[bytes], where: str) -> Any:  # noqa: ANN401  (a pickle
     # A damaged or crafted pickle fails in any of these ways; none of them has run foreign code.
     except _FAILURES as error:
         raise ValueError(f"{where} is not a pickle that can be read: {error}") from error
+
+
+def _check_memo(data: bytes) -> None:
+    """Refuse to remember a value under a number that a pickle of this length cannot need.
+
+    The unpickler makes room for all numbers below it, which can be 64 GB.
+    """
+    for opcode, number, _ in pickletools.genops(data):
+        if opcode.name.endswith("PUT") and (number or 0) > len(data):
+            raise pickle.UnpicklingError(f"it remembers a value under {number}")
 
 
 class _Refused(pickle.UnpicklingError):

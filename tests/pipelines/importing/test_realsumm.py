@@ -4,6 +4,7 @@ import io
 import os
 import pickle
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -106,6 +107,17 @@ def test_big_endian_numbers_rejected():
 def test_damaged_pickle_rejected(data):
     with pytest.raises(ValueError, match=r"x.pkl is not a pickle that can be read"):
         load_plain(io.BytesIO(data), "x.pkl")
+
+
+@pytest.mark.parametrize("number", [b"r\xff\xff\xff\x7f", b"p4000000000\n"])
+def test_damage_that_asks_for_all_memory_rejected(number):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="it remembers a value under"):
+            load_plain(io.BytesIO(b"\x80\x03}" + number + b"."), "x.pkl")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("at", [0.3, 0.7])
