@@ -207,6 +207,8 @@ def open_explainer(
     if not corpora:
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
     rated = None
+    if ratings is None and (aspects or raters):
+        raise ValueError("`aspects` and `raters` choose among ratings; name them with `--ratings`")
     if ratings is not None:
         ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in (*IDS, RATER)}
         rated = _mean_ratings(os.fspath(ratings), aspects, raters, ids)

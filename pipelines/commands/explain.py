@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -84,6 +85,10 @@ def explain(
             if value is not None
         },
     )
+    _check_outputs(
+        {"--out": out, "--svg": svg},
+        [*(file.path for file in explainer.files), *filter(None, [options["ratings"]])],
+    )
     systems = explainer.explain({document: system})[document]
     if out is not None:
         page = render_explanations(document, systems)
@@ -95,3 +100,18 @@ def explain(
         shown = f"no score: {found.status}" if found.score is None else str(found.score)
         show(f"{each.system_id}\t{found.metric}\t{shown}")
     return DONE
+
+
+def _check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
+    """Refuse to write over what is read, or over the other file."""
+    from cluster.store import absolute
+
+    taken = {absolute(path): "a file that is read" for path in inputs}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if what := taken.get(absolute(path)):
+            raise click.UsageError(
+                f"`{option}` must not be {what}, got {path}; choose another name"
+            )
+        taken[absolute(path)] = f"the file of `{option}`"

@@ -399,6 +399,26 @@ def test_wrong_request_is_one_line(corpus, capsys, arguments, expected):
     assert expected in refusal(capsys, corpus, *arguments)
 
 
+def test_output_over_what_is_read_rejected(corpus, tmp_path, capsys):
+    before = corpus.read_bytes()
+    asked = (corpus, "--document", "7", "--metric", "length")
+    line = refusal(capsys, *asked, "--out", corpus)
+    assert "`--out` must not be a file that is read" in line
+    assert corpus.read_bytes() == before
+    page = tmp_path / "page"
+    line = refusal(capsys, *asked, "--out", page, "--svg", page)
+    assert "`--svg` must not be the file of `--out`" in line
+    assert not page.exists()
+
+
+def test_aspects_without_ratings_rejected(corpus, tmp_path, capsys):
+    line = refusal(
+        capsys, corpus, "--document", "7", "--metric", "length", "--aspects", "focus",
+        "--out", tmp_path / "page.html",
+    )  # fmt: skip
+    assert "name them with `--ratings`" in line
+
+
 def test_corpus_or_scores_must_be_named(capsys, tmp_path):
     line = refusal(capsys, "--document", "7", "--metric", "length", "--out", tmp_path / "x.html")
     assert "name the corpus" in line
