@@ -81,7 +81,10 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
         has_moves=any(system.explanation.moves for system in ranked),
         has_effects=any(system.explanation.effects for system in ranked),
         aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
-        systems=[_system_view(k, system, highest) for k, system in enumerate(ranked)],
+        systems=[
+            _system_view(k, system, highest) | {"rank": _rank(system, ranked)}
+            for k, system in enumerate(ranked)
+        ],
         scale=_scale(highest),
         other_side=first.others[0].side if first.others else "",
         n_recorded=sum(system.recorded is not None for system in ranked),
@@ -97,6 +100,15 @@ def picture_of(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
 def _by_score(system: ExplainedSystem) -> tuple[bool, float, str]:
     score = system.explanation.score
     return score is None, -(score or 0.0), system.system_id
+
+
+def _rank(system: ExplainedSystem, systems: Sequence[ExplainedSystem]) -> int | None:
+    """Return the place of a system by its score, the same for equal scores."""
+    score = system.explanation.score
+    if score is None:
+        return None
+    others = (each.explanation.score for each in systems)
+    return 1 + sum(other is not None and other > score for other in others)
 
 
 def _scale(highest: float) -> list[dict[str, Any]]:

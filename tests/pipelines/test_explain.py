@@ -325,6 +325,15 @@ def test_page_says_how_several_texts_become_one_score(
     assert said.startswith(expected)
 
 
+def test_equal_scores_have_one_rank(write, encoders):
+    texts = {"a": "Cat.", "b": "Cat dog.", "c": "Cat dog.", "d": "", "e": "Snow market."}
+    rows = [{**rows_of()[0], "system_id": name, "candidate": text} for name, text in texts.items()]
+    rows = [{**row, "references": ["Cat dog."]} for row in rows]
+    page = open_explainer([write(rows)], metric="wms", encoders=encoders).page("7")
+    found = re.findall(r'<tr><td class="numeric">([^<]*)</td><th.*?>(\w)</button>', page)
+    assert found == [("1", "b"), ("1", "c"), ("3", "e"), ("4", "a"), ("–", "d")]
+
+
 def test_page_without_a_score_explains_none(write, encoders):
     row = {**rows_of()[0], "references": [""]}
     page = open_explainer([write([row])], metric="s+wms", encoders=encoders).page("7")
