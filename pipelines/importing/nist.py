@@ -129,7 +129,7 @@ class Collection:
             models, sources = self.models.get(task, {}), self.sources.get(task)
             if self.sources and not sources:
                 yield LeftOut(reason="sources: a summary's documents are not among the files")
-            texts = None if sources is None else [sources[name] for name in sorted(sources)]
+            texts = [sources[name] for name in sorted(sources)] if sources else None
             for writer, candidate in sorted(self.peers.get(task, {}).items(), key=_by_number):
                 yield _candidate(task, writer, candidate, models.values(), texts)
             for writer, candidate in sorted(models.items()):

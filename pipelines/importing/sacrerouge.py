@@ -114,7 +114,7 @@ def _candidate(record: Record, documents: Mapping[str, list[str]]) -> Candidate:
         system_id=_system(record),
         candidate=_text(record.inner("summary")),
         references=_texts(record, "reference", "references"),
-        sources=own or documents.get(document_id),
+        sources=own or documents.get(document_id) or None,
     )
 
 

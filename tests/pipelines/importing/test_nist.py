@@ -125,6 +125,13 @@ def test_duc2002_judgements_by_hand(duc2002):
     assert [first[f"question_{i}"] for i in (1, 9, 10, 12)] == [0, 1, 0, None]
 
 
+def test_summaries_without_their_documents_have_no_source(importing, write):
+    files = {k: text for k, text in duc2002_files().items() if not k.startswith("docs.")}
+    found = importing("duc2002", write("duc2002.tgz", tar_of(files)))
+    assert found.corpus["source"].to_list() == [None] * found.corpus.height
+    assert "Left out: 2, sources: a summary's documents are not among the files." in found.said
+
+
 def test_duc2002_row_of_another_layout_named(refused, write):
     text = "Explanations\n\nD061 M --------------- 050 A  A A 1  3 2 2  0 4 0\n"
     said = refused("duc2002", write("short.results.table", text))

@@ -38,6 +38,11 @@ def test_instances_by_hand(importing, write):
     assert found.row("human-A")["references"] == ["One."]
 
 
+def test_instance_without_documents_has_no_source(importing, write):
+    lines = [{"instance_id": "d1", "documents": []}, PEER | {"summary": text("A.")}]
+    assert importing("sacrerouge", write("a.jsonl", lines)).row("7")["source"] is None
+
+
 def test_metrics_are_flattened_and_lists_averaged(importing, write):
     summary = PEER | {"summary": text("A."), "references": []}
     metrics = PEER | {
