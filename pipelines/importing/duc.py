@@ -192,7 +192,9 @@ DUC2001 = DataSource(
     note="Not seen: documents and models are as sacrerouge's reader takes them, the table as a "
     "public script takes it; that systems' summaries are named as in 2002 is a guess. `coverage` "
     "is the mean over model units (0 to 4). quality_1 to quality_3 are the three grades in their "
-    "order (grammaticality, cohesion and organisation, in an order we could not check).",
+    "order (grammaticality, cohesion and organisation, in an order we could not check). The "
+    "training sets are left out. A document that models call by a mistyped name is another task, "
+    "without documents.",
 )
 DUC2002 = DataSource(
     name="duc2002",

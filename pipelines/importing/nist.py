@@ -126,13 +126,14 @@ class Collection:
         for _ in range(self.n_differing):
             yield LeftOut(reason=differing("texts"))
         for task in sorted({*self.models, *self.peers}):
-            models, sources = self.models.get(task, {}), self.sources.get(task)
+            models = dict(sorted(self.models.get(task, {}).items()))
+            sources = self.sources.get(task)
             if self.sources and not sources:
                 yield LeftOut(reason="sources: a summary's documents are not among the files")
             texts = [sources[name] for name in sorted(sources)] if sources else None
             for writer, candidate in sorted(self.peers.get(task, {}).items(), key=_by_number):
                 yield _candidate(task, writer, candidate, models.values(), texts)
-            for writer, candidate in sorted(models.items()):
+            for writer, candidate in models.items():
                 others = [text for name, text in models.items() if name != writer]
                 yield _candidate(task, human(writer), candidate, others, texts)
 

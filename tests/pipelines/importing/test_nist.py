@@ -198,6 +198,13 @@ def test_duc2001_by_hand(importing, write):
     assert found.ratings.rows() == [("d04.M.050", "1", 1.0, 3.0, 2.0, 2.0)]
 
 
+def test_order_in_an_archive_does_not_matter(importing, write):
+    files = duc2002_files()
+    there = importing("duc2002", write("there.tgz", tar_of(files)))
+    back = importing("duc2002", write("back.tgz", tar_of(dict(reversed(files.items())))))
+    assert there.corpus.equals(back.corpus)
+
+
 def tac_document(kind, text):
     headline = "<HEADLINE>\nNot it\n</HEADLINE>"
     return f'<DOC id="X" type="{kind}" >\n{headline}\n<TEXT>\n{text}</TEXT>\n</DOC>\n'
