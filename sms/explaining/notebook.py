@@ -34,7 +34,9 @@ def fragment_html(explanation: Explanation) -> str:
         f'<div style="overflow-x:auto">{picture_svg(explanation, number=k)}</div>'
         for k in range(max(1, len(explanation.moves)))
     )
-    tables = "".join(_moves_table(moves) for moves in explanation.moves)
+    tables = "".join(
+        _moves_table(moves, explanation.name_of(moves.other)) for moves in explanation.moves
+    )
     return (
         f"<div>{pictures}{tables or _effects_table(explanation)}"
         f"<p><b>{escape(explanation.metric)} = {explanation.score:.{SCORE_DIGITS}f}</b> "
@@ -43,7 +45,7 @@ def fragment_html(explanation: Explanation) -> str:
     )
 
 
-def _moves_table(moves: Moves) -> str:
+def _moves_table(moves: Moves, other: str) -> str:
     """Tabulate the costliest moves; with the rest they add up to the distance."""
     digits = distance_digits(moves.distance)
     shown = moves.flows[:SHOWN_ROWS]
@@ -63,12 +65,13 @@ def _moves_table(moves: Moves) -> str:
         )
         for flow, contribution in zip(shown, contributions, strict=False)
     ]
-    rows.append((f"{len(rest)} other moves", "", "", "", contributions[-1]))
+    if rest:
+        rows.append((f"and {len(rest)} more", "", "", "", contributions[-1]))
     rows.append(("distance", "", "", "", f"{moves.distance:.{digits}f}"))
     rows.append(
         (f"exp(\N{MINUS SIGN}{moves.distance:.{digits}f})", "", "", "", f"{moves.similarity:.6f}")
     )
-    return _table(("candidate", moves.other.side, "mass", "cost", "mass × cost"), rows)
+    return _table(("Candidate", other, "mass", "cost", "mass × cost"), rows)
 
 
 def _effects_table(explanation: Explanation) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from importlib.util import find_spec
 from xml.etree import ElementTree
 
@@ -534,6 +535,17 @@ def test_notebook_shows_texts_as_text(explained, metric):
     assert "<script" not in html
     assert "<b>river" not in html
     assert "&lt;script&gt;" in html
+
+
+def test_notebook_tells_several_texts_apart(explained):
+    both = ["Cat bird. Snow.", "Dog. River."]
+    left_out = explained("Cat dog.", both, metric="rouge1_r")._repr_html_()
+    assert {"<td>Candidate</td>", "<td>Reference 1</td>", "<td>Reference 2</td>"} <= set(
+        re.findall(r"<td>[A-Z]\w* ?\d?</td>", left_out)
+    )
+    moved = explained("Cat dog.", source=both, metric="wms:source")._repr_html_()
+    assert re.findall(r"<th>(Source[^<]*)</th>", moved) == ["Source 1", "Source 2"]
+    assert "<td>0 " not in moved  # a row for no moves
 
 
 def test_drop_that_rounds_to_zero_has_no_sign_and_no_colour():
