@@ -77,9 +77,13 @@ def _moves_table(moves: Moves, other: str) -> str:
 def _effects_table(explanation: Explanation) -> str:
     known = [effect for effect in explanation.effects if effect.drop is not None]
     known.sort(key=lambda effect: -abs(effect.drop or 0.0))
+    names = {
+        (text.side, text.number): explanation.name_of(text)
+        for text in (explanation.candidate, *explanation.others)
+    }
     rows = [
         (
-            effect.side,
+            names[effect.side, effect.number],
             _short(effect.unit.text),
             f"{effect.score:.6f}",
             signed_text(effect.drop or 0.0, SCORE_DIGITS),

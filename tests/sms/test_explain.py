@@ -539,7 +539,7 @@ def test_notebook_shows_texts_as_text(explained, metric):
 
 def test_notebook_tells_several_texts_apart(explained):
     both = ["Cat bird. Snow.", "Dog. River."]
-    left_out = explained("Cat dog.", both, metric="rouge1_r")._repr_html_()
+    left_out = explained("Cat dog. Snow.", both, metric="rouge1_r")._repr_html_()
     assert {"<td>Candidate</td>", "<td>Reference 1</td>", "<td>Reference 2</td>"} <= set(
         re.findall(r"<td>[A-Z]\w* ?\d?</td>", left_out)
     )
