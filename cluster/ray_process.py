@@ -22,10 +22,6 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import IO, Any
 
-from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
-
-import ray  # isort: skip
-
 _GRACE_S = 20.0  # for stopping actors and leaving the cluster
 _KEPT_BYTES = 64 << 10
 _RAY_SAYS = re.compile(r"\] (?:\(\w+\) )?\w+\.(?:cc|h):\d+: +(.*)")
@@ -38,57 +34,112 @@ class ProcessLost(RuntimeError):
     """The process has ended and has not said how it went."""
 
 
-def call_apart(function: Callable[..., Any], *arguments: Any, tell: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """Call a driver in another process, or in this one if it is connected to Ray already.
+class DriverProcess:
+    """Another process, which has imported Ray when there is a driver to be called in it.
 
-    That process ends when this one does, however it does, and when the call is interrupted.
-
-    Parameters
-    ----------
-    function : callable
-        What it needs is pickled, by value if it cannot be imported. Its last argument is a
-        callable: `say(name, *values)` calls `tell[name](*values)` in this process.
-    *arguments
-        The others.
-    tell : mapping of str to callable
-
-    Returns
-    -------
-    object
-        What the function returns. What it raises is raised here.
-
-    Raises
-    ------
-    ProcessLost
-        If the process ends without an answer.
+    As a context manager it is started on entry and ended on exit. It also ends when this process
+    does, however that does. Where this process is connected to Ray already none is started, and
+    the driver is called here.
     """
-    if ray.is_initialized():
-        return function(*arguments, lambda kind, *values: tell[kind](*values))
 
-    ours, theirs = Pipe()
-    with tempfile.TemporaryFile() as notes:
-        child = subprocess.Popen(
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._notes: IO[bytes] | None = None
+        self._was_called = False
+
+    def __enter__(self) -> DriverProcess:
+        if _is_connected():
+            return self
+        self._connection, theirs = Pipe()
+        self._notes = tempfile.TemporaryFile()
+        self._child = subprocess.Popen(
             [sys.executable, "-m", "cluster.ray_process", str(theirs.fileno())],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            stdout=notes,
-            stderr=notes,
+            stdout=self._notes,
+            stderr=self._notes,
             start_new_session=True,  # an interrupt from the keyboard is for this process alone
         )
         theirs.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        if self._notes is not None:
+            self._notes.close()
+
+    def call(self, function: Callable[..., Any], *arguments: Any, tell: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """Call a driver there; once.
+
+        Parameters
+        ----------
+        function : callable
+            What it needs is pickled, by value if it cannot be imported. Its last argument is a
+            callable: `say(name, *values)` calls `tell[name](*values)` in this process.
+        *arguments
+            The others.
+        tell : mapping of str to callable
+
+        Returns
+        -------
+        object
+            What the function returns. What it raises is raised here.
+
+        Raises
+        ------
+        ProcessLost
+            If the process ends without an answer.
+        """
+        if self._connection is None or self._child is None or self._notes is None:
+            return function(*arguments, lambda kind, *values: tell[kind](*values))
+        self._was_called = True
         try:
             with suppress(ConnectionError):  # a child that is gone says nothing, either
-                ours.send_bytes(ray.cloudpickle.dumps((function, arguments)))
-            kind, value = _answer(ours, tell)
+                self._connection.send_bytes(_pickled((function, arguments)))
+            kind, value = _answer(self._connection, tell)
         finally:
-            ours.close()
-            _end(child)
+            self._end()
         if kind == "lost":
-            raise ProcessLost(_last_words(notes, child.returncode))
-    if kind == "error":
-        raise value
-    return value
+            raise ProcessLost(_last_words(self._notes, self._child.returncode))
+        if kind == "error":
+            raise value
+        return value
+
+    def _end(self) -> None:
+        """Wait until the child has tidied up; it notices that nobody listens any more."""
+        if self._child is None or self._connection is None:
+            return
+        self._connection.close()
+        if not self._was_called:  # there is nothing to tidy up
+            self._child.kill()
+        try:
+            self._child.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+
+def call_apart(function: Callable[..., Any], *arguments: Any, tell: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Call a driver in a `DriverProcess` of its own; see its `call`."""
+    with DriverProcess() as process:
+        return process.call(function, *arguments, tell=tell)
+
+
+def _is_connected() -> bool:
+    """Whether this process is connected to Ray, without importing it, which takes a while."""
+    ray = sys.modules.get("ray")
+    return ray is not None and ray.is_initialized()
+
+
+def _pickled(value: object) -> bytes:
+    from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
+
+    import ray  # isort: skip
+
+    pickled: bytes = ray.cloudpickle.dumps(value)
+    return pickled
 
 
 def _answer(connection: Connection, tell: Mapping[str, Any]) -> tuple[str, Any]:
@@ -105,15 +156,6 @@ def _answer(connection: Connection, tell: Mapping[str, Any]) -> tuple[str, Any]:
             logging.getLogger(values[0]).log(values[1], "%s", values[2])
         else:
             tell[kind](*values)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Wait until the child has tidied up; it notices that nobody listens any more."""
-    try:
-        child.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
 
 
 def _last_words(notes: IO[bytes], status: int) -> str:
@@ -145,7 +187,12 @@ def _child(handle: int) -> None:
         with lock:
             connection.send_bytes(pickle.dumps((kind, *values)))
 
-    function, arguments = pickle.loads(connection.recv_bytes())
+    from cluster import ray_cluster  # noqa: F401  (what every driver needs takes a while to import)
+
+    try:
+        function, arguments = pickle.loads(connection.recv_bytes())
+    except EOFError:  # there was nothing to be done
+        return
     logging.getLogger("cluster").addHandler(_Forward(say))
     threading.Thread(target=_stop_with_parent, args=(connection,), daemon=True).start()
     try:
@@ -173,3 +220,4 @@ def _sendable(error: Exception) -> Exception:
 
 if __name__ == "__main__":
     _child(int(sys.argv[1]))
+    os._exit(0)  # all is said and tidied up; what Ray's threads do meanwhile takes time, or crashes

@@ -36,7 +36,7 @@ from cluster.ray_cluster import (
     facts_here,
 )
 from cluster.ray_metrics import RunMetrics, ShardMetrics
-from cluster.ray_process import ProcessLost, call_apart
+from cluster.ray_process import DriverProcess, ProcessLost, call_apart
 from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
 from cluster.store import absolute
@@ -101,6 +101,7 @@ def run_ray(
     *,
     on_start: Callable[[int, str], None] | None = None,
     options: RayOptions | None = None,
+    process: DriverProcess | None = None,
 ) -> list[ShardReport]:
     """Score every shard that is handed in, on a Ray cluster.
 
@@ -119,6 +120,8 @@ def run_ray(
     on_start : callable, optional
         Called here with the index of each shard that is handed out, and the worker's node.
     options : RayOptions, optional
+    process : DriverProcess, optional
+        For the driver, where one has been started; one of its own otherwise.
 
     Returns
     -------
@@ -148,7 +151,8 @@ def run_ray(
 
     tell: dict[str, Callable[..., None]] = {"report": keep, "start": on_start or _nobody_listens}
     try:
-        call_apart(_drive, shards, make_scorer, job, options, tell=tell)
+        call = call_apart if process is None else process.call
+        call(_drive, shards, make_scorer, job, options, tell=tell)
     except ProcessLost as error:
         if len(reports) < len(shards):  # else it was lost while it was left
             raise RuntimeError(

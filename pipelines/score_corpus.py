@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -39,6 +39,7 @@ from cluster import (
 )
 from cluster.inputs import READERS
 from cluster.lock import FolderLock, LockLost
+from cluster.ray_process import DriverProcess
 from cluster.store import (
     StorageFull,
     absolute,
@@ -291,62 +292,65 @@ def score_corpus(
         "limit": limit,
     }
 
-    tell(Progress(stage="reading the inputs"))
-    files = _inputs(corpora, out)
-    needed = config.input_columns
-    plan = _checked_plan(files, with_sources(needed) if asked_metrics.folders else needed, asked)
-    check_can_write(out)
-    with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
-        earlier = _earlier_run(out)
+    with machines.driver_process() as driver:
+        tell(Progress(stage="reading the inputs"))
+        files = _inputs(corpora, out)
+        needed = config.input_columns
+        plan = _checked_plan(
+            files, with_sources(needed) if asked_metrics.folders else needed, asked
+        )
+        check_can_write(out)
+        with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
+            earlier = _earlier_run(out)
 
-        tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
-        make_scorer: Callable[..., Scorer] = partial(
-            _make_scorer,
-            config,
-            asked_metrics,
-            device=machines.worker_device,
-            cache_folder=cache_folder,
-        )
-        scorer = _make_scorer(
-            config,
-            asked_metrics,
-            machines.driver_threads,
-            device=machines.driver_device,
-            cache_folder=cache_folder,
-        )
-        manifest = Manifest(
-            configuration=asked,
-            signatures=scorer.signatures,
-            encoders=scorer.content,
-            versions=library_versions(),
-            inputs=[file.without_outline() for file in files],
-            shards=plan,
-        )
-        if machines.is_local:
-            make_scorer = partial(_already_made, scorer)
-        else:
-            make_scorer = partial(make_scorer, expected=manifest.encoders)
-        del scorer  # on Ray every worker loads its own, and the driver has no more use for it
-        if earlier is not None and not fresh and earlier.fingerprint != manifest.fingerprint:
-            raise ValueError(refusal(out, earlier, manifest))
-        lock.check()
-        if earlier is not None and fresh:
-            delete_own_files(out)
-            earlier = None
+            tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
+            make_scorer: Callable[..., Scorer] = partial(
+                _make_scorer,
+                config,
+                asked_metrics,
+                device=machines.worker_device,
+                cache_folder=cache_folder,
+            )
+            scorer = _make_scorer(
+                config,
+                asked_metrics,
+                machines.driver_threads,
+                device=machines.driver_device,
+                cache_folder=cache_folder,
+            )
+            manifest = Manifest(
+                configuration=asked,
+                signatures=scorer.signatures,
+                encoders=scorer.content,
+                versions=library_versions(),
+                inputs=[file.without_outline() for file in files],
+                shards=plan,
+            )
+            if machines.is_local:
+                make_scorer = partial(_already_made, scorer)
+            else:
+                make_scorer = partial(make_scorer, expected=manifest.encoders)
+            del scorer  # on Ray every worker loads its own, and the driver has no more use for it
+            if earlier is not None and not fresh and earlier.fingerprint != manifest.fingerprint:
+                raise ValueError(refusal(out, earlier, manifest))
+            lock.check()
+            if earlier is not None and fresh:
+                delete_own_files(out)
+                earlier = None
 
-        history = read_history(out, manifest, earlier)
-        n_earlier = _Earlier(history.n_rows, history.n_done)
-        try:
-            with _begun(out, manifest, history) as live:
-                runner = machines.runner(make_scorer, manifest.versions)
-                _score_rest(out, manifest, history, runner, tell, live, batch_rows, lock)
-                lock.check()
-                run = _sum_up(out, manifest, history, n_earlier, started, is_strict=strict)
-                _close(out, manifest, run, history)
-        except KeyboardInterrupt as interrupt:
-            n_committed = len(committed(out, plan, manifest.fingerprint))
-            raise RunInterrupted(n_committed, len(plan)) from interrupt
-        return run
+            history = read_history(out, manifest, earlier)
+            n_earlier = _Earlier(history.n_rows, history.n_done)
+            try:
+                with _begun(out, manifest, history) as live:
+                    runner = machines.runner(make_scorer, manifest.versions, driver)
+                    _score_rest(out, manifest, history, runner, tell, live, batch_rows, lock)
+                    lock.check()
+                    run = _sum_up(out, manifest, history, n_earlier, started, is_strict=strict)
+                    _close(out, manifest, run, history)
+            except KeyboardInterrupt as interrupt:
+                n_committed = len(committed(out, plan, manifest.fingerprint))
+                raise RunInterrupted(n_committed, len(plan)) from interrupt
+            return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -406,7 +410,16 @@ class _Machines:
         cpus = self.cpus_per_worker or 1
         return (self.workers or max(1, n_cpus // cpus)) * cpus
 
-    def runner(self, make_scorer: Callable[[int], Scorer], versions: Mapping[str, str]) -> _Runner:
+    def driver_process(self) -> AbstractContextManager[DriverProcess | None]:
+        """Start the process of Ray's driver: it imports Ray while all else is being checked."""
+        return nullcontext() if self.is_local else DriverProcess()
+
+    def runner(
+        self,
+        make_scorer: Callable[[int], Scorer],
+        versions: Mapping[str, str],
+        driver: DriverProcess | None,
+    ) -> _Runner:
         """Return what scores shards, given them, a job and whom to tell of each."""
         if self.is_local:
             threads = self.driver_threads
@@ -430,6 +443,7 @@ class _Machines:
             on_report,
             on_start=on_start,
             options=options,
+            process=driver,
         )
 
 

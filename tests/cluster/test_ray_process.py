@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.ray_process import ProcessLost, call_apart
+from cluster.ray_process import DriverProcess, ProcessLost, call_apart
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -65,6 +65,30 @@ def test_end_by_a_signal_is_told():
 
     with pytest.raises(ProcessLost, match="ended by SIGKILL"):
         call_apart(work, tell={})
+
+
+def test_process_that_is_not_called_ends_at_once():
+    with DriverProcess() as process:
+        child = process._child
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_process_that_is_ready_is_called():
+    with DriverProcess() as process:
+        assert process.call(lambda number, say: number + 1, 2, tell={}) == 3
+        assert process._child.returncode == 0
+
+
+def test_threads_that_still_run_do_not_hold_up_the_end():
+    def work(say):
+        import threading
+        import time
+
+        threading.Thread(target=time.sleep, args=(60,)).start()
+
+    started = time.monotonic()
+    call_apart(work, tell={})
+    assert time.monotonic() - started < 30
 
 
 DRIVER = """
