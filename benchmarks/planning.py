@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 
 def make_corpus(folder: Path, n_files: int, n_groups: int, rows_per_group: int) -> None:
-    """Write one file and link to it."""
+    """Write a file in every folder and link to it; a file may only have so many links."""
     n_rows = n_groups * rows_per_group
     texts = [f"The council of town {i} has voted to raise the parking fees." for i in range(n_rows)]
     table = pa.table(
@@ -40,13 +40,13 @@ def make_corpus(folder: Path, n_files: int, n_groups: int, rows_per_group: int) 
             "reference": [texts[i // 5] for i in range(n_rows)],
         }
     )
-    first = folder / "first"
-    pq.write_table(table, first, row_group_size=rows_per_group)
-    for i in range(n_files):
-        inside = folder / f"{i // PER_FOLDER:04}"
-        if i % PER_FOLDER == 0:
-            inside.mkdir()
-        os.link(first, inside / f"{i:08}.parquet")
+    for start in range(0, n_files, PER_FOLDER):
+        inside = folder / f"{start // PER_FOLDER:04}"
+        inside.mkdir()
+        first = inside / f"{start:08}.parquet"
+        pq.write_table(table, first, row_group_size=rows_per_group)
+        for i in range(start + 1, min(start + PER_FOLDER, n_files)):
+            os.link(first, inside / f"{i:08}.parquet")
 
 
 def plan(folder: Path, out: Path, n_rows: int, rows_per_shard: int) -> dict[str, float]:
