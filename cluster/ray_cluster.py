@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -207,12 +207,11 @@ def _started_at_once() -> Iterator[None]:
             time.sleep(_FIRST_NODE_POLL_S)
         return get_node(gcs_address, node_id)
 
-    with (
-        _replaced(ray_node.Node, "start_monitor", _start_nothing),
-        _replaced(ray_node.Node, "start_api_server", _start_nothing),
-        _replaced(ray_node.Node, "start_log_monitor", _start_nothing),
-        _replaced(ray_services, "get_node", get_node_that_is_there),
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(_replaced(ray_services, "get_node", get_node_that_is_there))
+        for name in ("start_monitor", "start_api_server", "start_log_monitor"):
+            if hasattr(ray_node.Node, name):  # a release without it has no such server, or another
+                stack.enter_context(_replaced(ray_node.Node, name, _start_nothing))
         yield
 
 
