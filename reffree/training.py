@@ -130,8 +130,11 @@ class _Scoring:
     ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
         """AdamW, with a rate that rises and then falls to 0."""
         config = self._config
+        # Fused: one pass over the weights where there would be ten, on CPUs and GPUs.
         optimiser = torch.optim.AdamW(
-            list(_parameter_groups(model, config.weight_decay)), lr=config.learning_rate
+            list(_parameter_groups(model, config.weight_decay)),
+            lr=config.learning_rate,
+            fused=True,
         )
         n_steps = config.epochs * self._n_batches
         n_warmup = int(n_steps * config.warmup_share)
