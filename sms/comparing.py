@@ -57,6 +57,9 @@ def compare_batch(scorer: SummaryScorer, batch: Prepared) -> pa.Table:
         for alias in scorer.encoders:
             if f"coverage@{alias}" in config.columns:
                 scores[f"coverage@{alias}"] = _coverage(scorer, batch, pairs, alias)
+        for name, values in scores.items():
+            # A metric of one's own may divide by 0: no number one could average or rank.
+            scores[name] = np.where(np.isinf(values), np.nan, values)
         status = _statuses(scorer, batch, pairs, scores, too_long)
     columns = {name: pa.array(scores[name], from_pandas=True) for name in config.columns}
     return pa.table(columns | {"status": status})

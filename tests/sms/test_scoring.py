@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sms import baselines
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
@@ -891,3 +892,15 @@ def test_configuration_does_not_depend_on_how_a_specification_is_written(glove):
 
 def test_precision_is_part_of_the_configuration():
     assert ScoringConfig(precision="bf16").as_dict() != ScoringConfig().as_dict()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_metric_that_divides_by_zero_gives_null_and_a_status(monkeypatch, value):
+    monkeypatch.setattr(
+        baselines, "density", lambda words, candidate, source: np.array([0.5, value])
+    )
+
+    table = score_texts([GOOD, GOOD], sources=[REFERENCE, GOOD], metrics=("density", "length"))
+
+    assert table["density"].to_pylist() == [0.5, None]
+    assert table["status"].to_pylist() == [None, "density:undefined"]
