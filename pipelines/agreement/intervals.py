@@ -71,7 +71,8 @@ def bootstrap_interval(
         See `correlate`.
     over : str
         What is drawn with replacement: "both", "systems" or "documents". The last two speak
-        of the same documents, or the same systems, only.
+        of the same documents, or the same systems, only; the first as well where there is one
+        of them only, and `Interval.method` says so.
     n_resamples : int
         The ends of a 95 % interval are steady to two digits from about 1,000.
     confidence : float
@@ -130,13 +131,12 @@ def bootstrap_intervals(
         row = []
         for aspect, rating in enumerate(aspects):
             point = correlate(matrix, rating, level=level, coefficient=coefficient)
-            name = f"bootstrap-{resamples.over}"
             row.append(
                 percentile_interval(
                     draws[:, metric, aspect],
                     point.value,
                     confidence,
-                    name,
+                    bootstrap_name(point, resamples.over),
                     point.reason or _one_alone(point, resamples.over),
                 )
             )
@@ -181,8 +181,29 @@ def bootstrap_difference(
     points = [correlate(each, y, level=level, coefficient=coefficient) for each in (a, b)]
     difference = points[0].value - points[1].value
     reason = points[0].reason or points[1].reason or _one_alone(points[0], over)
-    name = f"bootstrap-{over}"
+    name = bootstrap_name(points[0], over)
     return percentile_interval(draws[:, 0] - draws[:, 1], difference, confidence, name, reason)
+
+
+def bootstrap_name(point: Correlation, over: str = "both") -> str:
+    """Name a bootstrap by what its resamples differ in.
+
+    Parameters
+    ----------
+    point : Correlation
+        The estimate, with its numbers of systems and documents.
+    over : str
+        What was drawn. Of a single document, or system, all resamples hold that one, and
+        an interval over both speaks of the other alone.
+
+    Returns
+    -------
+    str
+        "bootstrap-both", "bootstrap-systems" or "bootstrap-documents".
+    """
+    if over == "both" and 1 in (point.n_systems, point.n_documents):
+        over = "systems" if point.n_documents == 1 else "documents"
+    return f"bootstrap-{over}"
 
 
 def percentile_interval(

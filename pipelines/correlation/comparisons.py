@@ -24,7 +24,7 @@ from pipelines.agreement import (
     shared_cells,
     systems_for_difference,
 )
-from pipelines.agreement.intervals import percentile_interval
+from pipelines.agreement.intervals import bootstrap_name, percentile_interval
 from pipelines.agreement.swapping import COEFFICIENTS as QUICK
 from pipelines.agreement.swapping import swap_tests
 from pipelines.correlation.estimates import (
@@ -224,7 +224,11 @@ def _difference(
     }
     if draws is not None:
         found = percentile_interval(
-            draws[:, 0] - draws[:, 1], difference, settings.confidence, "bootstrap-both", reason
+            draws[:, 0] - draws[:, 1],
+            difference,
+            settings.confidence,
+            bootstrap_name(points[0]),
+            reason,
         )
         row |= {"low": found.low, "high": found.high}
     return row

@@ -24,7 +24,7 @@ from pipelines.agreement import (
     shared_cells,
     soft_pairwise_accuracy,
 )
-from pipelines.agreement.intervals import percentile_interval
+from pipelines.agreement.intervals import bootstrap_name, percentile_interval
 from pipelines.agreement.levels import merged_means
 from pipelines.agreement.matrices import (
     require_choice,
@@ -180,7 +180,7 @@ def _described(
         row |= {"reason": point.reason or reason}
     else:
         found = percentile_interval(
-            draws, point.value, settings.confidence, "bootstrap-both", point.reason
+            draws, point.value, settings.confidence, bootstrap_name(point), point.reason
         )
         row |= {
             "low": found.low,

@@ -24,7 +24,7 @@ CORRELATIONS = pl.Schema(
         "value": pl.Float64,
         "low": pl.Float64,
         "high": pl.Float64,
-        "interval": pl.String,  # "bootstrap-both"; null where there is none
+        "interval": pl.String,  # as in `bootstrap_name`; null where there is none
         "fisher_low": pl.Float64,
         "fisher_high": pl.Float64,
         "p_value": pl.Float64,
@@ -207,6 +207,13 @@ class About:
     n_documents: int
     notes: Sequence[str]
     """Sentences a reader must see: keys that do not match, duplicates, ties, missing cells."""
+
+    @property
+    def resampled(self) -> str:
+        """What intervals are over, in words: what there is one of only never varies."""
+        drawn = {"systems": len(self.systems), "documents": self.n_documents}
+        varied = [noun for noun, n in drawn.items() if n > 1]
+        return " and ".join(varied or drawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

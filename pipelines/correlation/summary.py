@@ -50,7 +50,7 @@ def summary_text(
     rows = result.correlations.filter(pl.col("coefficient") == coefficient)
     levels = [level for level in _LEVELS if level in rows["level"].unique()]
     intervals = (
-        f"with {about.confidence:.0%} bootstrap intervals over systems and documents "
+        f"with {about.confidence:.0%} bootstrap intervals over {about.resampled} "
         f"({about.n_resamples:,} resamples)"
     )
     parts = [

@@ -287,8 +287,8 @@ def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
     chosen = selection(result.about.raters, result.about.excluded_systems)
     sentences = [sentence(chosen), sentence(counts)]
     if rows["low"].is_not_null().any():
-        share = f"{100 * result.about.confidence:g} %"
-        sentences.append(f"In brackets: {share} bootstrap interval over systems and documents.")
+        share, resampled = f"{100 * result.about.confidence:g} %", result.about.resampled
+        sentences.append(f"In brackets: {share} bootstrap interval over {resampled}.")
     if rows["cluster"].eq(1).any():
         sentences.append("Bold: in the best cluster, whose metrics cannot be told apart.")
     return " ".join(sentences)

@@ -53,6 +53,18 @@ def test_one_alone_of_what_is_drawn_has_no_ends(over, kept, pilot, rng):
         assert np.isnan([interval.low, interval.high]).all()
 
 
+@pytest.mark.parametrize(("over", "kept"), [("systems", np.s_[:, :1]), ("documents", np.s_[:1, :])])
+def test_drawing_both_of_one_is_called_what_it_is(over, kept, pilot, rng):
+    a, b, ratings = (matrix[kept] for matrix in pilot)
+    options = {"level": "global", "n_resamples": 50, "rng": rng}
+    for interval in (
+        bootstrap_interval(a, ratings, **options),
+        bootstrap_difference(a, b, ratings, **options),
+    ):
+        assert interval.method == f"bootstrap-{over}"
+        assert interval.low < interval.high
+
+
 def test_drawing_both_is_wider_than_fisher_or_drawing_one(rng):
     # Few documents with much noise: new documents would move the system means a lot.
     quality = rng.normal(size=(30, 1))

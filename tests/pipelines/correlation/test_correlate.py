@@ -83,6 +83,21 @@ def test_interval_lies_around_a_strong_correlation(result):
     assert row["low"] < row["value"] < row["high"]
 
 
+def test_interval_over_a_single_document_says_that_it_is_over_systems(plain_bench):
+    one = plain_bench.rows.filter(document_id="d3")
+    _, out, _ = plain_bench.correlate(
+        *("--levels", "system", "--coefficients", "pearson"),
+        scores=[plain_bench.scores(one)],
+        ratings=plain_bench.ratings(one),
+    )
+    intervals = plain_bench.table()["interval"].drop_nulls()
+    assert set(intervals) == {"bootstrap-systems"}
+    for text in (out, (plain_bench.out / "report.html").read_text()):
+        assert "interval over systems." in text or "intervals over systems (" in text
+        assert "systems and documents (" not in text
+        assert "over systems and documents." not in text
+
+
 def test_clusters_begin_at_the_best_metric(result):
     for family in result.clusters.partition_by(["aspect", "level", "coefficient"]):
         ordered = family.sort("value", descending=True)["cluster"].to_list()
