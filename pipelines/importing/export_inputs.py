@@ -107,19 +107,22 @@ def _candidates(path: str) -> Iterator[Candidate]:
     files = list_inputs([path])
     names = column_names(files[0].path, files[0].format)
     needed = [CANDIDATE, *(n for n in (REFERENCES, SOURCES) if _has(names, n))]
+    number = 0
     for shard in plan_shards(files):
         for table in read_batches(shard, needed, {}, _BATCH_ROWS):
             for row in table.to_pylist():
-                yield _candidate(row, path)
+                number += 1
+                yield _candidate(row, path, number)
 
 
-def _candidate(row: Mapping[str, Any], path: str) -> Candidate:
+def _candidate(row: Mapping[str, Any], path: str, number: int) -> Candidate:
+    if why := row[UNREADABLE]:
+        raise ValueError(f"cannot read row {number:,} of {path}: {why}; mend it or leave it out")
     for name in (DOCUMENT_ID, SYSTEM_ID, CANDIDATE):
         if row[name] is None:
             keys = f"document {row[DOCUMENT_ID]}, system {row[SYSTEM_ID]}"
             raise ValueError(
-                f"`{name}` in {path} must be filled in, got none for {keys}"
-                f"{f' ({row[UNREADABLE]})' if row[UNREADABLE] else ''}; leave the row out"
+                f"`{name}` in {path} must be filled in, got none for {keys}; leave the row out"
             )
     return Candidate(
         document_id=row[DOCUMENT_ID],

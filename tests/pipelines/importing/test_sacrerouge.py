@@ -208,3 +208,13 @@ def test_numbers_keep_the_order_of_the_first_input(tmp_path):
     assert run(["export", "sacrerouge", *given, "--out", str(tmp_path / "out")]) == 0
     lines = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["instance_id"] for line in lines] == keys["document_id"].to_list()
+
+
+def test_row_that_cannot_be_read_is_named_by_its_place(tmp_path, capsys):
+    good = json.dumps({"document_id": "d", "system_id": "x", "candidate": "a"})
+    (tmp_path / "c.jsonl").write_text(f"{good}\n{good[:-2]}\n")
+    out = tmp_path / "out"
+    assert run(["export", "sacrerouge", str(tmp_path / "c.jsonl"), "--out", str(out)]) == 2
+    assert "cannot read row 2 of" in (said := capsys.readouterr().err)
+    assert said.endswith("c.jsonl: malformed JSON; mend it or leave it out\n")
+    assert not out.exists()
