@@ -35,6 +35,7 @@ torch.set_num_threads(1)
 job, meeting, rank = pickle.load(open(sys.argv[1], "rb")), sys.argv[2], int(sys.argv[3])
 distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
 learn(*job, fingerprint="f", ranks=Ranks.current())
+distributed.barrier()  # gloo aborts a process whose peer has left while it still listens
 distributed.destroy_process_group()
 """
 
@@ -87,7 +88,7 @@ def started(job, folder):
     return [
         subprocess.Popen(
             [sys.executable, "-c", WORKER, folder / "job.pickle", meeting, str(rank)],
-            stderr=subprocess.DEVNULL,
+            stderr=(folder / f"stderr-{rank}").open("w"),
         )
         for rank in range(2)
     ]
@@ -95,7 +96,9 @@ def started(job, folder):
 
 def train_together(job, folder):
     """Train in two processes to the end; return the state."""
-    assert [process.wait(timeout=600) for process in started(job, folder)] == [0, 0]
+    ends = [process.wait(timeout=600) for process in started(job, folder)]
+    said = [path.read_text()[-2_000:] for path in sorted(folder.glob("stderr-*"))]
+    assert ends == [0, 0], said
     return learn(*job, folder, fingerprint="f")[1]  # finished: reads the checkpoint
 
 
