@@ -85,13 +85,12 @@ def started(job, folder):
     folder.mkdir(exist_ok=True)
     (folder / "job.pickle").write_bytes(pickle.dumps((*job, folder)))
     meeting = folder / f"meeting-{time.monotonic_ns()}"
-    return [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, folder / "job.pickle", meeting, str(rank)],
-            stderr=(folder / f"stderr-{rank}").open("w"),
-        )
-        for rank in range(2)
-    ]
+    processes = []
+    for rank in range(2):
+        command = [sys.executable, "-c", WORKER, folder / "job.pickle", meeting, str(rank)]
+        with (folder / f"stderr-{rank}").open("w") as said:
+            processes.append(subprocess.Popen(command, stderr=said))
+    return processes
 
 
 def train_together(job, folder):
