@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from reffree.checkpoint import read_checkpoint, replace_file, write_checkpoint
 from reffree.losses import LossSum
@@ -147,6 +148,7 @@ def run_training(
     fingerprint: str,
     device: str = "cpu",
     ranks: Ranks | None = None,
+    ema_decay: float = 0.0,
     on_news: Callable[[TrainNews], None] | None = None,
 ) -> TrainState:
     """Train a model; in the end it has the weights that were best on the validation data.
@@ -166,6 +168,10 @@ def run_training(
     device : str
     ranks : Ranks, optional
         The processes that do this together.
+    ema_decay : float
+        In [0, 1): the weights that are validated and kept are the mean of those after every step,
+        in which a step counts `ema_decay` times as much as the next one (Polyak and Juditsky 1992),
+        less at the start. 0 takes the weights of the last step.
     on_news : callable, optional
         Told of every line that is logged, by the first process.
 
@@ -183,7 +189,7 @@ def run_training(
     with torch.random.fork_rng(devices=gpus):
         torch.manual_seed(settings.seed * ranks.size + ranks.rank)
         model.to(where)
-        run = _Run(model, task, settings, folder, fingerprint, where, ranks)
+        run = _Run(model, task, settings, folder, fingerprint, where, ranks, ema_decay)
         state = run.restore()
         with _Log(folder if ranks.is_first else None, state, on_news) as log:
             while not state.is_finished:
@@ -240,6 +246,8 @@ def _take_step(run: _Run, task: Task[B], batch: B) -> None:
     run.optimiser.step()
     run.schedule.step()
     run.optimiser.zero_grad(set_to_none=True)
+    if run.averaged is not None:
+        run.averaged.update_parameters(run.model)
     state.loss_sum, state.n_terms = state.loss_sum + loss_sum, state.n_terms + n_terms
     for name, (total, n) in figures.items():
         before = state.figure_sums.get(name, [0.0, 0.0])
@@ -250,8 +258,8 @@ def _take_step(run: _Run, task: Task[B], batch: B) -> None:
 def _validate(run: _Run, task: Task[B], log: _Log) -> None:
     """Compute the validation loss; keep the weights if there was none better."""
     state = run.state
-    run.model.eval()
-    parts = [task.validation_loss(run.model, batch) for batch in task.validation()]
+    run.judged.eval()
+    parts = [task.validation_loss(run.judged, batch) for batch in task.validation()]
     (loss_sum, n_terms), figures = run.summed(parts)
     if not n_terms:
         raise ValueError(
@@ -273,6 +281,16 @@ def _validate(run: _Run, task: Task[B], log: _Log) -> None:
     log.add(run.news(validation_loss=loss, figures=_means(figures)))
 
 
+def _ema(decay: float) -> Callable[[Any, Any, Any], None]:
+    """Average weights so that the past counts `decay`, and less while it is short."""
+
+    def update(means: Any, weights: Any, n_averaged: Any) -> None:  # noqa: ANN401  (of torch)
+        n = int(n_averaged)
+        get_ema_multi_avg_fn(min(decay, (1 + n) / (10 + n)))(means, weights, n_averaged)
+
+    return update
+
+
 def _means(sums: Mapping[str, tuple[float, float] | list[float]]) -> dict[str, float]:
     return {name: total / n for name, (total, n) in sums.items() if n}
 
@@ -289,12 +307,19 @@ class _Run:
         fingerprint: str,
         where: torch.device,
         ranks: Ranks,
+        ema_decay: float,
     ) -> None:
         self.model, self.parallel = model, ranks.wrap(model)
         self.settings, self.folder, self.fingerprint = settings, folder, fingerprint
         self.where, self.ranks = where, ranks
         self.state = TrainState()
         self.optimiser, self.schedule = task.optimiser(model)
+        self.averaged = AveragedModel(model, multi_avg_fn=_ema(ema_decay)) if ema_decay else None
+
+    @property
+    def judged(self) -> nn.Module:
+        """The model that is validated and kept."""
+        return self.model if self.averaged is None else self.averaged.module
 
     def summed(
         self, parts: Iterable[LossSum]
@@ -333,7 +358,7 @@ class _Run:
     def keep_best(self) -> None:
         """Keep the weights as the best so far."""
         if self.ranks.is_first:
-            weights = {k: v.clone().contiguous().cpu() for k, v in self.model.state_dict().items()}
+            weights = {k: v.clone().contiguous().cpu() for k, v in self.judged.state_dict().items()}
             replace_file(self.folder / BEST_FILE, lambda path: save_file(weights, path))
 
     def save(self) -> None:
@@ -350,6 +375,8 @@ class _Run:
                 "state": asdict(self.state),
                 "random": of_all,
             }
+            if self.averaged is not None:
+                payload["averaged"] = self.averaged.state_dict()
             write_checkpoint(self.folder, payload, self.fingerprint)
 
     def restore(self) -> TrainState:
@@ -359,6 +386,8 @@ class _Run:
             self.model.load_state_dict(payload["model"])
             self.optimiser.load_state_dict(payload["optimiser"])
             self.schedule.load_state_dict(payload["schedule"])
+            if self.averaged is not None:
+                self.averaged.load_state_dict(payload["averaged"])
             self.state = TrainState(**payload["state"])
             random = payload["random"][self.ranks.rank]
             torch.set_rng_state(random["cpu"])

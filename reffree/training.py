@@ -40,6 +40,9 @@ class TrainConfig:
     """Validations without a better loss after which training stops."""
     max_norm: float = 1.0
     """Gradients longer than this are cut down to it."""
+    ema_decay: float = 0.0
+    """How much the past counts in the mean of weights that is validated and kept: .995 averages
+    over some 200 steps; 0 takes the weights of the last step. See `loop.run_training`."""
     checkpoint_steps: int = 200
     """Steps between checkpoints; there is one after every epoch as well."""
     log_steps: int = 20
@@ -64,6 +67,8 @@ class TrainConfig:
                 raise ValueError(f"`{name}` must be positive, got {getattr(self, name):g}")
         if not 0 <= self.warmup_share < 1:
             raise ValueError(f"`warmup_share` must be in [0, 1), got {self.warmup_share:g}")
+        if not 0 <= self.ema_decay < 1:
+            raise ValueError(f"`ema_decay` must be in [0, 1), got {self.ema_decay:g}")
         if not 0 <= self.weight_decay < math.inf:
             raise ValueError(f"`weight_decay` must not be negative, got {self.weight_decay:g}")
 
@@ -113,6 +118,7 @@ def train(
         fingerprint=fingerprint,
         device=device,
         ranks=ranks,
+        ema_decay=config.ema_decay,
         on_news=on_news,
     )
 

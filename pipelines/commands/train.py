@@ -148,6 +148,15 @@ _LEARNING_RATES = {"features": 3e-3, "bert": 5e-5}
 )
 @click.option("--patience", metavar="N", type=int, default=3, show_default=True)
 @click.option(
+    "--ema-decay",
+    metavar="D",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Validate and keep a running mean of the weights, in which the past counts D; 0.995 is a "
+    "mean over some 200 steps.",
+)
+@click.option(
     "--checkpoint-steps", metavar="N", type=int, default=200, show_default=True,
     help="Steps between checkpoints.",
 )  # fmt: skip

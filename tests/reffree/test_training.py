@@ -10,7 +10,8 @@ import torch
 from reffree.building import build
 from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.learning import PreparedFolder, Recipe, learn
-from reffree.loop import read_metrics
+from reffree.loop import read_metrics, run_training
+from reffree.losses import LossSum
 from reffree.mixture import NegativesConfig
 from reffree.models import ModelConfig
 from reffree.training import TrainConfig, train
@@ -106,9 +107,9 @@ def test_same_seed_same_weights(model_config, tmp_path):
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
-@pytest.mark.parametrize("loss", ["bce", "ranking"])
-def test_resumed_run_ends_with_the_same_weights(loss, model_config, tmp_path):
-    config = replace(CONFIG, loss=loss)
+@pytest.mark.parametrize(("loss", "ema_decay"), [("bce", 0), ("ranking", 0), ("bce", 0.9)])
+def test_resumed_run_ends_with_the_same_weights(loss, ema_decay, model_config, tmp_path):
+    config = replace(CONFIG, loss=loss, ema_decay=ema_decay)
     options = {"config": config, "keeps_groups": loss == "ranking"}
     whole, whole_state = run(model_config, tmp_path / "whole", **options)
     with pytest.raises(Killed):
@@ -148,6 +149,51 @@ def test_best_weights_win(model_config, tmp_path):
     assert state.epoch == len(losses) < 10
 
 
+class Counting:
+    """A weight that grows by 1 in every step, and is better the larger it is."""
+
+    def __init__(self, n_steps):
+        self.n_steps = n_steps
+
+    def optimiser(self, model):
+        optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
+        return optimiser, torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
+
+    def training(self, epoch):
+        return range(self.n_steps)
+
+    def validation(self):
+        return range(1)
+
+    def loss(self, model, batch, step):
+        return self.validation_loss(model, batch)
+
+    def validation_loss(self, model, batch):
+        return LossSum(-model(torch.ones(1, 1)).sum(), 1)
+
+    def timings(self):
+        return {}
+
+
+def test_kept_weights_are_the_mean_over_steps(tmp_path):
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    state = run_training(model, Counting(25), CONFIG, tmp_path, fingerprint="f", ema_decay=0.7)
+    mean = 1.0
+    for step in range(2, 51):  # two epochs of 25 steps; the weight after each is its number
+        decay = min(0.7, step / (9 + step))
+        mean = decay * mean + (1 - decay) * step
+    assert model.weight.item() == pytest.approx(mean, rel=1e-6)
+    assert -state.best_loss == pytest.approx(mean, rel=1e-6)
+
+
+def test_without_a_mean_the_weights_of_the_last_step_are_kept(tmp_path):
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    run_training(model, Counting(25), CONFIG, tmp_path, fingerprint="f")
+    assert model.weight.item() == pytest.approx(50)
+
+
 def test_bad_loss_names_step_and_documents(model_config, tmp_path):
     built = build(model_config)
     with torch.no_grad():
@@ -182,7 +228,13 @@ def test_unfinished_line_of_the_log_is_dropped(tmp_path):
 
 @pytest.mark.parametrize(
     ("field", "value", "rule"),
-    [("loss", "rmse", "must be one of bce"), ("epochs", 0, "at least 1"), ("patience", 0, "least")],
+    [
+        ("loss", "rmse", "must be one of bce"),
+        ("epochs", 0, "at least 1"),
+        ("patience", 0, "least"),
+        ("ema_decay", 1.0, r"in \[0, 1\), got 1"),
+        ("ema_decay", math.nan, r"in \[0, 1\), got nan"),
+    ],
 )
 def test_wrong_configuration_rejected(field, value, rule):
     with pytest.raises(ValueError, match=f"`{field}` must be .*{rule.split('must be ')[-1]}"):
