@@ -362,7 +362,7 @@ def _distinct_texts(
             values = values.take(pa.array(starts[has]))
             offsets[side] = has.astype(np.int64)
         if side == "sources" and config.source_tokens is not None:
-            values = _cut(values, config.source_tokens)
+            values = first_tokens(values, config.source_tokens)
         columns.append(values)
     encoded = pa.chunked_array(columns, pa.string()).combine_chunks().dictionary_encode("encode")
     numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -380,7 +380,7 @@ def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _cut(texts: pa.Array, n_tokens: int) -> pa.Array:
+def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:
     """Keep the first `n_tokens` whitespace-separated tokens of each text, spacing untouched."""
     found = []
     for text in texts.to_pylist():

@@ -24,7 +24,7 @@ from sms.explaining.records import (
 )
 from sms.explaining.units import placed_sentences
 from sms.metrics import MetricRequest
-from sms.scoring import Prepared, ScoringConfig, SummaryScorer, to_rows
+from sms.scoring import Prepared, ScoringConfig, SummaryScorer, first_tokens, to_rows
 from sms.text import SegmentedTexts, Segmenter, TextRules
 
 SCORE_ATOL = 1e-12
@@ -161,6 +161,8 @@ def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explana
             movers.explanation(about, number, row, score, status)
             for number, (row, (score, status)) in enumerate(zip(listed, scores, strict=True))
         ]
+    if isinstance(scorer, SummaryScorer):
+        listed = [_as_read(row, scorer.config) for row in listed]
     return _by_omission(scorer, about, listed, scores)
 
 
@@ -207,6 +209,17 @@ def _about(scorer: RowScorer, column: str) -> _About:
 
 def _row(row: _Row, columns: Sequence[str]) -> dict[str, Any]:
     return {name: row[name] if name == CANDIDATE else row[name] or [] for name in columns}
+
+
+def _as_read(row: dict[str, Any], config: ScoringConfig) -> dict[str, Any]:
+    """Drop what is not read, or a sentence left out would let other text take its place."""
+    read = dict(row)
+    if config.multi_reference == "first" and "references" in row:
+        read["references"] = row["references"][:1]
+    if config.source_tokens is not None and "sources" in row:
+        sources = pa.array(row["sources"], pa.string())
+        read["sources"] = first_tokens(sources, config.source_tokens).to_pylist()
+    return read
 
 
 # Mover's similarities

@@ -318,6 +318,22 @@ def test_text_without_words_has_no_plan(explained, candidate, reference, status)
 # Sentences left out
 
 
+def test_references_that_are_not_read_are_not_explained():
+    found = explain("Cat dog.", ["Cat.", "River."], metric="rouge1_f", multi_reference="first")
+    assert [(text.side, text.text) for text in found.others] == [("reference", "Cat.")]
+    assert {effect.number for effect in found.effects} == {0}
+
+
+def test_text_beyond_the_source_tokens_does_not_move_up():
+    # of the source 4 tokens are read; were its first sentence left out before it is cut, the
+    # last sentence would be read, and coverage be 1 in place of 0
+    found = explain(
+        "River.", source="Cat dog. Snow train. River.", metric="coverage", source_tokens=4
+    )
+    of_source = [effect for effect in found.effects if effect.side == "source"]
+    assert [(e.unit.text, e.score) for e in of_source] == [("Cat dog.", 0.0), ("Snow train.", 0.0)]
+
+
 def test_drop_by_hand(explained):
     # recall 1; without the first sentence, of the reference's three words only `river` is found
     found = explained("Cat dog. River.", "Cat dog river.", metric="rouge1_r")
