@@ -302,7 +302,7 @@ def _with_archives(member: Member) -> Iterator[Member]:
             while (info := archive.next()) is not None:
                 # Kept by `tarfile` for going back; an archive of 300,000 stories would fill memory.
                 archive.members = []  # type: ignore[attr-defined]
-                if info.islnk():
+                if info.islnk() or info.issym():
                     raise ValueError(
                         f"{member.path} must hold files themselves, got {info.name}, a link to "
                         f"{info.linkname}; unpack it and name its folder"

@@ -97,11 +97,12 @@ def test_folder_that_cannot_be_read_rejected(refused, write, monkeypatch):
     assert "Permission denied" in refused("xsum", folder)
 
 
-def test_link_in_an_archive_rejected(refused, write):
+@pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.SYMTYPE], ids=["hard", "symbolic"])
+def test_link_in_an_archive_rejected(kind, refused, write):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         link = tarfile.TarInfo("b.story")
-        link.type, link.linkname = tarfile.LNKTYPE, "a.story"
+        link.type, link.linkname = kind, "a.story"
         archive.addfile(tarfile.TarInfo("a.txt"))
         archive.addfile(link)
     said = refused("cnn-dailymail", write("stories.tgz", packed.getvalue()))
