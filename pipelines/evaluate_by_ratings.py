@@ -55,6 +55,7 @@ def evaluate_by_ratings(
     *,
     raters: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
+    embedding_cache: str | None = None,
     device: str = "auto",
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[RatedResult]:
@@ -73,6 +74,8 @@ def evaluate_by_ratings(
     columns : mapping of str to str, optional
         Our column name to the files'. `document_id`, `system_id` and `rater` also stand for the
         ratings' columns, where these differ.
+    embedding_cache : str, optional
+        As in `evaluate_scorer`.
     device : {"auto", "cpu", "cuda"}
     on_progress : callable, optional
         Told what is being done.
@@ -101,6 +104,7 @@ def evaluate_by_ratings(
             metrics=[*names.values(), *TRAITS],
             columns={ours: theirs for ours, theirs in columns.items() if ours != RATER},
             device=device,
+            embedding_cache=embedding_cache,
             local=True,
             on_progress=on_progress,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,7 @@ def evaluate_scorer(
     limit: int | None = None,
     split_anew: bool = False,
     neighbour_encoder: str = "minilm",
+    embedding_cache: str | None = None,
     device: str = "auto",
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[DomainResult]:
@@ -93,6 +95,9 @@ def evaluate_scorer(
         As in `prepare_pairs`.
     neighbour_encoder : str
         Embeds documents where their neighbours are needed.
+    embedding_cache : str, optional
+        Folder that keeps the vectors of an encoder that is not trained, as in `train_scorer`;
+        several scorers share theirs in any case.
     device : {"auto", "cpu", "cuda"}
     on_progress : callable, optional
         Told what is being done.
@@ -114,25 +119,40 @@ def evaluate_scorer(
     if len(set(names)) < len(names):
         raise ValueError(f"every domain must be named once, got {', '.join(names)}")
     results = []
-    for folder in scorers if paths else ():
-        tell(Progress(stage=f"loading {os.fspath(folder)}"))
-        scorer = load_scorer(Path(fetch(os.fspath(folder))), device=chosen_device(device))
-        negatives = _negatives_of(scorer, kinds)
-        for name, path in zip(names, paths, strict=True):
-            tell(Progress(stage=f"judging by {os.fspath(path)}"))
-            domain = _read_domain(
-                name,
-                path,
-                negatives,
-                side,
-                neighbour_encoder,
-                columns=columns,
-                limit=limit,
-                split_anew=split_anew,
+    with _cache(embedding_cache, len(scorers)) as cache_folder:
+        for folder in scorers if paths else ():
+            tell(Progress(stage=f"loading {os.fspath(folder)}"))
+            scorer = load_scorer(
+                Path(fetch(os.fspath(folder))),
+                device=chosen_device(device),
+                cache_folder=cache_folder,
             )
-            _check_unseen(scorer, domain, os.fspath(folder), os.fspath(path))
-            results.append(_judge(os.fspath(folder), scorer, domain, side))
+            negatives = _negatives_of(scorer, kinds)
+            for name, path in zip(names, paths, strict=True):
+                tell(Progress(stage=f"judging by {os.fspath(path)}"))
+                domain = _read_domain(
+                    name,
+                    path,
+                    negatives,
+                    side,
+                    neighbour_encoder,
+                    columns=columns,
+                    limit=limit,
+                    split_anew=split_anew,
+                )
+                _check_unseen(scorer, domain, os.fspath(folder), os.fspath(path))
+                results.append(_judge(os.fspath(folder), scorer, domain, side))
     return results
+
+
+def _cache(folder: str | None, n_scorers: int) -> AbstractContextManager[str | None]:
+    """Keep vectors in the folder that was asked for, else as long as another scorer may want them.
+
+    The documents of a matrix are encoded once, not once for every scorer.
+    """
+    if folder is not None or n_scorers < 2:
+        return nullcontext(folder)
+    return tempfile.TemporaryDirectory(prefix="assay-")
 
 
 def _negatives_of(scorer: LearnedScorer, kinds: Sequence[str] | None) -> NegativesConfig:

@@ -22,6 +22,7 @@ from pipelines.commands.common import (
     split,
 )
 from pipelines.commands.pair_options import (
+    embedding_cache_option,
     limit_option,
     neighbour_encoder_option,
     pairs_argument,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 )
 @split_anew_option
 @neighbour_encoder_option
+@embedding_cache_option
 @click.option(
     "--corpus", metavar="FILE", help="Rated candidates and their sources, judged by `--ratings`."
 )
@@ -82,6 +84,7 @@ def evaluate(
     side: str,
     split_anew: bool,
     neighbour_encoder: str,
+    embedding_cache: str | None,
     corpus: str | None,
     ratings: str | None,
     raters: str,
@@ -117,6 +120,7 @@ def evaluate(
             limit=limit,
             split_anew=split_anew,
             neighbour_encoder=neighbour_encoder,
+            embedding_cache=embedding_cache,
             device=device,
             on_progress=on_progress,
         )
@@ -128,6 +132,7 @@ def evaluate(
                 ratings,
                 raters=split(raters),
                 columns=columns_of(columns),
+                embedding_cache=embedding_cache,
                 device=device,
                 on_progress=on_progress,
             )

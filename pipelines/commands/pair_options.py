@@ -32,6 +32,11 @@ neighbour_encoder_option = click.option(
     show_default=True,
     help="Finds the nearest documents for cross-pair-hard; see `assay encoders`.",
 )
+embedding_cache_option = click.option(
+    "--embedding-cache",
+    metavar="DIR",
+    help="Folder that keeps the vectors of `sentence` and `word` for later runs.",
+)
 
 
 def limit_option(of: str = "all files together") -> Callable[[Callable[..., Any]], Any]:

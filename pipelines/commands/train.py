@@ -23,6 +23,7 @@ from pipelines.commands.common import (
 )
 from pipelines.commands.pair_options import (
     check_named,
+    embedding_cache_option,
     leaks_option,
     limit_option,
     machines_of,
@@ -173,11 +174,7 @@ _LEARNING_RATES = {"features": 3e-3, "bert": 5e-5}
 @split_anew_option
 @leaks_option
 @neighbour_encoder_option
-@click.option(
-    "--embedding-cache",
-    metavar="DIR",
-    help="Folder that keeps the vectors of `sentence` and `word` for later runs.",
-)
+@embedding_cache_option
 @click.option(
     "--learning-curve",
     "curve",

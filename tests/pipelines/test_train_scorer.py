@@ -170,6 +170,25 @@ def test_matrix_of_domains(train, pairs, tmp_path, capsys):
     assert lines[2] == [str(second), "–", "–"]
 
 
+def test_vectors_that_are_kept_change_no_figure(train, pairs, tmp_path):
+    options = ("--scorer", "sentence", "--negatives", "cross-pair")
+    folders = [train(*options, "--seed", seed, out=f"of-{seed}")[1] for seed in (0, 1)]
+
+    def figures(*arguments):
+        path = tmp_path / "figures.json"
+        given = ["evaluate", *map(str, arguments), "--json", str(path), "--quiet"]
+        assert run(given) == 0
+        return json.loads(path.read_text())
+
+    alone = [result for folder in folders for result in figures(folder, pairs)]
+    assert figures(folders[0], pairs, "--also", folders[1]) == alone
+    kept = tmp_path / "kept"
+    for _ in range(2):  # writes the vectors, reads them
+        cached = figures(folders[0], pairs, "--also", folders[1], "--embedding-cache", kept)
+        assert cached == alone
+    assert list(kept.rglob("*.safetensors"))
+
+
 def test_domains_of_one_file_name_are_told_apart(train, tmp_path, capsys):
     _, folder = train("--negatives", "cross-pair")
     for name in ("law", "news"):
