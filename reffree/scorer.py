@@ -341,7 +341,9 @@ def model_card(settings: Mapping[str, Any]) -> str:
     lines = ["# A reference-free scorer of summaries", "", f"`{settings['signature']}`", ""]
     lines += ["## Trained on", ""]
     lines += [
-        f"- {name}: {_shown(value)}" for name, value in trained_on.items() if name != SOURCE_SAMPLE
+        f"- {name.replace('_', ' ')}: {_shown(value)}"
+        for name, value in trained_on.items()
+        if name != SOURCE_SAMPLE
     ]
     if features := settings["model"].get("features"):
         reads = "reads nothing but" if settings["model"]["scorer"] == "features" else "also reads"
@@ -374,11 +376,15 @@ def model_card(settings: Mapping[str, Any]) -> str:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
-    if isinstance(value, list | tuple):
+    if isinstance(value, Mapping) and value:
+        return ", ".join(f"{name.replace('_', ' ')} {_shown(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple) and value:
         return ", ".join(map(_shown, value))
-    return str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | str):
+        return str(value)
+    return f"{value:.4g}" if isinstance(value, float) else "none"
 
 
 def _figure(value: float | None) -> str:

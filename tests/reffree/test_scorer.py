@@ -9,7 +9,7 @@ import torch
 
 from reffree.building import build
 from reffree.models import ModelConfig
-from reffree.scorer import LearnedScorer, load_scorer, save_scorer
+from reffree.scorer import LearnedScorer, load_scorer, model_card, save_scorer
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 ATOL = 1e-6
@@ -163,6 +163,23 @@ def test_low_rank_updates_are_trained_saved_and_loaded(bert, tmp_path):
 def test_model_card_has_the_figures(bert, tmp_path):
     save(build(bert), tmp_path)
     assert "| cross-pair | 4 | 0.750 | 0.800 | 0.100 | – |" in (tmp_path / "README.md").read_text()
+
+
+def test_model_card_says_what_there_was_for_people():
+    trained_on = {
+        "left_out": {},
+        "negatives": {"kinds": ["add", "delete"], "proportions": None, "is_balanced": False},
+        "validation_loss": 0.123456,
+    }
+    model = {"scorer": "bert"}
+    card = model_card(
+        {"signature": "s", "trained_on": trained_on, "held_out": {}, "model": model}
+    ).splitlines()
+    assert card[6:9] == [
+        "- left out: none",
+        "- negatives: kinds add, delete, proportions none, is balanced no",
+        "- validation loss: 0.1235",
+    ]
 
 
 # what is done to a scorer's folder, what is said
