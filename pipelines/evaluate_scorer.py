@@ -19,6 +19,7 @@ import numpy as np
 
 from cluster.fetching import fetch
 from pipelines.correlation.tables import names_of_paths
+from pipelines.embedding_cache import cache_folder_of
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.train_scorer import chosen_device
@@ -119,7 +120,7 @@ def evaluate_scorer(
     if len(set(names)) < len(names):
         raise ValueError(f"every domain must be named once, got {', '.join(names)}")
     results = []
-    with _cache(embedding_cache, len(scorers)) as cache_folder:
+    with _cache(cache_folder_of(embedding_cache), len(scorers)) as cache_folder:
         for folder in scorers if paths else ():
             tell(Progress(stage=f"loading {os.fspath(folder)}"))
             scorer = load_scorer(

@@ -46,11 +46,11 @@ from cluster.store import (
     base_name,
     delete_file,
     is_inside,
-    is_url,
     join,
 )
 from cluster.worker import SCORES_FOLDER, node_name, one_line
 from pipelines.duplicate_keys import count_duplicate_keys
+from pipelines.embedding_cache import cache_folder_of
 from pipelines.fetched import fetched_config, fetched_metrics
 from pipelines.history import History, delete_history, read_history
 from pipelines.learned_columns import AskedMetrics, WithLearned, with_learned, with_sources
@@ -276,7 +276,7 @@ def score_corpus(
         device=device,
     )
     config = replace(config, precision=_precision(config, machines))
-    cache_folder = _cache_folder(embedding_cache)
+    cache_folder = cache_folder_of(embedding_cache)
     out = absolute(os.fspath(out)).rstrip("/")
     if _is_neural(config) or asked_metrics.folders:
         is_fast = machines.worker_device == "cuda"
@@ -491,18 +491,6 @@ def _precision(config: ScoringConfig, machines: _Machines) -> str:
 
         return Machine.choose(EncoderRuntime(device=machines.device)).precision
     return "bf16" if machines.worker_device == "cuda" else "fp32"
-
-
-def _cache_folder(folder: _Path | None) -> str | None:
-    """Return the folder as every worker can find it."""
-    if folder is None:
-        return None
-    if is_url(os.fspath(folder)):
-        raise ValueError(
-            f"`embedding_cache` must be a folder, got {os.fspath(folder)}; name one that all "
-            "workers can reach"
-        )
-    return absolute(os.fspath(folder))
 
 
 def _names(corpora: _Path | Sequence[_Path]) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import InputFile, list_inputs
+from pipelines.embedding_cache import cache_folder_of
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
@@ -146,7 +147,7 @@ def train_scorer(
         machines=machines,
         training_documents=training_documents,
     )
-    cache_folder = embedding_cache or str(training / EMBEDDINGS_FOLDER)
+    cache_folder = cache_folder_of(embedding_cache) or str(training / EMBEDDINGS_FOLDER)
     training.mkdir(parents=True, exist_ok=True)
     try:
         tell(Progress(stage="reading the pairs"))

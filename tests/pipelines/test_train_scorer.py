@@ -324,6 +324,8 @@ def test_hard_negatives_with_ranking_loss(train):
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
         (("--negatives", "sentence-shuffle"), "`negatives` must give both classes"),
         (("--limit", "2"), "every side must have pairs"),
+        (("--ema-decay", "1"), "`ema_decay` must be in [0, 1), got 1"),
+        (("--embedding-cache", "s3://b/kept"), "`embedding_cache` must be a folder, got s3://b/k"),
         (("--scorer", "word"), "has no known"),
     ],
 )
