@@ -199,6 +199,6 @@ def _collated(units: Sequence[_Unit], reader: Reader) -> Batch:
     )
 
 
-def _pair_of(example: Example) -> tuple[str, int, str]:
-    """Name its pair; rows that share a name have different sources."""
-    return example.document_id, example.number, example.source
+def _pair_of(example: Example) -> tuple[str, int]:
+    """Name its pair."""
+    return example.document_id, example.number

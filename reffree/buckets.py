@@ -27,6 +27,9 @@ BUCKET_CHARACTERS = 256 << 20
 MAX_FILES = 512
 """Files open at the same time, for all sides; where more are needed, pairs are dealt twice."""
 
+_ROW_PAIRS = 1 << 32
+"""More pairs than a row has."""
+
 # No seed that a user would give: the split hashes the same keys with that, and donors in its order
 # would all lie in the slice of the hashes that is the side they are for.
 _BUCKET_SALT = hash64("bucket")
@@ -43,6 +46,9 @@ class Bucket:
     Mapped, so that the texts are not in memory unless it is free."""
     rows: np.ndarray
     """Where in `stored` each pair is, int64, (n_pairs,)."""
+    numbers: np.ndarray
+    """Tells apart the pairs of one document, int64, (n_pairs,): the place of each among those of
+    its row, and a number beyond all such places where another row has the same name and place."""
     groups: np.ndarray
     """Documents that share a text have the same; uint64, (n_pairs,)."""
     donors: np.ndarray
@@ -64,9 +70,8 @@ class Bucket:
         return found
 
     def number(self, row: int) -> int:
-        """Return one pair's place among those of its row."""
-        found: int = self._cell("number", row)
-        return found
+        """Return what tells one pair from the others of its document."""
+        return int(self.numbers[row])
 
     def _cell(self, column: str, row: int) -> Any:  # noqa: ANN401  (text or number)
         return self.stored.column(column)[int(self.rows[row])].as_py()
@@ -186,6 +191,15 @@ def read_bucket(path: Path) -> tuple[Bucket, int]:
         return bucket_of(pa.ipc.open_file(source).read_all())
 
 
+def count_pairs(folder: Path, side: str) -> tuple[int, int]:
+    """Count the pairs of a side, each once, and how many more were there twice."""
+    n = n_repeated = 0
+    for path in bucket_paths(folder, side):
+        bucket, more = read_bucket(path)
+        n, n_repeated = n + len(bucket), n_repeated + more
+    return n, n_repeated
+
+
 def bucket_of(pairs: pa.Table) -> tuple[Bucket, int]:
     """Make a bucket of pairs in any order, and say how many were there twice."""
     keys, numbers = pairs.column("key").to_numpy(), pairs.column("number").to_numpy()
@@ -199,7 +213,22 @@ def bucket_of(pairs: pa.Table) -> tuple[Bucket, int]:
     hashes = mixed(keys[rows], _DONOR_SALT)
     donors = np.argsort(hashes, kind="stable")
     groups = pairs.column("group").to_numpy()[rows]
-    return Bucket(pairs, rows, groups, donors, hashes[donors]), int((~is_new).sum())
+    own = _told_apart(keys[rows], numbers[rows])
+    return Bucket(pairs, rows, own, groups, donors, hashes[donors]), int((~is_new).sum())
+
+
+def _told_apart(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Give every pair of a document another number.
+
+    Sorted by document and then by place in the row. Of those with one number, which are of
+    several rows, the first keeps it.
+    """
+    is_new = np.ones(keys.size, dtype=bool)
+    is_new[1:] = (keys[1:] != keys[:-1]) | (numbers[1:] != numbers[:-1])
+    places = np.arange(keys.size)
+    n_before = places - np.maximum.accumulate(np.where(is_new, places, 0))
+    found: np.ndarray = numbers.astype(np.int64) + n_before * _ROW_PAIRS
+    return found
 
 
 def _contents(pairs: pa.Table) -> np.ndarray:

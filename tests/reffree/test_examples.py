@@ -1,6 +1,7 @@
 """Examples: the same for a document whatever surrounds it, in any order, on any process."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -154,6 +155,22 @@ def test_pair_repeated_among_others_of_its_document_is_used_once():
     bucket, n_repeated = bucket_of(as_table(pairs, np.zeros(3, dtype=np.uint64)))
     assert bucket.pairs.column("reference").to_pylist() == ["first", "second"]
     assert n_repeated == 1
+
+
+def test_rows_of_one_name_share_no_random_numbers(examples):
+    pairs = make_pairs(40)
+    others = [replace(pair, reference=f"{pair.reference} Once more.") for pair in pairs]
+    both = examples([*pairs, *others], kinds=("cross-pair",))
+    groups = list(both.epoch(0, in_order=True))
+    names = [(group[0].document_id, group[0].number) for group in groups]
+    assert len(set(names)) == len(names) == 80
+    drawn = {}
+    for group in groups:
+        drawn.setdefault(group[0].document_id, set()).add(group[1].candidate.split()[0])
+    assert sum(len(donors) == 1 for donors in drawn.values()) < 10  # all 40 with shared numbers
+    # A pair that is alone with its name has the partners it always had.
+    alone = examples(pairs, kinds=("cross-pair",))
+    assert {group[0].number for group in alone.epoch(0, in_order=True)} == {0}
 
 
 @pytest.mark.parametrize("seed", range(6))
