@@ -166,7 +166,8 @@ def learn(
         PairBatches(pairs, recipe, built.reader, ranks),
         recipe.training,
         folder,
-        fingerprint=fingerprint,
+        # the encoder's files may be others than when the run began
+        fingerprint=f"{fingerprint}+{built.encoder_content}",
         device=device,
         ranks=ranks,
         on_news=on_news,

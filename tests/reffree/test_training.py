@@ -99,6 +99,21 @@ def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(model_config, tmp_pa
     assert [line["learning_rate"] for line in lines] == pytest.approx(expected)
 
 
+def test_run_does_not_go_on_with_other_vectors(model_config, tmp_path, monkeypatch):
+    for side, name in enumerate(("train", "validation")):
+        (path,) = write_buckets(tmp_path / name, make_pairs(7), side=side)
+        path.rename(tmp_path / path.name)
+    recipe = Recipe(model=model_config, negatives=NegativesConfig(kinds=("add",)), training=CONFIG)
+    pairs = PreparedFolder(folder=tmp_path, vocabulary=("word",), n_training_pairs=7)
+    learn(recipe, pairs, tmp_path / "run", fingerprint="f")
+    monkeypatch.setattr(
+        "reffree.learning.build",
+        lambda *given, **options: replace(build(*given, **options), encoder_content="other"),
+    )
+    with pytest.raises(ValueError, match="must belong to the same request"):
+        learn(recipe, pairs, tmp_path / "run", fingerprint="f")
+
+
 def test_same_seed_same_weights(model_config, tmp_path):
     first, _ = run(model_config, tmp_path / "a")
     second, _ = run(model_config, tmp_path / "b")
