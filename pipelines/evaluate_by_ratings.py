@@ -22,6 +22,7 @@ from pipelines.correlation.ratings import read_ratings
 from pipelines.correlation.tables import KEYS, RATER
 from pipelines.evaluate_scorer import TRAITS
 from pipelines.learned_names import PREFIX
+from pipelines.prepare_pairs import SPLIT
 from pipelines.progress import Progress
 from pipelines.score_corpus import score_corpus
 
@@ -98,16 +99,20 @@ def evaluate_by_ratings(
     )
     names = {os.fspath(folder): f"{PREFIX}{os.fspath(folder)}" for folder in scorers}
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
-        score_corpus(
+        run = score_corpus(
             corpus,
             f"{work}/scores",
             metrics=[*names.values(), *TRAITS],
-            columns={ours: theirs for ours, theirs in columns.items() if ours != RATER},
+            columns={
+                ours: theirs for ours, theirs in columns.items() if ours not in (RATER, SPLIT)
+            },
             device=device,
             embedding_cache=embedding_cache,
             local=True,
             on_progress=on_progress,
         )
+        for reason in run.failed_shards.values():
+            raise RuntimeError(f"`corpus` must be scored as a whole, but a part failed: {reason}")
         table = pl.read_parquet(Path(work) / "scores" / "scores" / "part-*.parquet")
     both = table.unique(KEYS, keep="first").join(means, on=KEYS).sort(KEYS)
     if both.is_empty():

@@ -20,13 +20,14 @@ import numpy as np
 from cluster.fetching import fetch
 from pipelines.correlation.tables import names_of_paths
 from pipelines.embedding_cache import cache_folder_of
-from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
+from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.train_scorer import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
 from reffree.learning import PreparedFolder, check_negatives, held_out
+from reffree.losses import compares_candidates
 from reffree.mixture import NegativesConfig
 from reffree.neighbours import find_neighbours
 from reffree.pairs import text_key
@@ -183,8 +184,10 @@ def _read_domain(
 ) -> _Domain:
     """Read the pairs and make the examples, of which there are few enough for the memory."""
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
-        pairs = prepare_pairs(
-            [path], Path(work) / "pairs", sides=(side,), seed=negatives.seed, **options
+        pairs = counted_once(
+            prepare_pairs(
+                [path], Path(work) / "pairs", sides=(side,), seed=negatives.seed, **options
+            )
         )
         if negatives.needs_neighbours:
             find_neighbours(pairs.folder, (side,), neighbour_encoder, negatives.n_neighbours)
@@ -225,7 +228,8 @@ def _check_unseen(scorer: LearnedScorer, domain: _Domain, folder: str, path: str
         raise ValueError(
             f"{folder} must be judged by documents it was not trained on, but it knows some of "
             f"{path} ({n_seen} of the {len(known)} texts it remembers); give others, or read these "
-            "as in training: `--split-anew` or not, the same `--limit`"
+            "as in training: `--split-anew` or not, the same `--limit`, files that were trained on "
+            "together as one folder or glob"
         )
 
 
@@ -236,8 +240,8 @@ def _judge(folder: str, scorer: LearnedScorer, domain: _Domain, side: str) -> Do
     return DomainResult(
         scorer=folder,
         domain=domain.name,
-        n_pairs=domain.pairs.n_pairs[side],
-        kinds=judged.by_kind(),
+        n_pairs=len(domain.examples),
+        kinds=judged.by_kind(has_threshold=not compares_candidates(scorer.settings["loss"])),
         confounders=confounders(judged.scores[has_traits], judged.labels[has_traits], traits),
         left_out=domain.left_out,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cluster import list_inputs
 from cluster.store import absolute, is_url, write_whole
 from pipelines.train_scorer import fingerprint_of, train_scorer
-from reffree.evaluation import KindFigures
+from reffree.evaluation import KindFigures, main_figure
 from reffree.learning import Recipe
 from reffree.scorer import SCORER_FILE, read_settings
 
@@ -109,9 +109,9 @@ def learning_curve(
     return points
 
 
-def main_figure(kind: str) -> str:
-    """Name the figure that a kind of negative is judged by: as in Tables 3 and 4 of Bao et al."""
-    return "accuracy" if kind.startswith("cross-pair") else "pearson"
+def curve_figure(kind: str, points: Iterable[CurvePoint]) -> str:
+    """Name the figure that a kind of negative is judged by, as in `evaluation.main_figure`."""
+    return main_figure(kind, (point.kinds[kind] for point in points if kind in point.kinds))
 
 
 def _point(
@@ -160,13 +160,16 @@ def _chart(points: Sequence[CurvePoint]) -> alt.LayerChart:
         {"documents": point.n_documents, "kind": kind, "value": value}
         for point in points
         for kind, found in point.kinds.items()
-        if (value := getattr(found, main_figure(kind))) is not None
+        if (value := getattr(found, curve_figure(kind, points))) is not None
     ]
+    kinds = {kind for point in points for kind in point.kinds}
+    has_auc = any(curve_figure(kind, points) == "auc" for kind in kinds)
+    title = f"{'AUC' if has_auc else 'Accuracy'} (cross pairs), Pearson (edits)"
     base = alt.Chart().encode(
         x=alt.X("documents:Q", title="Training documents", scale=alt.Scale(type="log")),
         y=alt.Y(
             "value:Q",
-            title="Accuracy (cross pairs), Pearson (edits)",
+            title=title,
             scale=alt.Scale(zero=False),
         ),
         color=alt.Color("kind:N", title=None),

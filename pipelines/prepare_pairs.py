@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 from typing import TypeAlias
@@ -22,7 +22,7 @@ from cluster import Shard, column_names, list_inputs, plan_shards, resolve_colum
 from cluster.reading import read_batches
 from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.worker import one_line
-from reffree.buckets import BucketWriter
+from reffree.buckets import BucketWriter, count_pairs
 from reffree.hashing import mixed
 from reffree.pairs import (
     NO_SPLIT,
@@ -37,6 +37,7 @@ from reffree.splits import Groups, TextRegister, hashed_sides
 from reffree.vocabulary import WordSample
 
 SPLIT = "split"
+REPEATED = "pair there more than once, used once"
 
 _SAMPLE_SALT = 4
 
@@ -148,6 +149,14 @@ def prepare_pairs(
         has_own_split=reader.split_column is not None,
         source_sample=sources,
     )
+
+
+def counted_once(pairs: PreparedPairs) -> PreparedPairs:
+    """Count pairs that are there several times once, as they are used; reads all texts again."""
+    counts = {side: count_pairs(pairs.folder, side) for side in pairs.n_pairs}
+    n_repeated = sum(more for _, more in counts.values())
+    left_out = {**pairs.left_out, **({REPEATED: n_repeated} if n_repeated else {})}
+    return replace(pairs, n_pairs={side: n for side, (n, _) in counts.items()}, left_out=left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +308,7 @@ def _deal(
             sides = split.sides_of(keys, own_sides)
             is_used = sides >= 0
             if n_leaks := int((~is_used).sum()):
-                left_out["text also on a later side"] += n_leaks
+                left_out["document_id or text also on a later side"] += n_leaks
             is_training = sides == SIDES.index("train")
             words.add(pair.reference for pair in compress(pairs, is_training.tolist()))
             is_beyond = is_training & ~sample.has(keys)

@@ -20,7 +20,7 @@ from typing import Any
 from cluster import InputFile, list_inputs
 from pipelines.embedding_cache import cache_folder_of
 from pipelines.manifest import library_versions
-from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
+from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
 from reffree.building import Built
@@ -29,6 +29,7 @@ from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.evaluation import KindFigures, judge
 from reffree.learning import PreparedFolder, Recipe, calibrated, check_negatives, held_out, learn
 from reffree.loop import BEST_FILE, TrainNews, TrainState
+from reffree.losses import compares_candidates
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 from reffree.scorer import SCORER_FILE, SOURCE_SAMPLE, LearnedScorer, save_scorer
@@ -171,6 +172,7 @@ def train_scorer(
         )
         test = prepared.examples("test", recipe.negatives)
         check_negatives(test, "test")
+        test.left_out.clear()  # counted once more as they are judged
         tell(Progress(stage="training"))
         if machines.uses_ray:
             from pipelines.train_on_ray import train_on_ray
@@ -203,7 +205,8 @@ def train_scorer(
 
     tell(Progress(stage="judging"))
     device = chosen_device(machines.device)
-    figures = judge(held_out(test), LearnedScorer(built, "", {}, device=device)).by_kind()
+    judged = judge(held_out(test), LearnedScorer(built, "", {}, device=device))
+    figures = judged.by_kind(has_threshold=not compares_candidates(recipe.training.loss))
     signature = save_scorer(
         folder,
         built,
@@ -272,7 +275,7 @@ def _prepare(
 ) -> PreparedPairs:
     """Prepare the pairs anew, also for a run that goes on: they follow from the request."""
     shutil.rmtree(folder, ignore_errors=True)
-    return prepare_pairs(paths, folder, **options)
+    return counted_once(prepare_pairs(paths, folder, **options))
 
 
 def _trained_on(

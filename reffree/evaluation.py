@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -26,6 +27,7 @@ N_BINS = 10
 SPREAD_ATOL = 1e-12
 """Values that differ by no more count as one value: they have no correlation."""
 
+_OF_A_THRESHOLD: dict[str, Any] = dict.fromkeys(("accuracy", "mse", "calibration_error"))
 _PAIRS_AT_ONCE = 500
 
 logger = logging.getLogger(__name__)
@@ -37,18 +39,19 @@ class KindFigures:
 
     n: int
     """Rows: negatives and references."""
-    accuracy: float
-    """Share of rows with score and label on the same side of `THRESHOLD`."""
+    accuracy: float | None
+    """Share of rows with score and label on the same side of `THRESHOLD`; as `mse` and
+    `calibration_error` None for a scorer whose scores only have an order."""
     auc: float | None
     """Chance that a reference scores higher than a negative; a tie counts half."""
     preferred: float | None
     """Share of negatives that score lower than the reference of the same pair; a tie counts
     half."""
-    mse: float
+    mse: float | None
     """Mean squared difference of score and label."""
     pearson: float | None
     """Correlation of score and label."""
-    calibration_error: float
+    calibration_error: float | None
     """Mean distance of mean score and mean label over `N_BINS` bins of the score, by rows."""
     n_cut: int
     """Rows of which only the lead was read."""
@@ -69,7 +72,7 @@ class Judged:
     is_cut: np.ndarray
     """bool, (n,)."""
 
-    def by_kind(self) -> dict[str, KindFigures]:
+    def by_kind(self, *, has_threshold: bool = True) -> dict[str, KindFigures]:
         """Compute the figures of every kind there is, in the order of first appearance.
 
         Examples without a score are left out, and whole pairs of which the reference has none.
@@ -81,7 +84,8 @@ class Judged:
         for kind in dict.fromkeys(self.kinds[is_negative].tolist()):
             is_kind = is_negative & (self.kinds == kind)
             chosen = is_kind | (is_positive & np.isin(self.pairs, self.pairs[is_kind]))
-            found[kind] = self._figures(np.flatnonzero(chosen))
+            figures = self._figures(np.flatnonzero(chosen))
+            found[kind] = figures if has_threshold else replace(figures, **_OF_A_THRESHOLD)
         return found
 
     def _figures(self, rows: np.ndarray) -> KindFigures:
@@ -98,6 +102,17 @@ class Judged:
             calibration_error=calibration_error(scores, labels),
             n_cut=int(self.is_cut[rows].sum()),
         )
+
+
+def main_figure(kind: str, figures: Iterable[KindFigures]) -> str:
+    """Name the figure by which scorers are compared on a kind of negative.
+
+    As in Tables 3 and 4 of Bao et al. 2020 accuracy for whole references of other documents, the
+    correlation for edits; AUC in the place of accuracy where a scorer has none.
+    """
+    if not kind.startswith("cross-pair"):
+        return "pearson"
+    return "auc" if any(own.accuracy is None for own in figures) else "accuracy"
 
 
 def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:

@@ -6,6 +6,9 @@ import hashlib
 
 import numpy as np
 
+N_SEEDS = 1 << 32
+"""Seeds are from 0 to below this."""
+
 
 def hash64(text: str) -> int:
     """Hash a text to 64 bits."""

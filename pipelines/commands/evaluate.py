@@ -105,10 +105,15 @@ def evaluate(
     if scorer is None or not (pairs or corpus):
         raise click.UsageError("name a scorer's folder, then at least one file with pairs")
 
+    if json_path is not None and not Path(json_path).absolute().parent.is_dir():
+        raise click.UsageError(f"`--json` must be in a folder that is there, got {json_path}")
+
     from pipelines.evaluate_by_ratings import evaluate_by_ratings
     from pipelines.evaluate_scorer import evaluate_scorer
     from pipelines.progress import show_progress
 
+    named = columns_of(columns)
+    of_pairs = {ours: named[ours] for ours in named if corpus is None or ours != "rater"}
     progress = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
     with nullcontext() if quiet else progress as on_progress:
         results = evaluate_scorer(
@@ -116,7 +121,7 @@ def evaluate(
             pairs,
             kinds=split(negatives) if negatives else None,
             side=side,
-            columns=columns_of(columns),
+            columns=of_pairs,
             limit=limit,
             split_anew=split_anew,
             neighbour_encoder=neighbour_encoder,
@@ -131,16 +136,16 @@ def evaluate(
                 corpus,
                 ratings,
                 raters=split(raters),
-                columns=columns_of(columns),
+                columns=named,
                 embedding_cache=embedding_cache,
                 device=device,
                 on_progress=on_progress,
             )
+    show("\n".join([*_report(results), *([""] if results and rated else []), *_rated(rated)]))
     if json_path is not None:
         Path(json_path).write_text(
             f"{json.dumps([*map(asdict, results), *map(asdict, rated)], indent=1)}\n", "utf-8"
         )
-    show("\n".join([*_report(results), *([""] if results and rated else []), *_rated(rated)]))
     return DONE
 
 
@@ -152,16 +157,18 @@ def _rated(results: Sequence[RatedResult]) -> list[str]:
     lines = []
     for scorer in dict.fromkeys(result.scorer for result in results):
         own = [result for result in results if result.scorer == scorer]
-        first = own[0]
-        traits = list(first.with_trait)
+        traits = list(own[0].with_trait)
         header = (
-            "aspect", "level", "score~rating", *(f"score~rating|{name}" for name in traits),
+            "aspect", "level", "systems", "documents",
+            "score~rating", *(f"score~rating|{name}" for name in traits),
             *(f"score~{name}" for name in traits), *(f"{name}~rating" for name in traits),
         )  # fmt: skip
         rows = [
             (
                 result.aspect,
                 result.level,
+                f"{result.n_systems:,}",
+                f"{result.n_documents:,}",
                 shown(result.with_rating),
                 *map(shown, result.with_rating_given.values()),
                 *map(shown, result.with_trait.values()),
@@ -170,8 +177,7 @@ def _rated(results: Sequence[RatedResult]) -> list[str]:
             for result in own
         ]
         lines += [
-            f"{scorer} and people, {first.n_systems:,} systems on {first.n_documents:,} documents, "
-            f"{COEFFICIENT}",
+            f"{scorer} and people, {COEFFICIENT}",
             "",
             table_text(header, rows, n_left=2),
             "",
@@ -194,18 +200,17 @@ def _report(results: Sequence[DomainResult]) -> list[str]:
 def _matrices(results: Sequence[DomainResult]) -> list[str]:
     """Show trained on (rows) against judged by (columns), a table for each kind of negative.
 
-    Whole references of other documents go by accuracy, edits by correlation, as in Tables 3 and
-    4 of Bao et al. 2020.
+    They are compared by `evaluation.main_figure`.
     """
-    from pipelines.learning_curve import main_figure
     from pipelines.summary import table_text
+    from reffree.evaluation import main_figure
 
     domains = list(dict.fromkeys(result.domain for result in results))
     scorers = list(dict.fromkeys(result.scorer for result in results))
     by_place = {(result.scorer, result.domain): result for result in results}
     lines = []
     for kind in dict.fromkeys(kind for result in results for kind in result.kinds):
-        name = main_figure(kind)
+        name = main_figure(kind, (own.kinds[kind] for own in results if kind in own.kinds))
         rows = []
         for scorer in scorers:
             found = [by_place[scorer, domain].kinds.get(kind) for domain in domains]

@@ -261,15 +261,16 @@ def _sizes(listed: str) -> list[int]:
 
 def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
     """Show what every kind of negative is judged by, for every number of training documents."""
-    from pipelines.learning_curve import CURVE_FILE, main_figure
+    from pipelines.learning_curve import CURVE_FILE, curve_figure
     from pipelines.summary import table_text
 
     kinds = list(dict.fromkeys(kind for point in points for kind in point.kinds))
-    header = ("documents", "steps", *(f"{kind}, {main_figure(kind)}" for kind in kinds))
+    judged_by = {kind: curve_figure(kind, points) for kind in kinds}
+    header = ("documents", "steps", *(f"{kind}, {name}" for kind, name in judged_by.items()))
     rows = []
     for point in points:
         found = [
-            getattr(point.kinds[kind], main_figure(kind)) if kind in point.kinds else None
+            getattr(point.kinds[kind], judged_by[kind]) if kind in point.kinds else None
             for kind in kinds
         ]
         rows.append((f"{point.n_documents:,}", f"{point.steps:,}", *map(shown, found)))

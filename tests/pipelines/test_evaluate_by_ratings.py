@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -83,10 +84,21 @@ def test_printed_and_written(scorer, files, tmp_path, capsys):
     arguments = ["evaluate", str(scorer), "--corpus", corpus, "--ratings", ratings, "--quiet"]
     assert run([*arguments, "--json", str(figures)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "6 systems on 4 documents, spearman" in lines[0]
+    assert lines[0].endswith("news and people, spearman")
     assert "score~rating|length" in lines[2]
     first = json.loads(figures.read_text())[0]
-    assert lines[3].split()[:3] == ["quality", "system", f"{first['with_rating']:.3f}"]
+    assert lines[3].split()[:5] == [
+        "quality", "system", "6", "4", f"{first['with_rating']:.3f}",
+    ]  # fmt: skip
+
+
+def test_part_that_failed_is_no_result(scorer, files, monkeypatch):
+    monkeypatch.setattr(
+        "pipelines.evaluate_by_ratings.score_corpus",
+        lambda *_args, **_options: SimpleNamespace(failed_shards={3: "disk full"}),
+    )
+    with pytest.raises(RuntimeError, match=r"must be scored as a whole, .*: disk full"):
+        evaluate_by_ratings([scorer], *files)
 
 
 def test_aspect_called_like_a_metric_is_a_rating(scorer, rows, files, tmp_path):

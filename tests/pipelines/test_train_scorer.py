@@ -189,6 +189,43 @@ def test_vectors_that_are_kept_change_no_figure(train, pairs, tmp_path):
     assert list(kept.rglob("*.safetensors"))
 
 
+def test_scores_that_only_have_an_order_have_no_accuracy(train, pairs, tmp_path, capsys):
+    _, folder = train("--negatives", "cross-pair,add", "--loss", "ranking")
+    found = json.loads((folder / "scorer.json").read_text())["held_out"]["cross-pair"]
+    assert found["accuracy"] is found["mse"] is found["calibration_error"] is None
+    assert found["auc"] is not None
+    _, other = train("--negatives", "cross-pair,add", out="other")
+    capsys.readouterr()
+    assert run(["evaluate", str(other), str(pairs), "--also", str(folder), "--quiet"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["cross-pair,", "auc", "pairs"]  # which both have
+
+
+def test_pair_that_repeats_counts_once(train, tmp_path, capsys):
+    _, once = train()
+    corpus = tmp_path / "twice.parquet"
+    pq.write_table(pa.Table.from_pylist([*rows_of(N), *rows_of(N)]), corpus)
+    _, twice = train(out="twice", corpus=corpus)
+    first, second = (
+        json.loads((folder / "scorer.json").read_text())["trained_on"] for folder in (once, twice)
+    )
+    assert first["pairs"] == second["pairs"]
+    assert second["left_out"] == {"pair there more than once, used once": N}
+    assert weights_of(once).keys() == weights_of(twice).keys()
+    for name, weights in weights_of(once).items():
+        assert torch.equal(weights, weights_of(twice)[name])
+    capsys.readouterr()
+    assert run(["evaluate", str(twice), str(corpus), "--quiet"]) == 0
+    assert f"on twice, {second['pairs']['test']} pairs" in capsys.readouterr().out
+
+
+def test_figures_that_cannot_be_kept_are_not_computed(train, pairs, tmp_path, capsys):
+    _, folder = train()
+    path = tmp_path / "none" / "figures.json"
+    line = wrong(capsys, (run(["evaluate", str(folder), str(pairs), "--json", str(path)]), None))
+    assert "`--json` must be in a folder that is there" in line
+
+
 def test_domains_of_one_file_name_are_told_apart(train, tmp_path, capsys):
     _, folder = train("--negatives", "cross-pair")
     for name in ("law", "news"):
@@ -324,6 +361,7 @@ def test_hard_negatives_with_ranking_loss(train):
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
         (("--negatives", "sentence-shuffle"), "`negatives` must give both classes"),
         (("--limit", "2"), "every side must have pairs"),
+        (("--seed", str(2**64)), "`seed` must be from 0 to 4294967295, got 18446744073709551616"),
         (("--ema-decay", "1"), "`ema_decay` must be in [0, 1), got 1"),
         (("--embedding-cache", "s3://b/kept"), "`embedding_cache` must be a folder, got s3://b/k"),
         (("--scorer", "word"), "has no known"),

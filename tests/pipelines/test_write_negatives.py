@@ -198,7 +198,10 @@ def test_leak_is_dropped_from_the_earlier_side_and_reported(negatives, capsys):
     found = dict(pl.read_parquet(out).select("document_id", "split").rows())
     assert "d0" not in found
     assert found["d9"] == "test"
-    assert "Left out: 1 rows or texts, text also on a later side." in capsys.readouterr().out
+    assert (
+        "Left out: 1 rows or texts, document_id or text also on a later side."
+        in capsys.readouterr().out
+    )
 
 
 def test_leak_refused(negatives, wrong):
@@ -377,7 +380,7 @@ def test_leaks_of_scitldr_are_dropped(negatives, data_dir, capsys):
     status, out = negatives(data_dir / "scitldr_pairs.parquet", "--kinds", "delete")
     assert status == 0
     check_no_leak(pl.read_parquet(out))
-    assert "8 rows or texts, text also on a later side." in capsys.readouterr().out
+    assert "8 rows or texts, document_id or text also on a later side." in capsys.readouterr().out
 
 
 @pytest.mark.data
