@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from cluster import list_inputs
 from pipelines.manifest import library_versions
-from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
+from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.summary_table import SummaryTable, compare_summaries
 from pipelines.train_scorer import (
@@ -204,14 +204,16 @@ def reinforce_summariser(
             training / REQUEST_FILE,
             lambda path: path.write_text(json.dumps({**asked, "fingerprint": fingerprint})),
         )
-        pairs = prepare_pairs(
-            paths,
-            training / PAIRS_FOLDER,
-            columns=columns,
-            limit=limit,
-            seed=recipe.seed,
-            split_anew=split_anew,
-            refuse_leaks=refuse_leaks,
+        pairs = counted_once(
+            prepare_pairs(
+                paths,
+                training / PAIRS_FOLDER,
+                columns=columns,
+                limit=limit,
+                seed=recipe.seed,
+                split_anew=split_anew,
+                refuse_leaks=refuse_leaks,
+            )
         )
         n_documents = sum(1 for _ in read_documents(bucket_paths(pairs.folder, "train")))
         _prepare_start(folder, recipe, pairs.folder, start)
