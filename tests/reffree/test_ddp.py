@@ -58,8 +58,8 @@ def made_up(n, *, prefix):
     return pairs
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory):
+@pytest.fixture(scope="module", params=[0.0, 0.9], ids=["weights", "mean-of-weights"])
+def job(tmp_path_factory, request):
     """A frozen encoder and a head that learns to compare: what `learn` takes."""
     folder = tmp_path_factory.mktemp("pairs")
     write_buckets(folder / "all", made_up(N_TRAINING, prefix="d"))
@@ -71,7 +71,12 @@ def job(tmp_path_factory):
         model=ModelConfig(scorer="sentence", encoder=f"hf:{encoder}", head="match"),
         negatives=NegativesConfig(kinds=("cross-pair",)),
         training=TrainConfig(
-            batch_size=32, epochs=20, patience=20, learning_rate=1e-2, checkpoint_steps=5
+            batch_size=32,
+            epochs=20,
+            patience=20,
+            learning_rate=1e-2,
+            checkpoint_steps=5,
+            ema_decay=request.param,
         ),
     )
     prepared = PreparedFolder(
