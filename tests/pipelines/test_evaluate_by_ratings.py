@@ -92,6 +92,16 @@ def test_printed_and_written(scorer, files, tmp_path, capsys):
     ]  # fmt: skip
 
 
+def test_columns_of_pairs_corpus_and_ratings_are_named_together(scorer, files, tmp_path):
+    corpus, ratings = files
+    renamed = tmp_path / "renamed.csv"
+    table = pl.read_csv(ratings).with_columns(who=pl.lit("expert-1"))
+    table.write_csv(renamed)
+    columns = {"rater": "who", "split": "side"}
+    expected = evaluate_by_ratings([scorer], corpus, ratings)
+    assert evaluate_by_ratings([scorer], corpus, renamed, columns=columns) == expected
+
+
 def test_part_that_failed_is_no_result(scorer, files, monkeypatch):
     monkeypatch.setattr(
         "pipelines.evaluate_by_ratings.score_corpus",

@@ -219,6 +219,16 @@ def test_pair_that_repeats_counts_once(train, tmp_path, capsys):
     assert f"on twice, {second['pairs']['test']} pairs" in capsys.readouterr().out
 
 
+def test_negatives_that_were_not_made_count_once(train, pairs, capsys):
+    # Every reference is one sentence: none can be shuffled.
+    _, folder = train("--negatives", "cross-pair,sentence-shuffle")
+    trained = capsys.readouterr().out
+    n_test = json.loads((folder / "scorer.json").read_text())["trained_on"]["pairs"]["test"]
+    assert f"Left out: {n_test} sentence-shuffle, " in trained
+    assert run(["evaluate", str(folder), str(pairs), "--quiet"]) == 0
+    assert f"Left out: {n_test} sentence-shuffle: " in capsys.readouterr().out
+
+
 def test_figures_that_cannot_be_kept_are_not_computed(train, pairs, tmp_path, capsys):
     _, folder = train()
     path = tmp_path / "none" / "figures.json"
