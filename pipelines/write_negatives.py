@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
         "label": pa.float64(),
         "n_edits": pa.int32(),
         # With the seed these make the random numbers of a row: `NegativesConfig.generator`.
-        "number": pa.int32(),
+        "number": pa.int64(),
         "index": pa.int32(),
         "seed": pa.int64(),
     }

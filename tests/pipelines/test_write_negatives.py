@@ -190,6 +190,16 @@ def test_own_split_is_kept(negatives, capsys):
     assert "(split by the column `split`)" in capsys.readouterr().out
 
 
+def test_rows_that_share_a_name_are_told_apart(negatives):
+    rows = rows_of(40)
+    others = [{**row, "reference": f"{row['reference']} Once more."} for row in rows]
+    status, out = negatives([*rows, *others], "--kinds", "delete")
+    assert status == 0
+    positives = pl.read_parquet(out).filter(pl.col("kind") == "positive")
+    names = positives.select("document_id", "number")
+    assert names.n_unique() == len(names) == 80
+
+
 def test_leak_is_dropped_from_the_earlier_side_and_reported(negatives, capsys):
     rows = with_split(rows_of(40))
     rows[0]["reference"] = rows[9]["reference"].upper()  # training document, test document
