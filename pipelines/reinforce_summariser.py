@@ -37,6 +37,7 @@ from pipelines.train_scorer import (
 from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
 from reffree.buckets import bucket_paths
 from reffree.checkpoint import CHECKPOINT_FILE, replace_file
+from reffree.hashing import check_seed
 from reffree.loop import BEST_FILE, TrainNews
 from reinforce.decoding import BeamConfig
 from reinforce.documents import Document, batches_of, read_documents
@@ -100,6 +101,7 @@ class ReinforceRecipe:
         return first | {f"{LIKELIHOOD}+{reward.metric}": reward for reward in self.rewards}
 
     def __post_init__(self) -> None:
+        check_seed(self.seed)
         names = [reward.metric for reward in self.rewards]
         if not names:
             raise ValueError("`reward` must name at least one metric; see `assay metrics`")

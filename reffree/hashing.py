@@ -6,8 +6,19 @@ import hashlib
 
 import numpy as np
 
-N_SEEDS = 1 << 32
-"""Seeds are from 0 to below this."""
+_N_SEEDS = 1 << 32
+
+
+def check_seed(seed: int) -> None:
+    """Check that every library can take a seed.
+
+    Raises
+    ------
+    ValueError
+        If it is negative or has more than 32 bits.
+    """
+    if not 0 <= seed < _N_SEEDS:
+        raise ValueError(f"`seed` must be from 0 to {_N_SEEDS - 1}, got {seed}")
 
 
 def hash64(text: str) -> int:

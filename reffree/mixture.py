@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from reffree.edits import Rate
-from reffree.hashing import N_SEEDS, generator_of
+from reffree.hashing import check_seed, generator_of
 from reffree.negatives import KINDS
 
 CHOSEN_KINDS = ("cross-pair", "sentence-delete", "replace")
@@ -59,8 +59,7 @@ class NegativesConfig:
             raise ValueError(f"`kinds` must differ, got {', '.join(self.kinds)}")
         if self.proportions is not None:
             _check_proportions(self.kinds, self.proportions)
-        if not 0 <= self.seed < N_SEEDS:
-            raise ValueError(f"`seed` must be from 0 to {N_SEEDS - 1}, got {self.seed}")
+        check_seed(self.seed)
         for name in ("per_positive", "n_neighbours"):
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from reffree.batches import Batch
-from reffree.hashing import N_SEEDS
+from reffree.hashing import check_seed
 from reffree.loop import TrainNews, TrainState, precision, run_training
 from reffree.losses import LOSSES, Loss, LossSum
 from reffree.ranks import Ranks
@@ -68,8 +68,7 @@ class TrainConfig:
                 raise ValueError(f"`{name}` must be positive, got {getattr(self, name):g}")
         if not 0 <= self.warmup_share < 1:
             raise ValueError(f"`warmup_share` must be in [0, 1), got {self.warmup_share:g}")
-        if not 0 <= self.seed < N_SEEDS:
-            raise ValueError(f"`seed` must be from 0 to {N_SEEDS - 1}, got {self.seed}")
+        check_seed(self.seed)
         if not 0 <= self.ema_decay < 1:
             raise ValueError(f"`ema_decay` must be in [0, 1), got {self.ema_decay:g}")
         if not 0 <= self.weight_decay < math.inf:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from reffree.hashing import generator_of
+from reffree.hashing import check_seed, generator_of
 from reffree.loop import precision
 from reffree.losses import LossSum
 from reffree.ranks import Ranks
@@ -55,6 +55,7 @@ class StageConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_seed(self.seed)
         for name in (
             "epochs", "batch_size", "patience", "checkpoint_steps", "log_steps",
             "validation_documents",
