@@ -20,7 +20,7 @@ import numpy as np
 from cluster.fetching import fetch
 from pipelines.correlation.tables import names_of_paths
 from pipelines.embedding_cache import cache_folder_of
-from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
+from pipelines.prepare_pairs import REPEATED, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.train_scorer import chosen_device
 from reffree.edits import Rate
@@ -61,7 +61,6 @@ class _Domain:
     """The pairs of a domain, ready, under one scorer's split and kinds."""
 
     name: str
-    pairs: PreparedPairs
     examples: list[list[Example]]
     traits: Mapping[str, np.ndarray]
     left_out: Mapping[str, int]
@@ -184,10 +183,8 @@ def _read_domain(
 ) -> _Domain:
     """Read the pairs and make the examples, of which there are few enough for the memory."""
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
-        pairs = counted_once(
-            prepare_pairs(
-                [path], Path(work) / "pairs", sides=(side,), seed=negatives.seed, **options
-            )
+        pairs = prepare_pairs(
+            [path], Path(work) / "pairs", sides=(side,), seed=negatives.seed, **options
         )
         if negatives.needs_neighbours:
             find_neighbours(pairs.folder, (side,), neighbour_encoder, negatives.n_neighbours)
@@ -209,10 +206,10 @@ def _read_domain(
     traits = {
         name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS
     }
-    left_out = {f"{kind}: {reason}": n for (kind, reason), n in made.left_out.most_common()}
+    left_out = {REPEATED: made.n_repeated} if made.n_repeated else {}
+    left_out |= {f"{kind}: {reason}": n for (kind, reason), n in made.left_out.most_common()}
     return _Domain(
         name=name,
-        pairs=pairs,
         examples=groups,
         traits=traits,
         left_out={**pairs.left_out, **left_out},

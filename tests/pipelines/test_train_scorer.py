@@ -216,7 +216,10 @@ def test_pair_that_repeats_counts_once(train, tmp_path, capsys):
         assert torch.equal(weights, weights_of(twice)[name])
     capsys.readouterr()
     assert run(["evaluate", str(twice), str(corpus), "--quiet"]) == 0
-    assert f"on twice, {second['pairs']['test']} pairs" in capsys.readouterr().out
+    judged = capsys.readouterr().out
+    n_test = second["pairs"]["test"]
+    assert f"on twice, {n_test} pairs" in judged
+    assert f"Left out: {n_test} pair there more than once, used once." in judged
 
 
 def test_negatives_that_were_not_made_count_once(train, pairs, capsys):
