@@ -111,7 +111,8 @@ def evaluate_by_ratings(
             local=True,
             on_progress=on_progress,
         )
-        for reason in run.failed_shards.values():
+        if not run.is_complete:
+            reason = next(iter(run.failed_shards.values()))
             raise RuntimeError(f"`corpus` must be scored as a whole, but a part failed: {reason}")
         table = pl.read_parquet(Path(work) / "scores" / "scores" / "part-*.parquet")
     both = table.unique(KEYS, keep="first").join(means, on=KEYS).sort(KEYS)

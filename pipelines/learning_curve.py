@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -109,7 +109,7 @@ def learning_curve(
     return points
 
 
-def curve_figure(kind: str, points: Iterable[CurvePoint]) -> str:
+def curve_figure(kind: str, points: Sequence[CurvePoint]) -> str:
     """Name the figure that a kind of negative is judged by, as in `evaluation.main_figure`."""
     return main_figure(kind, (point.kinds[kind] for point in points if kind in point.kinds))
 
@@ -156,20 +156,20 @@ def _chart(points: Sequence[CurvePoint]) -> alt.LayerChart:
 
     from pipelines.reports.charts import paper_chart
 
+    kinds = dict.fromkeys(kind for point in points for kind in point.kinds)
+    judged_by = {kind: curve_figure(kind, points) for kind in kinds}
+    of_pairs = "AUC" if "auc" in judged_by.values() else "Accuracy"
     rows = [
         {"documents": point.n_documents, "kind": kind, "value": value}
         for point in points
         for kind, found in point.kinds.items()
-        if (value := getattr(found, curve_figure(kind, points))) is not None
+        if (value := getattr(found, judged_by[kind])) is not None
     ]
-    kinds = {kind for point in points for kind in point.kinds}
-    has_auc = any(curve_figure(kind, points) == "auc" for kind in kinds)
-    title = f"{'AUC' if has_auc else 'Accuracy'} (cross pairs), Pearson (edits)"
     base = alt.Chart().encode(
         x=alt.X("documents:Q", title="Training documents", scale=alt.Scale(type="log")),
         y=alt.Y(
             "value:Q",
-            title=title,
+            title=f"{of_pairs} (cross pairs), Pearson (edits)",
             scale=alt.Scale(zero=False),
         ),
         color=alt.Color("kind:N", title=None),

@@ -103,9 +103,9 @@ def test_columns_of_pairs_corpus_and_ratings_are_named_together(scorer, files, t
 
 
 def test_part_that_failed_is_no_result(scorer, files, monkeypatch):
+    run = SimpleNamespace(is_complete=False, failed_shards={3: "disk full"})
     monkeypatch.setattr(
-        "pipelines.evaluate_by_ratings.score_corpus",
-        lambda *_args, **_options: SimpleNamespace(failed_shards={3: "disk full"}),
+        "pipelines.evaluate_by_ratings.score_corpus", lambda *_args, **_options: run
     )
     with pytest.raises(RuntimeError, match=r"must be scored as a whole, .*: disk full"):
         evaluate_by_ratings([scorer], *files)
