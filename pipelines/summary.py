@@ -164,8 +164,12 @@ def _cached(counters: Mapping[str, int]) -> Iterator[str]:
         alias, _, what = name.rpartition(".")
         n_sentences = counters.get(f"{alias}.sentences", 0)
         if what == "cached" and n_sentences:
-            share = n_cached / n_sentences
-            yield f"Sentences found in the cache of {alias}: {share:.0%} of {n_sentences:,}"
+            n_from_disk = counters.get(f"{alias}.from_disk", 0)
+            share = (n_cached + n_from_disk) / n_sentences
+            yield (
+                f"Sentences found in the cache of {alias}: {share:.0%} of {n_sentences:,}"
+                + (f", {n_from_disk:,} of them on disk" if n_from_disk else "")
+            )
 
 
 def _places(run: ScoreRun) -> Iterator[str]:

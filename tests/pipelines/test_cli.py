@@ -561,11 +561,13 @@ def test_summary_says_what_the_caches_had():
     counters = {
         **{"minilm.tokens": 999, "minilm.sentences": 8_000, "minilm.cached": 5_040},
         **{"new.name.sentences": 3, "new.name.cached": 0, "idle.sentences": 0, "idle.cached": 0},
+        **{"kept.sentences": 1_646, "kept.cached": 0, "kept.from_disk": 823},
     }
     lines = summary_text(scored(counters=counters)).splitlines()
-    assert lines[3:5] == [
+    assert lines[3:6] == [
         "Sentences found in the cache of minilm: 63% of 8,000",
         "Sentences found in the cache of new.name: 0% of 3",
+        "Sentences found in the cache of kept: 50% of 1,646, 823 of them on disk",
     ]
     assert "idle" not in "".join(lines)
 
