@@ -78,12 +78,12 @@ def correlate(
         Texts of the candidates, for the list of disagreements and, if no metric is called
         `length`, for partial correlations.
     papers : sequence of str
-        Papers, of `PAPERS`, whose tables and figures are written into `out` too.
+        Papers, of `PAPERS`, whose tables and figures are written into `out`, which they need.
     human_systems : sequence of str
         Names or patterns of systems whose summaries people wrote, for Bao et al. 2020.
     explain : bool
         Write a page for every score in the list of disagreements that `assay score` computed,
-        and link to it; needs the scored corpus and its encoders.
+        and link to it; needs `out`, the scored corpus and its encoders.
     columns : mapping of str to str, optional
         Our column name to a file's, where they differ.
     accept_unfinished : bool
@@ -110,6 +110,11 @@ def correlate(
     )
     if out is not None:
         check_folder(Path(out), is_replacing=fresh)
+    elif papers or explain:
+        raise ValueError(
+            "`out` must name a folder for what `papers` and `explain` write, got none; name one "
+            "or leave them out"
+        )
     mapping = dict(columns or {})
     on_stage("reading ratings and scores")
     rated = read_ratings(

@@ -5,6 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from pipelines import correlate
+
 KEYS = ["document_id", "system_id"]
 
 
@@ -188,3 +190,9 @@ def test_folder_without_run_rejected(bench, refused, named):
 def test_one_input_twice_rejected(bench, refused):
     path = bench.scores()
     assert "must name every input once" in refused(scores=[path, path])
+
+
+@pytest.mark.parametrize("asked", [{"papers": ["sun2019"]}, {"explain": True}], ids=str)
+def test_what_can_only_be_written_needs_a_folder(asked):
+    with pytest.raises(ValueError, match="`out` must name a folder for what `papers` and"):
+        correlate(["none.parquet"], "none.csv", **asked)
