@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 import tomllib
@@ -62,8 +63,31 @@ def sentence_of(error: Exception) -> str:
 
 
 def split(text: str) -> list[str]:
-    """Read a list separated by commas."""
-    return [item.strip() for item in text.split(",") if item.strip()]
+    """Read a list separated by commas; an item that has one stands in quotation marks, as in CSV.
+
+    Examples
+    --------
+    >>> split('rougeL, "clear, short"')
+    ['rougeL', 'clear, short']
+    """
+    try:
+        found = [item.strip() for row in csv.reader([text], _Items) for item in row]
+    except csv.Error as error:
+        raise click.UsageError(
+            f"a list must be separated by commas, and an item with a comma stand in quotation "
+            f"marks, got `{text}` ({error})"
+        ) from error
+    return [item for item in found if item]
+
+
+class _Items(csv.excel):
+    skipinitialspace = True
+    strict = True
+
+
+def _quoted(item: str) -> str:
+    """Write an item so that `split` returns it whole."""
+    return '"' + item.replace('"', '""') + '"' if {",", '"'} & {*item} else item
 
 
 def columns_of(items: Iterable[str]) -> dict[str, str]:
@@ -74,7 +98,8 @@ def columns_of(items: Iterable[str]) -> dict[str, str]:
         if not (ours and equals and theirs):
             raise click.UsageError(
                 f"`--columns` must be written OURS=THEIRS, got `{item}`; for example "
-                "--columns candidate=summary"
+                "--columns candidate=summary, and --columns '\"candidate=short, final\"' where a "
+                "name has a comma"
             )
         found[ours.strip()] = theirs.strip()
     return found
@@ -145,9 +170,13 @@ def _typed(parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401  (any
         return value
     if isinstance(value, dict):
         value = [f"{key}={item}" for key, item in value.items()]
-    items = [str(item) for item in value] if isinstance(value, list) else [str(value)]
+        if parameter.name == "columns":  # the one table that is read by `split`
+            value = [_quoted(pair) for pair in value]
     takes_several = parameter.nargs == -1 or parameter.multiple
-    return items if takes_several else ",".join(items)
+    if isinstance(value, list) and not takes_several:
+        return ",".join(_quoted(str(item)) for item in value)
+    items = [str(item) for item in value] if isinstance(value, list) else [str(value)]
+    return items if takes_several else items[0]
 
 
 def config_option(holds: str = "options, written with underscores") -> Decorator:
@@ -175,7 +204,8 @@ def columns_option(example: str) -> Decorator:
         "--columns",
         metavar="OURS=THEIRS",
         multiple=True,
-        help=f"What the files call a column, e.g. {example}; repeated or with commas.",
+        help=f"What the files call a column, e.g. {example}; repeated or with commas. Put a pair "
+        f"whose name has a comma in quotation marks inside the shell's: '\"{example}, new\"'.",
     )
 
 

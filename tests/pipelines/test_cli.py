@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import run
-from pipelines.commands.common import config_option
+from pipelines.commands.common import columns_of, columns_option, config_option, split
 from pipelines.progress import SCORING, Lines, Pace, Progress, describe, show_progress
 from pipelines.score_corpus import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
@@ -336,6 +336,49 @@ def test_config_file_names_options_as_they_are_written(tmp_path):
     config.write_text('curve = "5"\n')
     with pytest.raises(click.UsageError, match="unknown key `curve`"):
         command.main(["--config", str(config)], standalone_mode=False)
+
+
+# what stands in the shell or the TOML file, and what our columns are called then
+COLUMNS = [
+    pytest.param(["candidate=a,reference=b"], {"candidate": "a", "reference": "b"}, id="commas"),
+    pytest.param(
+        ["candidate=a", " reference = b "], {"candidate": "a", "reference": "b"}, id="two"
+    ),
+    pytest.param(['"candidate=a, b",source=c'], {"candidate": "a, b", "source": "c"}, id="comma"),
+    pytest.param(['"candidate=say ""a,b"""'], {"candidate": 'say "a,b"'}, id="comma-and-quotes"),
+    pytest.param(['candidate=say "a"'], {"candidate": 'say "a"'}, id="quotes"),
+    pytest.param(["candidate=a=b"], {"candidate": "a=b"}, id="equals"),
+    pytest.param(["", "candidate=a,"], {"candidate": "a"}, id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), COLUMNS)
+def test_columns_may_have_any_name(options, expected):
+    assert columns_of(options) == expected
+
+
+@pytest.mark.parametrize("options", [['"candidate=a'], ["candidate=a,b"], ['"candidate=a"b']])
+def test_columns_half_quoted_rejected(options):
+    with pytest.raises(click.UsageError, match="must be"):
+        columns_of(options)
+
+
+def test_names_with_commas_in_a_config_file(tmp_path):
+    @click.command()
+    @click.option("--aspects")
+    @columns_option("candidate=summary")
+    @config_option()
+    def command(aspects, columns):
+        return split(aspects), columns_of(columns)
+
+    config = tmp_path / "run.toml"
+    config.write_text(
+        'aspects = ["clear, short", "true"]\n'
+        '[columns]\ncandidate = \'a, "b"\'\nreference = "c,source=d"\n'
+    )
+    found = command.main(["--config", str(config)], standalone_mode=False)
+    columns = {"candidate": 'a, "b"', "reference": "c,source=d"}
+    assert found == (["clear, short", "true"], columns)
 
 
 WORDS = ("cat", "sat", "mat")
