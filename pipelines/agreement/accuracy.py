@@ -80,7 +80,7 @@ def pairwise_accuracy(
     if not threshold >= 0:
         raise ValueError(f"`threshold` must not be negative, got {threshold:g}")
     pairs = _Pairs.of(scores, ratings, level)
-    is_tied = pairs.distances <= threshold + pairs.tolerance
+    is_tied = pairs.distances <= threshold + pairs.tolerances
     is_right = np.where(is_tied, pairs.rating_is_tied, pairs.is_concordant)
     return pairs.accuracy(float((is_right * pairs.weights).sum()), threshold)
 
@@ -219,7 +219,8 @@ class _Pairs:
     rating_is_tied: np.ndarray
     weights: np.ndarray
     """One over the pairs of the group and over the groups; they sum to 1."""
-    tolerance: float
+    tolerances: np.ndarray
+    """Of each distance: what rounding may have left of it."""
     n_groups: int
     n_skipped: int
     reason: str | None
@@ -230,28 +231,42 @@ class _Pairs:
         x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
         n_with_cells = int((~np.isnan(x)).any(0).sum())
         if level == "system":
-            groups = [(system_means(x), system_means(y))]
+            # of a mean, the mean magnitude of its cells says how much rounding there is in it
+            groups = [tuple(map(system_means, (x, y, np.abs(x), np.abs(y))))]
         elif level == "global":
-            groups = [(x.ravel(), y.ravel())]
+            groups = [tuple(map(np.ravel, (x, y, np.abs(x), np.abs(y))))]
         else:
-            groups = list(zip(x.T, y.T, strict=True))
-        kept = [(a[present], b[present]) for a, b in groups if (present := ~np.isnan(a)).sum() >= 2]
+            groups = list(zip(x.T, y.T, np.abs(x.T), np.abs(y.T), strict=True))
+        kept = [
+            [each[present] for each in group]
+            for group in groups
+            if (present := ~np.isnan(group[0])).sum() >= 2
+        ]
         differences = [
-            (a[i] - a[j], b[i] - b[j], np.full(i.size, 1.0 / (i.size * len(kept))))
-            for a, b in kept
+            (
+                a[i] - a[j],
+                b[i] - b[j],
+                TIE_RTOL * np.maximum(a_size[i], a_size[j]),
+                TIE_RTOL * np.maximum(b_size[i], b_size[j]),
+                np.full(i.size, 1.0 / (i.size * len(kept))),
+            )
+            for a, b, a_size, b_size in kept
             for i, j in [np.triu_indices(a.size, 1)]
         ]
-        columns = zip(*differences, strict=True) if differences else ([np.zeros(0)],) * 3
-        metric, rating, weights = (np.concatenate(list(each)) for each in columns)
-        tolerance = TIE_RTOL * np.abs(np.nan_to_num(x)).max(initial=0.0)
-        rating_is_tied = np.abs(rating) <= TIE_RTOL * np.abs(np.nan_to_num(y)).max(initial=0.0)
+        columns = zip(*differences, strict=True) if differences else ([np.zeros(0)],) * 5
+        metric, rating, tolerances, rating_tolerances, weights = (
+            np.concatenate(list(each)) for each in columns
+        )
+        is_tied = np.abs(metric) <= tolerances
+        metric[is_tied] = tolerances[is_tied] = 0.0
+        rating_is_tied = np.abs(rating) <= rating_tolerances
         return cls(
             level,
             np.abs(metric),
             ~rating_is_tied & (np.sign(metric) == np.sign(rating)),
             rating_is_tied,
             weights,
-            float(tolerance),
+            tolerances,
             len(kept),
             n_with_cells - len(kept) if level == "summary" else 0,
             None if kept else "no two units share ratings and scores",
@@ -259,14 +274,15 @@ class _Pairs:
 
     def sweep(self) -> tuple[np.ndarray, np.ndarray]:
         order = np.argsort(self.distances)
-        ascending = self.distances[order]
+        ascending, tolerances = self.distances[order], self.tolerances[order]
         # Becoming tied makes a pair right if the ratings tie it, and loses it if it was right.
         gain = np.where(self.rating_is_tied, 1.0, -1.0 * self.is_concordant) * self.weights
         start = float((self.is_concordant * self.weights).sum())
         accuracies = start + np.cumsum(gain[order])
-        last = np.flatnonzero(np.diff(ascending, append=np.inf) > self.tolerance)
+        steps = np.diff(ascending) > np.maximum(tolerances[1:], tolerances[:-1])
+        last = np.flatnonzero(np.append(steps, True))
         thresholds, accuracies = ascending[last], accuracies[last]
-        if ascending[0] <= self.tolerance:
+        if ascending[0] == 0.0:
             thresholds[0] = 0.0
             return thresholds, accuracies
         return np.insert(thresholds, 0, 0.0), np.insert(accuracies, 0, start)

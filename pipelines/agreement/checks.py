@@ -45,12 +45,13 @@ def duplicate_systems(scores: np.ndarray, *, fewest: int = 2) -> list[DuplicateS
     """
     (matrix,) = as_matrices(scores=scores)
     have = ~np.isnan(matrix)
-    tolerance = TIE_RTOL * np.abs(np.nan_to_num(matrix)).max(initial=0.0)
+    sizes = np.abs(matrix)
     found = []
     for first in range(len(matrix) - 1):
         shared = have[first] & have[first + 1 :]
-        differences = np.where(shared, np.abs(matrix[first] - matrix[first + 1 :]), 0.0)
-        is_same = (differences <= tolerance).all(1) & (shared.sum(1) >= fewest)
+        tolerance = TIE_RTOL * np.maximum(sizes[first], sizes[first + 1 :])
+        differences = np.abs(matrix[first] - matrix[first + 1 :])
+        is_same = ((differences <= tolerance) | ~shared).all(1) & (shared.sum(1) >= fewest)
         found += [
             DuplicateSystems(
                 first=first, second=first + 1 + int(row), n_documents=int(shared[row].sum())

@@ -171,8 +171,7 @@ def tie_classes(values: Array, rtol: float = 0.0) -> Array:
     values : ndarray, shape (..., n)
         NaN falls into some class and should have weight zero.
     rtol : float
-        Values joined by a chain of steps of at most this times the row's largest magnitude
-        are in one class.
+        Neighbours are in one class where they differ by at most this times the larger of them.
 
     Returns
     -------
@@ -185,6 +184,8 @@ def tie_classes(values: Array, rtol: float = 0.0) -> Array:
     [0, 2, 1]
     >>> tie_classes(np.array([0.3, 5.0, 0.1 + 0.2]), TIE_RTOL).tolist()
     [0, 1, 0]
+    >>> tie_classes(np.array([1e-14, 1.0, 2e-14]), TIE_RTOL).tolist()
+    [0, 2, 1]
     """
     classes = np.zeros(values.shape, dtype=np.int64)
     if values.shape[-1] > 1:
@@ -202,20 +203,20 @@ def merge_close(values: Array, scale: Array | None = None) -> Array:
     ----------
     values : ndarray, shape (..., n)
         NaN stays NaN.
-    scale : ndarray, shape (...), optional
-        Largest magnitude of what each row was summed from, which decides how large its rounding
-        errors are: sums may cancel. By default that of the row itself.
+    scale : ndarray, shape (..., n), optional
+        Mean magnitude of what each value was summed from, which decides how large its rounding
+        error is: sums may cancel. By default that of the value itself.
 
     Returns
     -------
     ndarray, shape (..., n)
-        Values joined by a chain of steps of at most `TIE_RTOL` times the scale are equal.
+        Neighbours that differ by at most `TIE_RTOL` times the larger of their scales are equal.
 
     Examples
     --------
     >>> merge_close(np.array([0.3, 5.0, 0.1 + 0.2])).tolist()
     [0.3, 5.0, 0.3]
-    >>> merge_close(np.array([0.0, 0.1 + 0.2 - 0.3]), np.array(0.3)).tolist()
+    >>> merge_close(np.array([0.0, 0.1 + 0.2 - 0.3]), np.array([0.3, 0.3])).tolist()
     [0.0, 0.0]
     """
     if values.shape[-1] < 2:
@@ -233,11 +234,13 @@ def _steps(values: Array, rtol: float, scale: Array | None = None) -> tuple[Arra
     """Order of the values, themselves in order, and where one is larger than the one before."""
     order = np.argsort(values, axis=-1)
     ascending = np.take_along_axis(values, order, -1)
-    tolerance = np.zeros(1)
+    if rtol == 0.0:
+        return order, ascending, np.diff(ascending, axis=-1) > 0.0
+    sizes = ascending if scale is None else np.broadcast_to(scale, values.shape)
     if scale is not None:
-        tolerance = rtol * scale[..., None]
-    elif rtol > 0.0:
-        tolerance = rtol * np.abs(np.nan_to_num(values)).max(axis=-1, keepdims=True)
+        sizes = np.take_along_axis(sizes, order, -1)
+    sizes = np.abs(np.nan_to_num(sizes))
+    tolerance = rtol * np.maximum(sizes[..., 1:], sizes[..., :-1])
     return order, ascending, np.diff(ascending, axis=-1) > tolerance
 
 

@@ -225,11 +225,7 @@ def system_means(scores: np.ndarray) -> np.ndarray:
 
 def merged_means(scores: np.ndarray) -> np.ndarray:
     """Average like `system_means`; means that differ in how they were summed only are equal."""
-    largest = np.fmax(
-        np.fmax.reduce(scores, axis=(-2, -1), initial=0.0),
-        -np.fmin.reduce(scores, axis=(-2, -1), initial=0.0),
-    )
-    return merge_close(system_means(scores), largest)
+    return merge_close(system_means(scores), system_means(np.abs(scores)))
 
 
 def _rows(x: np.ndarray, level: str) -> np.ndarray:

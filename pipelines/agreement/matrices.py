@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 TIE_RTOL = 1e-12
-"""Relative to the largest magnitude (for means, of the cells): values no further apart than this
-are constant, and means no further apart than this are tied. It absorbs the last bits of sums
-(0.1 + 0.2 against 0.3) and nothing that was measured."""
+"""Relative to the larger of two values, for means to the larger of the mean magnitudes of their
+cells: values no further apart than this are constant, and means no further apart than this are
+tied. It absorbs the last bits of sums (0.1 + 0.2 against 0.3) and nothing that was measured,
+however large other values are: scores near 1e-14 beside a score of 1 keep their order."""
 
 
 def as_stack(name: str, values: np.ndarray, n_dimensions: int) -> np.ndarray:

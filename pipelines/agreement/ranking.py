@@ -108,11 +108,14 @@ def rank_systems(
     filled = np.where(have, matrix, 0.0)
     counts = resamples.document_counts
     n_drawn = counts @ have.T.astype(np.float64)
-    draws = np.where(n_drawn > 0, counts @ filled.T / np.maximum(n_drawn, 1.0), np.nan)
-    means = system_means(matrix)
+
+    def drawn(cells: np.ndarray) -> np.ndarray:
+        return np.where(n_drawn > 0, counts @ cells.T / np.maximum(n_drawn, 1.0), np.nan)
+
+    draws, means = drawn(filled), system_means(matrix)
     n_scored = have.sum(1)
-    largest = float(np.abs(filled).max(initial=0.0))
-    ends = _rank_ends(draws, means, largest, n_scored, confidence)
+    sizes = (drawn(np.abs(filled)), system_means(np.abs(matrix)))
+    ends = _rank_ends((draws, means), sizes, n_scored, confidence)
     return SystemRanking(
         means=tuple(
             percentile_interval(
@@ -124,7 +127,7 @@ def rank_systems(
             )
             for system in range(n_systems)
         ),
-        ranks=_ranks(means[None], largest)[0],
+        ranks=_ranks(means[None], sizes[1][None])[0],
         rank_low=ends[0],
         rank_high=ends[1],
         p_values=_pairwise_p_values(filled, have, counts),
@@ -164,12 +167,13 @@ def compare_systems(
     shared = ~(np.isnan(a) | np.isnan(b))
     n_shared = int(shared.sum())
     reason = _too_few(n_shared, "no document has both scores")
-    differences = (a - b)[shared]
+    differences = _differences(a, b)[shared]
     draws, p_a, p_b = np.full(n_resamples, np.nan), np.nan, np.nan
     if reason is None:
-        draws = _resampled_means(differences, n_resamples, rng)
-        tolerance = TIE_RTOL * np.abs(differences).max()
-        smallest = 0.5 ** int((np.abs(differences) > tolerance).sum())
+        both = np.stack([differences, np.abs(differences)], axis=1)
+        draws, sizes = _resampled_means(both, n_resamples, rng).T
+        tolerance = TIE_RTOL * sizes
+        smallest = 0.5 ** int(np.count_nonzero(differences))
         p_a = max(smallest, (1 + int((draws <= tolerance).sum())) / (1 + n_resamples))
         p_b = max(smallest, (1 + int((draws >= -tolerance).sum())) / (1 + n_resamples))
     value = float(differences.mean()) if n_shared else np.nan
@@ -191,43 +195,60 @@ def _too_few(n_documents: int, reason_for_none: str) -> str | None:
 
 
 def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Average values drawn with replacement, shape (n_resamples,), some resamples at a time."""
-    chances = np.full(values.size, 1.0 / values.size)
-    step = max(1, CHUNK_NUMBERS // values.size)
+    """Average rows drawn with replacement, shape (n_resamples, ...), some resamples at a time."""
+    n = len(values)
+    chances = np.full(n, 1.0 / n)
+    step = max(1, CHUNK_NUMBERS // n)
     parts = [
-        rng.multinomial(values.size, chances, size=min(step, n_resamples - start)) @ values
+        rng.multinomial(n, chances, size=min(step, n_resamples - start)) @ values
         for start in range(0, n_resamples, step)
     ]
-    return np.concatenate(parts) / values.size
+    return np.concatenate(parts) / n
 
 
-def _ranks(means: np.ndarray, largest: float) -> np.ndarray:
+def _differences(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """First minus second, exactly 0 where only the last bits differ."""
+    differences = a - b
+    is_close = np.abs(differences) <= TIE_RTOL * np.maximum(np.abs(a), np.abs(b))
+    return np.where(is_close, 0.0, differences)
+
+
+def _ranks(means: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """1 plus the number of systems that are better, per row; 0 for NaN.
 
-    `largest` is the magnitude of the scores, which says how far rounding takes equal means apart.
+    `sizes` are the mean magnitudes of the scores behind each mean, which say how far rounding
+    takes equal means apart.
     """
     ranks = np.ones(means.shape, dtype=np.int64)
     for system in range(means.shape[1]):
-        ahead = means - means[:, [system]] > TIE_RTOL * largest
+        tolerance = TIE_RTOL * np.maximum(sizes, sizes[:, [system]])
+        ahead = means - means[:, [system]] > tolerance
         ranks[:, system] += ahead.sum(1)
     ranks[np.isnan(means)] = 0
     return ranks
 
 
 def _rank_ends(
-    draws: np.ndarray, means: np.ndarray, largest: float, n_scored: np.ndarray, confidence: float
+    values: tuple[np.ndarray, np.ndarray],
+    sizes: tuple[np.ndarray, np.ndarray],
+    n_scored: np.ndarray,
+    confidence: float,
 ) -> np.ndarray:
     """Percentiles of the rank, shape (2, n_systems); 0 where undefined.
 
-    A resample that leaves a system out says nothing of its rank, and too good ones of the others.
+    `values` are the resampled means and the means, `sizes` their magnitudes as in `_ranks`. A
+    resample that leaves a system out says nothing of its rank, and too good ones of the others.
     """
     # The mean of a document drawn alone is its score, however often it is drawn.
-    complete = np.where(n_scored < FEWEST_DOCUMENTS, means, draws)
-    complete = complete[~np.isnan(complete[:, n_scored > 0]).any(1)]
-    if len(draws) - len(complete) > MOST_UNDEFINED * len(draws):
-        return np.zeros((2, means.size), dtype=np.int64)
+    complete, complete_sizes = (
+        np.where(n_scored < FEWEST_DOCUMENTS, whole, draws) for draws, whole in (values, sizes)
+    )
+    is_complete = ~np.isnan(complete[:, n_scored > 0]).any(1)
+    if (~is_complete).sum() > MOST_UNDEFINED * is_complete.size:
+        return np.zeros((2, n_scored.size), dtype=np.int64)
     tail = 0.5 * (1.0 - confidence)
-    ends = np.quantile(_ranks(complete, largest), [tail, 1.0 - tail], axis=0, method="nearest")
+    ranks = _ranks(complete[is_complete], complete_sizes[is_complete])
+    ends = np.quantile(ranks, [tail, 1.0 - tail], axis=0, method="nearest")
     return np.where(n_scored < FEWEST_DOCUMENTS, 0, ends).astype(np.int64)
 
 
@@ -239,13 +260,11 @@ def _pairwise_p_values(filled: np.ndarray, have: np.ndarray, counts: np.ndarray)
     for start in range(0, i.size, step):
         first, second = i[start : start + step], j[start : start + step]
         shared = have[first] & have[second]
-        differences = np.where(shared, filled[first] - filled[second], 0.0)
+        differences = np.where(shared, _differences(filled[first], filled[second]), 0.0)
         # Only the sign of the resampled mean matters, so the sum will do.
         sums = counts @ differences.T
-        sizes = np.abs(differences)
-        largest = sizes.max(axis=1, initial=0.0)
-        tolerance = TIE_RTOL * largest * filled.shape[1]
-        smallest = 0.5 ** (sizes > TIE_RTOL * largest[:, None]).sum(1)
+        tolerance = TIE_RTOL * (counts @ np.abs(differences).T)
+        smallest = 0.5 ** np.count_nonzero(differences, axis=1)
         known = shared.sum(1) >= FEWEST_DOCUMENTS
         not_better = np.maximum(smallest, (1 + (sums <= tolerance).sum(0)) / (1 + len(counts)))
         not_worse = np.maximum(smallest, (1 + (sums >= -tolerance).sum(0)) / (1 + len(counts)))

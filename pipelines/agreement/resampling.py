@@ -197,11 +197,15 @@ def _system_level(
 def _resampled_means(stack: Array, joint: Array, document_counts: Array, n_cells: Array) -> Array:
     """System means, shape (n_rows, n_variables, n_systems); NaN without a cell."""
     filled = np.where(joint, stack, 0.0)
-    sums = document_counts @ filled.reshape(-1, filled.shape[-1]).T
-    sums = sums.reshape(len(document_counts), *filled.shape[:2])
     n_cells = n_cells[:, None, :]
-    means = np.where(n_cells > 0, sums / np.maximum(n_cells, 1.0), np.nan)
-    return merge_close(means, np.abs(filled).max(axis=(1, 2), initial=0.0))
+
+    def means_of(cells: Array) -> Array:
+        sums = document_counts @ cells.reshape(-1, cells.shape[-1]).T
+        sums = sums.reshape(len(document_counts), *cells.shape[:2])
+        return np.where(n_cells > 0, sums / np.maximum(n_cells, 1.0), np.nan)
+
+    means = means_of(filled)
+    return merge_close(means, means_of(np.abs(filled)) if (filled < 0).any() else means)
 
 
 def _summary_level(

@@ -61,7 +61,7 @@ class SystemNull(Null):
         self._sum = np.nansum(a + b, axis=1)[kept] / 2.0
         self._half = np.nan_to_num(a - b)[kept] / 2.0
         self._ratings = merged_means(y)[:, kept]
-        self._largest = np.abs(np.nan_to_num(np.stack([a, b]))).max(initial=0.0)
+        self._largest = np.abs(np.nan_to_num(np.stack([a, b]))).max(axis=(0, 2), initial=0.0)[kept]
         self._coefficient = coefficient
         self.shape = self._half.shape
         self.numbers_per_swap = self._half.size

@@ -85,7 +85,10 @@ def swap_tests(
     a, b, y = (np.where(missing, np.nan, each) for each in (scores_a, scores_b, ratings))
     # As they come: standardising makes rounding errors of a constant look like differences.
     is_defined = ~np.isnan(sum(level_values(each, y, level, coefficient) for each in (a, b)))
-    a, b = merge_close(np.stack([_standardised(a), _standardised(b)]).ravel()).reshape(2, *a.shape)
+    both, sizes = (
+        np.stack(each).ravel() for each in zip(_standardised(a), _standardised(b), strict=True)
+    )
+    a, b = merge_close(both, sizes).reshape(2, *a.shape)
     observed = level_values(a, y, level, coefficient) - level_values(b, y, level, coefficient)
     hits, n_made = np.zeros(len(y), dtype=np.int64), np.zeros(len(y), dtype=np.int64)
     open_ones = np.flatnonzero(is_defined)
@@ -114,7 +117,9 @@ def _null(a: Array, b: Array, y: Array, level: str, coefficient: str) -> Null:
     return kinds[coefficient](a, b, y)
 
 
-def _standardised(scores: Array) -> Array:
+def _standardised(scores: Array) -> tuple[Array, Array]:
+    """Bring scores to mean 0 and variance 1; return them, and the sizes their rounding goes by."""
     deviation = np.nanstd(scores) if (~np.isnan(scores)).any() else 0.0
     mean = np.nanmean(scores) if (~np.isnan(scores)).any() else 0.0
-    return (scores - mean) / (deviation if deviation > 0 else 1.0)
+    unit = deviation if deviation > 0 else 1.0
+    return (scores - mean) / unit, (np.abs(scores) + np.abs(mean)) / unit

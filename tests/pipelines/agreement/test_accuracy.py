@@ -137,3 +137,12 @@ def test_soft_accuracy_without_shared_documents_is_undefined(rng):
     result = soft_pairwise_accuracy(scores, np.ones((2, 2)), rng=rng)
     assert np.isnan(result.value)
     assert result.reason == "no two systems share a document"
+
+
+@pytest.mark.parametrize("level", ["system", "summary", "global"])
+def test_one_exact_copy_does_not_tie_small_scores(level):
+    scores = 1e-14 * np.array([[4.0], [3], [2], [1e14]])
+    ratings = np.array([[3.0], [2], [1], [4]])
+    assert pairwise_accuracy(scores, ratings, level=level).value == pytest.approx(1.0)
+    thresholds, _ = tie_curve(scores, ratings, level=level)
+    assert thresholds == pytest.approx([0.0, 1e-14, 2e-14, 1.0])

@@ -58,3 +58,7 @@ def test_shared_cells_blank_what_one_lacks():
 def test_matrix_of_wrong_dimensions_rejected():
     with pytest.raises(ValueError, match=r"`scores` must have 2 dimensions, got shape \(3,\)"):
         constant_documents(np.ones(3))
+
+
+def test_small_scores_beside_an_exact_copy_are_no_duplicates():
+    assert duplicate_systems(np.array([[1e-14, 2e-14], [3e-14, 5e-14], [1.0, 1e-14]])) == []

@@ -19,6 +19,7 @@ from pipelines.agreement import (
     system_means,
 )
 from pipelines.agreement.coefficients import COEFFICIENTS
+from pipelines.agreement.resampling import Resamples
 
 MATRICES = hnp.arrays(np.float64, (2, 4, 5), elements=st.integers(0, 6).map(float))
 
@@ -84,6 +85,43 @@ def test_means_that_cancel_are_constant(coefficient, rng):
     )
     assert np.isnan(draws).all()
     assert rank_systems(CANCELLING, n_resamples=20, rng=rng).ranks.tolist() == [1] * 5
+
+
+# Movers of unlike texts, in the order of their ratings, and one exact copy; the system that has it
+# is the worst one otherwise.
+TINY_WITH_COPY = 1e-14 * np.array([[4.0, 4], [3, 3], [2, 2], [1, 1], [0.5, 0.5]])
+TINY_WITH_COPY[4, 1] = 1.0
+ITS_RATINGS = np.array([[5.0, 5], [4, 4], [3, 3], [2, 2], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    # 4 of 10 pairs are out of order, at summary level in one document of two
+    [("system", 0.2), ("summary", (1.0 + 0.2) / 2)],
+)
+def test_one_exact_copy_does_not_tie_small_scores(level, expected):
+    found = correlate(TINY_WITH_COPY, ITS_RATINGS, level=level, coefficient="kendall_b")
+    assert found.value == pytest.approx(expected, abs=1e-12)
+    as_it_is = Resamples(np.ones((1, 5)), np.ones((1, 2)), "both", 1)
+    draws = resampled_correlations(
+        TINY_WITH_COPY[None], ITS_RATINGS[None], as_it_is, level=level, coefficient="kendall_b"
+    )
+    assert draws.item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_resample_without_the_exact_copy_is_not_constant():
+    # the system with the copy is not drawn; what is left is 4, 3, 2, 1
+    resamples = Resamples(np.array([[1.0, 1, 1, 1, 0]]), np.array([[1.0, 1.0]]), "both", 1)
+    for level in LEVELS:
+        for coefficient in COEFFICIENTS:
+            draws = resampled_correlations(
+                TINY_WITH_COPY[None],
+                ITS_RATINGS[None],
+                resamples,
+                level=level,
+                coefficient=coefficient,
+            )
+            assert draws.item() == pytest.approx(1.0, abs=1e-9), (level, coefficient)
 
 
 def test_documents_with_insignificant_correlation_stay_in_the_mean(rng):

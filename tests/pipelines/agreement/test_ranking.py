@@ -137,3 +137,17 @@ def test_many_documents_are_resampled_in_little_memory(rng):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40e6  # bytes; all counts at once are 64 MB
+
+
+def test_one_large_difference_does_not_hide_small_ones(rng):
+    """Of ten documents A is better on all; on one of them it is an exact copy."""
+    b = 1e-14 * np.arange(1.0, 11.0)
+    a = 2.0 * b
+    a[0] = 1.0
+    result = compare_systems(a, b, n_resamples=2_000, rng=rng)
+    assert result.p_a_better == 0.5**10
+    ranking = rank_systems(np.stack([a, b, b]), n_resamples=2_000, rng=rng)
+    assert ranking.p_values[0, 1] == 0.5**10
+    assert ranking.ranks.tolist() == [1, 2, 2]
+    small = rank_systems(np.stack([a, b, 0.5 * b]), n_resamples=200, rng=rng)
+    assert small.ranks.tolist() == small.rank_low.tolist() == small.rank_high.tolist() == [1, 2, 3]
