@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING
@@ -11,6 +12,10 @@ from sms.metrics import MetricRequest
 if TYPE_CHECKING:
     from sms.encoders import Encoder
     from sms.scoring import ScoringConfig
+
+
+_HASH_LENGTH = 12
+_CONTENT = re.compile(r"\|(?:hash|weights):[0-9a-f]+")
 
 
 def version() -> str:
@@ -33,7 +38,7 @@ def signatures(config: ScoringConfig, encoders: Mapping[str, Encoder]) -> dict[s
     Returns
     -------
     dict of str to str
-        For example `sms|enc:all-MiniLM-L6-v2|...|cost:l2|weight:words|ref:best|...|v:0.1.0`.
+        For example `sms|enc:all-MiniLM-L6-v2|...|hash:53aa51172d14|...|ref:best|...|v:0.1.0`.
     """
     found = {}
     for request in config.requests:
@@ -46,13 +51,30 @@ def signatures(config: ScoringConfig, encoders: Mapping[str, Encoder]) -> dict[s
     return found
 
 
+def without_content(signature: str) -> str:
+    """Return a signature without the hashes of weights and vectors: how a column was asked for.
+
+    Examples
+    --------
+    >>> without_content("sms|enc:glove-news-3x2|oov:drop|hash:0123456789ab|ref:best|v:1")
+    'sms|enc:glove-news-3x2|oov:drop|ref:best|v:1'
+    """
+    return _CONTENT.sub("", signature)
+
+
+def _encoder_part(encoder: Encoder) -> str:
+    """Name an encoder and, as names of files and models repeat, the beginning of its hash."""
+    content = f"|hash:{encoder.content_hash[:_HASH_LENGTH]}" if encoder.content_hash else ""
+    return f"enc:{encoder.signature}{content}"
+
+
 def _signature(
     column: str, request: MetricRequest, config: ScoringConfig, encoders: Mapping[str, Encoder]
 ) -> str:
     parts = [column]
     if request.is_average:
         parts.append(f"mean-of:{len(request.encoders)}")
-    parts += (f"enc:{encoders[alias].signature}" for alias in request.encoders)
+    parts += (_encoder_part(encoders[alias]) for alias in request.encoders)
     if request.metric.family == "mover":
         parts.append("sim:exp-emd|cost:l2|weight:count|solver:exact")
     if request.metric.family == "rouge":
@@ -68,7 +90,7 @@ def _signature(
 
 def _coverage_signature(column: str, config: ScoringConfig, alias: str, encoder: Encoder) -> str:
     """Name the texts whose words are counted, the candidate's aside, which always are."""
-    parts = [column, f"enc:{encoder.signature}"]
+    parts = [column, _encoder_part(encoder)]
     sides = config.sides_of(alias)
     if "references" in sides:
         parts.append(f"ref:{'first' if config.multi_reference == 'first' else 'all'}")

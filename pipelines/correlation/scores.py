@@ -32,6 +32,7 @@ from pipelines.correlation.tables import (
 )
 from pipelines.learned_names import cut_column
 from pipelines.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
+from sms.signature import without_content
 
 _NO_METRICS = ("coverage@", cut_column(""))
 """Columns that begin so tell how many words had a vector, or whether a source was cut; they are a
@@ -158,8 +159,9 @@ def read_scores(
     Raises
     ------
     ValueError
-        If an input has no rated candidate (of the systems that are kept), a key repeats, or a
-        column holds text and numbers.
+        If an input has no rated candidate (of the systems that are kept), a key repeats, a column
+        holds text and numbers, or a metric was computed in the same way with other weights or
+        vectors.
     """
     _refuse_repeated(inputs)
     lazies = [scan_files(each.files, columns) for each in inputs]
@@ -169,6 +171,7 @@ def read_scores(
     calls = _unique_names(inputs, names)
     known = [call for called in calls for call in called.values()]
     wanted = set(_chosen(known, calls, metrics))
+    _refuse_other_content(inputs, calls, wanted)
     frame, notes = rated, [note for each in inputs for note in each.notes]
     signatures: dict[str, str] = {}
     origins: dict[str, tuple[str, str]] = {}
@@ -256,6 +259,32 @@ def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:
     repeated = [path for path, n in Counter(each.path for each in inputs).items() if n > 1]
     if repeated:
         raise ValueError(f"`scores` must name every input once, got {repeated[0]} twice")
+
+
+def _refuse_other_content(
+    inputs: Sequence[ScoreInput], calls: Sequence[Mapping[str, str]], wanted: set[str]
+) -> None:
+    """Refuse metrics that look the same but for the hash of the files behind them.
+
+    Those that were asked for in another way, such as with another cut of the source, may be
+    compared: their signatures say what the difference is.
+    """
+    first: dict[tuple[str, str], tuple[str, str]] = {}
+    for source, called in zip(inputs, calls, strict=True):
+        for name, call in called.items():
+            signature = source.signatures.get(name)
+            if signature is None or call not in wanted:
+                continue
+            path, other = first.setdefault(
+                (name, without_content(signature)), (source.path, signature)
+            )
+            if other != signature:
+                raise ValueError(
+                    f"`{name}` must be computed with the same files in all inputs, but the hashes "
+                    f"in its signatures differ in {path} and {source.path}; score one of them "
+                    "again under another name (`--encoder ALIAS=...` and METRIC@ALIAS), or leave "
+                    "one out"
+                )
 
 
 def _may_be_metric(name: str, asked: Sequence[str]) -> bool:

@@ -254,6 +254,20 @@ def test_signature_difference_by_hand(first, second, expected):
     assert signature_difference(first, second) == expected
 
 
+def test_vectors_of_one_name_and_other_content_rejected(corpus, scored, refused, tmp_path):
+    rows, folders = corpus("rows.csv", "s", 9), []
+    for number, name in enumerate("ab"):
+        vectors = tmp_path / name / "v.txt"
+        vectors.parent.mkdir()
+        vectors.write_text(f"cat 1 {number}\ngrey 3 4\nrain 0 1\n")
+        options = ("--encoder", f"glove:{vectors}", "--metrics", "sms")
+        folders.append(scored(rows, f"scores-{name}", *options))
+    line = refused(*folders)
+    assert line.startswith(
+        "`sms` must be the same metric in both, but its signatures differ: `hash:"
+    )
+
+
 def test_command_compares_two_systems(corpus, scored, tmp_path, capsys):
     whole = scored(corpus("whole.csv", "whole", 9), "whole")
     half = scored(corpus("half.csv", "half", 4), "half")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib import metadata
 
 import pytest
 
 from sms.scoring import ScoringConfig, SummaryScorer
-from sms.signature import version
+from sms.signature import version, without_content
 
 METRICS = ("sms", "wms", "s+wms", "cosine", "rougeL", "length", "novelty", "sms:source")
 
@@ -26,6 +27,11 @@ def other_glove(tmp_path_factory):
     return f"glove:{path}"
 
 
+def hash_part(glove: str) -> str:
+    with open(glove.partition(":")[2], "rb") as file:
+        return f"hash:{hashlib.file_digest(file, 'blake2b').hexdigest()[:12]}"
+
+
 def signatures(glove: str, **options) -> dict[str, str]:
     options = {"metrics": METRICS, "encoders": {"glove": glove}} | options
     return SummaryScorer(ScoringConfig(**options)).signatures
@@ -35,7 +41,7 @@ def test_signature_by_hand(glove):
     found = signatures(glove)
     sentencex = metadata.version("sentencex")
     rules = f"lang:en|split:sentencex-{sentencex}|tok:v1|stop:nltk179+clitics|v:{version()}"
-    encoder = "enc:glove-small-2x2|pool:mean|oov:drop"
+    encoder = f"enc:glove-small-2x2|pool:mean|oov:drop|{hash_part(glove)}"
     mover = "sim:exp-emd|cost:l2|weight:count|solver:exact"
     assert found["sms"] == f"sms|{encoder}|{mover}|ref:best|{rules}"
     assert found["sms:source"] == f"sms:source|{encoder}|{mover}|source:mean|first:all|{rules}"
@@ -108,6 +114,19 @@ def test_encoder_changes_the_signature(glove, other_glove):
     assert before["rougeL_f"] == after["rougeL_f"]
 
 
+def test_signature_knows_files_of_one_name_by_their_content(tmp_path):
+    paths = [tmp_path / folder / "v.txt" for folder in "ab"]
+    for number, path in enumerate(paths, start=1):
+        path.parent.mkdir()
+        path.write_text(f"cat {number} 2\ndog 3 4\n")
+    first, second = (signatures(f"glove:{path}") for path in paths)
+    for column in ("sms", "cosine", "sms:source", "coverage@glove"):
+        assert first[column] != second[column]
+        assert without_content(first[column]) == without_content(second[column])
+    paths[1].write_bytes(paths[0].read_bytes())
+    assert signatures(f"glove:{paths[1]}") == first
+
+
 def test_alias_is_no_part_of_an_encoder(glove):
     before = signatures(glove, metrics=("sms",))["sms"]
     assert signatures(glove, metrics=("sms",), encoders={"other": glove})["sms"] == before
@@ -116,7 +135,10 @@ def test_alias_is_no_part_of_an_encoder(glove):
 def test_average_names_every_encoder(glove, other_glove):
     encoders = {"a": glove, "b": other_glove}
     found = signatures(glove, metrics=("cosine@all", "cosine"), encoders=encoders)
-    both = "enc:glove-small-2x2|pool:mean|oov:drop|enc:glove-larger-2x3|pool:mean|oov:drop"
+    both = "|".join(
+        f"enc:glove-{name}|pool:mean|oov:drop|{hash_part(path)}"
+        for name, path in (("small-2x2", glove), ("larger-2x3", other_glove))
+    )
     assert found["cosine@all"].startswith(f"cosine@all|mean-of:2|{both}|ref:best|lang:en|")
     turned = signatures(glove, metrics=("cosine@all",), encoders={"a": other_glove, "b": glove})
     assert turned["cosine@all"] != found["cosine@all"]

@@ -140,6 +140,44 @@ def test_same_metric_of_two_inputs_is_named_by_input(bench):
     assert "Columns that several inputs have are named by input: a/run/good, b/run/good" in out
 
 
+@pytest.fixture
+def scored_with(bench, run_folder):
+    """Score the study's corpus with vectors `FOLDER/v.txt`; return the folder of the run."""
+    _, corpus = run_folder
+
+    def call(name, scale, **options):
+        vectors = bench.folder / name / "v.txt"
+        vectors.parent.mkdir(exist_ok=True)
+        words = ["cats", "sat", "on", "mats", "today"]
+        vectors.write_text("".join(f"{w} {k} {scale}\n" for k, w in enumerate(words)))
+        out = bench.folder / f"run-{name}"
+        options = {"metrics": ("sms", "length")} | options
+        score_corpus(corpus, out, encoders={"v": f"glove:{vectors}"}, local=True, **options)
+        return str(out)
+
+    return call
+
+
+def test_metric_of_other_files_with_the_same_name_rejected(bench, refused, scored_with):
+    folders = [scored_with("a", 1), scored_with("b", 2)]
+    line = refused(scores=folders)
+    assert "`sms` must be computed with the same files in all inputs" in line
+    assert f"{folders[0]} and {folders[1]}; score one of them again under another name" in line
+    status, _, _ = bench.correlate("--metrics", "length", scores=folders)
+    assert status == 0
+
+
+def test_metric_of_the_same_files_or_with_other_settings_is_named_by_input(bench, scored_with):
+    folders = [
+        scored_with("a", 1),
+        scored_with("b", 1),
+        scored_with("c", 1, metrics=("sms",), multi_reference="mean"),
+    ]
+    status, _, _ = bench.correlate("--metrics", "sms", scores=folders)
+    assert status == 0
+    assert set(bench.table()["metric"]) == {"run-a/sms", "run-b/sms", "run-c/sms"}
+
+
 def test_metric_is_chosen_by_column_or_full_name(bench):
     paths = [bench.scores(name=f"{name}.parquet") for name in ("one", "two")]
     bench.correlate("--metrics", "good,two/poor", scores=paths)
