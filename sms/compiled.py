@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +91,21 @@ def available_threads() -> int:
 def thread_pool(threads: int) -> ThreadPoolExecutor:
     """Return the shared pool of that many threads."""
     return ThreadPoolExecutor(threads, thread_name_prefix="sms-kernel")
+
+
+def _without_threads() -> None:
+    """Forget the threads of the parent, which a forked child has not: it would wait for them.
+
+    Nothing tells torch, and OpenMP's own library cannot start others in their place: a child's
+    models run in its one thread.
+    """
+    thread_pool.cache_clear()
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_without_threads)
 
 
 def _is_writable(folder: Path) -> bool:
