@@ -28,7 +28,8 @@ def run_local(
     shards : sequence of Shard
         Those still to do (`committed` says which are done).
     make_scorer : callable
-        Given the number of threads, returns the scorer. What it raises is raised here.
+        Given the number of threads, returns the scorer. What it raises is raised here. Called again
+        after a shard has failed: nobody knows what that has left in the scorer.
     job : Job
         What is the same for all of them.
     on_report : callable, optional
@@ -47,14 +48,17 @@ def run_local(
     reports: list[ShardReport] = []
     if not shards:
         return reports
-    scorer = make_scorer(job.threads)
+    scorer: Scorer | None = make_scorer(job.threads)
     for shard in shards:
         if on_start is not None:
             on_start(shard.index, node_name())
         for attempt in range(1, max_attempts + 1):
+            if scorer is None:
+                scorer = make_scorer(job.threads)
             report = replace(try_shard(shard, scorer, job), attempts=attempt)
-            if report.error is None:
+            if report.error is None or report.is_out_of_room:
                 break
+            scorer = None  # before the next is made: there may be no memory for two
         if on_report is not None:
             on_report(report)
             report = report.without_sums()

@@ -326,10 +326,9 @@ def score_corpus(
                 inputs=[file.without_outline() for file in files],
                 shards=plan,
             )
+            make_scorer = partial(make_scorer, expected=manifest.encoders)
             if machines.is_local:
-                make_scorer = partial(_already_made, scorer)
-            else:
-                make_scorer = partial(make_scorer, expected=manifest.encoders)
+                make_scorer = partial(_already_made, [scorer], make_scorer)
             del scorer  # on Ray every worker loads its own, and the driver has no more use for it
             if earlier is not None and not fresh and earlier.fingerprint != manifest.fingerprint:
                 raise ValueError(refusal(out, earlier, manifest))
@@ -451,8 +450,9 @@ def _nobody_listens(progress: Progress) -> None:
     pass
 
 
-def _already_made(scorer: Scorer, threads: int) -> Scorer:
-    return scorer
+def _already_made(made: list[Scorer], make_scorer: Callable[[int], Scorer], threads: int) -> Scorer:
+    """Hand out the scorer there is, once; make another one after that."""
+    return made.pop() if made else make_scorer(threads)
 
 
 def _make_scorer(

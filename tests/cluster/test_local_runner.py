@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 from cluster import committed, list_inputs, plan_shards, run_local
@@ -41,13 +42,43 @@ def test_failure_that_passes_costs_an_attempt(plan, make_scorer, job):
         n_calls = 0
 
         def prepare(self, rows):
-            self.n_calls += 1
-            if self.n_calls == 1:
+            FailsOnce.n_calls += 1  # of all scorers: the failed one is thrown away
+            if FailsOnce.n_calls == 1:
                 raise OSError("try again")
             return super().prepare(rows)
 
     reports = run_local(plan, lambda threads: FailsOnce(), job)
     assert [report.attempts for report in reports] == [2, 1, 1, 1, 1]
+
+
+def test_scorer_is_thrown_away_after_a_failure(plan, make_scorer, job, read_scores, make_rows):
+    """What a failure leaves in a scorer spoils no later score."""
+
+    class Spoilt(type(make_scorer()(1))):
+        offset = 0.0
+
+        def prepare(self, rows):
+            try:
+                return super().prepare(rows)
+            except RuntimeError:
+                self.offset = 1000.0
+                raise
+
+        def compare(self, prepared):
+            scores = super().compare(prepared)
+            return scores.set_column(0, "characters", pc.add(scores["characters"], self.offset))
+
+    made = []
+
+    def make(threads):
+        made.append(Spoilt(fails_on=make_rows(40)[17]["candidate"]))
+        return made[-1]
+
+    reports = run_local(plan, make, job, max_attempts=2)
+    assert [report.error is None for report in reports] == [True, True, False, True, True]
+    lengths = [float(len(row["candidate"])) for row in make_rows(40)]
+    assert read_scores(job.out)["characters"].to_pylist() == lengths[:16] + lengths[24:]
+    assert len(made) == 3
 
 
 def test_resume_scores_what_is_not_committed(plan, make_scorer, job, read_scores):

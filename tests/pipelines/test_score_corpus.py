@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cluster
-from cluster import run_local
+from cluster import local_runner, run_local
 from pipelines import score_corpus
 from pipelines.duplicate_keys import count_duplicate_keys
 from pipelines.score_corpus import RunInterrupted, ScoreRun
@@ -251,6 +251,21 @@ def test_driver_decides_precision_for_its_workers(
     assert driver.precision == worker_s.precision == precision
     written = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert written["configuration"]["precision"] == precision
+
+
+def test_scorer_is_made_anew_after_a_failed_shard(corpus, out, fake, monkeypatch):
+    scorers, try_shard = [], local_runner.try_shard
+
+    def fails_once(shard, scorer, job):
+        scorers.append(scorer)
+        if len(scorers) == 1:
+            return cluster.ShardReport(index=shard.index, error="broken")
+        return try_shard(shard, scorer, job)
+
+    monkeypatch.setattr(local_runner, "try_shard", fails_once)
+    assert score(corpus, out, **fake).is_complete
+    assert scorers[0] is not scorers[1]
+    assert len(FakeEncoder.loaded) == 2
 
 
 def test_precision_of_static_vectors_stays_open(corpus, out):
