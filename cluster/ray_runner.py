@@ -1,7 +1,8 @@
 """Scores shards on Ray: each worker is an actor that holds a scorer and takes shards one by one.
 
 The driver owns the retries. A worker that dies is started again by Ray and asked whether it is
-ready before it gets work, so only a shard that was really sent pays with one of its attempts.
+ready before it gets work, so only a shard that was really sent pays with one of its attempts. One
+on which a shard has failed makes its scorer anew before it is ready again.
 Which shard goes where is in `schedule`, the cluster itself in `ray_cluster`.
 """
 
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
 
@@ -227,15 +228,21 @@ class _Worker:
         return node_name()
 
     def score(self, shard: Shard) -> ShardReport | None:
-        """Score one shard; None if this is a restarted worker that was not asked to be ready.
+        """Score one shard; None if there is no scorer: then this worker was not asked to be ready.
 
         The shard's own failure is a report, so whatever is raised is the machine's.
         """
         if self._scorer is None:
             return None
         report = try_shard(shard, self._scorer, self._job)
+        if report.error is not None:  # nobody knows what that has left in it
+            self._scorer = None
         self._metrics.count(report)
         return report
+
+    def end(self) -> NoReturn:
+        """End this process, so that Ray starts another one in its place."""
+        os._exit(1)
 
 
 class _Pool:
@@ -305,7 +312,7 @@ class _Driver:
         self._metrics = RunMetrics()
         self._nodes: dict[int, str] = {}
         self._failed_starts: Counter[int] = Counter()
-        self._last_death = ""
+        self._last_death = self._last_failure = ""
         self._idle: list[int] = []
         # What is under way: a worker's number, and its shard or None for the question.
         self._running: dict[Any, tuple[int, Shard | None]] = {}
@@ -319,13 +326,31 @@ class _Driver:
             self._look_around()
             self._ask_again()
             self._assign()
-            if not (self._running or self._idle or self._ask_at):
-                raise RuntimeError(
-                    f"all {len(self._pool.actors)} workers died {MAX_FAILED_STARTS} times before "
-                    f"they were ready, at last by {self._last_death}; can they import what the "
-                    "driver can, and is there memory enough to load the scorer?"
-                )
+            if not (self._running or self._ask_at) and all(map(self._is_left_out, self._idle)):
+                raise RuntimeError(self._why_nobody_is_left())
             self._wait()
+
+    def _is_left_out(self, worker: int) -> bool:
+        return self._schedule.is_left_out(worker)
+
+    def _why_nobody_is_left(self) -> str:
+        n_workers = len(self._pool.actors)
+        if self._idle:
+            return (
+                f"no worker is left: on {len(self._idle)} of {n_workers} every shard failed, also "
+                f"after a restart, at last by {self._last_failure}; what is committed stays, the "
+                "same command goes on from there"
+            )
+        if self._nodes:
+            return (
+                f"all {n_workers} workers were lost and could not be started again, at last by "
+                f"{self._last_death}; what is committed stays, the same command goes on from there"
+            )
+        return (
+            f"all {n_workers} workers died {MAX_FAILED_STARTS} times before they were ready, at "
+            f"last by {self._last_death}; can they import what the driver can, and is there memory "
+            "enough to load the scorer?"
+        )
 
     def _wait(self) -> None:
         """Take the next answer, if one comes soon."""
@@ -355,6 +380,7 @@ class _Driver:
             n_starting=len(self._running) - n_running,
             n_idle=len(self._idle),
         )
+        self._stop_overlong()
         if self._head.check() and self._schedule.n_waiting:
             for worker in self._pool.grow(self._schedule.n_open):
                 self._ask(worker)
@@ -367,16 +393,40 @@ class _Driver:
                     "%d of %d workers are not ready yet", n_asked, len(self._pool.actors)
                 )
 
+    def _stop_overlong(self) -> None:
+        """Kill the workers that have had a shard for too long, and ask them when they are back."""
+        now = time.monotonic()
+        overlong = self._schedule.over_limit(now)
+        if not overlong:
+            return
+        references = {worker: reference for reference, (worker, _) in self._running.items()}
+        for worker, shard, seconds in overlong:
+            reference = references[worker]
+            if ray.wait([reference], timeout=0)[0]:  # it is this process that was held up
+                continue
+            del self._running[reference]
+            node = self._nodes[worker]
+            logger.warning(
+                "worker %d on %s has had shard %d for %.0f s and is started anew",
+                worker,
+                node,
+                shard.index,
+                seconds,
+            )
+            ray.kill(self._pool.actors[worker], no_restart=False)
+            reason = f"not done after {seconds:.0f} s, far more than others take; worker killed"
+            self._settle(worker, shard, ShardReport(index=shard.index, error=reason, node=node))
+            self._ask(worker)
+
     def _ask(self, worker: int) -> None:
         self._running[self._pool.actors[worker].ready.remote()] = (worker, None)
 
     def _assign(self) -> None:
-        while self._idle:
-            worker = self._idle[-1]
+        for worker in self._idle[::-1]:  # the last was at work just now
             shard = self._schedule.take(worker, time.monotonic())
             if shard is None:
-                return
-            self._idle.pop()
+                continue
+            self._idle.remove(worker)
             self._running[self._pool.actors[worker].score.remote(shard)] = (worker, shard)
             self._say("start", shard.index, self._nodes[worker])
 
@@ -398,15 +448,38 @@ class _Driver:
             self._schedule.put_back(worker, shard)
             self._ask(worker)
             return
-        self._idle.append(worker)
         self._failed_starts[worker] = 0
         if shard is None:
             self._nodes[worker] = report
+            self._idle.append(worker)
+            return
+        self._settle(worker, shard, report)
+        if report.error is None or self._is_left_out(worker):
+            self._idle.append(worker)
+        elif self._schedule.needs_restart(worker):
+            logger.warning(
+                "worker %d on %s failed twice in a row and is started anew, at last by %s",
+                worker,
+                report.node,
+                report.error,
+            )
+            self._running[self._pool.actors[worker].end.remote()] = (worker, None)
         else:
-            self._settle(worker, shard, report)
+            self._ask(worker)
 
     def _settle(self, worker: int, shard: Shard, report: ShardReport) -> None:
+        was_left_out = self._is_left_out(worker)
         final = self._schedule.settle(worker, shard, report, time.monotonic())
+        if report.error is not None:
+            self._last_failure = report.error
+        if self._is_left_out(worker) and not was_left_out:
+            logger.warning(
+                "worker %d on %s is left out: shards fail on it, also after a restart, at last by "
+                "%s",
+                worker,
+                report.node,
+                report.error,
+            )
         if final is not None:
             self._say("report", final)
 

@@ -1,13 +1,17 @@
-"""Says which shard a worker gets next: attempts, shards given up, second copies of slow ones.
+"""Says which shard a worker gets next: attempts, whose fault a failure was, copies of slow shards.
 
 Knows no Ray and no clock: the caller says what time it is, by one clock of its own, so nothing
 here depends on what the clocks of other machines show.
+
+A failure has two suspects. It is the shard's fault if the worker then finishes another one, and
+the worker's fault until then. So a bad worker takes a few shards that others finish, and is left
+out; shards that nobody can score are given up, and the workers that tried them go on.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -18,6 +22,14 @@ SLOW_AFTER_S = 30.0
 """No shard is slow before that."""
 SLOW_FACTOR = 3.0
 """A shard is slow once it has taken so many times what its rows took elsewhere."""
+LIMIT_AFTER = 20.0
+"""No shard is taken from a worker before so many times the seconds after which it may be slow."""
+LIMIT_FACTOR = 10.0
+"""A shard is taken from a worker that has had it for so many times the longest of the others."""
+RESTART_AFTER = 2
+"""A worker is started anew after so many failures in a row."""
+LEFT_OUT_AFTER = 4
+"""A worker is left out once so many shards in a row have failed on it."""
 
 _REMEMBERED = 101  # finished shards that say how long a row takes
 
@@ -25,9 +37,10 @@ _REMEMBERED = 101  # finished shards that say how long a row takes
 class Schedule:
     """The shards of a run, from waiting to reported.
 
-    A shard that fails goes back to the end of the queue until it has failed `max_attempts` times.
-    When none waits, a worker without work gets a copy of the shard that is most overdue: what is
-    written twice is the same file, and the report that comes first counts.
+    A shard that fails is tried again once those that never failed are begun, by another worker
+    where there is one, until it has failed `max_attempts` times. When none waits, a worker without
+    work gets a copy of the shard that is most overdue: what is written twice is the same file, and
+    the report that comes first counts.
 
     Parameters
     ----------
@@ -40,16 +53,28 @@ class Schedule:
     """
 
     def __init__(self, shards: Sequence[Shard], max_attempts: int, slow_after_s: float) -> None:
-        self._waiting = deque(shards)
+        self._fresh = deque(shards)
+        self._again: deque[Shard] = deque()
+        """Have failed before."""
         self._max_attempts = max_attempts
         self._slow_after_s = slow_after_s
         self._n_open = len(shards)
         self._begun: Counter[int] = Counter()
-        self._failures: Counter[int] = Counter()
+        self._failures: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        """By shard, then by worker."""
+        self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
         self._seconds_per_row: deque[float] = deque(maxlen=_REMEMBERED)
         self._at_work: dict[int, dict[int, tuple[Shard, float]]] = {}
         """By shard, then by worker: when it began."""
+        self._idle: set[int] = set()
+        """Workers that wait for a shard."""
         self._is_reported: set[int] = set()
+        self._is_at_fault: set[int] = set()
+        """Shards that have failed on a worker which then finished another one."""
+        self._trusted: set[int] = set()
+        """Workers that have finished a shard, and have not failed or been lost since."""
+        self._doubts: defaultdict[int, list[int]] = defaultdict(list)
+        """By worker: shards that failed on it since it finished one, and may not be at fault."""
 
     @property
     def n_open(self) -> int:
@@ -59,7 +84,25 @@ class Schedule:
     @property
     def n_waiting(self) -> int:
         """Shards that nobody works on."""
-        return len(self._waiting)
+        return len(self._fresh) + len(self._again)
+
+    def is_left_out(self, worker: int) -> bool:
+        """Say whether a worker gets nothing more, unless its failures turn out to be the shards'.
+
+        Parameters
+        ----------
+        worker : int
+        """
+        return len(set(self._doubts[worker])) >= LEFT_OUT_AFTER
+
+    def needs_restart(self, worker: int) -> bool:
+        """Say whether a worker that has just failed shall be started anew.
+
+        Parameters
+        ----------
+        worker : int
+        """
+        return len(self._doubts[worker]) == RESTART_AFTER
 
     def take(self, worker: int, now: float) -> Shard | None:
         """Choose a shard for a worker; None if there is nothing for it to do now.
@@ -70,17 +113,28 @@ class Schedule:
         now : float
             Seconds, by the clock of the caller.
         """
-        shard = self._waiting.popleft() if self._waiting else self._most_overdue(now)
-        if shard is not None:
+        shard = None
+        if not self.is_left_out(worker):
+            shard = (
+                self._needed_for_a_verdict(worker)
+                or self._never_failed(worker)
+                or self._failed_before(worker)
+                or self._most_overdue(worker, now)
+            )
+        if shard is None:
+            self._idle.add(worker)
+        else:
+            self._idle.discard(worker)
             self._begun[shard.index] += 1
             self._at_work.setdefault(shard.index, {})[worker] = (shard, now)
         return shard
 
     def put_back(self, worker: int, shard: Shard) -> None:
-        """Take back a shard that the worker never began."""
+        """Take back a shard that the worker, which was lost meanwhile, never began."""
+        self._trusted.discard(worker)
         self._begun[shard.index] -= 1
         if not self._leave(worker, shard) and shard.index not in self._is_reported:
-            self._waiting.appendleft(shard)
+            (self._again if self._failures[shard.index] else self._fresh).appendleft(shard)
 
     def settle(
         self, worker: int, shard: Shard, report: ShardReport, now: float
@@ -88,20 +142,70 @@ class Schedule:
         """Take note of what became of a shard; return the report if it is the final one."""
         began = self._at_work[shard.index][worker][1]
         has_copy = self._leave(worker, shard)
+        if report.error is None:
+            self._trust(worker)
+        elif not report.is_out_of_room:  # which is no fault of either
+            self._doubt(worker, shard.index)
         if shard.index in self._is_reported:
             return None
         if report.error is None:
+            self._seconds.append(now - began)
             self._seconds_per_row.append((now - began) / shard.n_rows)
         else:
-            self._failures[shard.index] += 1
+            failures = self._failures[shard.index]
+            failures[worker] += 1
             if has_copy:
                 return None
-            if self._failures[shard.index] < self._max_attempts:
-                self._waiting.append(shard)
+            if failures.total() < self._max_attempts and not report.is_out_of_room:
+                self._again.append(shard)
                 return None
         self._is_reported.add(shard.index)
         self._n_open -= 1
         return replace(report, attempts=self._begun[shard.index])
+
+    def over_limit(self, now: float) -> list[tuple[int, Shard, float]]:
+        """Find the workers that have had a shard for too long, these shards, and the seconds.
+
+        There is no limit before some shards are finished. It doubles with each failure of the
+        shard: one that takes long is not given up for that.
+
+        Parameters
+        ----------
+        now : float
+            Seconds, by the clock of the caller.
+        """
+        if not self._seconds:
+            return []
+        longest, longest_row = max(self._seconds), max(self._seconds_per_row)
+        found = []
+        for index, copies in self._at_work.items():
+            for worker, (shard, began) in copies.items():
+                usual = max(longest, longest_row * shard.n_rows)
+                limit = max(LIMIT_AFTER * self._slow_after_s, LIMIT_FACTOR * usual)
+                if now - began > limit * 2 ** self._failures[index].total():
+                    found.append((worker, shard, now - began))
+        return found
+
+    def _trust(self, worker: int) -> None:
+        """Note that a worker does its work: what failed on it before was at fault itself."""
+        self._trusted.add(worker)
+        self._idle.add(worker)
+        if doubts := set(self._doubts[worker]):
+            self._is_at_fault |= doubts
+            self._acquit(doubts)
+
+    def _doubt(self, worker: int, index: int) -> None:
+        if index in self._is_at_fault:
+            return
+        if worker in self._trusted:  # which makes it unlikely that the others were at fault
+            self._acquit({index})
+        self._trusted.discard(worker)
+        self._doubts[worker].append(index)
+
+    def _acquit(self, indices: Collection[int]) -> None:
+        """Hold these shards against no worker any more."""
+        for doubts in self._doubts.values():
+            doubts[:] = [index for index in doubts if index not in indices]
 
     def _leave(self, worker: int, shard: Shard) -> bool:
         """Forget a worker's copy; say whether another worker has one."""
@@ -111,13 +215,53 @@ class Schedule:
             del self._at_work[shard.index]
         return bool(copies)
 
-    def _most_overdue(self, now: float) -> Shard | None:
-        if not self._seconds_per_row:
+    def _never_failed(self, worker: int) -> Shard | None:
+        if not self._fresh:
+            return None
+        # After a failure, one that is unlike it: neighbours may have the same fault.
+        return self._fresh.pop() if self._doubts[worker] else self._fresh.popleft()
+
+    def _needed_for_a_verdict(self, worker: int) -> Shard | None:
+        """Choose a shard that failed on a worker in trouble, to find out which is at fault."""
+        if not self._again or worker not in self._trusted:
+            return None
+        doubtful = {
+            index
+            for doubts in self._doubts.values()
+            if len(doubts) >= RESTART_AFTER
+            for index in doubts
+        }
+        return self._failed_before(worker, doubtful) if doubtful else None
+
+    def _failed_before(self, worker: int, among: Collection[int] | None = None) -> Shard | None:
+        """Choose a shard that has failed, unless a fitter worker is there to try it."""
+        for shard in self._again:
+            if (among is None or shard.index in among) and self._is_fittest(worker, shard):
+                self._again.remove(shard)
+                return shard
+        return None
+
+    def _is_fittest(self, worker: int, shard: Shard) -> bool:
+        fitness = self._fitness(worker, shard)
+        others = self._idle.union(*self._at_work.values())
+        return not any(
+            self._fitness(other, shard) > fitness for other in others if not self.is_left_out(other)
+        )
+
+    def _fitness(self, worker: int, shard: Shard) -> tuple[bool, bool, bool]:
+        return (
+            worker not in self._failures[shard.index],
+            not self._doubts[worker],
+            worker in self._trusted,
+        )
+
+    def _most_overdue(self, worker: int, now: float) -> Shard | None:
+        if not self._seconds_per_row or self._doubts[worker]:
             return None
         usual = median(self._seconds_per_row)
         worst, worst_by = None, 0.0
         for index, copies in self._at_work.items():
-            if len(copies) > 1 or index in self._is_reported:
+            if len(copies) > 1 or index in self._is_reported or worker in self._failures[index]:
                 continue
             ((shard, began),) = copies.values()
             late = now - began - max(self._slow_after_s, SLOW_FACTOR * usual * shard.n_rows)

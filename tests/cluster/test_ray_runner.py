@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,6 +102,118 @@ def test_shard_that_always_kills_its_worker_is_reported_and_the_others_finish(
     assert [report.attempts for report in reports] == [1, 2, 1, 1, 1, 1]
     assert reports[1].error.startswith("the worker was lost while scoring it (Actor")
     assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
+
+
+def test_scorer_is_thrown_away_after_a_failure(plan, make_scorer, job, run, read_scores, make_rows):
+    """What a failure leaves in a scorer spoils no later score."""
+    base, poison = type(make_scorer()(1)), make_rows(48)[9]["candidate"]
+
+    def make(threads):
+        import pyarrow.compute as pc
+
+        class Spoilt(base):
+            offset = 0.0
+
+            def prepare(self, rows):
+                try:
+                    return super().prepare(rows)
+                except RuntimeError:
+                    self.offset = 1000.0
+                    raise
+
+            def compare(self, prepared):
+                scores = super().compare(prepared)
+                return scores.set_column(0, "characters", pc.add(scores["characters"], self.offset))
+
+        return Spoilt(fails_on=poison)
+
+    reports = run(plan, make, job, workers=1)
+    assert [report.error is None for report in reports] == [True, False, True, True, True, True]
+    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
+    assert read_scores(job.out)["characters"].to_pylist() == lengths[:8] + lengths[16:]
+
+
+@pytest.mark.slow
+def test_worker_that_fails_fast_is_started_anew_then_left_out(
+    write_corpus, make_scorer, job, run, read_scores, make_rows, tmp_path, caplog
+):
+    plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=2)]), 2)
+    claim, pids = tmp_path / "bad", tmp_path / "pids"
+    pids.mkdir()
+
+    def make(threads):
+        import ray
+
+        scorer = make_scorer()(threads)
+        prepare = scorer.prepare
+        me = ray.get_runtime_context().get_actor_id()  # stays when the actor is started anew
+        try:
+            with claim.open("x") as stream:
+                stream.write(me)
+        except FileExistsError:
+            pass
+
+        def prepare_or_fail(rows):
+            if claim.read_text() == me:
+                (pids / str(os.getpid())).touch()
+                raise OSError("this node is broken")
+            time.sleep(0.1)
+            return prepare(rows)
+
+        scorer.prepare = prepare_or_fail
+        return scorer
+
+    with caplog.at_level(logging.WARNING):
+        reports = run(plan, make, job, workers=2)
+    assert [report.error for report in reports if report.error is not None] == []
+    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
+    assert read_scores(job.out)["characters"].to_pylist() == lengths
+    assert 1 <= len(list(pids.iterdir())) <= 2
+
+
+@pytest.mark.slow
+def test_run_ends_when_no_worker_works(write_corpus, job, run, make_scorer, make_rows):
+    plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=2)]), 2)
+
+    def make(threads):
+        scorer = make_scorer()(threads)
+
+        def fail(rows):
+            raise OSError("this node is broken")
+
+        scorer.prepare = fail
+        return scorer
+
+    with pytest.raises(RuntimeError, match=r"no worker is left: on 1 of 1 every .*OSError: this"):
+        run(plan, make, job, workers=1)
+
+
+@pytest.mark.slow
+def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
+    plan, make_scorer, job, run, ray_cluster, read_scores, make_rows, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(ray_cluster, "SLOW_AFTER_S", 0.05)
+    monkeypatch.setattr(ray_cluster, "LOOK_AROUND_EVERY_S", 0.2)
+    poison, once = make_rows(48)[20]["candidate"], tmp_path / "has-hung"
+
+    def make(threads):
+        scorer = make_scorer()(threads)
+        prepare = scorer.prepare
+
+        def prepare_or_hang(rows):
+            if poison in rows["candidate"].to_pylist() and not once.exists():
+                once.touch()
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return prepare(rows)
+
+        scorer.prepare = prepare_or_hang
+        return scorer
+
+    reports = run(plan, make, job, workers=1)
+    assert [report.error for report in reports if report.error is not None] == []
+    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
+    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
+    assert read_scores(job.out)["characters"].to_pylist() == lengths
 
 
 def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):

@@ -1,9 +1,13 @@
 """Who gets which shard: the clock is a number here, and the workers are numbers."""
 
+import math
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from cluster import Piece, Shard, ShardReport
-from cluster.schedule import Schedule
+from cluster.schedule import LEFT_OUT_AFTER, Schedule
 
 
 def schedule_of(shards, max_attempts):
@@ -133,3 +137,231 @@ def test_reports_that_come_from_clocks_apart_change_nothing():
     assert schedule.settle(0, first, skewed, 10.0).seconds == -3600.0
     assert schedule.take(0, 29.0) is None
     assert schedule.take(0, 31.0) == slow
+
+
+class Play:
+    """A run whose workers are functions, by a clock that is a number.
+
+    A worker is asked with a shard's index, how often it was started anew, and the time. It answers
+    how many seconds it takes, and whether it finishes. As the driver does, the play starts workers
+    anew, and looks from time to time for those that have had a shard for too long.
+    """
+
+    RESTART_S = 10.0
+    LOOK_EVERY_S = 5.0
+
+    def __init__(self, n_shards, workers):
+        self.schedule = schedule_of(shards_of(n_shards), max_attempts=3)
+        self.workers = workers
+        self.n_restarts, self.n_failures = Counter(), Counter()
+        self.done, self.given_up = set(), {}
+        self.now = 0.0
+        self._ready_at = dict.fromkeys(range(len(workers)), 0.0)
+        self._at_work = {}  # until when, the shard, and whether it is finished then
+        self._idle = set()
+        self._run()
+
+    @property
+    def left_out(self):
+        return set(filter(self.schedule.is_left_out, range(len(self.workers))))
+
+    def _run(self):
+        look_at = 0.0
+        while self.schedule.n_open:
+            ends = [until for until, _, _ in self._at_work.values()]
+            self.now = min([*ends, *self._ready_at.values(), look_at])
+            for worker in [w for w, (until, _, _) in self._at_work.items() if until <= self.now]:
+                _, shard, is_done = self._at_work.pop(worker)
+                self._settle(worker, shard, is_done)
+            for worker in [w for w, at in self._ready_at.items() if at <= self.now]:
+                del self._ready_at[worker]
+                self._idle.add(worker)
+            if look_at <= self.now:
+                look_at += self.LOOK_EVERY_S
+                for worker, shard, _ in self.schedule.over_limit(self.now):
+                    del self._at_work[worker]
+                    self._settle(worker, shard, False)
+                    self._restart(worker)
+            for worker in sorted(self._idle):
+                self._hand_out(worker)
+            if not self._at_work and not self._ready_at:
+                return
+
+    def _hand_out(self, worker):
+        shard = self.schedule.take(worker, self.now)
+        if shard is not None:
+            self._idle.discard(worker)
+            answer = self.workers[worker](shard.index, self.n_restarts[worker], self.now)
+            self._at_work[worker] = (self.now + answer[0], shard, answer[1])
+
+    def _settle(self, worker, shard, is_done):
+        final = self.schedule.settle(worker, shard, (ok if is_done else failed)(shard), self.now)
+        if not is_done:
+            self.n_failures[worker] += 1
+        if final is not None and is_done:
+            self.done.add(shard.index)
+        elif final is not None:
+            self.given_up[shard.index] = final.attempts
+        if not is_done and self.schedule.needs_restart(worker):
+            self._restart(worker)
+        else:
+            self._ready_at[worker] = self.now
+
+    def _restart(self, worker):
+        self.n_restarts[worker] += 1
+        self._ready_at[worker] = self.now + self.RESTART_S
+
+
+SHARD_S, FAILS_AFTER_S = 10.0, 0.05
+
+
+def works(shard, n_restarts, now):
+    return SHARD_S, True
+
+
+def fails(shard, n_restarts, now):
+    return FAILS_AFTER_S, False
+
+
+def fails_once_warm(shard, n_restarts, now):
+    return (FAILS_AFTER_S, False) if now > 100.0 else works(shard, n_restarts, now)
+
+
+def fails_until_restarted(shard, n_restarts, now):
+    return works(shard, n_restarts, now) if n_restarts else (FAILS_AFTER_S, False)
+
+
+def hangs(shard, n_restarts, now):
+    return math.inf, False
+
+
+def works_but_for(poison):
+    def work(shard, n_restarts, now):
+        return (FAILS_AFTER_S, False) if shard in poison else (SHARD_S, True)
+
+    return work
+
+
+@pytest.mark.parametrize("bad", [fails, fails_once_warm])
+@pytest.mark.parametrize("n_bad", [1, 4, 7])
+def test_bad_workers_are_left_out_and_no_good_shard_is_given_up(bad, n_bad):
+    play = Play(400, [bad] * n_bad + [works] * (8 - n_bad))
+    assert play.done == set(range(400))
+    assert play.left_out == set(range(n_bad))
+    assert play.n_failures == dict.fromkeys(range(n_bad), LEFT_OUT_AFTER)
+    assert play.n_restarts == dict.fromkeys(range(n_bad), 1)
+
+
+def test_worker_that_a_restart_helps_goes_on():
+    play = Play(400, [fails_until_restarted, *[works] * 7])
+    assert play.done == set(range(400))
+    assert (play.left_out, play.n_failures, play.n_restarts) == (set(), {0: 2}, {0: 1})
+
+
+@pytest.mark.parametrize("first_bad", [fails, works], ids=["with-a-bad-worker", "all-workers-good"])
+@pytest.mark.parametrize(
+    "poison",
+    [
+        pytest.param({17}, id="one"),
+        pytest.param(set(range(0, 400, 10)), id="every-tenth"),
+        pytest.param(set(range(100)), id="the-first-hundred"),
+        pytest.param(set(range(200, 300)), id="a-hundred-in-the-middle"),
+        pytest.param(set(range(0, 400, 2)), id="every-other"),
+    ],
+)
+def test_poison_is_given_up_and_good_workers_stay(poison, first_bad):
+    good = works_but_for(poison)
+    play = Play(400, [fails if first_bad is fails else good, *[good] * 7])
+    assert play.done == set(range(400)) - poison
+    assert set(play.given_up) == poison
+    assert set(play.given_up.values()) == {3}
+    assert play.left_out == ({0} if first_bad is fails else set())
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_poison_is_given_up_by_the_only_workers(n_workers):
+    poison = {3, 50, 51, 52, 98, 99}
+    play = Play(100, [works_but_for(poison)] * n_workers)
+    assert play.done == set(range(100)) - poison
+    assert set(play.given_up) == poison
+
+
+@pytest.mark.parametrize("n_workers", [1, 8])
+@pytest.mark.parametrize("bad", [fails, fails_once_warm])
+def test_run_ends_when_every_worker_is_left_out_and_gives_up_nothing(bad, n_workers):
+    play = Play(400, [bad] * n_workers)
+    assert play.left_out == set(range(n_workers))
+    assert not play.given_up
+    assert play.schedule.n_open == 400 - len(play.done)
+
+
+def test_all_that_is_good_is_done_before_poison_ends_the_run():
+    poison = set(range(300, 400))
+    play = Play(400, [works_but_for(poison)] * 8)
+    assert play.done == set(range(300))
+    assert play.left_out == set(range(8))
+
+
+def test_few_shards_that_all_fail_are_given_up():
+    play = Play(3, [fails] * 2)
+    assert play.given_up == {0: 3, 1: 3, 2: 3}
+
+
+def test_hanging_worker_loses_its_shards_to_others():
+    play = Play(1000, [hangs, *[works] * 7])
+    assert play.done == set(range(1000))
+    assert play.n_restarts[0] >= 1
+
+
+def test_only_worker_that_hangs_once_goes_on():
+    def hangs_once(shard, n_restarts, now):
+        return (math.inf, False) if shard == 5 and not n_restarts else works(shard, 0, now)
+
+    play = Play(20, [hangs_once])
+    assert play.done == set(range(20))
+    assert play.n_restarts == {0: 1}
+
+
+def test_shard_that_takes_longer_than_all_others_is_done():
+    def work(shard, n_restarts, now):
+        return (1500.0, True) if shard == 19 else works(shard, n_restarts, now)
+
+    play = Play(20, [work, work])
+    assert play.done == set(range(20))
+
+
+def test_second_attempt_waits_for_another_worker():
+    schedule = schedule_of(shards_of(2), max_attempts=3)
+    bad, other = schedule.take(0, 0.0), schedule.take(1, 0.0)
+    schedule.settle(0, bad, failed(bad), 1.0)
+    assert schedule.take(0, 1.0) is None
+    schedule.settle(1, other, ok(other), 10.0)
+    assert schedule.take(0, 10.0) is None
+    assert schedule.take(1, 10.0) == bad
+
+
+def test_there_is_no_limit_before_a_shard_is_finished():
+    schedule = schedule_of(shards_of(2), max_attempts=3)
+    first, second = schedule.take(0, 0.0), schedule.take(1, 0.0)
+    assert schedule.over_limit(1e9) == []
+    schedule.settle(0, first, ok(first), 70.0)
+    assert schedule.over_limit(700.0) == []
+    assert schedule.over_limit(701.0) == [(1, second, 701.0)]
+
+
+def test_limit_doubles_with_each_failure():
+    schedule = schedule_of(shards_of(2), max_attempts=3)
+    slow = finish_one_leave_one(schedule, 1.0)
+    assert schedule.over_limit(601.0) == [(1, slow, 601.0)]
+    schedule.settle(1, slow, failed(slow), 601.0)
+    assert schedule.take(0, 601.0) == slow
+    assert schedule.over_limit(601.0 + 1200.0) == []
+    assert schedule.over_limit(601.0 + 1201.0) == [(0, slow, 1201.0)]
+
+
+def test_full_disk_is_final_at_once_and_no_fault_of_the_worker():
+    schedule = schedule_of(shards_of(1), max_attempts=3)
+    shard = schedule.take(0, 0.0)
+    report = replace(failed(shard), is_out_of_room=True)
+    assert schedule.settle(0, shard, report, 1.0).attempts == 1
+    assert not schedule.needs_restart(0)
