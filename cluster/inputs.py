@@ -6,24 +6,22 @@ which is left to `cluster.shards`.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from itertools import islice
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from cluster.store import absolute, base_name, filesystem_for, open_input, url_like, version_of
+from cluster.listing import Named, each_once, find_files
+from cluster.store import base_name, open_input, version_of
 
 FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 """What the end of a file's name says about its format."""
@@ -32,7 +30,6 @@ READERS = 32
 
 _TAIL_BYTES = 64 << 10
 _PARQUET_TAIL = 8  # length of the footer, then the magic
-_WILDCARDS = frozenset("*?[")
 _FILES_AT_ONCE = 1_024
 _KNOWN_SCHEMAS = 8
 _NUMBERS = frozenset({"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"})
@@ -97,6 +94,8 @@ class InputFile:
 def list_inputs(corpora: Sequence[str]) -> list[InputFile]:
     """List the files of a corpus, sorted by path, each once.
 
+    What a glob means, and which of a file's names counts, is in `cluster.listing`.
+
     Parameters
     ----------
     corpora : sequence of str
@@ -111,10 +110,10 @@ def list_inputs(corpora: Sequence[str]) -> list[InputFile]:
         If a file is of an unknown kind or is not the Parquet file it claims to be, or a folder
         has nothing to read.
     """
-    paths = {path for corpus in corpora for path in _paths_of(os.fspath(corpus))}
+    paths = each_once(name for corpus in corpora for name in _names_of(os.fspath(corpus)))
     if not paths:
         raise ValueError("`corpora` must name at least one file, got none")
-    return read_inputs(sorted(paths))
+    return read_inputs(paths)
 
 
 def read_inputs(paths: Sequence[str]) -> list[InputFile]:
@@ -156,57 +155,26 @@ def format_of(path: str) -> str:
     ValueError
         If no format ends like that.
     """
-    suffix = os.path.splitext(base_name(path))[1].lower()
+    suffix = _suffix(path)
     if suffix not in FORMATS:
         raise ValueError(f"{path} must end in {_suffixes()}, got `{suffix}`")
     return FORMATS[suffix]
 
 
-def _paths_of(corpus: str) -> list[str]:
-    filesystem, inner = filesystem_for(corpus)
-    kind = filesystem.get_file_info(inner).type
-    if kind == pafs.FileType.File:
-        paths = [absolute(corpus)]
-    elif kind == pafs.FileType.Directory:
-        paths = _in_folder(corpus, filesystem, inner)
-    elif _WILDCARDS & set(corpus):
-        paths = _matching(corpus, filesystem, inner)
-    else:
-        raise FileNotFoundError(f"no such file or folder: {corpus}")
-    for path in paths:
-        format_of(path)
-    return paths
+def _names_of(corpus: str) -> list[Named]:
+    found, is_folder = find_files(corpus)
+    if is_folder:
+        found = [each for each in found if each.same_as or _suffix(each.path) in FORMATS]
+        if all(each.same_as for each in found):
+            raise ValueError(f"nothing to read in {corpus}; files must end in {_suffixes()}")
+    for each in found:
+        if not each.same_as:
+            format_of(each.path)
+    return found
 
 
-def _in_folder(corpus: str, filesystem: pafs.FileSystem, folder: str) -> list[str]:
-    found = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
-    paths = []
-    for info in found:
-        names = os.path.relpath(info.path, folder).split("/")
-        is_data = os.path.splitext(info.path)[1].lower() in FORMATS
-        is_hidden = any(name.startswith((".", "_")) for name in names)
-        if info.type == pafs.FileType.File and is_data and not is_hidden:
-            paths.append(url_like(corpus, info.path))
-    if not paths:
-        raise ValueError(f"nothing to read in {corpus}; files must end in {_suffixes()}")
-    return paths
-
-
-def _matching(corpus: str, filesystem: pafs.FileSystem, pattern: str) -> list[str]:
-    if isinstance(filesystem, pafs.LocalFileSystem):
-        paths = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
-    else:
-        first = min(pattern.index(sign) for sign in _WILDCARDS if sign in pattern)
-        folder = pattern[:first].rpartition("/")[0]
-        found = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
-        paths = [
-            url_like(corpus, info.path)
-            for info in found
-            if info.type == pafs.FileType.File and fnmatch(info.path, pattern)
-        ]
-    if not paths:
-        raise FileNotFoundError(f"no file matches {corpus}")
-    return paths
+def _suffix(path: str) -> str:
+    return os.path.splitext(base_name(path))[1].lower()
 
 
 def _suffixes() -> str:

@@ -60,8 +60,15 @@ def is_url(path: str) -> bool:
 
 
 def absolute(path: str) -> str:
-    """Return a path that means the same in every process; a URL already does."""
-    return path if is_url(path) else os.path.abspath(path)
+    """Return a path that means the same in every process; URLs of stores stay what they are.
+
+    Examples
+    --------
+    >>> absolute("file:///data/a%20b.csv"), absolute("s3://bucket/a.csv")
+    ('/data/a b.csv', 's3://bucket/a.csv')
+    """
+    is_local = not is_url(path) or path.partition("://")[0].lower() == "file"
+    return os.path.abspath(filesystem_for(path)[1]) if is_local else path
 
 
 def join(folder: str, *names: str) -> str:

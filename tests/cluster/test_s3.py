@@ -81,6 +81,9 @@ def test_folder_and_pattern(proxy, server, bucket):
         f"s3://{bucket}/in/deep/b%20%231.jsonl{options}",
     ]
     assert files == list_inputs([f"s3://{bucket}/in/[ab]*.jsonl{options}", files[1].path])
+    assert files == list_inputs([f"s3://{bucket}/in/**/[!_]*.jsonl{options}"])
+    assert files[:1] == list_inputs([f"s3://{bucket}/in/[!_]*.jsonl{options}"])
+    assert files[1:] == list_inputs([f"s3://{bucket[:-1]}?/in/*/*.jsonl{options}"])
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -89,12 +89,13 @@ def test_batches_cross_the_ends_of_files(write_corpus, make_rows):
     assert [batch.num_rows for batch in batches] == [4, 4, 4, 3]
 
 
-def test_small_files_of_a_store_are_read_ahead_and_in_order(write_corpus, make_rows):
+def test_small_files_of_a_store_are_read_ahead_and_in_order(write_corpus, make_rows, monkeypatch):
+    monkeypatch.setattr("cluster.reading.is_url", lambda _: True)
     rows = make_rows(120)
     for i in range(40):
         write_corpus(rows[3 * i : 3 * i + 3], FORMATS[i % 3], f"f{i:02}")
     folder = Path(write_corpus(rows[:1], name="z")).parent
-    (shard,) = plan_shards(list_inputs([f"file://{folder}"]))
+    (shard,) = plan_shards(list_inputs([str(folder)]))
     assert len(shard.pieces) == 41
     expected = [row["candidate"] for row in [*rows, rows[0]]]
     assert candidates_of(shard) == expected

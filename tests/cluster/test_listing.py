@@ -1,0 +1,208 @@
+"""Globs mean the same everywhere, and a file counts once whatever it is called."""
+
+import glob
+import os
+import tempfile
+from pathlib import Path
+
+import pyarrow.fs as pafs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow._fs import _MockFileSystem
+
+from cluster import list_inputs
+from cluster.listing import StoreTree, find_files, parts_of, walk
+
+NAMES = ("a", "b", "ab", ".h", "_u", "x y", "[a]", "a.csv", "b.csv", ".h.csv")
+PARTS = (
+    "*",
+    "**",
+    "?",
+    "a*",
+    "[ab]",
+    "[!a]*",
+    "[[]a]",
+    "*.csv",
+    ".*",
+    ".h",
+    "a",
+    "ab",
+    "**a",
+    "_*",
+)
+ROW = b'{"document_id": "d", "system_id": "s", "candidate": "x"}\n'
+
+
+def made(folder, names):
+    """Make files; one that would lie in a file, or be a folder, is left out."""
+    for name in sorted(names):
+        path = Path(folder, name)
+        if path.is_dir() or any(above.is_file() for above in path.parents):
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(ROW)
+
+
+def on_a_store(folder):
+    """Return a filesystem in memory with the files of a folder, and no folders that are empty."""
+    store = _MockFileSystem()
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_file():
+            name = str(path.relative_to(folder))
+            store.create_dir(os.path.dirname(f"in/{name}"))
+            with store.open_output_stream(f"in/{name}") as stream:
+                stream.write(ROW)
+    return store
+
+
+def found(path):
+    try:
+        return {each.path for each in find_files(path)[0]}
+    except FileNotFoundError:
+        return set()
+
+
+trees = st.sets(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join))
+globs = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).filter(
+    lambda parts: set("*?[") & set("".join(parts))  # another path names all of a folder, too
+)
+
+
+def check_glob(names, parts):
+    pattern = "/".join(parts)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.realpath(folder)
+        made(folder, names)
+        python = glob.glob(pattern, root_dir=folder, recursive=True)
+        expected = {name for name in python if os.path.isfile(f"{folder}/{name}")}
+        here = {f"{folder}/{name}" for name in expected}
+        assert found(f"{folder}/{pattern}") == here
+        assert found(f"file://{folder}/{pattern}") == here
+        store = walk(StoreTree(on_a_store(folder)), "", ["in", *parts])
+        assert {each.path for each in store} == {f"in/{name}" for name in expected}
+
+
+@settings(max_examples=30)
+@given(names=trees, parts=globs)
+def test_glob_means_the_same_everywhere(names, parts):
+    check_glob(names, parts)
+
+
+@pytest.mark.slow
+@settings(max_examples=500)
+@given(names=trees, parts=globs)
+def test_glob_means_the_same_everywhere_in_many_folders(names, parts):
+    check_glob(names, parts)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [("data/*.jsonl", ["a"]), ("data/**/*.jsonl", ["a", "old/b"]), ("*/old/*", ["old/b"])],
+)
+def test_star_stays_in_its_folder_and_two_are_any_number_of_them(tmp_path, pattern, names):
+    made(tmp_path, ["data/a.jsonl", "data/old/b.jsonl", "data/.x/c.jsonl", "data/.d.jsonl"])
+    expected = [f"data/{name}.jsonl" for name in names]
+    local = list_inputs([f"{tmp_path}/{pattern}"])
+    assert [os.path.relpath(file.path, tmp_path) for file in local] == expected
+    store = walk(StoreTree(on_a_store(tmp_path)), "", ["in", *parts_of(pattern)])
+    assert [each.path.removeprefix("in/") for each in store] == expected
+
+
+def test_working_directory_is_no_pattern(tmp_path, monkeypatch):
+    made(tmp_path, ["[ab]/x.jsonl", "a/y.jsonl"])
+    monkeypatch.chdir(tmp_path / "[ab]")
+    assert found("*.jsonl") == {f"{tmp_path}/[ab]/x.jsonl"}
+    assert found("../a/*.jsonl") == {f"{tmp_path}/a/y.jsonl"}
+
+
+def test_folders_of_a_store_are_listed_with_one_request_each_or_all_at_once(tmp_path):
+    made(tmp_path, [f"{i}/{j}/a.csv" for i in range(3) for j in range(3)])
+    store = on_a_store(tmp_path)
+    asked = []
+
+    class Asked(pafs.FSSpecHandler):
+        def __init__(self):
+            pass
+
+        def get_type_name(self):
+            return "asked"
+
+        def get_file_info(self, paths):
+            asked.append(paths)
+            return store.get_file_info(paths)
+
+        def get_file_info_selector(self, selector):
+            asked.append(selector.base_dir)
+            return store.get_file_info(selector)
+
+    tree = StoreTree(pafs.PyFileSystem(Asked()))
+    assert len(list(walk(tree, "", ["in", "**", "*.csv"]))) == 9
+    assert asked == ["in"]
+    asked.clear()
+    tree = StoreTree(pafs.PyFileSystem(Asked()))
+    assert len(list(walk(tree, "", ["in", "*", "1", "*.csv"]))) == 3
+    assert asked == ["in", "in/0/1", "in/1/1", "in/2/1"]
+
+
+# Links
+
+
+def names_of(*paths, root):
+    return [os.path.relpath(file.path, root) for file in list_inputs([*map(str, paths)])]
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_link_that_leads_back_changes_nothing(tmp_path, caplog, scheme):
+    made(tmp_path, ["d/a.jsonl", "d/sub/b.jsonl"])
+    (tmp_path / "d" / "loop").symlink_to(".")
+    (tmp_path / "d" / "sub" / "up").symlink_to("..")
+    expected = ["d/a.jsonl", "d/sub/b.jsonl"]
+    assert names_of(f"{scheme}{tmp_path}/d", root=tmp_path) == expected
+    assert [record.message for record in caplog.records] == [
+        f"each file is read once: 2 more names are passed over, {tmp_path}/d/loop is {tmp_path}/d"
+    ]
+    assert names_of(f"{scheme}{tmp_path}/d/**/*.jsonl", root=tmp_path) == expected
+
+
+def test_name_without_links_counts_then_the_first_in_the_alphabet(tmp_path, caplog):
+    made(tmp_path, ["d/v1/a.jsonl", "ext/b.jsonl", "d/z.jsonl"])
+    (tmp_path / "d" / "latest").symlink_to("v1")
+    (tmp_path / "d" / "y").symlink_to("../ext")
+    (tmp_path / "d" / "v1" / "x").symlink_to("../../ext")
+    (tmp_path / "d" / "first.jsonl").symlink_to("z.jsonl")
+    os.link(tmp_path / "d" / "z.jsonl", tmp_path / "d" / "zz.jsonl")
+    (tmp_path / "d" / "nowhere.jsonl").symlink_to("gone.jsonl")
+    expected = ["d/v1/a.jsonl", "d/v1/x/b.jsonl", "d/z.jsonl"]
+    for chosen in (["d"], ["d/latest", "d"], ["d/first.jsonl", "d"], ["d/**/*.jsonl", "d/*/*"]):
+        assert names_of(*(tmp_path / name for name in chosen), root=tmp_path) == expected
+    assert "4 more names are passed over" in caplog.records[0].message
+
+
+def test_folder_behind_a_link_is_matched_by_the_name_of_the_link(tmp_path):
+    made(tmp_path, ["d/v1/a.jsonl", "d/v2/a.jsonl"])
+    (tmp_path / "d" / "latest").symlink_to("v2")
+    assert names_of(f"{tmp_path}/d/**/latest/*.jsonl", root=tmp_path) == ["d/latest/a.jsonl"]
+
+
+def test_file_named_twice_counts_once_and_is_said(tmp_path, caplog):
+    made(tmp_path, ["a.jsonl", "b.jsonl"])
+    path = tmp_path / "a.jsonl"
+    assert names_of(path, f"file://{path}", root=tmp_path) == ["a.jsonl"]
+    assert names_of(tmp_path / "*.jsonl", tmp_path / "a*", root=tmp_path) == ["a.jsonl", "b.jsonl"]
+    said = f"each file is read once: 1 more name is passed over, {path} is named twice"
+    assert [record.message for record in caplog.records] == [said, said]
+
+
+def test_folder_of_nothing_but_a_link_to_itself_has_nothing_to_read(tmp_path):
+    (tmp_path / "loop").symlink_to(".")
+    with pytest.raises(ValueError, match="nothing to read in"):
+        list_inputs([str(tmp_path)])
+
+
+def test_name_that_is_no_text_is_said_and_the_others_are_read(tmp_path, caplog):
+    made(tmp_path, ["a.jsonl"])
+    with open(os.fsencode(tmp_path) + b"/\xff.jsonl", "wb") as stream:
+        stream.write(ROW)
+    assert names_of(tmp_path, root=tmp_path) == ["a.jsonl"]
+    assert r"/\udcff.jsonl'; rename it" in caplog.text
