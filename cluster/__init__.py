@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cluster.inputs import InputFile, list_inputs, read_inputs
+from cluster.inputs import InputFile, is_unchanged, list_inputs, with_content
 from cluster.local_runner import run_local
 from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
-from cluster.shards import Piece, Shard, longest_first, plan_shards
+from cluster.shards import Piece, Shard, knowing, longest_first, plan_shards
 from cluster.store import write_whole
 from cluster.worker import (
     Job,
@@ -39,16 +39,18 @@ __all__ = [
     "canonical_table",
     "column_names",
     "committed",
+    "is_unchanged",
+    "knowing",
     "list_inputs",
     "longest_first",
     "part_path",
     "plan_shards",
-    "read_inputs",
     "report_from_file",
     "resolve_columns",
     "run_local",
     "run_ray",
     "score_shard",
+    "with_content",
     "write_whole",
 ]
 

@@ -11,7 +11,8 @@ import os
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 from threading import Lock
 from typing import Any
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.listing import Named, each_once, find_files
-from cluster.store import base_name, open_input, version_of
+from cluster.store import NAMED_BY_STORE, base_name, open_input, version_of
 
 FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 """What the end of a file's name says about its format."""
@@ -70,12 +71,12 @@ class InputFile:
     """Absolute path or URL."""
     size: int
     """Bytes."""
-    footer_hash: str
-    """SHA-256 of the footer (Parquet), or of the whole file."""
+    content: str = ""
+    """See `content_of`; empty until `with_content` has looked."""
     outline: Outline | None = field(default=None, compare=False, repr=False)
     """Of a Parquet file; None for other files and for what was read from `run.json`."""
     version: str = field(default="", compare=False, repr=False)
-    """Etag or time of change when it was looked at; unknown of what was read from `run.json`."""
+    """See `store.version_of`; unknown of what was read from `run.json`."""
 
     @property
     def format(self) -> str:
@@ -84,11 +85,11 @@ class InputFile:
 
     def without_outline(self) -> InputFile:
         """Return what is kept for the length of a run."""
-        return InputFile(self.path, self.size, self.footer_hash, version=self.version)
+        return replace(self, outline=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `json.dumps` can write; `InputFile(**values)` makes it a file again."""
-        return {"path": self.path, "size": self.size, "footer_hash": self.footer_hash}
+        return {"path": self.path, "size": self.size, "content": self.content}
 
 
 def list_inputs(corpora: Sequence[str]) -> list[InputFile]:
@@ -113,26 +114,64 @@ def list_inputs(corpora: Sequence[str]) -> list[InputFile]:
     paths = each_once(name for corpus in corpora for name in _names_of(os.fspath(corpus)))
     if not paths:
         raise ValueError("`corpora` must name at least one file, got none")
-    return read_inputs(paths)
+    schemas = _Schemas()
+    files: list[InputFile] = []
+    left = iter(paths)
+    with ThreadPoolExecutor(min(READERS, len(paths))) as pool:
+        while some := list(islice(left, _FILES_AT_ONCE)):
+            files += pool.map(lambda path: _input_file(path, schemas), some)
+    return files
 
 
-def read_inputs(paths: Sequence[str]) -> list[InputFile]:
-    """Look at files whose paths are known, many at a time.
+def with_content(files: Sequence[InputFile]) -> list[InputFile]:
+    """Look at all bytes of files, several at a time, and say what they are.
+
+    Raises
+    ------
+    ValueError
+        If a file is not the one any more that was listed.
+    """
+    with ThreadPoolExecutor(READERS) as pool:
+        found = pool.map(lambda file: content_of(file.path, file.version), files)
+        return [replace(file, content=content) for file, content in zip(files, found, strict=True)]
+
+
+def content_of(path: str, version: str) -> str:
+    """Say what is in a file: the SHA-256 of its bytes, or what its store calls them.
+
+    Raises
+    ------
+    ValueError
+        If the file has not the version it should have, or gets another one meanwhile.
+    """
+    if version.startswith(NAMED_BY_STORE):
+        return version
+    with open_input(path) as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if version_of(stream, path) != version:
+            raise ValueError(f"{path} changed while it was read; run the same command again")
+    return f"sha256:{digest}"
+
+
+def is_unchanged(path: str, version: str, content: str) -> bool:
+    """Say whether a file is still the one that was listed.
+
+    Its version tells without reading it. Where that is another one, for somebody has touched the
+    file or linked to it, its bytes tell.
 
     Raises
     ------
     FileNotFoundError
-        If a file is not there.
-    ValueError
-        If it is not the Parquet file it claims to be.
+        If it is gone.
     """
-    schemas = _Schemas()
-    files: list[InputFile] = []
-    left = iter(paths)
-    with ThreadPoolExecutor(min(READERS, len(paths) or 1)) as pool:
-        while some := list(islice(left, _FILES_AT_ONCE)):
-            files += pool.map(lambda path: _input_file(path, schemas), some)
-    return files
+    with open_input(path) as stream:
+        now = version_of(stream, path)
+    return now == version or (bool(content) and _content_again(path, now) == content)
+
+
+@lru_cache(maxsize=_FILES_AT_ONCE)
+def _content_again(path: str, version: str) -> str:
+    return content_of(path, version)
 
 
 def read_outline(path: str) -> Outline:
@@ -217,14 +256,9 @@ def _input_file(path: str, schemas: _Schemas) -> InputFile:
     with open_input(path) as stream:
         size, version = stream.size(), version_of(stream, path)
         if format_of(path) != "parquet":
-            # All of it: an edit in its middle may leave size and ends alone.
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            return InputFile(path, size, digest, version=version)
+            return InputFile(path, size, version=version)
         footer = _parquet_footer(path, stream, size)
-    outline = _outline(path, footer, schemas)
-    # The last eight bytes say how long the footer is, and follow from it.
-    digest = hashlib.sha256(memoryview(footer)[:-_PARQUET_TAIL]).hexdigest()
-    return InputFile(path, size, digest, outline, version)
+    return InputFile(path, size, outline=_outline(path, footer, schemas), version=version)
 
 
 def _parquet_footer(path: str, stream: pa.NativeFile, size: int) -> bytes:

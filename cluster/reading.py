@@ -19,6 +19,7 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from cluster.ahead import mapped_ahead
+from cluster.inputs import is_unchanged
 from cluster.records import first_byte, iter_records
 from cluster.schema import (
     IDS,
@@ -28,7 +29,7 @@ from cluster.schema import (
     resolve_columns,
     text_list_or_none,
 )
-from cluster.store import is_url, open_input, version_of
+from cluster.store import is_url, open_input
 
 if TYPE_CHECKING:
     from cluster.shards import Piece, Shard
@@ -151,14 +152,13 @@ def _check_unchanged(piece: Piece) -> None:
     if not piece.version:
         return
     try:
-        with open_input(piece.path) as stream:
-            now = version_of(stream, piece.path)
+        is_same = is_unchanged(piece.path, piece.version, piece.content)
     except FileNotFoundError as error:
         raise ValueError(
             f"{piece.path} has vanished since the plan was made; put it back and run the same "
             "command again"
         ) from error
-    if now != piece.version:
+    if not is_same:
         raise ValueError(
             f"{piece.path} has changed since the plan was made; run the same command again, which "
             "says whether the run can go on"

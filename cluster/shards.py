@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Any
 
@@ -42,6 +42,8 @@ class Piece:
     """JSONL and CSV: begins and ends where a record does."""
     version: str = field(default="", compare=False)
     """Of the file when the plan was made; not checked where it is empty."""
+    content: str = field(default="", compare=False)
+    """Of the file, where `knowing` has put it in."""
 
     @property
     def format(self) -> str:
@@ -134,6 +136,17 @@ def plan_shards(
         shown = ", ".join(file.path for file in files[:3])
         raise ValueError(f"the corpus has no rows in {shown}{', …' if len(files) > 3 else ''}")
     return shards
+
+
+def knowing(shards: Iterable[Shard], contents: Mapping[str, str]) -> list[Shard]:
+    """Put into a plan what each file's content is, by path."""
+    return [
+        replace(
+            shard,
+            pieces=tuple(replace(piece, content=contents[piece.path]) for piece in shard.pieces),
+        )
+        for shard in shards
+    ]
 
 
 def longest_first(shards: Iterable[Shard]) -> list[Shard]:

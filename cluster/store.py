@@ -31,6 +31,8 @@ S3_ATTEMPTS = 12
 The waits of the SDK's default strategy are 25 ms, 50 ms, ..., so the last attempt comes after some
 100 s. Its "standard" strategy is not used: its budget of retries is shared by all threads and
 spent within seconds. Permanent answers (403, 404) are not tried again by either."""
+NAMED_BY_STORE = ("etag:", "generation:")
+"""How a version begins that a store gives to one content and to no other."""
 GCS_RETRY_S = 100
 """How long the client of Google Cloud Storage tries again."""
 
@@ -246,16 +248,20 @@ def read_whole(path: str) -> bytes:
 
 
 def version_of(stream: pa.NativeFile, path: str) -> str:
-    """Say which content an open file has, as far as that costs nothing: etag, or time of change.
+    """Say which content an open file has, as far as that costs nothing: etag, or times of change.
 
     Two equal answers mean the same content, unless a file was changed twice within the resolution
-    of its filesystem's clock.
+    of its filesystem's clock. Locally that is also the clock of the inode, which nobody can set
+    back; it moves on when the file is only linked to.
     """
     metadata = stream.metadata() or {}
     for name in ("ETag", "etag", "generation"):
         if value := metadata.get(name):
             return f"{name.lower()}:{value.decode()}"
     filesystem, inner = filesystem_for(path)
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        found = os.stat(inner)
+        return f"stat:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_size}"
     return f"mtime:{filesystem.get_file_info(inner).mtime_ns}:{stream.size()}"
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cluster import list_inputs
+from cluster import list_inputs, with_content
 from cluster.store import absolute, is_url, write_whole
 from pipelines.train_scorer import fingerprint_of, train_scorer
 from reffree.evaluation import KindFigures, main_figure
@@ -129,7 +129,7 @@ def _point(
     settings = read_settings(folder)
     trained_on = settings["trained_on"]
     if is_trained:
-        inputs = list_inputs([os.fspath(path) for path in paths])
+        inputs = with_content(list_inputs([os.fspath(path) for path in paths]))
         if trained_on["fingerprint"] != fingerprint_of(inputs, recipe, **asked):
             raise ValueError(
                 f"`--resume` must go on with the same request, but {folder} has a scorer of "

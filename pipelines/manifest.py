@@ -55,7 +55,7 @@ LIBRARIES = (
 
 _PARTIAL_PART = re.compile(r"part-\d{6,}-[0-9a-f]+\.(parquet|jsonl)\.[0-9a-f]+\.partial")
 _PART = re.compile(rf"part-\d{{6,}}-[0-9a-f]+\.(parquet|jsonl)|{_PARTIAL_PART.pattern}")
-_FORMAT = 2
+_FORMAT = 3
 _HISTORY = re.compile(r"\d{20}-[0-9a-f]{8}\.json")
 _SHOWN_LENGTH = 60
 _ABSENT = object()
@@ -300,7 +300,7 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[tuple[s
 
 
 def _by_path(files: Sequence[InputFile]) -> dict[str, tuple[int, str]]:
-    return {file.path: (file.size, file.footer_hash) for file in files}
+    return {file.path: (file.size, file.content) for file in files}
 
 
 def _plain(value: Any) -> str:  # noqa: ANN401  (any JSON)

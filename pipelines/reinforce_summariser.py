@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster import list_inputs
+from cluster import list_inputs, with_content
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
@@ -187,7 +187,10 @@ def reinforce_summariser(
     device = "cpu" if machines.uses_ray else chosen_device(machines.device)
     asked = {
         "recipe": asdict(recipe),
-        "inputs": [file.to_json() for file in list_inputs([os.fspath(path) for path in paths])],
+        "inputs": [
+            file.to_json()
+            for file in with_content(list_inputs([os.fspath(path) for path in paths]))
+        ],
         "start": None if start is None else _content_of(Path(start)),
         "columns": dict(columns or {}),
         "limit": limit,

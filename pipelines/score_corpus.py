@@ -29,13 +29,15 @@ from cluster import (
     canonical_table,
     column_names,
     committed,
+    is_unchanged,
+    knowing,
     list_inputs,
     longest_first,
     part_path,
     plan_shards,
-    read_inputs,
     resolve_columns,
     run_local,
+    with_content,
 )
 from cluster.inputs import READERS
 from cluster.lock import FolderLock, LockLost
@@ -61,7 +63,6 @@ from pipelines.manifest import (
     check_can_write,
     delete_own_files,
     delete_partial_files,
-    differences,
     folder_entries,
     library_versions,
     read_manifest,
@@ -299,6 +300,7 @@ def score_corpus(
         plan = _checked_plan(
             files, with_sources(needed) if asked_metrics.folders else needed, asked
         )
+        inputs, plan = _known_by_content(files, plan)
         check_can_write(out)
         with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
             earlier = _earlier_run(out)
@@ -323,7 +325,7 @@ def score_corpus(
                 signatures=scorer.signatures,
                 encoders=scorer.content,
                 versions=library_versions(),
-                inputs=[file.without_outline() for file in files],
+                inputs=inputs,
                 shards=plan,
             )
             make_scorer = partial(make_scorer, expected=manifest.encoders)
@@ -538,6 +540,15 @@ def _checked_plan(
     return plan
 
 
+def _known_by_content(
+    files: Sequence[InputFile], plan: Sequence[Shard]
+) -> tuple[list[InputFile], list[Shard]]:
+    """Look at all bytes of the files that are read; return them, and the plan that knows them."""
+    read = {piece.path for shard in plan for piece in shard.pieces}
+    inputs = with_content([file.without_outline() for file in files if file.path in read])
+    return inputs, knowing(plan, {file.path: file.content for file in inputs})
+
+
 def _names_of(file: InputFile) -> list[str]:
     try:
         return column_names(file.path, file.format)
@@ -702,7 +713,12 @@ def _close(out: str, manifest: Manifest, run: ScoreRun, history: History) -> Non
 
 
 def _check_inputs_unchanged(manifest: Manifest) -> None:
-    now = read_inputs([file.path for file in manifest.inputs])
-    changed = differences(manifest, replace(manifest, inputs=now))
-    if changed:
-        raise RuntimeError(f"{changed[0]} while it was being scored; score it again with `--fresh`")
+    def check(file: InputFile) -> None:
+        if not is_unchanged(file.path, file.version, file.content):
+            raise RuntimeError(
+                f"input file changed: {file.path} while it was being scored; score it again with "
+                "`--fresh`"
+            )
+
+    with ThreadPoolExecutor(READERS) as pool:
+        list(pool.map(check, manifest.inputs))

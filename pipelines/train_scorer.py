@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cluster import InputFile, list_inputs
+from cluster import InputFile, list_inputs, with_content
 from pipelines.embedding_cache import cache_folder_of
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
@@ -137,7 +137,7 @@ def train_scorer(
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     was_there = folder.exists()
     training = folder / TRAINING_FOLDER
-    inputs = list_inputs([os.fspath(path) for path in paths])
+    inputs = with_content(list_inputs([os.fspath(path) for path in paths]))
     fingerprint = fingerprint_of(
         inputs,
         recipe,

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import tempfile
 from pathlib import Path
 from threading import Barrier
@@ -13,7 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster import Piece, Shard, inputs, list_inputs, longest_first, plan_shards, records
+from cluster import (
+    Piece,
+    Shard,
+    inputs,
+    is_unchanged,
+    list_inputs,
+    longest_first,
+    plan_shards,
+    records,
+    with_content,
+)
 from cluster.reading import read_batches
 
 FORMATS = ["parquet", "jsonl", "csv"]
@@ -277,17 +288,17 @@ def test_folder_is_listed_sorted_without_hidden_files(tmp_path, write_corpus, ma
 def test_url_reads_like_a_path(write_corpus, make_rows):
     path = write_corpus(make_rows(9))
     files = list_inputs([f"file://{path}"])
-    assert files[0].footer_hash == list_inputs([path])[0].footer_hash
+    assert with_content(files)[0].content == with_content(list_inputs([path]))[0].content
     assert len(candidates_of(plan_shards(files)[0])) == 9
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_changed_file_has_another_hash(write_corpus, make_rows, format):
-    before = list_inputs([write_corpus(make_rows(5), format)])
-    same = list_inputs([write_corpus(make_rows(5), format)])
-    after = list_inputs([write_corpus(make_rows(6), format)])
+    before = with_content(list_inputs([write_corpus(make_rows(5), format)]))
+    same = with_content(list_inputs([write_corpus(make_rows(5), format)]))
+    after = with_content(list_inputs([write_corpus(make_rows(6), format)]))
     assert before == same
-    assert before[0].footer_hash != after[0].footer_hash
+    assert before[0].content != after[0].content
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.csv"])
@@ -295,12 +306,34 @@ def test_edit_in_the_middle_has_another_hash(tmp_path, name):
     path = tmp_path / name
     content = bytearray(b"a line of text\n" * 200_000)
     path.write_bytes(content)
-    (before,) = list_inputs([str(path)])
+    (before,) = with_content(list_inputs([str(path)]))
     content[1_500_000] ^= 1
     path.write_bytes(content)
-    (after,) = list_inputs([str(path)])
+    (after,) = with_content(list_inputs([str(path)]))
     assert before.size == after.size
-    assert before.footer_hash != after.footer_hash
+    assert before.content != after.content
+
+
+def test_parquet_of_other_texts_with_an_equal_footer_has_another_hash(tmp_path):
+    path = tmp_path / "corpus.parquet"
+    found = []
+    for texts in (["aaa", "bbb"], ["aab", "bbb"]):
+        table = pa.table({"candidate": texts})
+        pq.write_table(table, path, compression="none", write_statistics=False)
+        footer = path.read_bytes()[-8 - int.from_bytes(path.read_bytes()[-8:-4], "little") :]
+        found.append((footer, with_content(list_inputs([str(path)]))[0].content))
+    assert found[0][0] == found[1][0]
+    assert found[0][1] != found[1][1]
+
+
+def test_file_that_is_only_linked_to_is_unchanged(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("{}\n", encoding="utf-8")
+    (file,) = with_content(list_inputs([str(path)]))
+    os.utime(path, ns=(1, 1))
+    assert is_unchanged(file.path, file.version, file.content)
+    path.write_text("[{}]\n", encoding="utf-8")
+    assert not is_unchanged(file.path, file.version, file.content)
 
 
 def test_missing_file_rejected():

@@ -56,7 +56,7 @@ CHANGES = [
         id="version",
     ),
     pytest.param(
-        replace(MANIFEST, inputs=[replace(FILE, footer_hash="cd34")]),
+        replace(MANIFEST, inputs=[replace(FILE, content="cd34")]),
         ["input file changed: /data/a.jsonl"],
         id="input-changed",
     ),

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +16,7 @@ import cluster
 from cluster import local_runner, run_local
 from pipelines import score_corpus
 from pipelines.duplicate_keys import count_duplicate_keys
+from pipelines.manifest import read_manifest
 from pipelines.score_corpus import RunInterrupted, ScoreRun
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
@@ -429,6 +431,38 @@ def test_changed_input_refused(corpus, out, tmp_path):
     other.write_bytes(corpus.read_bytes())
     with pytest.raises(ValueError, match=r"input file removed: .*corpus.*added: .*other"):
         score(other, out)
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_parquet_replaced_by_other_texts_with_an_equal_footer_refused(out, tmp_path, is_finished):
+    """Size, footer and time of change say nothing; the bytes do."""
+    path, sizes, ends = tmp_path / "corpus.parquet", [], []
+    for word in ("mats", "cats"):
+        rows = [{**row, "candidate": f"{word} {row['document_id']}"} for row in rows_of(10)]
+        table = pa.Table.from_pylist(rows)
+        pq.write_table(table, path, 4, compression="none", write_statistics=False)
+        os.utime(path, ns=(1, 1))
+        sizes.append(path.stat().st_size)
+        ends.append(path.read_bytes()[-1_000:])
+        if word == "mats":
+            score(path, out, rows_per_shard=4)
+            if not is_finished:
+                (out / "_SUCCESS").unlink()
+                sorted(out.glob("scores/*.parquet"))[1].unlink()
+    assert sizes[0] == sizes[1]
+    assert ends[0] == ends[1]
+    with pytest.raises(ValueError, match=r"input file changed: .*corpus\.parquet; use `--fresh`"):
+        score(path, out, rows_per_shard=4)
+
+
+def test_file_that_no_row_is_read_of_is_not_hashed(corpus, out, tmp_path):
+    """A look at the first rows of a large corpus is quick, and what comes later may change."""
+    more = tmp_path / "more.parquet"
+    more.write_bytes(corpus.read_bytes())
+    assert score([corpus, more], out, limit=3).n_rows == 3
+    pq.write_table(pa.Table.from_pylist(rows_of(11)), more)
+    assert score([corpus, more], out, limit=3).n_new_shards == 0
+    assert [file.path for file in read_manifest(str(out)).inputs] == [str(corpus)]
 
 
 def test_changed_vectors_refused(corpus, out, tmp_path):
