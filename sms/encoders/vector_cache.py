@@ -20,6 +20,7 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -179,75 +180,93 @@ def _checksum(key: bytes, words: np.ndarray, own: np.ndarray) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where each key's vectors are, in the segments taken in so far."""
+
+    segments: Mapping[str, _Segment | None]
+    """By file; None for a damaged one."""
+    heads: np.ndarray
+    """First 8 bytes of every key, ascending; big-endian uint64, (n_keys,)."""
+    segment: np.ndarray
+    """Which segment each is in, by its place in `segments`; int32, (n_keys,)."""
+    row: np.ndarray
+    """And its row there, int32, (n_keys,)."""
+
+
 class _Index:
-    """Where each key's vectors are, as far as this process has looked."""
+    """Finds vectors on disk, as far as this process has looked."""
 
     def __init__(self, folder: Path, dimension: int, pooled_dimension: int) -> None:
         self._folder = folder
         self._shape = (dimension, pooled_dimension)
-        self._segments: dict[str, int] = {}
-        self._open: list[_Segment | None] = []
-        # the first 8 bytes of every key, ascending, and where it is
-        self._heads = np.empty(0, dtype=">u8")
-        self._segment = np.empty(0, dtype=np.int32)
-        self._row = np.empty(0, dtype=np.int32)
+        nowhere = np.empty(0, dtype=np.int32)
+        self._places = _Places({}, np.empty(0, dtype=">u8"), nowhere, nowhere)
 
     def refresh(self) -> None:
-        """Take in the segments that were written since."""
+        """Take in the segments that were written since, all together or, if that fails, none."""
         with suppress(OSError):
             names = [
                 (entry.stat().st_mtime_ns, entry.name)
                 for entry in os.scandir(self._folder)
-                if entry.name.endswith(".safetensors") and entry.name not in self._segments
+                if entry.name.endswith(".safetensors") and entry.name not in self._places.segments
             ]
-            fresh: list[tuple[np.ndarray, int]] = []
+            fresh: dict[str, tuple[_Segment | None, np.ndarray]] = {}
+            n_indexed = self._places.heads.size
             for _, name in sorted(names, reverse=True):
-                if self._heads.size + sum(heads.size for heads, _ in fresh) >= MAX_INDEXED:
+                if n_indexed >= MAX_INDEXED:
                     break
-                fresh.append(self._take_in(name))
-            self._merge(fresh)
+                fresh[name] = self._opened(name)
+                n_indexed += fresh[name][1].size
+            if fresh:
+                self._places = _merged(self._places, fresh)
 
-    def _take_in(self, name: str) -> tuple[np.ndarray, int]:
-        """Open a segment; return the heads of its keys, none if it is damaged."""
-        number = self._segments[name] = len(self._open)
+    def _opened(self, name: str) -> tuple[_Segment | None, np.ndarray]:
+        """Open a segment; return it and the heads of its keys, none if it is damaged."""
         try:
             segment = _Segment(self._folder / name, *self._shape)
+            return segment, segment.heads()
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             logger.warning("embedding cache: %s is damaged and not used (%s)", name, error)
-            self._open.append(None)
-            return np.empty(0, dtype=">u8"), number
-        self._open.append(segment)
-        return segment.heads(), number
-
-    def _merge(self, fresh: list[tuple[np.ndarray, int]]) -> None:
-        if not fresh:
-            return
-        heads = np.concatenate([self._heads, *(heads for heads, _ in fresh)])
-        order = np.argsort(heads, kind="stable")
-        self._heads = heads[order]
-        segments = [np.full(heads.size, number, np.int32) for heads, number in fresh]
-        self._segment = np.concatenate([self._segment, *segments])[order]
-        rows = [np.arange(heads.size, dtype=np.int32) for heads, _ in fresh]
-        self._row = np.concatenate([self._row, *rows])[order]
+            return None, np.empty(0, dtype=">u8")
 
     def read(
         self, places: Sequence[int], keys: Sequence[bytes], n_words: np.ndarray
     ) -> dict[int, SentenceVectors]:
         """Return the undamaged vectors of the keys at some places, by place."""
+        known = self._places
+        segments = [*known.segments.values()]
         heads = np.frombuffer(b"".join(keys[place][:8] for place in places), dtype=">u8")
-        starts = np.searchsorted(self._heads, heads, side="left")
-        ends = np.searchsorted(self._heads, heads, side="right")
+        starts = np.searchsorted(known.heads, heads, side="left")
+        ends = np.searchsorted(known.heads, heads, side="right")
         found = {}
         for place, start, end in zip(places, starts.tolist(), ends.tolist(), strict=True):
             for at in range(start, end):  # more than one if two processes wrote it
-                segment = self._open[self._segment[at]]
+                segment = segments[known.segment[at]]
                 if segment is None:
                     continue
-                vectors = segment.vectors(int(self._row[at]), keys[place], int(n_words[place]))
+                vectors = segment.vectors(int(known.row[at]), keys[place], int(n_words[place]))
                 if vectors is not None:
                     found[place] = vectors
                     break
         return found
+
+
+def _merged(known: _Places, fresh: Mapping[str, tuple[_Segment | None, np.ndarray]]) -> _Places:
+    """Return the places with those in further segments, which come with the heads of their keys."""
+    segments = {name: segment for name, (segment, _) in fresh.items()}
+    sizes = [heads.size for _, heads in fresh.values()]
+    first = len(known.segments)
+    numbers = np.arange(first, first + len(fresh), dtype=np.int32)
+    rows = [np.arange(size, dtype=np.int32) for size in sizes]
+    heads = np.concatenate([known.heads, *(heads for _, heads in fresh.values())])
+    order = np.argsort(heads, kind="stable")
+    return _Places(
+        {**known.segments, **segments},
+        heads[order],
+        np.concatenate([known.segment, np.repeat(numbers, sizes)])[order],
+        np.concatenate([known.row, *rows])[order],
+    )
 
 
 class _Segment:

@@ -88,6 +88,24 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     assert read(ours, range(200)) == set(range(200))
 
 
+def test_segments_are_taken_in_all_together_or_not_at_all(tmp_path, monkeypatch):
+    for start in (0, 10, 20):
+        fill(cache(tmp_path), range(start, start + 10))
+    ours = cache(tmp_path)
+    heads, opened = vector_cache._Segment.heads, []
+
+    def broken_at_second(segment):
+        opened.append(segment)
+        if len(opened) == 2:
+            raise KeyboardInterrupt
+        return heads(segment)
+
+    monkeypatch.setattr(vector_cache._Segment, "heads", broken_at_second)
+    with pytest.raises(KeyboardInterrupt):
+        read(ours, range(30))
+    assert read(ours, range(30)) == set(range(30))
+
+
 def test_number_of_indexed_sentences_is_bounded(tmp_path, monkeypatch):
     for start in (0, 10, 20):
         fill(cache(tmp_path), range(start, start + 10))
