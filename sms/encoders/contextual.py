@@ -8,11 +8,11 @@ into vectors and knows nothing of the rest.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 
 import numpy as np
 
 from sms.encoders import EncodedSentences
+from sms.encoders.recent import Recent
 from sms.encoders.vector_cache import SentenceVectors, VectorCache, key_of
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts
@@ -67,8 +67,7 @@ class ContextualEncoder(ABC):
         self.pooling = pooling
         self.unit = unit
         self._pooled_dimension = pooled_dimension or dimension
-        self._cache: OrderedDict[str, SentenceVectors] = OrderedDict()
-        self._cache_bytes = 0
+        self._cache: Recent[SentenceVectors] = Recent(_n_bytes)
         self._disk: VectorCache | None = None
         if cache_folder is not None:
             part = "|sentences" if has_words and sentences_only else ""
@@ -109,6 +108,11 @@ class ContextualEncoder(ABC):
             Vectors of the kept words, in order, sentence after sentence; (0, d) without words.
         pooled : ndarray of float32, shape (n_wanted, d_pooled)
             Each sentence's own vector.
+
+        Raises
+        ------
+        CannotSplit
+            If its tokeniser fails on some of them.
         """
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
@@ -125,8 +129,8 @@ class ContextualEncoder(ABC):
         n_kept = _true_per_row(kept)
         has_content = _true_per_row(Ragged(texts.lower[words.values] >= 0, words.offsets)) > 0
         is_cut = self.is_cut(texts)
-        self.n_truncated += int(is_cut.sum())
         found = self._look_up(texts, kept, n_kept)
+        self.n_truncated += int(is_cut.sum())
         if found:
             points = np.concatenate([entry[0] for entry in found])
             own = np.stack([entry[1] for entry in found]).astype(np.float64)
@@ -165,24 +169,17 @@ class ContextualEncoder(ABC):
     ) -> list[SentenceVectors]:
         """Return word vectors and own vector of every sentence, from a cache or encoded."""
         sentences = texts.sentences
-        missing = np.array(
-            [k for k, sentence in enumerate(sentences) if sentence not in self._cache],
-            dtype=np.int64,
-        )
-        self.n_sentences += len(sentences)
-        self.n_cached += len(sentences) - missing.size
+        missing = np.array(self._cache.missing(sentences), dtype=np.int64)
         fresh: dict[str, SentenceVectors] = {}
         n_vectors = n_kept if self.has_words else np.zeros_like(n_kept)
         if missing.size:
             fresh = self._read_or_encode(texts, missing, kept, n_vectors)
-        found = []
-        for sentence in sentences:
-            entry = fresh.get(sentence)
-            if entry is None:
-                entry = self._cache[sentence]
-                self._cache.move_to_end(sentence)
-            found.append(entry)
-        self._remember(fresh)
+        found = [fresh.get(sentence) or self._cache[sentence] for sentence in sentences]
+        # whole arrays are not to be kept for the sake of a slice, nor for a caller to change
+        copies = {sentence: (own[0].copy(), own[1].copy()) for sentence, own in fresh.items()}
+        self._cache.add(copies, CACHE_BYTES)
+        self.n_sentences += len(sentences)
+        self.n_cached += len(sentences) - missing.size
         return found
 
     def _encode(
@@ -222,13 +219,9 @@ class ContextualEncoder(ABC):
             found |= fresh
         return found
 
-    def _remember(self, fresh: dict[str, SentenceVectors]) -> None:
-        for sentence, (vectors, pooled) in fresh.items():
-            self._cache[sentence] = (vectors.copy(), pooled.copy())
-            self._cache_bytes += vectors.nbytes + pooled.nbytes
-        while self._cache_bytes > CACHE_BYTES:
-            _, (vectors, pooled) = self._cache.popitem(last=False)
-            self._cache_bytes -= vectors.nbytes + pooled.nbytes
+
+def _n_bytes(vectors: SentenceVectors) -> int:
+    return vectors[0].nbytes + vectors[1].nbytes
 
 
 def _true_per_row(rows: Ragged) -> np.ndarray:
