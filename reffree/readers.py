@@ -16,9 +16,12 @@ import pyarrow as pa
 import torch
 from tokenizers import Tokenizer
 
-from sms.encoders import Encoder
+from sms.encoders import Encoder, encode_texts
+from sms.encoders.pieces import encodings
+from sms.encoders.recent import Recent
 from sms.ragged import Ragged
 from sms.text import Segmenter, TextRules
+from sms.words import CANNOT_BE_SPLIT
 
 TRUNCATIONS = ("longest", "parallel")
 """What gives way where document and summary are too long together: see `shares`."""
@@ -123,14 +126,15 @@ class PieceReader:
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
         """Cut texts into pieces, every distinct one once."""
         distinct = list(dict.fromkeys([*sources, *candidates]))
-        encoded = self._tokenizer.encode_batch(distinct, add_special_tokens=False)
+        encoded = dict(zip(distinct, encodings(self._tokenizer, distinct), strict=True))
+        failed = {text for text, encoding in encoded.items() if encoding is None}
         pieces = {
-            text: np.array(encoding.ids, dtype=np.int64)
-            for text, encoding in zip(distinct, encoded, strict=True)
+            text: np.array([] if encoding is None else encoding.ids, dtype=np.int64)
+            for text, encoding in encoded.items()
         }
         return [
-            self._reading(pieces[source], pieces[candidate])
-            for source, candidate in zip(sources, candidates, strict=True)
+            self._reading(pair, [pieces[text] for text in pair], failed)
+            for pair in zip(sources, candidates, strict=True)
         ]
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
@@ -150,11 +154,15 @@ class PieceReader:
         arrays = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
-    def _reading(self, document: np.ndarray, summary: np.ndarray) -> Reading:
+    def _reading(
+        self, pair: tuple[str, str], pieces: Sequence[np.ndarray], failed: Collection[str]
+    ) -> Reading:
+        document, summary = pieces
         kept = shares(document.size, summary.size, self._room, self._truncation)
         ids, types = self._frame.around(document[: kept[0]], summary[: kept[1]])
         is_cut = kept != (document.size, summary.size)
-        return Reading((ids, types), ids.size, is_cut, _unseen(document, summary, "no_words"))
+        unseen = _unseen(pair, pieces, "no_words", failed)
+        return Reading((ids, types), ids.size, is_cut, unseen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,38 +259,43 @@ class VectorReader:
         self._unit = unit
         self._lengths = (document_length, summary_length)
         self._segmenter = Segmenter(TextRules(language=language))
-        self._recent: dict[str, np.ndarray] = {}
-        self._recent_bytes = 0
+        self._recent: Recent[np.ndarray] = Recent(lambda vectors: vectors.nbytes)
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
         """Encode the distinct texts."""
-        vectors = self._vectors_of(dict.fromkeys([*sources, *candidates]))
+        vectors, failed = self._vectors_of([*dict.fromkeys([*sources, *candidates])])
         found = []
-        for source, candidate in zip(sources, candidates, strict=True):
-            both = vectors[source], vectors[candidate]
+        for pair in zip(sources, candidates, strict=True):
+            both = [vectors[text] for text in pair]
             kept = tuple(own[:n] for own, n in zip(both, self._lengths, strict=True))
             is_cut = any(len(own) > n for own, n in zip(both, self._lengths, strict=True))
-            unseen = _unseen(*both, "no_known_words")
+            unseen = _unseen(pair, both, "no_known_words", failed)
             found.append(Reading(kept, sum(self._lengths), is_cut, unseen))
         return found
 
-    def _vectors_of(self, texts: Collection[str]) -> dict[str, np.ndarray]:
+    def _vectors_of(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], set[str]]:
         """Return the first vectors of every text, one more than is read so that a cut is seen.
 
-        Sources and references come again in every epoch, so recent texts are remembered.
+        Sources and references come again in every epoch, so recent texts are remembered. Also
+        return which texts cannot be split; they have no vectors and are not remembered.
         """
-        found = {text: self._recent[text] for text in texts if text in self._recent}
-        missing = [text for text in texts if text not in found]
+        missing = [texts[place] for place in self._recent.missing(texts)]
+        found: dict[str, np.ndarray] = {}
+        failed: set[str] = set()
         if missing:
             longest = max(self._lengths) + 1
-            points, rows = text_points(missing, self._encoder, self._segmenter, self._unit)
+            points, rows, is_failed = text_points(
+                missing, self._encoder, self._segmenter, self._unit
+            )
             for number, text in enumerate(missing):
                 found[text] = points[rows[number][:longest]].astype(np.float32)
-                self._recent[text] = found[text]
-                self._recent_bytes += found[text].nbytes
-        while self._recent_bytes > RECENT_BYTES:
-            self._recent_bytes -= self._recent.pop(next(iter(self._recent))).nbytes
-        return found
+            failed = {text for text, fails in zip(missing, is_failed, strict=True) if fails}
+        fresh = {text: own for text, own in found.items() if text not in failed}
+        for text in texts:
+            if text not in found:
+                found[text] = self._recent[text]
+        self._recent.add(fresh, RECENT_BYTES)
+        return found, failed
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
         """Fill up with zeros.
@@ -301,21 +314,39 @@ class VectorReader:
         return {"vectors": torch.from_numpy(vectors)}
 
 
-def _unseen(document: np.ndarray, summary: np.ndarray, reason: str) -> tuple[str, ...]:
-    """Name the texts that are empty."""
-    sides = {"candidate": summary, "source": document}
-    return tuple(f"{side}:{reason}" for side, own in sides.items() if not len(own))
+def _unseen(
+    pair: tuple[str, str], own: Sequence[np.ndarray], reason: str, failed: Collection[str]
+) -> tuple[str, ...]:
+    """Say of a source and a candidate which has nothing to read: for a reason, or it failed."""
+    sides = zip(("source", "candidate"), pair, own, strict=True)
+    found = [
+        f"{side}:{CANNOT_BE_SPLIT if text in failed else reason}"
+        for side, text, array in sides
+        if not len(array)
+    ]
+    return tuple(found[::-1])
 
 
 def text_points(
     texts: Sequence[str], encoder: Encoder, segmenter: Segmenter, unit: str
-) -> tuple[np.ndarray, Ragged]:
-    """Encode texts; return all vectors and, for every text, the rows of its own, in order."""
+) -> tuple[np.ndarray, Ragged, np.ndarray]:
+    """Encode texts.
+
+    Returns
+    -------
+    points : ndarray of float, shape (n_points, d)
+        All vectors.
+    rows : Ragged of int64
+        Those of every text, in order.
+    cannot_be_split : ndarray of bool, shape (n_texts,)
+        Texts that have none since a splitter or tokeniser fails on them.
+    """
     segmented = segmenter.segment(pa.array(texts, pa.string()))
-    encoded = encoder.encode(segmented)
+    encoded, text_sentences, failed = encode_texts(encoder, segmented, ~segmented.cannot_be_split)
+    failed |= segmented.cannot_be_split
     if unit == "words":
-        return encoded.word_points, segmented.text_sentences.expand(encoded.sentence_words)
-    return encoded.pooled, segmented.text_sentences
+        return encoded.word_points, text_sentences.expand(encoded.sentence_words), failed
+    return encoded.pooled, text_sentences, failed
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from sms.cosine import cosine_similarities, text_vectors
 from sms.metrics import ROUGE_PARTS, MetricRequest
 from sms.movers import kept_words, mover_similarities
 from sms.ragged import offsets_of
+from sms.words import CANNOT_BE_SPLIT
 
 if TYPE_CHECKING:
     from sms.scoring import Prepared, SummaryScorer
@@ -57,6 +58,7 @@ def compare_batch(scorer: SummaryScorer, batch: Prepared) -> pa.Table:
         for alias in scorer.encoders:
             if f"coverage@{alias}" in config.columns:
                 scores[f"coverage@{alias}"] = _coverage(scorer, batch, pairs, alias)
+        _leave_out_unsplit(scorer, batch, pairs, scores)
         for name, values in scores.items():
             # A metric of one's own may divide by 0: no number one could average or rank.
             scores[name] = np.where(np.isinf(values), np.nan, values)
@@ -220,6 +222,37 @@ def _aggregate(values: np.ndarray, of: _Pairs) -> np.ndarray:
     return found
 
 
+def _leave_out_unsplit(
+    scorer: SummaryScorer,
+    batch: Prepared,
+    pairs: dict[str, _Pairs],
+    scores: dict[str, np.ndarray],
+) -> None:
+    """Give no score where a text that is read cannot be split: of several, it might be the best."""
+    if not np.any([batch.texts.cannot_be_split, *batch.cannot_be_split.values()]):
+        return
+    for column, (aliases, sides) in _read_by_column(scorer).items():
+        failed = batch.texts.cannot_be_split
+        for alias in aliases:
+            failed = failed | batch.cannot_be_split[alias]
+        in_row = failed[batch.candidate]
+        for side in sides:
+            in_row = in_row | _any(failed[pairs[side].other], pairs[side])
+        scores[column] = np.where(in_row, np.nan, scores[column])
+
+
+def _read_by_column(scorer: SummaryScorer) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
+    """Return the encoders and, beside the candidate, the sides that each column is made from."""
+    found: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+        f"coverage@{alias}": ((alias,), scorer.config.sides_of(alias)) for alias in scorer.encoders
+    }
+    for request in scorer.config.requests:
+        against = request.against or ("source" if "source" in request.metric.needs else None)
+        sides = () if against is None else (f"{against}s",)
+        found |= dict.fromkeys(request.columns, (request.encoders, sides))
+    return {column: found[column] for column in scorer.config.columns}
+
+
 def _any(flags: np.ndarray, of: _Pairs) -> np.ndarray:
     """Tell which rows have a pair with the flag."""
     rows = np.repeat(np.arange(of.lengths.size), of.lengths)
@@ -287,8 +320,10 @@ def _null_reasons(
             name = side[:-1]
             if not others:
                 found.append(f"{name}:missing")
-            elif all(others):
-                found += [f"{name}:{reason}" for reason in others[0]]
+            else:
+                told = others[0] if all(others) else []
+                told = [*told, *(r for own in others for r in own if r.startswith(CANNOT_BE_SPLIT))]
+                found += [f"{name}:{reason}" for reason in told]
             if too_long[side][row]:
                 found.append(f"{name}:too_long")
         by_row[row] = found or [f"{name}:undefined" for name in columns if undefined[name][row]]
@@ -333,6 +368,8 @@ def _text_reasons(scorer: SummaryScorer, batch: Prepared) -> list[tuple[str, ...
     for text in range(len(n_sentences)):
         if batch.is_null[text]:
             reasons.append(("null",))
+        elif texts.cannot_be_split[text]:
+            reasons.append((CANNOT_BE_SPLIT,))
         elif n_sentences[text] == 0:
             reasons.append(("empty",))
         elif n_words[text] == 0:
@@ -342,6 +379,11 @@ def _text_reasons(scorer: SummaryScorer, batch: Prepared) -> list[tuple[str, ...
                 f"no_known_words@{alias}"
                 for alias in known
                 if needed[alias][text] and known[alias][text] == 0
+            ]
+            found += [
+                f"{CANNOT_BE_SPLIT}@{alias}"
+                for alias, failed in batch.cannot_be_split.items()
+                if failed[text]
             ]
             if n_tokens is not None and n_tokens[text] == 0:
                 found.append("no_rouge_tokens")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sms.encoders import PRECISIONS, EncoderRuntime
+from sms.encoders import PRECISIONS, EncoderRuntime, encode_texts
 from sms.encoders.registry import kinds_with, load_encoder, parse_spec
 from sms.languages import LANGUAGES
 from sms.metrics import ALL, MetricRequest, parse_metric
@@ -187,6 +187,8 @@ class Prepared:
     """Texts that were null, bool, shape (n_texts,)."""
     encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
     """By encoder: its sentences, and the texts in terms of them."""
+    cannot_be_split: Mapping[str, np.ndarray]
+    """By encoder, the texts that its tokeniser failed on, bool, shape (n_texts,)."""
     rouge_tokens: Ragged | None
     """ROUGE tokens of every sentence."""
 
@@ -300,25 +302,26 @@ class SummaryScorer:
             rouge_tokens = self._rouge_tokens(segmented)
         self.seconds["text"] += time.perf_counter() - started
         started = time.perf_counter()
-        encoded = {}
+        encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}
+        cannot_be_split: dict[str, np.ndarray] = {}
         for alias, encoder in self.encoders.items():
             needed = np.zeros(len(segmented.text_sentences), dtype=bool)
             needed[candidate] = True
             for side in self.config.sides_of(alias):
                 needed[sides[side].values] = True
-            part = segmented.restrict(needed)
-            if encoder.unit == "text":
-                part = part.whole()
-            encoded[alias] = (encoder.encode(part), part.text_sentences)
+            own, text_sentences, failed = encode_texts(encoder, segmented, needed)
+            encoded[alias], cannot_be_split[alias] = (own, text_sentences), failed
         self.seconds["encode"] += time.perf_counter() - started
-        return Prepared(segmented, candidate, sides, is_null, encoded, rouge_tokens)
+        return Prepared(
+            segmented, candidate, sides, is_null, encoded, cannot_be_split, rouge_tokens
+        )
 
     def _rouge_tokens(self, segmented: SegmentedTexts) -> Ragged:
         """Return the tokens of `rouge-score`, or words where it would lose letters."""
         if self.config.language != "en":
             return segmented.lower_words
-        if len(self._rouge) > len(self._segmenter.vocabulary.table) + len(segmented.chunks):
-            self._rouge.clear()
+        if self._rouge.is_full:
+            self._rouge = ChunkTable(_plain_rouge_tokens)
         return segmented.tokens(self._rouge)
 
     def compare(self, batch: Prepared) -> pa.Table:

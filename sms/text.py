@@ -11,8 +11,9 @@ has its own tokens, by the same tables).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +22,10 @@ import regex
 
 from sms.languages import LANGUAGES
 from sms.ragged import Ragged, offsets_of
-from sms.words import INVISIBLE, Splitter, clark2019_words
+from sms.words import INVISIBLE, Splitter, attempt, clark2019_words
 
 MAX_CHUNKS = 200_000
-"""A table of chunks is emptied between batches once it holds more, so that memory is bounded."""
+"""A table of chunks is replaced by an empty one once it holds more, so that memory is bounded."""
 
 _BRACKET = regex.compile(r"-[lr][rcs]b-", regex.IGNORECASE)
 _QUOTE = regex.compile("``|''|\"")  # Treebank tokens write the last as one of the others
@@ -99,11 +100,13 @@ class SegmentedTexts:
     sentence_words: Ragged
     """Words of every sentence, numbers in `vocabulary`."""
     vocabulary: Vocabulary
-    """The words behind the numbers; the next batch may add words to it or empty it."""
+    """The words behind the numbers; the next batch may add words to it."""
     is_kept: np.ndarray
     """Whether each word counts: neither punctuation nor a stop word; bool, (n_words,)."""
     lower: np.ndarray
     """Number of each word's lower-cased form, -1 for punctuation; int64, (n_words,)."""
+    cannot_be_split: np.ndarray
+    """Texts that a splitter failed on, here without any sentence; bool, (n_texts,)."""
 
     @property
     def text_words(self) -> Ragged:
@@ -143,6 +146,7 @@ class SegmentedTexts:
             self.vocabulary,
             self.is_kept,
             self.lower,
+            self.cannot_be_split,
         )
 
     def whole(self) -> SegmentedTexts:
@@ -164,7 +168,12 @@ class SegmentedTexts:
 
     def tokens(self, table: ChunkTable) -> Ragged:
         """Tokens of every sentence by another tokeniser."""
-        return self.sentence_chunks.expand(table.tokens_of(self.chunks))
+        tokens, _ = table.tokens_of(self.chunks)
+        return self.sentence_chunks.expand(tokens)
+
+    def texts_with(self, sentences: np.ndarray) -> np.ndarray:
+        """Tell which texts have one of some sentences, given by number; bool, (n_texts,)."""
+        return _rows_with(self.text_sentences, np.isin(self.text_sentences.values, sentences))
 
 
 def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
@@ -229,50 +238,66 @@ def _visible(sentence: str, rules: TextRules) -> tuple[str, Sequence[int]]:
 
 
 class ChunkTable:
-    """Tokens of whitespace-separated chunks, each chunk tokenised once."""
+    """Tokens of whitespace-separated chunks, each chunk tokenised once.
 
-    def __init__(self, tokenise: Callable[[str], Sequence[str]]) -> None:
+    The table outlives a batch, so a batch that breaks off anywhere (a tokeniser that raises,
+    Ctrl-C) must not leave half a change: chunks are tokenised before anything is changed, and
+    then nothing refers to what is added until the last step makes the chunks known.
+
+    Parameters
+    ----------
+    tokenise : callable
+        Returns the tokens of a chunk, or None if it cannot.
+    """
+
+    def __init__(self, tokenise: Callable[[str], Sequence[str] | None]) -> None:
         self._tokenise = tokenise
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget everything; token numbers start again."""
         self.tokens: list[str] = []
+        """Tokens by number."""
         self._token_numbers: dict[str, int] = {}
-        self._chunk_numbers: dict[str, int] = {}
-        self._rows = Ragged(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        self._chunk_rows: dict[str, int] = {}
+        # row 0 is that of a chunk without tokens
+        self._rows = Ragged(np.empty(0, dtype=np.int64), np.zeros(2, dtype=np.int64))
 
-    def __len__(self) -> int:
-        return len(self._chunk_numbers)
+    @property
+    def is_full(self) -> bool:
+        """Whether the next batch should begin with another table."""
+        return len(self._chunk_rows) > MAX_CHUNKS
 
-    def tokens_of(self, chunks: Sequence[str]) -> Ragged:
-        """Return the token numbers of every chunk."""
-        numbers = self._chunk_numbers
-        wanted = [*map(numbers.get, chunks)]
-        values: list[int] = []
-        lengths: list[int] = []
-        for position in [k for k, number in enumerate(wanted) if number is None]:
-            chunk = chunks[position]
-            if chunk not in numbers:
-                tokens = self._tokenise(chunk)
-                values.extend(map(self._number_of, tokens))
-                lengths.append(len(tokens))
-                numbers[chunk] = len(numbers)
-            wanted[position] = numbers[chunk]
-        if lengths:
-            old = self._rows
-            self._rows = Ragged.from_lengths(
-                np.concatenate([old.values, np.array(values, dtype=np.int64)]),
-                np.concatenate([old.lengths, np.array(lengths, dtype=np.int64)]),
-            )
-        return self._rows.take(np.array(wanted, dtype=np.int64))
+    def tokens_of(self, chunks: Sequence[str]) -> tuple[Ragged, np.ndarray]:
+        """Tokenise the chunks that are not known yet.
 
-    def _number_of(self, token: str) -> int:
-        number = self._token_numbers.get(token)
-        if number is None:
-            number = self._token_numbers[token] = len(self.tokens)
-            self.tokens.append(token)
-        return number
+        Returns
+        -------
+        tokens : Ragged of int64
+            Token numbers of every chunk; none for a chunk that cannot be tokenised.
+        cannot_be_split : ndarray of bool, shape (n_chunks,)
+            Which chunks those are. They are not remembered.
+        """
+        rows = [*map(self._chunk_rows.get, chunks)]
+        unknown = [chunk for chunk, row in zip(chunks, rows, strict=True) if row is None]
+        if unknown:
+            tried = {chunk: self._tokenise(chunk) for chunk in dict.fromkeys(unknown)}
+            self._add({chunk: own for chunk, own in tried.items() if own is not None})
+            rows = [*map(self._chunk_rows.get, chunks, repeat(0))]
+        found = np.array(rows, dtype=np.int64)
+        return self._rows.take(found), found == 0
+
+    def _add(self, fresh: Mapping[str, Sequence[str]]) -> None:
+        """Add the tokens of new chunks; every line leaves what is known as it was."""
+        known = self._token_numbers
+        distinct = dict.fromkeys(chain.from_iterable(fresh.values()))
+        new = [token for token in distinct if token not in known]
+        numbers = dict(zip(new, range(len(self.tokens), len(self.tokens) + len(new)), strict=True))
+        self.tokens.extend(new)
+        known.update(numbers)
+        values = [known[token] for token in chain.from_iterable(fresh.values())]
+        rows = range(len(self._rows), len(self._rows) + len(fresh))
+        self._rows = Ragged.from_lengths(
+            np.concatenate([self._rows.values, np.array(values, dtype=np.int64)]),
+            np.concatenate([self._rows.lengths, [len(tokens) for tokens in fresh.values()]]),
+        )
+        self._chunk_rows.update(zip(fresh, rows, strict=True))
 
 
 @dataclass(slots=True)
@@ -308,12 +333,6 @@ class Vocabulary:
             self.columns[name] = known
         return known
 
-    def clear(self) -> None:
-        """Forget all words and what was known of them."""
-        self.table.clear()
-        self.columns.clear()
-        self._forms = {}
-
     _forms: dict[str, int] = field(default_factory=dict)
 
     def _kept(self, words: list[str]) -> np.ndarray:
@@ -335,13 +354,20 @@ class Segmenter:
 
     def __init__(self, rules: TextRules | None = None) -> None:
         self.rules = rules or TextRules()
-        self.vocabulary = Vocabulary(ChunkTable(self.rules.splitter()), self.rules)
+        self._split = functools.partial(attempt, self.rules.splitter())
+        self.vocabulary = self._empty()
+
+    def _empty(self) -> Vocabulary:
+        return Vocabulary(ChunkTable(self._split), self.rules)
 
     def segment(self, texts: pa.StringArray) -> SegmentedTexts:
-        """Cut distinct texts; a null text has no sentences."""
-        if len(self.vocabulary.table) > MAX_CHUNKS:
-            self.vocabulary.clear()
-        pieces = [split_sentences(text or "", self.rules.language) for text in texts.to_pylist()]
+        """Cut distinct texts; one that is null or cannot be split has no sentences."""
+        if self.vocabulary.table.is_full:
+            self.vocabulary = self._empty()  # a whole one: words and what is known of them
+        split = functools.partial(split_sentences, language=self.rules.language)
+        tried = [attempt(split, text or "") for text in texts.to_pylist()]
+        cannot_be_split = np.array([own is None for own in tried], dtype=bool)
+        pieces = [own or [] for own in tried]
         lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
         flat = pa.array([sentence for piece in pieces for sentence in piece], pa.string())
         trimmed = pc.utf8_trim_whitespace(flat)
@@ -361,16 +387,28 @@ class Segmenter:
         sentence_chunks = Ragged(
             distinct.indices.to_numpy().astype(np.int64), words.offsets.to_numpy().astype(np.int64)
         )
-        return SegmentedTexts(
+        words_of_chunk, is_unsplit = self.vocabulary.table.tokens_of(chunks)
+        if is_unsplit.any():
+            is_unsplit = _rows_with(sentence_chunks, is_unsplit[sentence_chunks.values])
+            cannot_be_split |= _rows_with(text_sentences, is_unsplit[text_sentences.values])
+        segmented = SegmentedTexts(
             distinct_sentences.to_pylist(),
             text_sentences,
             chunks,
             sentence_chunks,
-            sentence_chunks.expand(self.vocabulary.table.tokens_of(chunks)),
+            sentence_chunks.expand(words_of_chunk),
             self.vocabulary,
             self.vocabulary.is_kept,
             self.vocabulary.lower,
+            cannot_be_split,
         )
+        return segmented.restrict(~cannot_be_split)
+
+
+def _rows_with(rows: Ragged, is_meant: np.ndarray) -> np.ndarray:
+    """Tell which rows have a value that is meant, bool, (n_rows,)."""
+    owner = np.repeat(np.arange(len(rows)), rows.lengths)
+    return np.bincount(owner[is_meant], minlength=len(rows)) > 0
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:

@@ -7,11 +7,21 @@ characters left out. `languages` says which language uses which.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import regex
 
 Splitter = Callable[[str], list[str]]
+
+CANNOT_BE_SPLIT = "cannot_be_split"
+"""What a status says of a text that a splitter of sentences, words or word pieces fails on."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
 
 INVISIBLE = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}]+")
 """Soft hyphens, joiners, byte order marks and the like, which BERT's tokeniser deletes as well."""
@@ -41,6 +51,26 @@ _CHINESE_RUN = regex.compile(rf"(?P<run>[{_IDEOGRAPHS}]+)|[^{_IDEOGRAPHS}]+")
 _JAPANESE = rf"{_IDEOGRAPHS}\p{{Hiragana}}\p{{Katakana}}々〆〇ーｰ\u3099\u309A"
 _JAPANESE_RUN = regex.compile(rf"(?P<run>[{_JAPANESE}]+)|[^{_JAPANESE}]+")
 _LONGEST_RUN = 8_000  # characters; SudachiPy takes 49,149 bytes, of which a character has up to 4
+
+
+def attempt(split: Callable[[T], R], text: T) -> R | None:
+    """Call what splits a text; None if it fails on this one.
+
+    Splitters are libraries with limits and faults of their own: the text is to blame, not the
+    run. Want of memory is no property of a text and is raised, as is Ctrl-C.
+    """
+    try:
+        return split(text)
+    except BaseException as error:
+        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic(error)):
+            raise
+        logger.info("a text cannot be split", exc_info=True)
+        return None
+
+
+def is_panic(error: BaseException) -> bool:
+    """Tell whether a library in Rust broke off, which Python sees as no `Exception`."""
+    return type(error).__name__ == "PanicException"
 
 
 def split_words(chunk: str) -> list[str]:

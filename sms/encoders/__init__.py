@@ -85,6 +85,20 @@ class EncodedSentences:
     none can be cut."""
 
 
+class CannotSplit(Exception):
+    """The tokeniser of an encoder fails on some sentences of a batch.
+
+    Parameters
+    ----------
+    sentences : ndarray of int64
+        Their numbers in `SegmentedTexts.sentences`.
+    """
+
+    def __init__(self, sentences: np.ndarray) -> None:
+        super().__init__(f"the tokeniser fails on {sentences.size} sentences")
+        self.sentences = sentences
+
+
 class Encoder(Protocol):
     """What a metric needs of an encoder."""
 
@@ -109,10 +123,48 @@ class Encoder(Protocol):
         """What it is given at once: `sentence`, or `text` (then `SegmentedTexts.whole`)."""
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
-        """Encode the distinct sentences of a batch."""
+        """Encode the distinct sentences of a batch.
+
+        Raises
+        ------
+        CannotSplit
+            If its tokeniser fails on some of them.
+        """
 
     def state(self) -> Mapping[str, int]:
         """Return what was done so far, as counts that may be added up.
 
         For example `tokens` computed, `sentences` asked for, how many of them were `cached`.
         """
+
+
+def encode_texts(
+    encoder: Encoder, texts: SegmentedTexts, needed: np.ndarray
+) -> tuple[EncodedSentences, Ragged, np.ndarray]:
+    """Encode some texts of a batch, without those that the encoder's tokeniser fails on.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    texts : SegmentedTexts
+    needed : ndarray of bool, shape (n_texts,)
+        The texts that are wanted.
+
+    Returns
+    -------
+    encoded : EncodedSentences
+    text_sentences : Ragged of int64
+        Its sentences of every text; none of a text that is not needed or cannot be split.
+    cannot_be_split : ndarray of bool, shape (n_texts,)
+        Texts that the tokeniser failed on.
+    """
+    part = texts.restrict(needed)
+    if encoder.unit == "text":
+        part = part.whole()
+    try:
+        encoded = encoder.encode(part)
+    except CannotSplit as error:
+        failed = part.texts_with(error.sentences)
+        encoded, text_sentences, others = encode_texts(encoder, texts, needed & ~failed)
+        return encoded, text_sentences, others | failed
+    return encoded, part.text_sentences, np.zeros(needed.size, dtype=bool)

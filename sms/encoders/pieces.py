@@ -9,15 +9,20 @@ Not here: the model.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from dataclasses import dataclass
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
+from sms.encoders import CannotSplit
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts, word_spans
+from sms.words import attempt
+
+_FAILED = -1  # in place of the pieces of a word that the tokeniser fails on
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,7 @@ class PieceCutter:
         unknown = settings["model"].get("unk_token")
         number = None if unknown is None else tokenizer.token_to_id(unknown)
         self._unknown = 0 if number is None else number
-        self._known_words: list[str] | None = None
-        self._table = _empty_table()
+        self._known: tuple[list[str], Ragged] = ([], _empty_table())
 
     @property
     def n_special(self) -> int:
@@ -119,6 +123,11 @@ class PieceCutter:
         max_pieces : int
             A word of more pieces is an unknown one, as the tokeniser itself makes it of runs of
             over 100 characters, where words are cut one by one.
+
+        Raises
+        ------
+        CannotSplit
+            If the tokeniser fails on some of them.
         """
         if self._is_word_local and texts.has_piece_words:
             return self._by_word(texts, wanted, max_pieces)
@@ -129,35 +138,44 @@ class PieceCutter:
     ) -> SentencePieces:
         words = texts.sentence_words.take(wanted)
         pieces = self._word_table(texts, max_pieces).take(words.values)
+        if (failed := np.flatnonzero(pieces.values == _FAILED)).size:
+            sentence = np.searchsorted(pieces.offsets[words.offsets], failed, side="right") - 1
+            raise CannotSplit(wanted[np.unique(sentence)])
         ids = Ragged(pieces.values, pieces.offsets[words.offsets])
         return SentencePieces(ids, pieces.offsets[:-1], pieces.lengths)
 
     def _word_table(self, texts: SegmentedTexts, max_pieces: int) -> Ragged:
         """Return the pieces of every word of the vocabulary, new words only being cut."""
         words = texts.vocabulary.words
-        if self._known_words is not words:  # the vocabulary was emptied, or is another one
-            self._known_words, self._table = words, _empty_table()
-        n_known = len(self._table)
+        known, table = self._known
+        if known is not words:  # it belongs to another vocabulary
+            table = _empty_table()
+        n_known = len(table)
         if n_known < len(words):
-            encoded = self._tokenizer.encode_batch(words[n_known:], add_special_tokens=False)
             # the tokenizer deletes some words (lone combining marks); one that counts must not go
             fresh = [
-                encoding.ids or [self._unknown] * int(counts)
+                [_FAILED] if encoding is None else encoding.ids or [self._unknown] * int(counts)
                 for encoding, counts in zip(
-                    encoded, texts.vocabulary.is_kept[n_known:], strict=True
+                    encodings(self._tokenizer, words[n_known:]),
+                    texts.vocabulary.is_kept[n_known:],
+                    strict=True,
                 )
             ]
             fresh = [row if len(row) <= max_pieces else [self._unknown] for row in fresh]
             ids = [np.array(row, dtype=np.int64) for row in fresh]
-            self._table = Ragged.from_lengths(
-                np.concatenate([self._table.values, *ids]),
-                np.concatenate([self._table.lengths, [row.size for row in ids]]),
+            table = Ragged.from_lengths(
+                np.concatenate([table.values, *ids]),
+                np.concatenate([table.lengths, [row.size for row in ids]]),
             )
-        return self._table
+            self._known = (words, table)
+        return table
 
     def _by_sentence(self, texts: SegmentedTexts, wanted: np.ndarray) -> SentencePieces:
         sentences = [texts.sentences[k] for k in wanted.tolist()]
-        encoded = self._tokenizer.encode_batch(sentences, add_special_tokens=False)
+        tried = encodings(self._tokenizer, sentences)
+        if failed := [k for k, encoding in zip(wanted, tried, strict=True) if encoding is None]:
+            raise CannotSplit(np.array(failed))
+        encoded = [encoding for encoding in tried if encoding is not None]
         # a sentence without pieces, such as a lone combining mark, is one unknown piece
         rows = [encoding.ids or [self._unknown] for encoding in encoded]
         spans = [encoding.offsets or [(0, 0)] for encoding in encoded]
@@ -169,6 +187,16 @@ class PieceCutter:
         )
         first, count = _overlaps(words, Ragged(pieces, ids.offsets))
         return SentencePieces(ids, first, count)
+
+
+def encodings(tokenizer: Tokenizer, texts: list[str]) -> list[Encoding | None]:
+    """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on."""
+    cut = functools.partial(tokenizer.encode_batch, add_special_tokens=False)
+    together = attempt(cut, texts)
+    if together is not None:
+        return [*together]
+    alone = [attempt(cut, [text]) for text in texts]
+    return [None if own is None else own[0] for own in alone]
 
 
 def _empty_table() -> Ragged:

@@ -7,6 +7,7 @@ forward pass, which gives what `encode` gives; anything else is run by the libra
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from sms.encoders import EncoderRuntime
+from sms.encoders import CannotSplit, EncoderRuntime
 from sms.encoders.batches import padded_batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
 from sms.encoders.contextual import ContextualEncoder
@@ -34,6 +35,7 @@ from sms.encoders.layers import LayerChoice
 from sms.encoders.pieces import PieceCutter
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
+from sms.words import attempt
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +89,7 @@ class LibraryEncoder(ContextualEncoder):
             long = [
                 k for k, s in enumerate(texts.sentences) if len(s.encode()) + _MOST_SPECIAL > limit
             ]
-            found[long] = self._lengths([texts.sentences[k] for k in long]) > limit
+            found[long] = self._lengths(texts, np.array(long, dtype=np.int64)) > limit
         return found
 
     def vectors_of(
@@ -95,7 +97,7 @@ class LibraryEncoder(ContextualEncoder):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
         sentences = [texts.sentences[k] for k in wanted.tolist()]
-        lengths = self._lengths(sentences)
+        lengths = self._lengths(texts, wanted)
         if self._model.max_seq_length is not None:
             lengths = np.minimum(lengths, self._model.max_seq_length)
         self.n_tokens += int(lengths.sum())
@@ -110,14 +112,19 @@ class LibraryEncoder(ContextualEncoder):
             vectors[batch] = encoded.float().cpu().numpy()
         return np.empty((0, self.dimension), dtype=np.float32), vectors
 
-    def _lengths(self, sentences: list[str]) -> np.ndarray:
-        """Return the tokens of every sentence, uncut."""
+    def _lengths(self, texts: SegmentedTexts, wanted: np.ndarray) -> np.ndarray:
+        """Return the tokens of some sentences, uncut."""
+        sentences = [texts.sentences[k] for k in wanted.tolist()]
         tokenizer = getattr(self._model, "tokenizer", None)
         if not sentences or not callable(tokenizer):
             # a model without such a tokenizer looks words up; to sort by, characters will do
             return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-        rows = tokenizer(sentences, truncation=False, padding=False, verbose=False)["input_ids"]
-        return np.array([len(row) for row in rows], dtype=np.int64)
+        tokens_of = functools.partial(tokenizer, truncation=False, padding=False, verbose=False)
+        together = attempt(tokens_of, sentences)
+        if together is None:  # one by one, then, to find those it fails on
+            failed = [k for k in wanted if attempt(tokens_of, [texts.sentences[k]]) is None]
+            raise CannotSplit(np.array(failed, dtype=np.int64))
+        return np.array([len(row) for row in together["input_ids"]], dtype=np.int64)
 
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:

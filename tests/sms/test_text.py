@@ -388,8 +388,8 @@ def test_other_tokens_of_restricted_texts():
 def test_chunk_is_tokenised_once():
     seen = []
     table = ChunkTable(lambda chunk: seen.append(chunk) or list(chunk))
-    first = table.tokens_of(["ab", "", "ba", "ab"])
-    second = table.tokens_of(["ba", "c"])
+    first, _ = table.tokens_of(["ab", "", "ba", "ab"])
+    second, _ = table.tokens_of(["ba", "c"])
     assert seen == ["ab", "", "ba", "c"]
     assert first.values.tolist() == [0, 1, 1, 0, 0, 1]
     assert first.lengths.tolist() == [2, 0, 2, 2]

@@ -1,0 +1,154 @@
+"""A text that a splitter fails on costs its own rows a score, and no other row a bit."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from sms import languages, text
+from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from sms.text import ChunkTable, Segmenter
+
+METRICS = ("length", "rouge1_f", "rougeL_f:source", "compression", "wms")
+CANDIDATES = ["A cat sat. It slept.", "The dog ran away.", "A hen fed a cat."]
+REFERENCES = ["The cat slept.", "A dog ran.", "The hen fed cats."]
+SOURCES = ["A cat sat and slept all day.", "The dog ran far away.", "A hen fed all the cats."]
+BAD = "The BROKEN one."
+
+
+class PanicException(BaseException):
+    """As what Python sees of a library in Rust that breaks off."""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> ScoringConfig:
+    path = tmp_path_factory.mktemp("vectors") / "small.txt"
+    rng = np.random.default_rng(1)
+    words = ("cat", "dog", "hen", "slept", "ran", "fed")
+    path.write_text(
+        "".join(f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=8))}\n" for word in words)
+    )
+    return ScoringConfig(metrics=METRICS, encoders={"glove": f"glove:{path}"})
+
+
+def failing(function, error):
+    """Make a splitter raise at a text with BROKEN in it."""
+
+    def split(text, *arguments, **options):
+        if "BROKEN" in text:
+            raise error
+        return function(text, *arguments, **options)
+
+    return split
+
+
+def break_sentences(monkeypatch, error):
+    monkeypatch.setattr(text, "split_sentences", failing(text.split_sentences, error))
+
+
+def break_words(monkeypatch, error):
+    monkeypatch.setattr(languages, "split_words", failing(languages.split_words, error))
+
+
+@pytest.fixture(
+    params=[
+        pytest.param((break_sentences, ValueError("on purpose")), id="sentences"),
+        pytest.param((break_words, RuntimeError("on purpose")), id="words"),
+        pytest.param((break_words, PanicException("on purpose")), id="panic"),
+    ]
+)
+def broken_splitter(request, monkeypatch):
+    breaks, error = request.param
+    breaks(monkeypatch, error)
+
+
+def with_row(listed, other):
+    """Put another row second."""
+    return [listed[0], other, *listed[1:]]
+
+
+@pytest.mark.usefixtures("broken_splitter")
+def test_candidate_that_cannot_be_split_has_a_status(config):
+    expected = SummaryScorer(config).score(to_rows(CANDIDATES, REFERENCES, SOURCES)).to_pylist()
+    scorer = SummaryScorer(config)
+    rows = to_rows(
+        # its other sentence is another row's, too
+        with_row(CANDIDATES, f"It slept. {BAD}"),
+        with_row(REFERENCES, REFERENCES[0]),
+        with_row(SOURCES, SOURCES[0]),
+    )
+    for _ in range(2):
+        found = scorer.score(rows).to_pylist()
+        row = found.pop(1)
+        assert found == expected
+        assert row == dict.fromkeys(config.columns) | {"status": "candidate:cannot_be_split"}
+
+
+@pytest.mark.usefixtures("broken_splitter")
+def test_reference_that_cannot_be_split_might_be_the_best(config):
+    rows = to_rows(CANDIDATES[:1], [[REFERENCES[0], BAD]], SOURCES[:1])
+    (row,) = SummaryScorer(config).score(rows).to_pylist()
+    assert row["status"] == "reference:cannot_be_split"
+    reads = {"rouge1_f", "wms", "coverage@glove"}
+    assert {name for name in config.columns if row[name] is None} == reads
+
+
+@pytest.mark.usefixtures("broken_splitter")
+def test_source_that_cannot_be_split_has_a_status(config):
+    rows = to_rows(CANDIDATES, REFERENCES, [BAD, *SOURCES[1:]])
+    expected = SummaryScorer(config).score(to_rows(CANDIDATES, REFERENCES, SOURCES)).to_pylist()
+    found = SummaryScorer(config).score(rows).to_pylist()
+    assert found[1:] == expected[1:]
+    assert found[0]["status"] == "source:cannot_be_split"
+    assert found[0]["length"] == expected[0]["length"]
+    assert found[0]["compression"] is found[0]["rougeL_f:source"] is None
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_what_no_text_is_to_blame_for_is_raised(config, error, monkeypatch):
+    break_words(monkeypatch, error())
+    scorer = SummaryScorer(config)
+    with pytest.raises(error):
+        scorer.score(to_rows([*CANDIDATES, BAD], [*REFERENCES, BAD], [*SOURCES, BAD]))
+    rows = to_rows(CANDIDATES, REFERENCES, SOURCES)
+    assert scorer.score(rows).equals(SummaryScorer(config).score(rows))
+
+
+def test_table_that_broke_off_has_not_changed():
+    def tokenise(chunk):
+        if chunk == "bad":
+            raise KeyboardInterrupt
+        return list(chunk)
+
+    table = ChunkTable(tokenise)
+    table.tokens_of(["ab"])
+    with pytest.raises(KeyboardInterrupt):
+        table.tokens_of(["bc", "bad", "cd"])
+    assert table.tokens == ["a", "b"]
+    rows, _ = table.tokens_of(["cd", "ab", "bc"])
+    assert [[table.tokens[k] for k in rows[row]] for row in range(3)] == [
+        *map(list, ["cd", "ab", "bc"])
+    ]
+
+
+@pytest.mark.skipif(find_spec("sudachipy") is None, reason="needs assay[ja]")
+def test_japanese_text_that_its_library_refuses():
+    good = ["今日は晴れです。明日は雨でしょう。", "東京は日本の首都です。"]
+    config = ScoringConfig(metrics=("length", "rouge1_f"), language="ja")
+    scorer = SummaryScorer(config)
+    found = scorer.score(to_rows([good[0], "㌖" * 8_000, good[1]], [good[1]] * 3)).to_pylist()
+    assert found.pop(1)["status"] == "candidate:cannot_be_split"
+    rows = to_rows(good, [good[1]] * 2)
+    assert found == SummaryScorer(config).score(rows).to_pylist()
+    assert scorer.score(rows).to_pylist() == found
+
+
+def test_next_table_leaves_the_last_batch_as_it_is(monkeypatch):
+    monkeypatch.setattr(text, "MAX_CHUNKS", 2)
+    segmenter = Segmenter()
+    first = segmenter.segment(text.pa.array(["A cat sat."]))
+    words = [first.vocabulary.words[k] for k in first.text_words[0]]
+    segmenter.segment(text.pa.array(["The dog ran."]))
+    assert [first.vocabulary.words[k] for k in first.text_words[0]] == words
