@@ -1,6 +1,7 @@
 """`assay score --metrics reffree@DIR`: learned scorers beside the other metrics."""
 
 import json
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,15 @@ import pytest
 
 from pipelines.cli import run
 from pipelines.explain import open_explainer
-from pipelines.learned_columns import AskedMetrics
+from pipelines.learned_columns import AskedMetrics, with_learned
 from pipelines.score_corpus import score_corpus
+from reffree import readers
 from reffree.building import build
 from reffree.models import ModelConfig
 from reffree.scorer import load_scorer, save_scorer
+from sms import languages
+from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from tests.breaking import break_everywhere
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 PAIRS = [(group[0].source, group[0].candidate) for group in make_groups(8)]
@@ -99,16 +104,95 @@ def test_several_sources_and_unusable_rows(scorer, tmp_path):
 
 
 def test_candidate_without_known_words_has_a_status(tmp_path):
-    (tmp_path / "vectors.txt").write_text("cat 0.1 0.2\nsat 0.3 0.1\n")
-    config = ModelConfig(scorer="word", encoder=f"glove:{tmp_path}/vectors.txt", head="lstm")
-    built = build(config, [("The cat sat.", "Cat.")])
-    save_scorer(tmp_path / "words", built, loss="bce", trained_on={}, held_out={}, versions={})
+    word_scorer(tmp_path)
     rows = [(["The cat sat."], text) for text in ("A cat.", "Zyx qwv.", "Of the.", "!")]
     name = f"reffree@{tmp_path / 'words'}"
     table = score(write_corpus(tmp_path / "c.parquet", rows), tmp_path / "out", name, "length")
     assert [value is None for value in table[name]] == [False, True, True, True]
     unknown = f"candidate:no_known_words@{tmp_path / 'words'}"
     assert table["status"].to_list() == [None, unknown, unknown, "candidate:no_words"]
+
+
+def word_scorer(folder):
+    (folder / "vectors.txt").write_text("cat 0.1 0.2\nsat 0.3 0.1\n")
+    config = ModelConfig(scorer="word", encoder=f"glove:{folder}/vectors.txt", head="lstm")
+    built = build(config, [("The cat sat.", "Cat.")])
+    save_scorer(folder / "words", built, loss="bce", trained_on={}, held_out={}, versions={})
+    return folder / "words"
+
+
+def test_text_that_cannot_be_split_has_a_status(tmp_path, monkeypatch):
+    split = languages.split_words
+
+    def fail(chunk):
+        if chunk == "BROKEN":
+            raise ValueError("on purpose")
+        return split(chunk)
+
+    monkeypatch.setattr(languages, "split_words", fail)
+    folder = word_scorer(tmp_path)
+    rows = [(["The cat sat."], "A cat."), (["The cat sat."], "A BROKEN cat."), (["Cat."], "A cat.")]
+    corpus = write_corpus(tmp_path / "c.parquet", rows)
+    table = score(corpus, tmp_path / "out", f"reffree@{folder}")
+    status = f"candidate:cannot_be_split@{folder}"
+    assert table["status"].to_list() == [None, status, None]
+    good = write_corpus(tmp_path / "good.parquet", rows[::2])
+    alone = score(good, tmp_path / "alone", f"reffree@{folder}")
+    assert table[f"reffree@{folder}"].to_list()[::2] == alone[f"reffree@{folder}"].to_list()
+
+
+def test_text_that_the_tokeniser_fails_on_has_a_status(scorer, monkeypatch):
+    (source, candidate), *_ = PAIRS
+    learned = load_scorer(scorer)
+    expected = learned.score([source], [candidate]).scores
+    cut = readers.encodings
+
+    def fail(tokenizer, texts):
+        found = cut(tokenizer, texts)
+        return [None if "BROKEN" in t else e for t, e in zip(texts, found, strict=True)]
+
+    monkeypatch.setattr(readers, "encodings", fail)
+    found = learned.score([source, source, "BROKEN"], [candidate, "BROKEN", candidate])
+    assert found.reasons == {1: ("candidate:cannot_be_split",), 2: ("source:cannot_be_split",)}
+    assert np.isnan(found.scores).tolist() == [False, True, True]
+    np.testing.assert_allclose(found.scores[:1], expected, rtol=0, atol=1e-6)
+
+
+def rows_to_break(n):
+    name = f"n{abs(n)}{'a' if n < 0 else 'b'}"
+    return to_rows([f"The cat saw {name}x. It sat."], None, [f"A cat saw {name}z. The cat sat."])
+
+
+def with_learned_pair(folder):
+    """Two scorers alike, which have loaded all they load when it is first needed."""
+    metrics = AskedMetrics.of((f"reffree@{folder}", "rouge1_f:source"))
+    found = []
+    for _ in range(2):
+        base = SummaryScorer(ScoringConfig(metrics=metrics.of_sms), threads=1)
+        found.append(with_learned(base, metrics, device="cpu"))
+        found[-1].compare(found[-1].prepare(rows_to_break(1_000_000)))
+    return found
+
+
+def test_learned_scorer_that_broke_off_somewhere_goes_on(tmp_path):
+    pair = with_learned_pair(word_scorer(tmp_path))
+    break_everywhere(*pair, rows_to_break, iter(range(5, 2_000, 97)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bert", "word", "features"])
+def test_learned_scorer_that_broke_off_anywhere_goes_on(kind, scorer, tmp_path):
+    if kind == "word":
+        folder = word_scorer(tmp_path)
+    elif kind == "bert":
+        folder = scorer
+    else:
+        folder = tmp_path / "features"
+        config = ModelConfig(scorer="features", features=("length", "coverage", "rouge2_f:source"))
+        groups = [example for group in make_groups(8) for example in group]
+        built = build(config, examples=groups)
+        save_scorer(folder, built, loss="bce", trained_on={}, held_out={}, versions={})
+    break_everywhere(*with_learned_pair(folder), rows_to_break, count())
 
 
 def test_changed_scorer_is_not_mixed_into_a_run(scorer, tmp_path, capsys):
