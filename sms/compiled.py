@@ -19,6 +19,8 @@ from typing import Any
 
 import numba
 
+from sms.processors import n_processors
+
 SUMS = {"reassoc", "contract", "nsz"}
 """Licence to reorder sums, so that they are vectorised; NaN and infinity keep their meaning."""
 
@@ -84,7 +86,7 @@ def available_threads() -> int:
     declared = os.environ.get("OMP_NUM_THREADS", "")
     if declared.isdigit() and int(declared) > 0:
         return int(declared)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_processors()
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -35,6 +34,7 @@ from pipelines.correlation.estimates import (
     can_be_resampled,
 )
 from pipelines.correlation.study import Study
+from sms.processors import n_processors
 
 ALPHA = 0.05
 """Level of the clusters."""
@@ -57,7 +57,7 @@ def difference_rows(
     n_pairs = math.comb(len(study.metrics), 2)
     n_most = max(settings.n_resamples, SWAPS_PER_PAIR * n_pairs)
     pairs = list(combinations(range(len(study.metrics)), 2))
-    with ThreadPoolExecutor(_n_threads()) as pool:
+    with ThreadPoolExecutor(n_processors()) as pool:
         for key in product(settings.levels, settings.correlations):
             test = partial(_swap_results, study, settings, key, n_most)
             # Every pair has its own stream: the order in which threads finish changes nothing.
@@ -111,13 +111,6 @@ def cluster_rows(
                     "value": value,
                     "cluster": int(cluster),
                 }
-
-
-def _n_threads() -> int:
-    """Count the cores this process may use; numpy computes outside Python's lock."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _p_values(group: pl.DataFrame) -> np.ndarray:
