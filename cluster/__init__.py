@@ -7,10 +7,9 @@ is handed a function that makes a `Scorer`. Importing it does not import Ray.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from cluster.inputs import InputFile, is_unchanged, list_inputs, with_content
 from cluster.local_runner import run_local
+from cluster.on_ray import RayOptions, run_ray
 from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
 from cluster.shards import Piece, Shard, knowing, longest_first, plan_shards
@@ -24,9 +23,6 @@ from cluster.worker import (
     report_from_file,
     score_shard,
 )
-
-if TYPE_CHECKING:
-    from cluster.ray_runner import RayOptions, run_ray
 
 __all__ = [
     "InputFile",
@@ -53,11 +49,3 @@ __all__ = [
     "with_content",
     "write_whole",
 ]
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401  (whatever is asked for)
-    if name in ("RayOptions", "run_ray"):
-        from cluster import ray_runner
-
-        return getattr(ray_runner, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
-"""Joins a Ray cluster, or starts one on this machine that no other machine can reach.
+"""Joins a Ray cluster, or starts one on this machine.
 
-Whoever reaches the ports of a Ray cluster without a token runs code on it. So the one we start
-listens on the loopback interface alone and asks for a token of its own, and one that we join must
-ask for a token too.
+Whoever reaches the ports of a Ray cluster without a token runs code on it. So one that we join must
+ask for a token. What keeps others from the one we start is in the environment that `ray_process`
+gives to the process that starts it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
-import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -27,20 +27,14 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
 
 import ray
-from ray._private import node as ray_node
-from ray._private import ray_constants
-from ray._private import services as ray_services
-from ray._raylet import (  # type: ignore[attr-defined]  # compiled, with stubs that lack them
-    AuthenticationTokenLoader,
-    Config,
-    GcsClient,
-)
+from ray._raylet import GcsClient  # type: ignore[attr-defined]  # compiled, its stubs lack it
 from ray.exceptions import AuthenticationError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cluster import node_check
 from cluster.node_check import NodeFacts, node_facts, package_files, package_folder
 from cluster.store import is_url, write_whole
+from sms.processors import n_processors
 
 PACKAGES = ("sms", "reffree", "cluster", "pipelines")
 """What a node needs of ours to score."""
@@ -53,8 +47,6 @@ _PORT = 6379  # where a head node listens unless told otherwise
 _KNOCK_S = 3.0
 _FIRST_KNOCK_S = 10.0
 _CHECK_S = 120.0
-_FIRST_NODE_S = 30.0  # Ray's own patience
-_FIRST_NODE_POLL_S = 0.02
 _WITHOUT_TOKEN = """
 import sys
 from ray._raylet import GcsClient
@@ -77,12 +69,8 @@ def connected(
     *,
     is_open_allowed: bool = False,
     check: Callable[[], Sequence[str]] | None = None,
-    variables: Mapping[str, str] | None = None,
-) -> Iterator[bool]:
+) -> Iterator[None]:
     """Join or start a cluster; leave or stop it at the end, however that comes.
-
-    Gives whether its workers inherit `variables`, with which one starts .6 s sooner than with a
-    runtime environment: those of a cluster that is started here do.
 
     Parameters
     ----------
@@ -96,8 +84,6 @@ def connected(
     check : callable, optional
         Called once a cluster is joined. Returns the folders of packages that its nodes lack;
         these are then sent.
-    variables : mapping of str to str, optional
-        Environment variables of a cluster that is started here.
 
     Raises
     ------
@@ -112,117 +98,36 @@ def connected(
                 f"the nodes have not the packages of this driver ({', '.join(lacking)}), and they "
                 "can only be sent when Ray is started; leave out `ray.init` or install them there"
             )
-        yield False
-    elif address is None:
-        with _own_cluster(n_cpus, variables or {}):
-            yield variables is not None
-    else:
+        yield
+        return
+    # Ray has its workers import, before anything else, from the folder in which it was started.
+    with tempfile.TemporaryDirectory() as empty:
         try:
-            _join(address, [])
-            if not is_open_allowed:
-                _refuse_open_cluster()
-            if check is not None and (lacking := check()):
-                ray.shutdown()
-                _join(address, lacking)
-            yield False
+            with chdir(empty):
+                if address is None:
+                    _start(n_cpus)
+                else:
+                    _join(address, [])
+            if address is not None:
+                if not is_open_allowed:
+                    _refuse_open_cluster()
+                if check is not None and (lacking := check()):
+                    ray.shutdown()
+                    with chdir(empty):
+                        _join(address, lacking)
+            yield
         finally:
             ray.shutdown()
 
 
-@contextmanager
-def _own_cluster(n_cpus: int, variables: Mapping[str, str]) -> Iterator[None]:
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    try:
-        with _environment({**variables, **token}), _loopback_only():
-            _forget_token()
-            try:
-                with _started_at_once():
-                    ray.init(
-                        address="local",
-                        num_cpus=max(n_cpus, os.cpu_count() or 1),
-                        include_dashboard=False,
-                        log_to_driver=False,
-                        logging_level=logging.ERROR,
-                    )
-                yield
-            finally:
-                ray.shutdown()
-    finally:
-        _forget_token()
-
-
-@contextmanager
-def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
-    """Give an attribute of Ray's another value for a while; a release without it is an error."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def _loopback_only() -> Iterator[None]:
-    """Have Ray use 127.0.0.1 as this machine's address, as it does on macOS and Windows.
-
-    Then all its servers listen there alone. On Linux it otherwise replaces 127.0.0.1 by an address
-    that others can reach, even if asked for it, and listens on every interface.
-    """
-    with _replaced(ray_constants, "ENABLE_RAY_CLUSTER", value=False):
-        yield
-
-
-@contextmanager
-def _started_at_once() -> Iterator[None]:
-    """Have Ray start a cluster without waiting for what a run on one machine has no use for.
-
-    That is the autoscaler's monitor, which also takes a second to be stopped, the dashboard's
-    server, which Ray starts and waits for even if no dashboard is asked for, and what reads the
-    workers' logs for a driver that shows them. And Ray looks only once a second whether its first
-    node is there: it is not asked before it is.
-    """
-    get_node = ray_services.get_node
-
-    def get_node_that_is_there(gcs_address: str, node_id: str) -> dict[str, object]:
-        client = GcsClient(address=gcs_address)
-        give_up_at = time.monotonic() + _FIRST_NODE_S
-        while time.monotonic() < give_up_at:
-            if any(found.hex() == node_id for found in client.get_all_node_info(timeout=_KNOCK_S)):
-                break
-            time.sleep(_FIRST_NODE_POLL_S)
-        return get_node(gcs_address, node_id)
-
-    with ExitStack() as stack:
-        stack.enter_context(_replaced(ray_services, "get_node", get_node_that_is_there))
-        for name in ("start_monitor", "start_api_server", "start_log_monitor"):
-            if hasattr(ray_node.Node, name):  # a release without it has no such server, or another
-                stack.enter_context(_replaced(ray_node.Node, name, _start_nothing))
-        yield
-
-
-def _start_nothing(node: ray_node.Node, **options: object) -> None:
-    pass
-
-
-def _forget_token() -> None:
-    """Have Ray read the variables of its authentication again, as it does on import."""
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
+def _start(n_cpus: int) -> None:
+    ray.init(
+        address="local",
+        num_cpus=max(n_cpus, n_processors()),
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
 
 
 def _join(address: str, packages: Sequence[str]) -> None:
@@ -275,7 +180,7 @@ def _refuse_open_cluster() -> None:
     address = head_address()
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH_")}
     asked = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_TOKEN, address],
+        [sys.executable, "-P", "-c", _WITHOUT_TOKEN, address],
         env={**environment, "RAY_AUTH_MODE": "disabled"},
         capture_output=True,
         check=False,
@@ -339,15 +244,6 @@ class Needs:
     cpus: int
     gpus: float
     """May be a fraction below 1; whole above."""
-
-    def __post_init__(self) -> None:
-        if self.cpus < 1:
-            raise ValueError(f"`cpus_per_worker` must be at least 1, got {self.cpus}")
-        if self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):
-            raise ValueError(
-                f"`gpus_per_worker` must be a fraction of one GPU or a whole number, got "
-                f"{self.gpus:g}"
-            )
 
     def room_on(self, resources: Mapping[str, float]) -> int:
         """Count the workers that fit on a node with these resources.

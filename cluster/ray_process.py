@@ -1,9 +1,10 @@
-"""Runs a function in a process of its own, which Ray may end as it likes.
+"""Calls a function that uses Ray in a process of its own, which Ray may end as it likes.
 
 When its head node or the raylet beside it dies, Ray ends the process of the driver, without an
 exception and with a page of notes. Here that is one exception in the process that waits. And some
 of Ray's threads outlive `ray.shutdown`: now and then one crashes a process that has done its work
-and is ending, which here has given its answer by then.
+and is ending, which here has given its answer by then. The process that waits never imports Ray,
+so the settings that Ray reads on import are given to the other one alone.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import os
 import pickle
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -34,112 +36,105 @@ class ProcessLost(RuntimeError):
     """The process has ended and has not said how it went."""
 
 
-class DriverProcess:
-    """Another process, which has imported Ray when there is a driver to be called in it.
+def call_apart(
+    function: Callable[..., Any],
+    *arguments: Any,  # noqa: ANN401
+    tell: Mapping[str, Any],
+    address: str | None,
+) -> Any:  # noqa: ANN401
+    """Call a function that uses Ray in another process, which ends when this one does.
 
-    As a context manager it is started on entry and ended on exit. It also ends when this process
-    does, however that does. Where this process is connected to Ray already none is started, and
-    the driver is called here.
+    Where this process is connected to Ray already, the function is called here.
+
+    Parameters
+    ----------
+    function : callable
+        One that can be imported. Its last argument is a callable: `say(name, *values)` calls
+        `tell[name](*values)` in this process.
+    *arguments
+        The others; they can be pickled.
+    tell : mapping of str to callable
+    address : str, optional
+        Of the cluster that the function joins. None: it starts one, which gets a token of its own
+        and stays out of reach of other machines.
+
+    Returns
+    -------
+    object
+        What the function returns. What it raises is raised here.
+
+    Raises
+    ------
+    ProcessLost
+        If the process ends without an answer.
     """
-
-    def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
-        self._notes: IO[bytes] | None = None
-        self._was_called = False
-
-    def __enter__(self) -> DriverProcess:
-        if _is_connected():
-            return self
-        self._connection, theirs = Pipe()
-        self._notes = tempfile.TemporaryFile()
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "cluster.ray_process", str(theirs.fileno())],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    if _is_connected():
+        return function(*arguments, lambda kind, *values: tell[kind](*values))
+    call = pickle.dumps((function, arguments))
+    ours, theirs = Pipe()
+    with tempfile.TemporaryFile() as notes:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "cluster.ray_process", str(theirs.fileno())],
+            env={
+                **os.environ,
+                "PYTHONPATH": import_path(),
+                **(_own_cluster() if address is None else {}),
+            },
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            stdout=self._notes,
-            stderr=self._notes,
+            stdout=notes,
+            stderr=notes,
             start_new_session=True,  # an interrupt from the keyboard is for this process alone
         )
         theirs.close()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-        if self._notes is not None:
-            self._notes.close()
-
-    def call(self, function: Callable[..., Any], *arguments: Any, tell: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Call a driver there; once.
-
-        Parameters
-        ----------
-        function : callable
-            What it needs is pickled, by value if it cannot be imported. Its last argument is a
-            callable: `say(name, *values)` calls `tell[name](*values)` in this process.
-        *arguments
-            The others.
-        tell : mapping of str to callable
-
-        Returns
-        -------
-        object
-            What the function returns. What it raises is raised here.
-
-        Raises
-        ------
-        ProcessLost
-            If the process ends without an answer.
-        """
-        if self._connection is None or self._child is None or self._notes is None:
-            return function(*arguments, lambda kind, *values: tell[kind](*values))
-        self._was_called = True
         try:
             with suppress(ConnectionError):  # a child that is gone says nothing, either
-                self._connection.send_bytes(_pickled((function, arguments)))
-            kind, value = _answer(self._connection, tell)
+                ours.send_bytes(call)
+            kind, value = _answer(ours, tell)
         finally:
-            self._end()
+            ours.close()  # the child notices that nobody listens any more
+            _wait_for(child)
         if kind == "lost":
-            raise ProcessLost(_last_words(self._notes, self._child.returncode))
-        if kind == "error":
-            raise value
-        return value
-
-    def _end(self) -> None:
-        """Wait until the child has tidied up; it notices that nobody listens any more."""
-        if self._child is None or self._connection is None:
-            return
-        self._connection.close()
-        if not self._was_called:  # there is nothing to tidy up
-            self._child.kill()
-        try:
-            self._child.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+            raise ProcessLost(_last_words(notes, child.returncode))
+    if kind == "error":
+        raise value
+    return value
 
 
-def call_apart(function: Callable[..., Any], *arguments: Any, tell: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """Call a driver in a `DriverProcess` of its own; see its `call`."""
-    with DriverProcess() as process:
-        return process.call(function, *arguments, tell=tell)
+def import_path() -> str:
+    """Return for `PYTHONPATH` what this process imports from, without the working directory.
+
+    An empty item means that directory, whatever lies in it, to any process that reads the variable.
+    """
+    folders = [os.path.abspath(folder) for folder in sys.path if folder]
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.pathsep.join(folders if ours in folders else [ours, *folders])
+
+
+def _own_cluster() -> dict[str, str]:
+    """Return what Ray reads, when it is imported, of a cluster that is for one run alone."""
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        # Ray is then on 127.0.0.1, as it is on macOS and Windows unless told otherwise. On Linux
+        # it uses an address that others can reach, even if asked for 127.0.0.1.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    }
+
+
+def _wait_for(child: subprocess.Popen[bytes]) -> None:
+    """Wait until the child has tidied up."""
+    try:
+        child.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def _is_connected() -> bool:
     """Whether this process is connected to Ray, without importing it, which takes a while."""
     ray = sys.modules.get("ray")
     return ray is not None and ray.is_initialized()
-
-
-def _pickled(value: object) -> bytes:
-    from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
-
-    import ray  # isort: skip
-
-    pickled: bytes = ray.cloudpickle.dumps(value)
-    return pickled
 
 
 def _answer(connection: Connection, tell: Mapping[str, Any]) -> tuple[str, Any]:
@@ -187,11 +182,9 @@ def _child(handle: int) -> None:
         with lock:
             connection.send_bytes(pickle.dumps((kind, *values)))
 
-    from cluster import ray_cluster  # noqa: F401  (what every driver needs takes a while to import)
-
     try:
         function, arguments = pickle.loads(connection.recv_bytes())
-    except EOFError:  # there was nothing to be done
+    except EOFError:  # nobody listens any more
         return
     logging.getLogger("cluster").addHandler(_Forward(say))
     threading.Thread(target=_stop_with_parent, args=(connection,), daemon=True).start()

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -26,6 +25,7 @@ from ray.exceptions import ActorUnavailableError, RayError, RayTaskError  # isor
 import pyarrow as pa
 
 from cluster.node_check import NodeFacts, node_facts, refusal
+from cluster.on_ray import RayOptions
 from cluster.ray_cluster import (
     PACKAGES,
     HeadLost,
@@ -37,10 +37,9 @@ from cluster.ray_cluster import (
     facts_here,
 )
 from cluster.ray_metrics import RunMetrics, ShardMetrics
-from cluster.ray_process import DriverProcess, ProcessLost, call_apart
+from cluster.ray_process import import_path
 from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
-from cluster.store import absolute
 from cluster.worker import Job, Scorer, ShardReport, node_name, one_line, try_shard
 
 MAX_FAILED_STARTS = 5
@@ -66,108 +65,7 @@ _REMIND_EVERY_S = 60.0
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RayOptions:
-    """Where the workers of a run are, and how many."""
-
-    workers: int | None = None
-    """Number of actors; None fills the cluster, and goes on doing so when nodes join."""
-    cpus_per_worker: int | None = None
-    """Cores, and threads, of one worker; None is 1, and beside a GPU its share of the node's."""
-    gpus_per_worker: float = 0.0
-    """GPUs of one worker; may be a fraction."""
-    address: str | None = None
-    """None starts a cluster on this machine and stops it at the end; ``"auto"`` or a host joins
-    one. A connection this process already has is used as it is."""
-    is_open_allowed: bool = False
-    """Join a cluster that asks for no token."""
-    versions: Mapping[str, str] | None = None
-    """What this driver has, by distribution, and every node of a cluster must have too."""
-    max_attempts: int = 3
-    """After so many failures a shard is given up."""
-
-    def __post_init__(self) -> None:
-        for name in ("workers", "cpus_per_worker"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {value}")
-        Needs(cpus=self.cpus_per_worker or 1, gpus=self.gpus_per_worker)
-
-
-def run_ray(
-    shards: Sequence[Shard],
-    make_scorer: Callable[[int], Scorer],
-    job: Job,
-    on_report: Callable[[ShardReport], None] | None = None,
-    *,
-    on_start: Callable[[int, str], None] | None = None,
-    options: RayOptions | None = None,
-    process: DriverProcess | None = None,
-) -> list[ShardReport]:
-    """Score every shard that is handed in, on a Ray cluster.
-
-    The scores are those of `run_local`, bit by bit. Shards committed before an interruption stay.
-
-    Parameters
-    ----------
-    shards : sequence of Shard
-        Those still to do (`committed` says which are done).
-    make_scorer : callable
-        Picklable. Given the number of threads, returns the scorer. What it raises is raised here.
-    job : Job
-        What is the same for all of them; `threads` and `has_gpu` become those of a worker.
-    on_report : callable, optional
-        Called here, in the driver, with each report as soon as there is one.
-    on_start : callable, optional
-        Called here with the index of each shard that is handed out, and the worker's node.
-    options : RayOptions, optional
-    process : DriverProcess, optional
-        For the driver, where one has been started; one of its own otherwise.
-
-    Returns
-    -------
-    list of ShardReport
-        One per shard, in the order of `shards`; without their sums if `on_report` has had those.
-
-    Raises
-    ------
-    ConnectionError
-        If no cluster answers at the address.
-    ValueError
-        If the cluster asks for no token, or has other versions than this driver.
-    RuntimeError
-        If every worker keeps dying before it is ready, or the cluster is lost.
-    """
-    options = options or RayOptions()
-    if not shards:
-        return []
-    job = replace(job, out=absolute(job.out))
-    reports: dict[int, ShardReport] = {}
-
-    def keep(report: ShardReport) -> None:
-        if on_report is not None:
-            on_report(report)
-            report = report.without_sums()
-        reports[report.index] = report
-
-    tell: dict[str, Callable[..., None]] = {"report": keep, "start": on_start or _nobody_listens}
-    try:
-        call = call_apart if process is None else process.call
-        call(_drive, shards, make_scorer, job, options, tell=tell)
-    except ProcessLost as error:
-        if len(reports) < len(shards):  # else it was lost while it was left
-            raise RuntimeError(
-                f"the Ray cluster was lost ({error}); what is committed stays, the same "
-                "command goes on from there once the cluster is back"
-            ) from error
-    return [reports[shard.index] for shard in shards]
-
-
-def _nobody_listens(index: int, node: str) -> None:
-    pass
-
-
-def _drive(
+def drive(
     shards: Sequence[Shard],
     make_scorer: Callable[[int], Scorer],
     job: Job,
@@ -182,9 +80,8 @@ def _drive(
         (options.workers or 1) * (options.cpus_per_worker or 1),
         is_open_allowed=options.is_open_allowed,
         check=check,
-        variables=_inherited(options),
-    ) as is_inherited:
-        pool = _Pool(make_scorer, job, options, is_inherited=is_inherited)
+    ):
+        pool = _Pool(make_scorer, job, options)
         try:
             _Driver(Schedule(shards, options.max_attempts, SLOW_AFTER_S), pool, say).run()
         except HeadLost:
@@ -192,13 +89,6 @@ def _drive(
             raise
         finally:
             pool.close()
-
-
-def _inherited(options: RayOptions) -> dict[str, str] | None:
-    """Return the environment of the workers, unless their cores are only known in the cluster."""
-    if options.cpus_per_worker is None and options.gpus_per_worker:
-        return None
-    return worker_environment(options.cpus_per_worker or 1, is_local=True)
 
 
 class _Worker:
@@ -248,14 +138,7 @@ class _Worker:
 class _Pool:
     """The actors of a run, as many as were asked for or as the cluster has room for."""
 
-    def __init__(
-        self,
-        make_scorer: Callable[[int], Scorer],
-        job: Job,
-        options: RayOptions,
-        *,
-        is_inherited: bool,
-    ) -> None:
+    def __init__(self, make_scorer: Callable[[int], Scorer], job: Job, options: RayOptions) -> None:
         gpus = options.gpus_per_worker
         self._needs = Needs(cpus=options.cpus_per_worker or cpus_beside(gpus), gpus=gpus)
         self._is_local = options.address is None
@@ -269,7 +152,7 @@ class _Pool:
             num_gpus=gpus,
             max_restarts=-1,
             max_task_retries=0,
-            runtime_env=None if is_inherited else {"env_vars": variables},
+            runtime_env={"env_vars": variables},
         )
         self.actors: list[Any] = []
 
@@ -503,5 +386,5 @@ def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:
     """Pin the thread pools of a worker; on this machine it also imports from where we do."""
     variables = dict.fromkeys(_THREAD_VARIABLES, str(n_threads))
     if is_local:
-        variables["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+        variables["PYTHONPATH"] = import_path()
     return variables

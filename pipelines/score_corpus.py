@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ import pyarrow as pa
 from cluster import (
     InputFile,
     Job,
+    RayOptions,
     Scorer,
     Shard,
     ShardReport,
@@ -37,11 +38,11 @@ from cluster import (
     plan_shards,
     resolve_columns,
     run_local,
+    run_ray,
     with_content,
 )
 from cluster.inputs import READERS
 from cluster.lock import FolderLock, LockLost
-from cluster.ray_process import DriverProcess
 from cluster.store import (
     StorageFull,
     absolute,
@@ -293,65 +294,62 @@ def score_corpus(
         "limit": limit,
     }
 
-    with machines.driver_process() as driver:
-        tell(Progress(stage="reading the inputs"))
-        files = _inputs(corpora, out)
-        needed = config.input_columns
-        plan = _checked_plan(
-            files, with_sources(needed) if asked_metrics.folders else needed, asked
+    tell(Progress(stage="reading the inputs"))
+    files = _inputs(corpora, out)
+    needed = config.input_columns
+    plan = _checked_plan(files, with_sources(needed) if asked_metrics.folders else needed, asked)
+    inputs, plan = _known_by_content(files, plan)
+    check_can_write(out)
+    with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
+        earlier = _earlier_run(out)
+
+        tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
+        make_scorer: Callable[..., Scorer] = partial(
+            _make_scorer,
+            config,
+            asked_metrics,
+            device=machines.worker_device,
+            cache_folder=cache_folder,
         )
-        inputs, plan = _known_by_content(files, plan)
-        check_can_write(out)
-        with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
-            earlier = _earlier_run(out)
+        scorer = _make_scorer(
+            config,
+            asked_metrics,
+            machines.driver_threads,
+            device=machines.driver_device,
+            cache_folder=cache_folder,
+        )
+        manifest = Manifest(
+            configuration=asked,
+            signatures=scorer.signatures,
+            encoders=scorer.content,
+            versions=library_versions(),
+            inputs=inputs,
+            shards=plan,
+        )
+        make_scorer = partial(make_scorer, expected=manifest.encoders)
+        if machines.is_local:
+            make_scorer = partial(_already_made, [scorer], make_scorer)
+        del scorer  # on Ray every worker loads its own, and the driver has no more use for it
+        if earlier is not None and not fresh and earlier.fingerprint != manifest.fingerprint:
+            raise ValueError(refusal(out, earlier, manifest))
+        lock.check()
+        if earlier is not None and fresh:
+            delete_own_files(out)
+            earlier = None
 
-            tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
-            make_scorer: Callable[..., Scorer] = partial(
-                _make_scorer,
-                config,
-                asked_metrics,
-                device=machines.worker_device,
-                cache_folder=cache_folder,
-            )
-            scorer = _make_scorer(
-                config,
-                asked_metrics,
-                machines.driver_threads,
-                device=machines.driver_device,
-                cache_folder=cache_folder,
-            )
-            manifest = Manifest(
-                configuration=asked,
-                signatures=scorer.signatures,
-                encoders=scorer.content,
-                versions=library_versions(),
-                inputs=inputs,
-                shards=plan,
-            )
-            make_scorer = partial(make_scorer, expected=manifest.encoders)
-            if machines.is_local:
-                make_scorer = partial(_already_made, [scorer], make_scorer)
-            del scorer  # on Ray every worker loads its own, and the driver has no more use for it
-            if earlier is not None and not fresh and earlier.fingerprint != manifest.fingerprint:
-                raise ValueError(refusal(out, earlier, manifest))
-            lock.check()
-            if earlier is not None and fresh:
-                delete_own_files(out)
-                earlier = None
-
-            history = read_history(out, manifest, earlier)
-            n_earlier = _Earlier(history.n_rows, history.n_done)
-            try:
-                with _begun(out, manifest, history) as live:
-                    runner = machines.runner(make_scorer, manifest.versions, driver)
-                    _score_rest(out, manifest, history, runner, tell, live, batch_rows, lock)
-                    lock.check()
-                    run = _sum_up(out, manifest, history, n_earlier, started, is_strict=strict)
-                    _close(out, manifest, run, history)
-            except KeyboardInterrupt as interrupt:
-                n_committed = len(committed(out, plan, manifest.fingerprint))
-                raise RunInterrupted(n_committed, len(plan)) from interrupt
-            return run
+        history = read_history(out, manifest, earlier)
+        n_earlier = _Earlier(history.n_rows, history.n_done)
+        try:
+            with _begun(out, manifest, history) as live:
+                runner = machines.runner(make_scorer, manifest.versions)
+                _score_rest(out, manifest, history, runner, tell, live, batch_rows, lock)
+                lock.check()
+                run = _sum_up(out, manifest, history, n_earlier, started, is_strict=strict)
+                _close(out, manifest, run, history)
+        except KeyboardInterrupt as interrupt:
+            n_committed = len(committed(out, plan, manifest.fingerprint))
+            raise RunInterrupted(n_committed, len(plan)) from interrupt
+        return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,24 +409,13 @@ class _Machines:
         cpus = self.cpus_per_worker or 1
         return (self.workers or max(1, n_cpus // cpus)) * cpus
 
-    def driver_process(self) -> AbstractContextManager[DriverProcess | None]:
-        """Start the process of Ray's driver: it imports Ray while all else is being checked."""
-        return nullcontext() if self.is_local else DriverProcess()
-
-    def runner(
-        self,
-        make_scorer: Callable[[int], Scorer],
-        versions: Mapping[str, str],
-        driver: DriverProcess | None,
-    ) -> _Runner:
+    def runner(self, make_scorer: Callable[[int], Scorer], versions: Mapping[str, str]) -> _Runner:
         """Return what scores shards, given them, a job and whom to tell of each."""
         if self.is_local:
             threads = self.driver_threads
             return lambda shards, job, on_report, on_start: run_local(
                 shards, make_scorer, replace(job, threads=threads), on_report, on_start=on_start
             )
-        from cluster import RayOptions, run_ray
-
         options = RayOptions(
             workers=self.workers,
             cpus_per_worker=self.cpus_per_worker,
@@ -438,13 +425,7 @@ class _Machines:
             versions=versions,
         )
         return lambda shards, job, on_report, on_start: run_ray(
-            shards,
-            make_scorer,
-            job,
-            on_report,
-            on_start=on_start,
-            options=options,
-            process=driver,
+            shards, make_scorer, job, on_report, on_start=on_start, options=options
         )
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from cluster.ray_cluster import connected
+from cluster.on_ray import cluster_address
 from cluster.ray_process import ProcessLost, call_apart
-from cluster.ray_runner import worker_environment
 from reffree.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -44,12 +44,10 @@ def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) 
     RuntimeError
         If a worker or the cluster dies, or a loss is not a number.
     """
+    address = cluster_address(machines.address)
+    work = partial(_work_in, os.getcwd(), work)
     try:
-        import ray.train.torch  # noqa: F401  (here, where it can be said in one line)
-    except ImportError as error:
-        raise ValueError("`--workers` needs Ray Train; pip install 'assay[train]'") from error
-    try:
-        call_apart(_drive, work, folder, machines, tell={})
+        call_apart(_drive, work, folder, machines, address, tell={}, address=address)
     except ProcessLost as error:
         raise _lost(str(error)) from error
 
@@ -58,24 +56,26 @@ def _drive(
     work: Callable[..., object],
     folder: Path,
     machines: Machines,
+    address: str | None,
     _say: Callable[..., None],  # workers write their news into the folder
 ) -> None:
     """Be the driver: connect, then have Ray Train start the workers."""
-    from ray.train import RunConfig, ScalingConfig
-    from ray.train.torch import TorchConfig, TorchTrainer
-    from ray.train.v2.api.exceptions import TrainingFailedError
+    from cluster.ray_cluster import connected
+    from cluster.ray_runner import worker_environment
+
+    try:
+        from ray.train import RunConfig, ScalingConfig
+        from ray.train.torch import TorchConfig, TorchTrainer
+        from ray.train.v2.api.exceptions import TrainingFailedError
+    except ImportError as error:
+        raise ValueError("`--workers` needs Ray Train; pip install 'assay[train]'") from error
 
     from pipelines.train_scorer import RAY_FOLDER
 
     uses_gpu = machines.gpus_per_worker > 0
     resources = {"CPU": 1.0, **({"GPU": machines.gpus_per_worker} if uses_gpu else {})}
-    variables = worker_environment(1, is_local=machines.address is None)
-    with connected(
-        machines.address,
-        machines.workers,
-        is_open_allowed=machines.is_open_allowed,
-        variables=variables,
-    ) as is_inherited:
+    variables = worker_environment(1, is_local=address is None)
+    with connected(address, machines.workers, is_open_allowed=machines.is_open_allowed):
         trainer = TorchTrainer(
             _train_worker,
             train_loop_config={"work": work, "uses_gpu": uses_gpu},
@@ -86,13 +86,19 @@ def _drive(
             run_config=RunConfig(  # type: ignore[call-arg]  # its types are those of Ray Train V1
                 name=uuid4().hex,  # never one that Ray would go on with
                 storage_path=str(folder / RAY_FOLDER),
-                worker_runtime_env=None if is_inherited else {"env_vars": variables},
+                worker_runtime_env={"env_vars": variables},
             ),
         )
         try:
             trainer.fit()
         except TrainingFailedError as error:
             raise _what_failed(error) from error
+
+
+def _work_in(folder: str, work: Callable[..., object], **options: object) -> None:
+    """Do a worker's work in the folder of the command, in which Ray has not started the worker."""
+    os.chdir(folder)
+    work(**options)
 
 
 def _train_worker(job: dict[str, Any]) -> None:

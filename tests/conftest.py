@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("POT_BACKEND_DISABLE_TENSORFLOW", "1")
 os.environ.setdefault("POT_BACKEND_DISABLE_JAX", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "token")  # of the clusters that tests start or join
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
 
 import pytest
 from hypothesis import settings

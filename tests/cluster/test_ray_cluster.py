@@ -1,28 +1,30 @@
 """Several raylets on one machine: who may join, what is sent to nodes, what happens when they go.
 
-The cluster has a token. Runs that join it do so as a user's do, in a process of their own; those
-whose patience is shortened use a connection of the test's process.
+The cluster has the token of all tests. Runs that join it do so as a user's do, in a process of
+their own; those whose patience is shortened use a connection of the test's process.
 """
 
 import os
-import secrets
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from cluster import committed, list_inputs, plan_shards, run_local
+from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
+from cluster.ray_process import import_path
+from sms.scoring import ScoringConfig, SummaryScorer
+from tests.cluster.toy_scorer import MakeSlowScorer
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
-TOKEN = secrets.token_hex(16)
 SETTINGS = {
-    "RAY_AUTH_MODE": "token",
-    "RAY_AUTH_TOKEN": TOKEN,
+    "PYTHONPATH": import_path(),  # nodes can import the toys
     # Read when the head starts: a node is found dead in a second.
     "RAY_health_check_initial_delay_ms": "500",
     "RAY_health_check_period_ms": "300",
@@ -44,13 +46,17 @@ def cluster(ray_cluster):
     """A head node without workers, and a node with one."""
     from ray.cluster_utils import Cluster
 
-    with ray_cluster._environment(SETTINGS):
-        ray_cluster._forget_token()
+    with pytest.MonkeyPatch.context() as patch:
+        set_all(patch, SETTINGS)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
         cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
         yield cluster
         cluster.shutdown()
-    ray_cluster._forget_token()
+
+
+def set_all(patch, variables):
+    for name, value in variables.items():
+        patch.setenv(name, value)
 
 
 @pytest.fixture
@@ -63,13 +69,6 @@ def connection(cluster, ray_cluster):
 
 
 @pytest.fixture
-def make_scorer(make_scorer, ray_cluster):
-    """Send the toy by value: a worker cannot import a conftest."""
-    ray_cluster.ray.cloudpickle.register_pickle_by_value(sys.modules[make_scorer.__module__])
-    return make_scorer
-
-
-@pytest.fixture
 def plan(write_corpus, make_rows):
     return plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=8)]), 8)
 
@@ -77,8 +76,6 @@ def plan(write_corpus, make_rows):
 @pytest.fixture
 def run(plan, job):
     def run(make, on_report=None, **options):
-        from cluster import RayOptions, run_ray
-
         return run_ray(plan, make, job, on_report, options=RayOptions(**options))
 
     return run
@@ -86,25 +83,6 @@ def run(plan, job):
 
 def characters_of(rows):
     return [float(len(row["candidate"])) for row in rows]
-
-
-def slowly(make_scorer, folder, seconds=0.4):
-    """A scorer that takes its time, and leaves a file named after its process for each batch."""
-
-    def make(threads):
-        scorer = make_scorer()(threads)
-        prepare = scorer.prepare
-
-        def prepare_slowly(rows):
-            number = len(list(folder.iterdir()))
-            (folder / f"{os.getpid()}-{number}").touch()
-            time.sleep(seconds)
-            return prepare(rows)
-
-        scorer.prepare = prepare_slowly
-        return scorer
-
-    return make
 
 
 def workers_of(folder):
@@ -133,7 +111,7 @@ def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
             cluster.remove_node(nodes[0], allow_graceful=False)
             nodes.append(None)
 
-    reports = run(slowly(make_scorer, traces, 0.8), on_report)
+    reports = run(MakeSlowScorer(traces, 0.8), on_report)
     assert len(nodes) == 2, "the new node got no worker"
     assert all(report.error is None for report in reports)
     assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
@@ -154,7 +132,7 @@ def test_shard_of_a_frozen_worker_is_given_to_another(
 
     node = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     try:
-        reports = run(slowly(make_scorer, traces), on_report, workers=2)
+        reports = run(MakeSlowScorer(traces), on_report, workers=2)
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGKILL)
@@ -165,7 +143,7 @@ def test_shard_of_a_frozen_worker_is_given_to_another(
 
 
 def test_run_joins_with_the_token_and_gives_the_same_files(
-    cluster, run, make_scorer, plan, job, read_scores, make_rows
+    cluster, run, make_scorer, job, read_scores, make_rows
 ):
     reports = run(make_scorer(), address=cluster.address, versions={})
     assert all(report.error is None for report in reports)
@@ -208,26 +186,31 @@ def test_another_ray_on_the_head_is_refused_with_both_versions(cluster, ray_clus
 
 
 def test_packages_are_sent_to_a_node_that_lacks_them(
-    cluster, run, make_scorer, make_rows, job, read_scores, tmp_path
+    cluster, run, plan, job, read_scores, tmp_path
 ):
     (bare,) = cluster.worker_nodes
     cluster.remove_node(bare)
     python = bare_python(tmp_path / "bare")
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     tried = [python, "-c", "import ray, numba; import sms"]
-    cannot = subprocess.run(tried, cwd="/", capture_output=True)
+    cannot = subprocess.run(tried, cwd="/", env=alone, capture_output=True)
     assert b"No module named 'sms'" in cannot.stderr
     start = [python, "-m", "ray.scripts.scripts", "start", f"--address={cluster.address}"]
     start += ["--num-cpus=1", "--object-store-memory=80000000", "--block"]
-    node = subprocess.Popen(start, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    node = subprocess.Popen(start, cwd="/", env=alone, **quiet)
+    make_scorer = partial(SummaryScorer, ScoringConfig(metrics=("length",)))
     try:
         wait_for_nodes(cluster, 2)
-        reports = run(make_scorer(), address=cluster.address)
+        reports = run(make_scorer, address=cluster.address)
     finally:
         node.terminate()
         node.wait()
         cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     assert all(report.error is None for report in reports)
-    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+    here = replace(job, out=str(tmp_path / "here"))
+    run_local(plan, make_scorer, here)
+    assert read_scores(job.out).equals(read_scores(here.out))
 
 
 def wait_for_nodes(cluster, n_nodes):
@@ -255,14 +238,10 @@ def bare_python(folder):
     return str(folder / "bin" / "python")
 
 
-@pytest.mark.slow
-def test_cluster_without_a_token_is_refused_unless_told(
-    ray_cluster, run, make_scorer, plan, job, monkeypatch
-):
+def test_cluster_without_a_token_is_refused_unless_told(run, make_scorer, plan, job, monkeypatch):
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    ray_cluster._forget_token()
+    set_all(monkeypatch, {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": import_path()})
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
     try:
         with pytest.raises(ValueError, match=r"asks for no token, .* say `--insecure-cluster`"):
@@ -271,34 +250,27 @@ def test_cluster_without_a_token_is_refused_unless_told(
         run(make_scorer(), address=cluster.address, is_open_allowed=True)
     finally:
         cluster.shutdown()
-        monkeypatch.undo()
-        ray_cluster._forget_token()
     assert committed(job.out, plan, job.fingerprint) == set(range(len(plan)))
 
 
-@pytest.mark.slow
 def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
-    ray_cluster, run, make_scorer, plan, job, read_scores, make_rows, traces, capfd
+    run, make_scorer, plan, job, read_scores, make_rows, traces, capfd, monkeypatch
 ):
     from ray.cluster_utils import Cluster
 
-    with ray_cluster._environment({**SETTINGS, "RAY_gcs_rpc_server_reconnect_timeout_s": "3"}):
-        ray_cluster._forget_token()
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
+    set_all(monkeypatch, {**SETTINGS, "RAY_gcs_rpc_server_reconnect_timeout_s": "3"})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
 
-        def on_report(report):
-            cluster.head_node.kill_gcs_server()
+    def on_report(report):
+        cluster.head_node.kill_gcs_server()
 
-        capfd.readouterr()
-        try:
-            with pytest.raises(
-                RuntimeError, match=r"the Ray cluster was lost .* goes on"
-            ) as caught:
-                run(slowly(make_scorer, traces), on_report, address=cluster.address)
-        finally:
-            noise = capfd.readouterr()
-            cluster.shutdown()
-    ray_cluster._forget_token()
+    capfd.readouterr()
+    try:
+        with pytest.raises(RuntimeError, match=r"the Ray cluster was lost .* goes on") as caught:
+            run(MakeSlowScorer(traces), on_report, address=cluster.address)
+    finally:
+        noise = capfd.readouterr()
+        cluster.shutdown()
     assert "\n" not in str(caught.value)
     assert noise == ("", "")
     left = [s for s in plan if s.index not in committed(job.out, plan, job.fingerprint)]

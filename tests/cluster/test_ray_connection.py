@@ -1,33 +1,34 @@
-"""A run that connects to Ray itself: interrupted, with nobody there, out of reach of others."""
+"""A run that starts Ray itself: interrupted, out of reach of others and of what lies around."""
 
 import os
 import subprocess
 import sys
 from contextlib import suppress
+from glob import glob
 from pathlib import Path
 
 import pytest
 
-from cluster import committed, list_inputs, plan_shards, run_local
+from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
+from cluster.ray_process import call_apart
+from tests.cluster import drivers
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_interrupted_run_stops_ray_and_can_be_resumed(
     write_corpus, make_rows, make_scorer, job, read_scores
 ):
-    from cluster import ray_runner  # before Ray: it sets the environment
-
-    ray = ray_runner.ray
-    ray.cloudpickle.register_pickle_by_value(sys.modules[make_scorer.__module__])
     plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=8)]), 8)
 
     def interrupt(report):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ray_runner.run_ray(plan, make_scorer(), job, interrupt)
-    assert not ray.is_initialized()
+        run_ray(plan, make_scorer(), job, interrupt, options=RayOptions(workers=1))
+    assert not [pid for pid in descendants(os.getpid()) if b"raylet" in command_of(pid)]
     done = committed(job.out, plan, job.fingerprint)
     assert done
 
@@ -38,21 +39,19 @@ def test_interrupted_run_stops_ray_and_can_be_resumed(
     assert read_scores(job.out)["characters"].to_pylist() == lengths
 
 
-def test_address_where_nobody_answers_is_refused_at_once(write_corpus, make_rows, make_scorer, job):
-    from cluster import ray_runner
-
-    plan = plan_shards(list_inputs([write_corpus(make_rows(3))]))
-    options = ray_runner.RayOptions(address="127.0.0.1:1")
-    with pytest.raises(ConnectionError, match=r"no Ray cluster answers at `127\.0\.0\.1:1`"):
-        ray_runner.run_ray(plan, make_scorer(), job, options=options)
+def command_of(pid):
+    with suppress(OSError):  # it has ended meanwhile
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def descendants(pid):
     """Return a process and all that it has started."""
     found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += descendants(int(child))
+    for children in glob(f"/proc/{pid}/task/*/children"):
+        with suppress(OSError):  # it has ended meanwhile
+            for child in Path(children).read_text().split():
+                found += descendants(int(child))
     return found
 
 
@@ -60,8 +59,8 @@ def listening(pids):
     """Return the addresses, in hexadecimal, at which processes listen for TCP connections."""
     inodes = set()
     for pid in pids:
-        for handle in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
+        with suppress(OSError):
+            for handle in Path(f"/proc/{pid}/fd").iterdir():
                 inodes.add(os.readlink(handle).removeprefix("socket:[").rstrip("]"))
     found = set()
     for table in ("tcp", "tcp6"):
@@ -79,39 +78,51 @@ ASK = (
 )
 
 
-def test_local_cluster_listens_on_loopback_alone_and_asks_for_a_token(capfd):
-    from cluster import ray_cluster
+@pytest.fixture
+def hostile(tmp_path, monkeypatch):
+    """A working directory with packages called as ours, which leave a mark if they are run."""
+    for package in ("cluster", "sms", "pipelines", "tests"):
+        (tmp_path / package).mkdir()
+        code = f"open({str(tmp_path / 'run')!r}, 'a').write(__name__ + ' ')\n"
+        (tmp_path / package / "__init__.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    assert not (tmp_path / "run").exists(), (tmp_path / "run").read_text()
 
-    before = {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
-    with ray_cluster.connected(None, 1, variables={"OMP_NUM_THREADS": "3"}) as is_inherited:
-        token = os.environ["RAY_AUTH_TOKEN"]
-        ask = ray_cluster.ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
-        seen = ray_cluster.ray.get(ask.remote())  # there is a worker
+
+def test_own_cluster_is_out_of_reach_and_imports_nothing_that_lies_around(
+    hostile, capfd, monkeypatch
+):
+    """One start of Ray, in a folder with hostile packages, looked at from all sides."""
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    before = dict(os.environ)
+    seen = {}
+
+    def look(address, token):
         pids = descendants(os.getpid())
-        places = listening(pids)
-        commands = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids)
-        address = ray_cluster.head_address()
         asked = {
             mode: subprocess.run(
-                [sys.executable, "-c", ASK, address],
+                [sys.executable, "-P", "-c", ASK, address],
                 env={**os.environ, "RAY_AUTH_TOKEN": mine, "RAY_AUTH_MODE": mode},
                 capture_output=True,
                 text=True,
-            )
+            ).stderr
             for mode, mine in (("disabled", ""), ("token", "0" * 64))
         }
-    assert (is_inherited, seen) == (True, "3")
-    assert os.environ.get("OMP_NUM_THREADS") != "3"
-    assert len(pids) > 3
-    assert places
-    assert places <= LOOPBACK
-    assert all("InvalidAuthToken" in answer.stderr for answer in asked.values())
-    assert len(token) == 64
-    assert token.encode() not in commands
-    assert b"/raylet/raylet" in commands
-    for idle in (b"monitor.py", b"log_monitor.py", b"dashboard/dashboard.py"):
-        assert idle not in commands
-    assert token not in "".join(capfd.readouterr())
-    now = {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
-    assert now == before
-    assert ray_cluster.ray_constants.ENABLE_RAY_CLUSTER
+        commands = b"".join(map(command_of, pids))
+        seen.update(token=token, places=listening(pids), commands=commands, asked=asked)
+        seen_all.touch()
+
+    seen_all = hostile / "seen"
+    worker = call_apart(drivers.look_around_on_ray, seen_all, tell={"up": look}, address=None)
+    assert worker["OMP"] == "3"
+    assert Path(worker["ours"]).is_relative_to(ROOT)
+    assert not {"", ".", str(hostile)} & set(worker["path"])
+    assert b"/raylet/raylet" in seen["commands"]
+    assert seen["places"]
+    assert seen["places"] <= LOOPBACK
+    assert all("InvalidAuthToken" in answer for answer in seen["asked"].values())
+    assert len(seen["token"]) == 64
+    assert seen["token"].encode() not in seen["commands"]
+    assert seen["token"] not in "".join(capfd.readouterr())
+    assert dict(os.environ) == before

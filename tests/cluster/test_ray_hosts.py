@@ -429,7 +429,7 @@ def test_local_run_is_out_of_reach_of_other_hosts(hosts, request_, tmp_path):
     """A host knocks at every port of another one on which a run without a cluster is going on."""
     runner, other = hosts.workers
     runner.power_off()
-    options = {**request_, "out": str(tmp_path / "out"), "workers": 1}
+    options = {**request_, "out": str(tmp_path / "out"), "workers": 2}
     driver, notes = run_driver(hosts, options, tmp_path, "alone", runner)
     scores = tmp_path / "out" / "scores"
     while driver.poll() is None and not scores.is_dir():

@@ -2,16 +2,15 @@
 
 import logging
 import re
-import sys
 import time
 import urllib.request
 
 import pytest
 
-from cluster import list_inputs, plan_shards
+from cluster import RayOptions, list_inputs, plan_shards, run_ray
 
 pytest.importorskip("prometheus_client", reason="the extra `cluster` is not installed")
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 SAMPLE = re.compile(r"ray_(assay_\w+)\{(.*)\} (\S+)")
 LABEL = re.compile(r'(outcome|status|stage|part|state|le)="([^"]*)"')
@@ -48,7 +47,6 @@ def scrape(ray):
 
 def test_metrics_by_hand(write_corpus, make_rows, make_scorer, job, ray_cluster, monkeypatch):
     """Six shards of eight rows; one has a row without text, another always fails."""
-    ray_cluster.ray.cloudpickle.register_pickle_by_value(sys.modules[make_scorer.__module__])
     monkeypatch.setattr(ray_cluster, "LOOK_AROUND_EVERY_S", 0.0)
     rows = make_rows(48)
     rows[3]["candidate"] = None
@@ -65,9 +63,9 @@ def test_metrics_by_hand(write_corpus, make_rows, make_scorer, job, ray_cluster,
                 return
             time.sleep(0.2)
 
-    options = ray_cluster.RayOptions(workers=1, max_attempts=2)
+    options = RayOptions(workers=1, max_attempts=2)
     how = {"fails_on": rows[9]["candidate"]}
-    ray_cluster.run_ray(plan, make_scorer(**how), job, scrape_at_the_end, options=options)
+    run_ray(plan, make_scorer(**how), job, scrape_at_the_end, options=options)
     assert found["assay_rows_total",] == 40
     assert found["assay_shards_total", "done"] == 5
     assert found["assay_shards_total", "failed"] == 2

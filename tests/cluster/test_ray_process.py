@@ -1,5 +1,6 @@
 """A call in another process: what it says, how it ends, and that it never outlives us."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,107 +9,111 @@ from pathlib import Path
 
 import pytest
 
-from cluster.ray_process import DriverProcess, ProcessLost, call_apart
+from cluster.ray_process import ProcessLost, call_apart, import_path
+from tests.cluster import drivers
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def call(function, *arguments, **tell):
+    return call_apart(function, *arguments, tell=tell, address="nowhere")
+
+
 def test_result_and_what_it_says_arrive():
     heard = []
-
-    def work(number, say):
-        say("half", number / 2)
-        return number * 2
-
-    assert call_apart(work, 8, tell={"half": heard.append}) == 16
+    assert call(drivers.double, 8, half=heard.append) == 16
     assert heard == [4.0]
 
 
 def test_its_exception_is_ours():
-    def work(say):
-        raise ConnectionError("nobody there")
-
     with pytest.raises(ConnectionError, match="nobody there"):
-        call_apart(work, tell={})
+        call(drivers.fail)
 
 
 def test_its_warnings_are_ours(caplog):
-    def work(say):
-        import logging
-
-        logging.getLogger("cluster.ray_runner").warning("%d workers are not ready", 3)
-
-    call_apart(work, tell={})
+    call(drivers.warn)
     assert caplog.messages == ["3 workers are not ready"]
 
 
 def test_end_without_an_answer_is_told_in_one_line(capfd):
-    def work(say):
-        import os
-
-        words = (
-            b"[2026-11-21 14:55:38 E 7 9] rpc_client.h:204: Failed to connect to GCS\n*** Stack\n"
-        )
-        os.write(2, words)
-        os._exit(1)
-
     with pytest.raises(ProcessLost, match=r"^Failed to connect to GCS$"):
-        call_apart(work, tell={})
+        call(drivers.end_with_a_note)
     assert capfd.readouterr() == ("", "")
 
 
 def test_end_by_a_signal_is_told():
-    def work(say):
-        import os
-
-        os.kill(os.getpid(), 9)
-
     with pytest.raises(ProcessLost, match="ended by SIGKILL"):
-        call_apart(work, tell={})
-
-
-def test_process_that_is_not_called_ends_at_once():
-    with DriverProcess() as process:
-        child = process._child
-    assert child.returncode == -signal.SIGKILL
-
-
-def test_process_that_is_ready_is_called():
-    with DriverProcess() as process:
-        assert process.call(lambda number, say: number + 1, 2, tell={}) == 3
-        assert process._child.returncode == 0
+        call(drivers.kill_itself)
 
 
 def test_threads_that_still_run_do_not_hold_up_the_end():
-    def work(say):
-        import threading
-        import time
-
-        threading.Thread(target=time.sleep, args=(60,)).start()
-
     started = time.monotonic()
-    call_apart(work, tell={})
+    call(drivers.leave_a_thread)
     assert time.monotonic() - started < 30
+
+
+@pytest.fixture
+def hostile(tmp_path, monkeypatch):
+    """A working directory with packages called as ours, which leave a mark if they are run."""
+    for package in ("cluster", "sms", "pipelines", "reffree", "tests", "logging"):
+        (tmp_path / package).mkdir()
+        code = f"open({str(tmp_path / 'run')!r}, 'a').write(__name__ + ' ')\nraise SystemExit(7)\n"
+        (tmp_path / package / "__init__.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    assert not (tmp_path / "run").exists(), (tmp_path / "run").read_text()
+
+
+@pytest.mark.parametrize("entry", [None, ""], ids=["a command", "an interpreter at its prompt"])
+def test_nothing_is_imported_from_the_working_directory(hostile, entry, monkeypatch):
+    if entry is not None:
+        monkeypatch.setattr(sys, "path", [entry, *sys.path])
+    found = call(drivers.places_of, ["cluster", "sms", "pipelines", "logging"])
+    assert all(Path(found[name]).is_relative_to(ROOT) for name in ("cluster", "sms", "pipelines"))
+
+
+@pytest.mark.parametrize("path", [["", "lib"], ["/lib", ""], [""]])
+def test_import_path_has_no_item_that_means_the_working_directory(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", path)
+    items = import_path().split(os.pathsep)
+    assert items[0] == str(ROOT)  # the packages of this process, wherever they came from
+    assert items[1:] == [str(tmp_path / "lib") if item == "lib" else item for item in path if item]
+
+
+IMPORTS = """
+import sys
+import pipelines.score_corpus
+from cluster import RayOptions, run_ray
+from cluster.worker import Job
+from cluster.shards import Shard
+
+try:
+    run_ray([Shard(index=0, pieces=())], int, Job(out="out", fingerprint="0" * 16),
+            options=RayOptions(address="127.0.0.1:1"))
+except ConnectionError as error:
+    sys.stdout.write(str(error))
+sys.exit("ray" in sys.modules)
+"""
+
+
+def test_process_that_waits_never_imports_ray_even_where_nobody_answers():
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("no Ray cluster answers at `127.0.0.1:1`")
 
 
 DRIVER = """
 import sys
 from cluster.ray_process import call_apart
+from tests.cluster import drivers
 
 def heard(pid):
     print(pid, flush=True)
 
-def work_in(path):
-    def inner(say):
-        import os, time
-        try:
-            say("pid", os.getpid())
-            time.sleep(600)
-        finally:
-            open(path, "w").close()
-    return inner
-
-call_apart(work_in(sys.argv[1]), tell={"pid": heard})
+call_apart(drivers.wait_and_tidy, sys.argv[1], tell={"pid": heard}, address="nowhere")
 """
 
 

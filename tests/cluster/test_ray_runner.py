@@ -3,14 +3,13 @@
 import logging
 import os
 import signal
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cluster import committed, list_inputs, plan_shards, run_local
+from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
 
 pytestmark = pytest.mark.ray
 
@@ -34,17 +33,9 @@ def ray_cluster():
 @pytest.fixture
 def run(ray_cluster):
     def run(plan, make, job, on_report=None, **options):
-        options = ray_cluster.RayOptions(**options)
-        return ray_cluster.run_ray(plan, make, job, on_report, options=options)
+        return run_ray(plan, make, job, on_report, options=RayOptions(**options))
 
     return run
-
-
-@pytest.fixture
-def make_scorer(make_scorer, ray_cluster):
-    """Send the toy by value: a worker cannot import a conftest."""
-    ray_cluster.ray.cloudpickle.register_pickle_by_value(sys.modules[make_scorer.__module__])
-    return make_scorer
 
 
 @pytest.fixture

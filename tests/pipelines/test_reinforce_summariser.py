@@ -250,6 +250,9 @@ def test_finished_and_foreign_folders_rejected(reinforce, capsys, tmp_path):
 
 def test_workers_without_ray_train_rejected(reinforce, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray.train", None)
+    monkeypatch.setattr(
+        "pipelines.train_on_ray.call_apart", lambda function, *given, **_: function(*given, print)
+    )
     assert "`--workers` needs Ray Train" in wrong(capsys, reinforce("--workers", 2))
 
 

@@ -245,7 +245,7 @@ def test_driver_decides_precision_for_its_workers(
         given.update(make_scorer.keywords)
         return run_local(shards, make_scorer, job, on_report)
 
-    monkeypatch.setattr(cluster, "run_ray", run_here, raising=False)
+    monkeypatch.setattr(MODULE, "run_ray", run_here)
     score(corpus, out, **fake, local=False, gpus_per_worker=gpus, device=device)
     assert given == {"device": worker, "cache_folder": None, "expected": {"fake": "fake"}}
     driver, worker_s = FakeEncoder.loaded
@@ -592,10 +592,12 @@ def test_progress_counts_rows(corpus, out, watched):
 
 @pytest.mark.ray
 @pytest.mark.filterwarnings("default")
-def test_ray_and_local_give_the_same_table(corpus, out):
+def test_ray_and_local_give_the_same_table(corpus, out, monkeypatch):
+    """Workers find vectors by a path relative to the folder of the command, too."""
     vectors = corpus.with_name("vectors.txt")
     vectors.write_text("cats 1 0\nmats 0 1\nsat 1 1\n", encoding="utf-8")
-    options = {"metrics": ("wms", "rougeL"), "encoders": {"tiny": f"glove:{vectors}"}}
+    monkeypatch.chdir(vectors.parent)
+    options = {"metrics": ("wms", "rougeL"), "encoders": {"tiny": f"glove:{vectors.name}"}}
     run = score(corpus, out, **options, local=False, workers=1)
     alone = score(corpus, Path(f"{out}-local"), **options)
     assert table_of(out).equals(table_of(Path(f"{out}-local")))

@@ -1,0 +1,145 @@
+"""Scores shards on Ray, by a driver in another process: what it is asked, and what it reports.
+
+The driver and its workers are in `ray_runner`. This process never imports Ray.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from cluster.ray_process import ProcessLost, call_apart
+from cluster.shards import Shard
+from cluster.store import absolute
+from cluster.worker import Job, Scorer, ShardReport
+
+
+def cluster_address(asked: str | None) -> str | None:
+    """Return which cluster to join: the one asked for, else that of `RAY_ADDRESS`, if any.
+
+    Ray sets the variable in the jobs it is handed by `ray job submit`. A URL in it names a
+    dashboard that jobs are handed to, not a cluster that is joined.
+    """
+    found = os.environ.get("RAY_ADDRESS", "")
+    return asked if asked or found in ("", "local") or "://" in found else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayOptions:
+    """Where the workers of a run are, and how many."""
+
+    workers: int | None = None
+    """Number of actors; None fills the cluster, and goes on doing so when nodes join."""
+    cpus_per_worker: int | None = None
+    """Cores, and threads, of one worker; None is 1, and beside a GPU its share of the node's."""
+    gpus_per_worker: float = 0.0
+    """GPUs of one worker; may be a fraction."""
+    address: str | None = None
+    """None starts a cluster on this machine and stops it at the end; ``"auto"`` or a host joins
+    one. A connection this process already has is used as it is."""
+    is_open_allowed: bool = False
+    """Join a cluster that asks for no token."""
+    versions: Mapping[str, str] | None = None
+    """What this driver has, by distribution, and every node of a cluster must have too."""
+    max_attempts: int = 3
+    """After so many failures a shard is given up."""
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "cpus_per_worker"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}")
+        gpus = self.gpus_per_worker
+        if gpus < 0 or (gpus > 1 and gpus != int(gpus)):
+            raise ValueError(
+                f"`gpus_per_worker` must be a fraction of one GPU or a whole number, got {gpus:g}"
+            )
+
+
+def run_ray(
+    shards: Sequence[Shard],
+    make_scorer: Callable[[int], Scorer],
+    job: Job,
+    on_report: Callable[[ShardReport], None] | None = None,
+    *,
+    on_start: Callable[[int, str], None] | None = None,
+    options: RayOptions | None = None,
+) -> list[ShardReport]:
+    """Score every shard that is handed in, on a Ray cluster.
+
+    The scores are those of `run_local`, bit by bit. Shards committed before an interruption stay.
+
+    Parameters
+    ----------
+    shards : sequence of Shard
+        Those still to do (`committed` says which are done).
+    make_scorer : callable
+        Picklable. Given the number of threads, returns the scorer; relative paths mean in a worker
+        what they mean here, where it sees them. What it raises is raised here.
+    job : Job
+        What is the same for all of them; `threads` and `has_gpu` become those of a worker.
+    on_report : callable, optional
+        Called here, in the driver, with each report as soon as there is one.
+    on_start : callable, optional
+        Called here with the index of each shard that is handed out, and the worker's node.
+    options : RayOptions, optional
+
+    Returns
+    -------
+    list of ShardReport
+        One per shard, in the order of `shards`; without their sums if `on_report` has had those.
+
+    Raises
+    ------
+    ConnectionError
+        If no cluster answers at the address.
+    ValueError
+        If the cluster asks for no token, or has other versions than this driver.
+    RuntimeError
+        If every worker keeps dying before it is ready, or the cluster is lost.
+    """
+    options = options or RayOptions()
+    if not shards:
+        return []
+    job = replace(job, out=absolute(job.out))
+    reports: dict[int, ShardReport] = {}
+
+    def keep(report: ShardReport) -> None:
+        if on_report is not None:
+            on_report(report)
+            report = report.without_sums()
+        reports[report.index] = report
+
+    tell: dict[str, Callable[..., None]] = {"report": keep, "start": on_start or _nobody_listens}
+    make_scorer = partial(_made_in, os.getcwd(), make_scorer)
+    try:
+        call_apart(_drive, shards, make_scorer, job, options, tell=tell, address=options.address)
+    except ProcessLost as error:
+        if len(reports) < len(shards):  # else it was lost while it was left
+            raise RuntimeError(
+                f"the Ray cluster was lost ({error}); what is committed stays, the same "
+                "command goes on from there once the cluster is back"
+            ) from error
+    return [reports[shard.index] for shard in shards]
+
+
+def _drive(*arguments: Any) -> None:  # noqa: ANN401
+    """Be the driver, in the process that may import Ray."""
+    from cluster.ray_runner import drive
+
+    drive(*arguments)
+
+
+def _made_in(folder: str, make_scorer: Callable[[int], Scorer], threads: int) -> Scorer:
+    """Make a scorer in a worker, which Ray has not started in the folder of this process."""
+    with suppress(OSError):  # a node that does not see it
+        os.chdir(folder)
+    return make_scorer(threads)
+
+
+def _nobody_listens(index: int, node: str) -> None:
+    pass

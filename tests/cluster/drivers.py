@@ -1,0 +1,74 @@
+"""What tests have another process call: functions it can import. Their last argument is `say`."""
+
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+
+
+def double(number, say):
+    say("half", number / 2)
+    return number * 2
+
+
+def fail(say):
+    raise ConnectionError("nobody there")
+
+
+def warn(say):
+    logging.getLogger("cluster.ray_runner").warning("%d workers are not ready", 3)
+
+
+def end_with_a_note(say):
+    os.write(
+        2, b"[2026-11-21 14:55:38 E 7 9] rpc_client.h:204: Failed to connect to GCS\n*** Stack\n"
+    )
+    os._exit(1)
+
+
+def kill_itself(say):
+    os.kill(os.getpid(), 9)
+
+
+def leave_a_thread(say):
+    threading.Thread(target=time.sleep, args=(60,)).start()
+
+
+def wait_and_tidy(path, say):
+    try:
+        say("pid", os.getpid())
+        time.sleep(600)
+    finally:
+        Path(path).touch()
+
+
+def places_of(names, say):
+    """Import modules and say where they are."""
+    import importlib
+
+    return {name: importlib.import_module(name).__file__ for name in names}
+
+
+def look_around_on_ray(path, say):
+    """Start a cluster, say where it is, and keep it until a file is there."""
+    from cluster import ray_cluster
+    from cluster.ray_runner import worker_environment
+
+    with ray_cluster.connected(None, 1):
+        ray = ray_cluster.ray
+        environment = {"env_vars": worker_environment(3, is_local=True)}
+        ask = ray.remote(runtime_env=environment)(facts_of_worker)
+        worker = ray.get(ask.remote())
+        say("up", ray_cluster.head_address(), os.environ["RAY_AUTH_TOKEN"])
+        while not Path(path).exists():
+            time.sleep(0.05)
+        return worker
+
+
+def facts_of_worker():
+    import sys
+
+    from cluster import on_ray
+
+    return {"OMP": os.environ["OMP_NUM_THREADS"], "path": sys.path, "ours": on_ray.__file__}
