@@ -16,9 +16,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 # Read when ray is imported. The second keeps the raylet's notes about dead workers off our standard
@@ -160,17 +161,28 @@ def _reachable(address: str) -> str:
     """Complete a host by its port and knock there; Ray itself would wait for many minutes."""
     if address == "auto":
         return address
-    if "://" in address:
-        raise ValueError(
-            f"`--address` must be `auto` or HOST[:PORT] of a head node, got {address}; from a "
-            "machine outside of the cluster use `ray job submit`"
-        )
-    host, _, port = address.partition(":")
-    number = int(port) if port.isdigit() else _PORT
-    socket.create_connection((host, number), timeout=_FIRST_KNOCK_S).close()
+    host, port = _host_and_port(address)
+    socket.create_connection((host, port), timeout=_FIRST_KNOCK_S).close()
+    whole = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     # Says at once if our token is wrong, where `ray.init` would try again for half a minute.
-    GcsClient(address=f"{host}:{number}").check_alive([], timeout=_FIRST_KNOCK_S)
-    return f"{host}:{number}"
+    GcsClient(address=whole).check_alive([], timeout=_FIRST_KNOCK_S)
+    return whole
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    """Read `HOST`, `HOST:PORT`, `IPV6` or `[IPV6]:PORT`."""
+    with suppress(ValueError):
+        return str(ipaddress.IPv6Address(address)), _PORT
+    try:
+        parts = urlsplit(f"//{address}")
+        if parts.hostname and parts.netloc == address and "@" not in address:
+            return parts.hostname, _PORT if parts.port is None else parts.port
+    except ValueError:  # no port, or brackets that do not match
+        pass
+    raise ValueError(
+        f"`--address` must be `auto` or HOST[:PORT] of a head node, got {address}; write IPv6 with "
+        "a port as [HOST]:PORT, and from a machine outside of the cluster use `ray job submit`"
+    )
 
 
 def _refuse_open_cluster() -> None:

@@ -142,10 +142,12 @@ def test_shard_of_a_frozen_worker_is_given_to_another(
     assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
 
 
+@pytest.mark.parametrize("host", [None, "[::1]"], ids=["IPv4", "IPv6"])
 def test_run_joins_with_the_token_and_gives_the_same_files(
-    cluster, run, make_scorer, job, read_scores, make_rows
+    cluster, run, make_scorer, job, read_scores, make_rows, host
 ):
-    reports = run(make_scorer(), address=cluster.address, versions={})
+    own_host, _, port = cluster.address.rpartition(":")
+    reports = run(make_scorer(), address=f"{host or own_host}:{port}", versions={})
     assert all(report.error is None for report in reports)
     assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
     assert not list(Path(job.out).glob(".*"))

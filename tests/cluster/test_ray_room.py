@@ -1,6 +1,7 @@
 """How many workers fit where, how a cluster is started and which is joined; none is started."""
 
 import os
+import socket
 
 import pytest
 
@@ -51,9 +52,56 @@ def test_cores_beside_a_gpu(gpus, nodes, cpus, monkeypatch):
     assert cpus_beside(gpus) == cpus
 
 
-def test_address_of_ray_client_is_refused_with_a_way_out():
-    with pytest.raises(ValueError, match="use `ray job submit`"):
-        ray_cluster._reachable("ray://head:10001")
+@pytest.mark.parametrize(
+    ("address", "host", "port"),
+    [
+        ("head", "head", 6379),
+        ("head.example:7000", "head.example", 7000),
+        ("10.0.0.1:7000", "10.0.0.1", 7000),
+        ("::1", "::1", 6379),
+        ("[::1]", "::1", 6379),
+        ("[::1]:7000", "::1", 7000),
+        ("[FD00::2]:7000", "fd00::2", 7000),
+    ],
+)
+def test_address_by_hand(address, host, port):
+    assert ray_cluster._host_and_port(address) == (host, port)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ray://head:10001", "http://head:8265", "", ":6379", "head:x", "head:70000", "[::1:7",
+     "::1]:7", "me@head", "head/path"],
+)  # fmt: skip
+def test_address_that_is_none_is_refused_with_a_way_out(address):
+    said = r"must be `auto` or HOST\[:PORT\] .* IPv6 .* use `ray job submit`"
+    with pytest.raises(ValueError, match=said) as caught:
+        ray_cluster._reachable(address)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_head_node_is_knocked_at_by_either_protocol(host, monkeypatch):
+    """A listener of ours, and Ray's client replaced: no cluster is needed."""
+    asked = []
+
+    class Client:
+        def __init__(self, address):
+            asked.append(address)
+
+        def check_alive(self, nodes, timeout):
+            asked.append(nodes)
+
+    monkeypatch.setattr(ray_cluster, "GcsClient", Client)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host.strip("[]"), 0), family=family)
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    with listener:
+        address = f"{host}:{listener.getsockname()[1]}"
+        assert ray_cluster._reachable(address) == address
+    assert asked == [address, []]
 
 
 @pytest.mark.parametrize(
