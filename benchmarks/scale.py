@@ -1,9 +1,9 @@
 """Does a row cost the same, and need no more memory, among 10 thousand, 100 thousand and a million?
 
-Static vectors, the whole `assay score` from start to exit, in this process (`--local`) and on Ray
-with one worker, taking turns. "Without start-up" is the time that a size takes longer than the
-smallest. Memory is the peak by the kernel of the process that was started, of the process that
-talks to Ray, and of the worker. What has been measured is kept in `--folder`: the same
+Static vectors, the whole `assay score` from start to exit, in one process (`--local`) and with one
+worker on Ray, both with all cores, taking turns. "Without start-up" is the time that a size takes
+longer than the smallest. Memory is the peak by the kernel of the process that was started, of the
+process that talks to Ray, and of the worker. What has been measured is kept in `--folder`: the same
 command goes on where it was stopped.
 """  # noqa: D400  (a question)
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ class PeakByRole:
             return "command"
         if name.startswith(WORKER):
             return "worker"
-        return "driver" if b"ray_process" in name or b"multiprocessing" in name else None
+        return "driver" if b"ray_process" in name else None
 
 
 def corpus(folder: Path, n_rows: int, words: Words, seed: int) -> Path:
@@ -78,7 +79,8 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, obj
     found = {(one["round"], one["rows"], one["how"]): one for one in map(json.loads, lines)}
     vectors = vector_file(options.vectors, folder, np.random.default_rng(options.seed)).resolve()
     words = words_of(vectors)
-    ways = {"local": ["--local", "--workers", "1"], "ray": ["--workers", "1"]}
+    one_worker = ["--workers", "auto", "--cpus-per-worker", str(len(os.sched_getaffinity(0)))]
+    ways = {"local": ["--local"], "ray": one_worker}
     for turn in range(options.rounds):
         for n_rows in options.rows:
             for how in sorted(ways, reverse=turn % 2 == 1):

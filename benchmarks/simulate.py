@@ -1,10 +1,11 @@
 """Where do 1, 8, 64 and 512 workers saturate, and does the simulator know two on this machine?
 
 The driver's share is measured with shards that need nothing. Then `assay score` runs with one
-worker (static vectors, on Ray), its `run.json` lets the simulator say how long two would take, and
-two run. Last, a run of a neural encoder (`--run`, any folder of `assay score`) says what a row
-needs, and the simulator what becomes of a billion. What cannot be measured here are options:
-a GPU's tokens per second, and what storage and starting take.
+thread (static vectors, no Ray), its `run.json` lets the simulator say how long two workers on Ray
+would take, whose start is measured with a few rows, and two run. Last, a run of a neural encoder
+(`--run`, any folder of `assay score`) says what a row needs, and the simulator what becomes of a
+billion. What cannot be measured here are options: a GPU's tokens per second, and what storage and
+starting take.
 """  # noqa: D400  (a question)
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ SLOW_AFTER_S = 1e6
 MIB = 1 << 20
 
 
-def predict(one: Finished, n_workers: int, hand_out_s: float) -> float:
-    """Say how long `n_workers` would take for what one worker did.
+def predict(one: Finished, n_workers: int, hand_out_s: float, ray_start_s: float) -> float:
+    """Say how long `n_workers` on Ray would take for what one process did.
 
     A worker's stages overlap, so that one keeps more than a core busy; where there are fewer cores
     for each, a shard takes as long as they need for the same work.
@@ -47,10 +48,10 @@ def predict(one: Finished, n_workers: int, hand_out_s: float) -> float:
         for s in one.result["shards"]
     ]
     # What is not inside shards is done before or after them, however many workers there are.
-    outside = one.seconds - one.shard_seconds() - hand_out_s * len(shards)
+    outside = one.seconds - one.shard_seconds()
     machines = Machines(
         n_workers=n_workers,
-        driver_start_s=outside,
+        driver_start_s=outside + ray_start_s,
         hand_out_s=hand_out_s,
     )
     return simulate(shards, machines).seconds
@@ -67,12 +68,16 @@ def one_and_two(options: argparse.Namespace, hand_out_s: float) -> dict[str, Any
         size = CorpusSize(n_systems=N_SYSTEMS, n_documents=options.rows // N_SYSTEMS, n_words=55)
         write_corpus(corpus, words_of(vectors), size, rng)
         command = ["--metrics", METRICS, "--encoder", f"glove:{vectors}", "--workers"]
+        few = ["--limit", str(N_SYSTEMS)]
         for turn in range(options.rounds):
-            runs = {}
+            runs, starts = {}, {}
             for n_workers in (1, 2) if turn % 2 == 0 else (2, 1):
                 out = folder / f"{turn}-{n_workers}"
-                runs[n_workers] = assay_score(corpus, out, [*command, str(n_workers)])
-            predicted.append(runs[1].seconds / predict(runs[1], 2, hand_out_s))
+                asked = [*command, str(n_workers)]
+                starts[n_workers] = assay_score(corpus, out.with_suffix(".few"), [*asked, *few])
+                runs[n_workers] = assay_score(corpus, out, asked)
+            ray_start_s = starts[2].seconds - starts[1].seconds
+            predicted.append(runs[1].seconds / predict(runs[1], 2, hand_out_s, ray_start_s))
             measured.append(runs[1].seconds / runs[2].seconds)
     return {"predicted": predicted, "measured": measured}
 

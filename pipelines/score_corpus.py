@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -43,6 +43,7 @@ from cluster import (
 )
 from cluster.inputs import READERS
 from cluster.lock import FolderLock, LockLost
+from cluster.on_ray import cluster_address
 from cluster.store import (
     StorageFull,
     absolute,
@@ -175,7 +176,7 @@ def score_corpus(
     precision: str = "auto",
     device: str = "auto",
     embedding_cache: _Path | None = None,
-    workers: int | None = None,
+    workers: int | Literal["auto"] | None = None,
     cpus_per_worker: int | None = None,
     gpus_per_worker: float = 0,
     address: str | None = None,
@@ -212,18 +213,24 @@ def score_corpus(
         Where neural encoders run; `auto` takes a GPU where the worker has one.
     embedding_cache : path, optional
         Folder that keeps embeddings for later runs; workers may share it.
-    workers : int, optional
-        Workers on Ray; None fills the cluster, and goes on doing so when nodes join.
+    workers : int or "auto", optional
+        More than one, or ``"auto"``, which is as many as there is room for, are processes on Ray;
+        ``"auto"`` goes on filling a cluster when nodes join. One, or None, is this process, unless
+        a cluster is joined or GPUs are given out: there None is ``"auto"``.
     cpus_per_worker : int, optional
-        Cores, and threads, of one worker; None is 1, and beside a GPU its share of the node's.
+        Cores, and threads, of one worker. None is 1, and beside a GPU its share of the node's. In
+        this process None is all there are, where `workers` does not say how many workers these
+        stand for.
     gpus_per_worker : float
-        GPUs of one worker; may be a fraction.
+        GPUs of one worker on Ray; may be a fraction.
     address : str, optional
-        Ray cluster to join; without, one is started on this machine.
+        Ray cluster to join; without, the one in `RAY_ADDRESS`, which Ray sets within its jobs. With
+        neither, workers that need Ray get a cluster of their own on this machine.
     insecure_cluster : bool
         Join a Ray cluster that asks for no token: whoever reaches its ports runs code on it.
     local : bool
-        Score in this process, without Ray. It uses as many threads as the workers together would.
+        Score in this process whatever `workers` and `RAY_ADDRESS` say, with as many threads as the
+        workers together would have.
     fresh : bool
         Replace the run that is in `out`.
     limit : int, optional
@@ -272,9 +279,9 @@ def score_corpus(
         workers=workers,
         cpus_per_worker=cpus_per_worker,
         gpus_per_worker=gpus_per_worker,
-        address=address,
+        address=address if local else cluster_address(address),
         is_open_allowed=insecure_cluster,
-        is_local=local,
+        asks_for_local=local,
         device=device,
     )
     config = replace(config, precision=_precision(config, machines))
@@ -356,25 +363,21 @@ def score_corpus(
 class _Machines:
     """Where the work is done."""
 
-    workers: int | None
+    workers: int | Literal["auto"] | None
     cpus_per_worker: int | None
     gpus_per_worker: float
     address: str | None
     is_open_allowed: bool
-    is_local: bool
+    asks_for_local: bool
     device: str
     """Where encoders run: `auto`, `cpu` or `cuda`."""
 
     def __post_init__(self) -> None:
         EncoderRuntime(device=self.device)
-        for name, value, least in (
-            ("workers", 1 if self.workers is None else self.workers, 1),
-            ("cpus_per_worker", 1 if self.cpus_per_worker is None else self.cpus_per_worker, 1),
-            ("gpus_per_worker", self.gpus_per_worker, 0),
-        ):
-            if value < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {value}")
-        if self.is_local and (self.address is not None or self.gpus_per_worker):
+        if isinstance(self.workers, str) and self.workers != "auto":
+            raise ValueError(f"`workers` must be a number or `auto`, got {self.workers!r}")
+        self.ray_options()  # checks the numbers
+        if self.asks_for_local and (self.address is not None or self.gpus_per_worker):
             raise ValueError(
                 "`--local` scores in one process without Ray; leave out `--address` and "
                 "`--gpus-per-worker`, or `--local`"
@@ -385,6 +388,13 @@ class _Machines:
                 "`--device cuda` needs GPUs for the workers; add `--gpus-per-worker 1`, or a "
                 "fraction"
             )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this process scores, without Ray."""
+        if self.asks_for_local:
+            return True
+        return self.address is None and not self.gpus_per_worker and self.workers in (None, 1)
 
     @property
     def worker_device(self) -> str:
@@ -400,14 +410,27 @@ class _Machines:
 
     @property
     def driver_threads(self) -> int:
-        """As many as the workers would have together, or all there are where Ray is used."""
+        """As many as the workers that are asked for would have together, else all there are."""
         from sms.compiled import available_threads  # brings the compiler, which takes a moment
 
         n_cpus = available_threads()
         if not self.is_local:
             return n_cpus
+        if self.workers is None:
+            return self.cpus_per_worker or n_cpus
         cpus = self.cpus_per_worker or 1
-        return (self.workers or max(1, n_cpus // cpus)) * cpus
+        n_workers = max(1, n_cpus // cpus) if self.workers == "auto" else self.workers
+        return n_workers * cpus
+
+    def ray_options(self) -> RayOptions:
+        """Return what Ray is asked for."""
+        return RayOptions(
+            workers=None if self.workers == "auto" else self.workers,
+            cpus_per_worker=self.cpus_per_worker,
+            gpus_per_worker=self.gpus_per_worker,
+            address=self.address,
+            is_open_allowed=self.is_open_allowed,
+        )
 
     def runner(self, make_scorer: Callable[[int], Scorer], versions: Mapping[str, str]) -> _Runner:
         """Return what scores shards, given them, a job and whom to tell of each."""
@@ -416,14 +439,7 @@ class _Machines:
             return lambda shards, job, on_report, on_start: run_local(
                 shards, make_scorer, replace(job, threads=threads), on_report, on_start=on_start
             )
-        options = RayOptions(
-            workers=self.workers,
-            cpus_per_worker=self.cpus_per_worker,
-            gpus_per_worker=self.gpus_per_worker,
-            address=self.address,
-            is_open_allowed=self.is_open_allowed,
-            versions=versions,
-        )
+        options = replace(self.ray_options(), versions=versions)
         return lambda shards, job, on_report, on_start: run_ray(
             shards, make_scorer, job, on_report, on_start=on_start, options=options
         )

@@ -36,19 +36,22 @@ _AFTER_KIND = re.compile(r"[:,]")
 _SHOWN_FAILURES = 5
 
 
-class CountOrAuto(click.ParamType[int | None]):
-    """A number, or None for `auto`."""
+class CountOrAuto(click.ParamType[int | str | None]):
+    """A number, or what stands for `auto`."""
 
     name = "integer"
+
+    def __init__(self, auto: str | None) -> None:
+        self.auto = auto
 
     def convert(
         self,
         value: Any,  # noqa: ANN401  (what click hands over)
         param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> int | None:
+    ) -> int | str | None:
         """Read one."""
-        return None if value == "auto" else click.INT.convert(value, param, ctx)
+        return self.auto if value == "auto" else click.INT.convert(value, param, ctx)
 
 
 @click.command()
@@ -115,18 +118,19 @@ class CountOrAuto(click.ParamType[int | None]):
 @click.option(
     "--workers",
     metavar="auto|N",
-    type=CountOrAuto(),
-    default="auto",
-    show_default=True,
-    help="Workers; auto is as many as there is room for, and more when nodes join.",
+    type=CountOrAuto("auto"),
+    help="Processes that score, on Ray where that is more than one; auto is as many as there is "
+    "room for, and more when nodes join.  [default: this process with all cores; auto with "
+    "`--address` or GPUs]",
 )
 @click.option(
     "--cpus-per-worker",
     metavar="auto|N",
-    type=CountOrAuto(),
+    type=CountOrAuto(None),
     default="auto",
     show_default=True,
-    help="Cores of a worker; auto is 1, and beside a GPU its share of the node's.",
+    help="Cores of a worker; auto is 1, and beside a GPU its share of the node's. Without "
+    "`--workers` they are of this process, and auto is all.",
 )
 @click.option(
     "--gpus-per-worker",
@@ -134,15 +138,21 @@ class CountOrAuto(click.ParamType[int | None]):
     type=float,
     default=0.0,
     show_default=True,
-    help="GPUs of a worker; may be a fraction.",
+    help="GPUs of a worker on Ray; may be a fraction.",
 )
 @click.option(
     "--address",
     metavar="auto|HOST",
-    help="Ray cluster to join.  [default: one is started on this machine]",
+    help="Ray cluster to join.  [default: that of RAY_ADDRESS, which Ray sets within its jobs; "
+    "else one is started on this machine where Ray is needed]",
 )
 @insecure_cluster_option
-@click.option("--local", is_flag=True, help="Score in this process, without Ray.")
+@click.option(
+    "--local",
+    is_flag=True,
+    help="Score in this process whatever `--workers` and RAY_ADDRESS say, with as many threads as "
+    "the workers would have.",
+)
 @click.option("--fresh", is_flag=True, help="Replace the run that is in DIR.")
 @click.option("--limit", metavar="N", type=int, help="Score only the first N rows.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a row has a status.")

@@ -4,6 +4,8 @@ import importlib
 import json
 import os
 import sys
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import cluster
-from cluster import local_runner, run_local
+from cluster import RayOptions, ShardReport, local_runner, run_local
 from pipelines import score_corpus
+from pipelines.cli import app
 from pipelines.duplicate_keys import count_duplicate_keys
 from pipelines.manifest import read_manifest
 from pipelines.score_corpus import RunInterrupted, ScoreRun
@@ -228,7 +230,7 @@ def test_other_precision_refused(corpus, out, fake):
 @pytest.mark.parametrize(
     ("gpus", "device", "worker", "precision"),
     [
-        (0, "auto", "cpu", "fp32"),  # Ray hides the GPUs of the machine
+        (0, "auto", "cpu", "fp32"),  # Ray hides the GPUs of the machine from two workers
         (0, "cpu", "cpu", "fp32"),
         (0.5, "auto", "cuda", "bf16"),
         (1, "cuda", "cuda", "bf16"),
@@ -246,7 +248,7 @@ def test_driver_decides_precision_for_its_workers(
         return run_local(shards, make_scorer, job, on_report)
 
     monkeypatch.setattr(MODULE, "run_ray", run_here)
-    score(corpus, out, **fake, local=False, gpus_per_worker=gpus, device=device)
+    score(corpus, out, **fake, local=False, workers=2, gpus_per_worker=gpus, device=device)
     assert given == {"device": worker, "cache_folder": None, "expected": {"fake": "fake"}}
     driver, worker_s = FakeEncoder.loaded
     assert (driver.device, worker_s.device) == ("cpu", worker)
@@ -261,7 +263,7 @@ def test_scorer_is_made_anew_after_a_failed_shard(corpus, out, fake, monkeypatch
     def fails_once(shard, scorer, job):
         scorers.append(scorer)
         if len(scorers) == 1:
-            return cluster.ShardReport(index=shard.index, error="broken")
+            return ShardReport(index=shard.index, error="broken")
         return try_shard(shard, scorer, job)
 
     monkeypatch.setattr(local_runner, "try_shard", fails_once)
@@ -278,8 +280,100 @@ def test_precision_of_static_vectors_stays_open(corpus, out):
 
 def test_gpu_for_workers_without_one_refused(corpus, out):
     with pytest.raises(ValueError, match="`--device cuda` needs GPUs for the workers; add `--gpus"):
-        score(corpus, out, local=False, device="cuda")
+        score(corpus, out, local=False, workers=2, device="cuda")
     assert not out.exists()
+
+
+# what is asked for, RAY_ADDRESS, threads of this process of 8 cores, or what Ray is asked for
+MACHINES = [
+    pytest.param({}, None, 8, id="nothing"),
+    pytest.param({"workers": 1}, None, 1, id="one"),
+    pytest.param({"cpus_per_worker": 3}, None, 3, id="cores"),
+    pytest.param({"workers": 1, "cpus_per_worker": 3}, None, 3, id="one-with-cores"),
+    pytest.param({"device": "cuda"}, None, 8, id="a-gpu-of-this-process"),
+    pytest.param({"local": True, "workers": 2}, None, 2, id="local-two"),
+    pytest.param({"local": True, "workers": "auto"}, None, 8, id="local-auto"),
+    pytest.param(
+        {"local": True, "workers": "auto", "cpus_per_worker": 3}, None, 6, id="local-auto-cores"
+    ),
+    pytest.param({"local": True}, "head:6379", 8, id="local-in-a-job"),
+    pytest.param({}, "http://head:8265", 8, id="dashboard-in-the-environment"),
+    pytest.param({"workers": 2}, None, RayOptions(workers=2), id="two"),
+    pytest.param({"workers": "auto"}, None, RayOptions(), id="auto"),
+    pytest.param({"gpus_per_worker": 0.5}, None, RayOptions(gpus_per_worker=0.5), id="gpus"),
+    pytest.param(
+        {"workers": 1, "gpus_per_worker": 1}, None, RayOptions(workers=1, gpus_per_worker=1),
+        id="one-with-a-gpu",
+    ),
+    pytest.param({"address": "head"}, None, RayOptions(address="head"), id="cluster"),
+    pytest.param(
+        {"address": "head", "workers": 1}, None, RayOptions(address="head", workers=1),
+        id="one-in-a-cluster",
+    ),
+    pytest.param(
+        {"address": "head", "workers": "auto"}, None, RayOptions(address="head"),
+        id="auto-in-a-cluster",
+    ),
+    pytest.param({}, "head:6379", RayOptions(address="head:6379"), id="job"),
+    pytest.param(
+        {"workers": 4}, "head:6379", RayOptions(address="head:6379", workers=4), id="four-in-a-job"
+    ),
+    pytest.param({"address": "other"}, "head:6379", RayOptions(address="other"), id="other"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What a runner is asked for; nothing is scored, and no machine looked at."""
+    found = []
+
+    class Asked(Exception):
+        """Instead of a run."""
+
+    def on_ray(shards, make_scorer, job, on_report, *, on_start, options):
+        found.append(replace(options, versions=None))
+        raise Asked
+
+    def here(shards, make_scorer, job, on_report, *, on_start):
+        found.append(job.threads)
+        raise Asked
+
+    monkeypatch.setattr(MODULE, "run_ray", on_ray)
+    monkeypatch.setattr(MODULE, "run_local", here)
+    monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
+    return found, Asked
+
+
+@pytest.mark.parametrize(("options", "variable", "expected"), MACHINES)
+def test_ray_is_used_where_it_is_asked_for(
+    corpus, out, asked, options, variable, expected, monkeypatch
+):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("RAY_ADDRESS", variable)
+    found, error = asked
+    with pytest.raises(error):
+        score_corpus(corpus, out, metrics=METRICS, **options)
+    assert found == [expected]
+
+
+@pytest.mark.parametrize("text", ["", "workers = 1", "workers = 2", 'workers = "auto"'])
+def test_workers_mean_the_same_in_a_file_an_option_and_python(
+    corpus, tmp_path, asked, text, monkeypatch
+):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    found, error = asked
+    (tmp_path / "run.toml").write_text(f"{text}\ndevice = 'cpu'\n")
+    values = tomllib.loads(text)
+    options = [f"--{name}={value}" for name, value in values.items()]
+    command = ["score", str(corpus), "--metrics", "length", "--quiet"]
+    for n, more in enumerate((options, [f"--config={tmp_path / 'run.toml'}"])):
+        with pytest.raises(error):
+            app([*command, f"--out={tmp_path / str(n)}", *more], standalone_mode=False)
+    with pytest.raises(error):
+        score_corpus(corpus, tmp_path / "python", metrics=["length"], **values)
+    by_option, by_file, in_python = found
+    assert by_option == by_file == in_python
 
 
 def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
@@ -518,7 +612,8 @@ WRONG = [
     pytest.param({"encoders": {"a": "glov:x"}}, "did you mean `glove:PATH`", id="encoder"),
     pytest.param({"preset": "none"}, "`preset` must be one of", id="preset"),
     pytest.param({"workers": 0}, "`workers` must be at least 1, got 0", id="workers"),
-    pytest.param({"gpus_per_worker": -1}, "`gpus_per_worker` must be at least 0", id="gpus"),
+    pytest.param({"workers": "all"}, "`workers` must be a number or `auto`, got 'all'", id="all"),
+    pytest.param({"gpus_per_worker": -1}, "`gpus_per_worker` must be a fraction of", id="gpus"),
     pytest.param({"address": "auto"}, "`--local` scores in one process", id="local-address"),
     pytest.param({"limit": 0}, "`limit` must be at least 1", id="limit"),
     pytest.param({"columns": {"candidat": "x"}}, "`--columns` knows", id="column-name"),
@@ -598,7 +693,7 @@ def test_ray_and_local_give_the_same_table(corpus, out, monkeypatch):
     vectors.write_text("cats 1 0\nmats 0 1\nsat 1 1\n", encoding="utf-8")
     monkeypatch.chdir(vectors.parent)
     options = {"metrics": ("wms", "rougeL"), "encoders": {"tiny": f"glove:{vectors.name}"}}
-    run = score(corpus, out, **options, local=False, workers=1)
+    run = score(corpus, out, **options, local=False, workers=2)
     alone = score(corpus, Path(f"{out}-local"), **options)
     assert table_of(out).equals(table_of(Path(f"{out}-local")))
     assert run.means == alone.means
