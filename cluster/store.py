@@ -73,6 +73,22 @@ def absolute(path: str) -> str:
     return os.path.abspath(filesystem_for(path)[1]) if is_local else path
 
 
+def local_folder(option: str, path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a folder that has to be on this machine.
+
+    Raises
+    ------
+    ValueError
+        If it is on a store.
+    """
+    found = absolute(os.fspath(path))
+    if is_url(found):
+        raise ValueError(
+            f"`{option}` must be a folder, got {found}; name one on a disk that all workers see"
+        )
+    return Path(found)
+
+
 def join(folder: str, *names: str) -> str:
     """Name a file in a folder; the options of a URL stay at its end.
 
@@ -88,6 +104,12 @@ def join(folder: str, *names: str) -> str:
 def base_name(path: str) -> str:
     """Return the last part of a path or URL."""
     return _split_options(path)[0].rpartition("/")[2]
+
+
+def parent(path: str) -> str:
+    """Return the folder that a path or URL is in."""
+    base, options = _split_options(path)
+    return base.rpartition("/")[0] + options
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -357,17 +379,42 @@ def write_whole(path: str | os.PathLike[str], payload: bytes | pa.Buffer) -> Non
             _write_and_move(filesystem, inner, payload)
 
 
+def move_whole(file: Path, path: str) -> None:
+    """Move a local file that is complete to its place, as `write_whole` writes one.
+
+    Parameters
+    ----------
+    file : Path
+        On the same disk as a local `path`.
+    path : str
+        Where it shall be; the folder is made when missing.
+    """
+    filesystem, inner = filesystem_for(path)
+    if not isinstance(filesystem, pafs.LocalFileSystem):
+        with pa.memory_map(str(file)) as source:
+            write_whole(path, source.read_buffer())
+        return
+    with naming(path):
+        Path(inner).parent.mkdir(parents=True, exist_ok=True)
+        _put_in_place(file, Path(inner))
+
+
 def _write_local(path: Path, payload: bytes | pa.Buffer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
     try:
         with partial.open("xb") as stream:
             stream.write(payload)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
+        _put_in_place(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _put_in_place(file: Path, path: Path) -> None:
+    """Flush a file that is complete to the disk, then rename it."""
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+    file.replace(path)
     _sync_folder(path.parent)
 
 

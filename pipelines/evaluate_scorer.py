@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from cluster.fetching import fetch
+from cluster.store import local_folder
 from pipelines.correlation.tables import names_of_paths
-from pipelines.embedding_cache import cache_folder_of
 from pipelines.prepare_pairs import REPEATED, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.train_scorer import chosen_device
@@ -120,7 +120,7 @@ def evaluate_scorer(
     if len(set(names)) < len(names):
         raise ValueError(f"every domain must be named once, got {', '.join(names)}")
     results = []
-    with _cache(cache_folder_of(embedding_cache), len(scorers)) as cache_folder:
+    with _cache(embedding_cache, len(scorers)) as cache_folder:
         for folder in scorers if paths else ():
             tell(Progress(stage=f"loading {os.fspath(folder)}"))
             scorer = load_scorer(
@@ -151,8 +151,10 @@ def _cache(folder: str | None, n_scorers: int) -> AbstractContextManager[str | N
 
     The documents of a matrix are encoded once, not once for every scorer.
     """
-    if folder is not None or n_scorers < 2:
-        return nullcontext(folder)
+    if folder is not None:
+        return nullcontext(str(local_folder("embedding_cache", folder)))
+    if n_scorers < 2:
+        return nullcontext()
     return tempfile.TemporaryDirectory(prefix="assay-")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from cluster import write_whole
+from cluster.output import Output
 from pipelines.correlation.tables import (
     KEYS,
     check_unique,
@@ -52,8 +52,8 @@ def make_sheet(
     *,
     systems: Sequence[str],
     n_documents: int,
-    out: str,
-    key: str | None = None,
+    out: str | os.PathLike[str],
+    key: str | os.PathLike[str] | None = None,
     criteria: Sequence[str] = CLARK_CRITERIA,
     columns: Mapping[str, str] | None = None,
     seed: int = 0,
@@ -71,10 +71,10 @@ def make_sheet(
         Two or more; every pair is judged on the same documents.
     n_documents : int
         How many to draw of those for which every system has a text.
-    out : str
-        CSV file to write. Judges write left, right or = under each criterion.
-    key : str, optional
-        File that says whose text is where; by default named like the sheet.
+    out : str or path
+        CSV file or URL to write. Judges write left, right or = under each criterion.
+    key : str or path, optional
+        File or URL that says whose text is where; by default named like the sheet.
     criteria : sequence of str
         Columns to fill.
     columns : mapping of str to str, optional
@@ -91,8 +91,16 @@ def make_sheet(
     ValueError
         If there are too few systems or documents, a file is there already, or a name is taken.
     """
-    key = key or f"{os.path.splitext(out)[0]}{KEY_SUFFIX}"
-    _check_request(systems, n_documents, criteria, out, key)
+    sheet_file = Output.named("out", out)
+    if key is None:
+        key_file = sheet_file.beside("key", f"{os.path.splitext(sheet_file.name)[0]}{KEY_SUFFIX}")
+    else:
+        key_file = Output.named("key", key)
+    _check_request(systems, n_documents, criteria)
+    sheet_file.check_file(".csv", is_new=True)
+    key_file.check_file(is_new=True)
+    if key_file.path == sheet_file.path:
+        raise ValueError(f"`key` must be another file than the sheet, got {key}")
     texts = _texts_by_document(corpus, systems, columns or {})
     if len(texts) < n_documents:
         raise ValueError(
@@ -112,13 +120,11 @@ def make_sheet(
     # In the order of the pairs, not of the sheet: a reader then takes systems as they were named.
     in_order_of_pairs = [keyed[turn] for turn in np.argsort(order)]
     sheet = [_sheet_row(row, texts, criteria) for row in keyed]
-    write_whole(
-        key, pl.DataFrame(in_order_of_pairs, KEY_COLUMNS, orient="row").write_csv().encode()
-    )
-    write_whole(out, pl.DataFrame(sheet).write_csv().encode())
+    key_file.write(pl.DataFrame(in_order_of_pairs, KEY_COLUMNS, orient="row").write_csv().encode())
+    sheet_file.write(pl.DataFrame(sheet).write_csv().encode())
     return JudgingSheet(
-        sheet=out,
-        key=key,
+        sheet=sheet_file.path,
+        key=key_file.path,
         n_rows=len(sheet),
         n_documents=n_documents,
         n_eligible=len(texts),
@@ -126,9 +132,7 @@ def make_sheet(
     )
 
 
-def _check_request(
-    systems: Sequence[str], n_documents: int, criteria: Sequence[str], out: str, key: str
-) -> None:
+def _check_request(systems: Sequence[str], n_documents: int, criteria: Sequence[str]) -> None:
     if len(set(systems)) < 2 or len(set(systems)) < len(systems):
         raise ValueError(
             f"`systems` must be at least two different ones, got {listed(list(systems))}"
@@ -141,13 +145,6 @@ def _check_request(
             f"`criteria` must be different names, none of {', '.join(SHEET_COLUMNS)}, "
             f"got {listed(list(criteria))}"
         )
-    if not out.endswith(".csv"):
-        raise ValueError(f"`out` must end in .csv, got {out}")
-    for path in (out, key):
-        if os.path.exists(path):
-            raise ValueError(f"{path} is there already, maybe filled; choose another name")
-    if os.path.abspath(out) == os.path.abspath(key):
-        raise ValueError(f"`key` must be another file than the sheet, got {key}")
 
 
 def _texts_by_document(

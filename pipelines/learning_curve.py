@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster import list_inputs, with_content
-from cluster.store import absolute, is_url, write_whole
+from cluster.output import Output
 from pipelines.train_scorer import fingerprint_of, train_scorer
 from reffree.evaluation import KindFigures, main_figure
 from reffree.learning import Recipe
@@ -83,8 +83,10 @@ def learning_curve(
             "`learning_curve` must be two or more different numbers of documents, got "
             f"{', '.join(map(str, sizes)) or 'none'}"
         )
-    folder = Path(absolute(os.fspath(out)))
-    if is_url(os.fspath(out)) or (not resume and folder.exists() and any(folder.iterdir())):
+    output = Output.named("--out", out)
+    folder = output.local
+    output.check_folder()
+    if not resume and output.names():
         raise ValueError(
             f"`--out` must be a new or empty folder, got {os.fspath(out)}; a curve that was "
             "stopped goes on with `--resume`"
@@ -103,9 +105,9 @@ def learning_curve(
         raise
     points.reverse()
     text = json.dumps([asdict(point) for point in points], indent=1)
-    write_whole(folder / f"{CURVE_FILE}.json", f"{text}\n".encode())
+    output.write(f"{text}\n".encode(), f"{CURVE_FILE}.json")
     for suffix, content in _drawn(points).items():
-        write_whole(folder / f"{CURVE_FILE}{suffix}", content)
+        output.write(content, f"{CURVE_FILE}{suffix}")
     return points
 
 

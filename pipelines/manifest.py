@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +16,9 @@ from functools import cached_property
 from importlib import metadata
 from typing import Any
 
-import pyarrow.fs as pafs
-
 from cluster import InputFile, Shard, write_whole
 from cluster.store import (
-    check_no_links,
     delete_file,
-    filesystem_for,
     join,
     list_names,
     read_whole,
@@ -221,13 +216,6 @@ def refusal(out: str, old: Manifest, new: Manifest, n_shown: int = 3) -> str:
     )
 
 
-def folder_entries(out: str) -> list[str]:
-    """List the names right inside a folder, hidden ones aside; none where there is no folder."""
-    filesystem, inner = filesystem_for(out)
-    found = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
-    return sorted(info.base_name for info in found if not info.base_name.startswith("."))
-
-
 def delete_own_files(out: str) -> None:
     """Delete what runs have left in a folder, and nothing else.
 
@@ -245,33 +233,6 @@ def delete_own_files(out: str) -> None:
 def delete_partial_files(out: str) -> None:
     """Delete what killed processes had begun to write."""
     _delete_matching(out, _PARTIAL_PART)
-
-
-def check_can_write(out: str) -> None:
-    """Check, without leaving anything behind, that a folder is there or can be made.
-
-    An object store is not asked; there the first file that is written tells.
-
-    Raises
-    ------
-    NotADirectoryError
-        If a file is in the way.
-    PermissionError
-        If nothing may be written there.
-    ValueError
-        If something in the folder that a run writes is a link.
-    """
-    check_no_links(out, *OWN_NAMES)
-    filesystem, inner = filesystem_for(out)
-    if not isinstance(filesystem, pafs.LocalFileSystem):
-        return
-    nearest = inner
-    while not os.path.lexists(nearest):
-        nearest = os.path.dirname(nearest)
-    if not os.path.isdir(nearest):
-        raise NotADirectoryError(f"`--out` must be a folder, got a file: {nearest}")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise PermissionError(f"no permission to write in {nearest}; choose another `--out` folder")
 
 
 def _delete_matching(out: str, names: re.Pattern[str]) -> None:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster import list_inputs, with_content
+from cluster.fetching import fetch
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
@@ -148,7 +149,7 @@ def reinforce_summariser(
         New folder; all workers must see it.
     recipe : ReinforceRecipe
     start : str or path, optional
-        Folder of a summariser (such as `mle` of another run) to begin with; then no other is
+        Folder or URL of a summariser (such as `mle` of another run) to begin with; then no other is
         trained by maximum likelihood. It must not have seen this run's test documents.
     test_documents : int, optional
         Test documents that are summarised, at most.
@@ -182,6 +183,7 @@ def reinforce_summariser(
         out, result=RESULTS_FILE, called="a finished run", begun=REQUEST_FILE, is_resumed=resume
     )
     was_there = folder.exists()
+    start = None if start is None else Path(fetch(os.fspath(start)))
     for reward in recipe.rewards:  # before anything is written or learnt
         make_reward(reward, threads=threads, device="cpu")
     device = "cpu" if machines.uses_ray else chosen_device(machines.device)
@@ -191,7 +193,7 @@ def reinforce_summariser(
             file.to_json()
             for file in with_content(list_inputs([os.fspath(path) for path in paths]))
         ],
-        "start": None if start is None else _content_of(Path(start)),
+        "start": None if start is None else _content_of(start),
         "columns": dict(columns or {}),
         "limit": limit,
         "split_anew": split_anew,
@@ -287,7 +289,7 @@ def _prepare_start(
     folder: Path,
     recipe: ReinforceRecipe,
     pairs: Path,
-    start: str | os.PathLike[str] | None,
+    start: Path | None,
 ) -> None:
     """Put the summariser that everything begins with in its place, unless it is there."""
     if start is None:
@@ -297,7 +299,7 @@ def _prepare_start(
         return
     target = folder / LIKELIHOOD
     if not (target / SUMMARISER_FILE).exists():
-        load_summariser(Path(start)).save(target)
+        load_summariser(start).save(target)
 
 
 def _run_stage(

@@ -44,6 +44,7 @@ from cluster import (
 from cluster.inputs import READERS
 from cluster.lock import FolderLock, LockLost
 from cluster.on_ray import cluster_address
+from cluster.output import Output
 from cluster.store import (
     StorageFull,
     absolute,
@@ -51,21 +52,20 @@ from cluster.store import (
     delete_file,
     is_inside,
     join,
+    local_folder,
 )
 from cluster.worker import SCORES_FOLDER, node_name, one_line
 from pipelines.duplicate_keys import count_duplicate_keys
-from pipelines.embedding_cache import cache_folder_of
 from pipelines.fetched import fetched_config, fetched_metrics
 from pipelines.history import History, delete_history, read_history
 from pipelines.learned_columns import AskedMetrics, WithLearned, with_learned, with_sources
 from pipelines.live import LiveReport
 from pipelines.manifest import (
+    OWN_NAMES,
     SUCCESS_FILE,
     Manifest,
-    check_can_write,
     delete_own_files,
     delete_partial_files,
-    folder_entries,
     library_versions,
     read_manifest,
     refusal,
@@ -285,7 +285,9 @@ def score_corpus(
         device=device,
     )
     config = replace(config, precision=_precision(config, machines))
-    cache_folder = cache_folder_of(embedding_cache)
+    cache_folder = None
+    if embedding_cache is not None:
+        cache_folder = str(local_folder("embedding_cache", embedding_cache))
     out = absolute(os.fspath(out)).rstrip("/")
     if _is_neural(config) or asked_metrics.folders:
         is_fast = machines.worker_device == "cuda"
@@ -306,7 +308,7 @@ def score_corpus(
     needed = config.input_columns
     plan = _checked_plan(files, with_sources(needed) if asked_metrics.folders else needed, asked)
     inputs, plan = _known_by_content(files, plan)
-    check_can_write(out)
+    Output("--out", out).check_folder(*OWN_NAMES)
     with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
         earlier = _earlier_run(out)
 
@@ -567,7 +569,7 @@ def _check_schema(
 def _earlier_run(out: str) -> Manifest | None:
     """Read what run is in the output folder, which may hold nothing else if there is none."""
     earlier = read_manifest(out)
-    if earlier is None and (foreign := folder_entries(out)):
+    if earlier is None and (foreign := Output("--out", out).names()):
         raise ValueError(
             f"{out} holds files but no run of assay ({', '.join(foreign[:3])}"
             f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"

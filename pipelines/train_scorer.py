@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import InputFile, list_inputs, with_content
-from pipelines.embedding_cache import cache_folder_of
+from cluster.store import base_name, local_folder
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
@@ -148,7 +148,11 @@ def train_scorer(
         machines=machines,
         training_documents=training_documents,
     )
-    cache_folder = cache_folder_of(embedding_cache) or str(training / EMBEDDINGS_FOLDER)
+    cache_folder = str(
+        training / EMBEDDINGS_FOLDER
+        if embedding_cache is None
+        else local_folder("embedding_cache", embedding_cache)
+    )
     training.mkdir(parents=True, exist_ok=True)
     try:
         tell(Progress(stage="reading the pairs"))
@@ -287,7 +291,7 @@ def _trained_on(
 ) -> dict[str, Any]:
     """Say what a scorer was trained on, for `scorer.json` and the model card."""
     return {
-        "files": [Path(file.path).name for file in inputs],
+        "files": [base_name(file.path) for file in inputs],
         "pairs": dict(pairs.n_pairs),
         "left_out": dict(pairs.left_out),
         "split": "by the files" if pairs.has_own_split else "by document",

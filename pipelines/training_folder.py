@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from cluster.store import absolute, is_url
+from cluster.output import Output
 
 TRAINING_FOLDER = "training"
 """What is needed to go on, in the folder of the result."""
@@ -34,13 +34,11 @@ def checked_folder(
     ValueError
         If it is neither.
     """
-    if is_url(os.fspath(out)):
-        raise ValueError(f"`--out` must be a folder of a file system, got {os.fspath(out)}")
-    folder = Path(absolute(os.fspath(out)))
+    output = Output.named("--out", out)
+    folder = output.local
+    output.check_folder()
     if not folder.exists():
         return folder
-    if not folder.is_dir():
-        raise ValueError(f"`--out` must be a folder, got the file {folder}")
     if (folder / result).exists():
         raise ValueError(f"`--out` must not have {called} yet, got {folder}; choose another folder")
     is_run = (folder / TRAINING_FOLDER / begun).exists()

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.new_file import checked_new_file, written_whole
+from cluster.output import Output
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
 from reffree.buckets import bucket_paths
@@ -122,7 +122,9 @@ def write_negatives(
         If the request or the pairs are wrong, or no negative could be made of some side.
     """
     tell = on_progress or (lambda _progress: None)
-    out = checked_new_file("--out", out, paths, inputs_are="the pairs' folder")
+    output = Output.named("--out", out)
+    output.check_file(".parquet", is_new=True)
+    output.check_apart(paths)
     if side not in (*SIDES, "all"):
         raise ValueError(f"`split` must be one of {', '.join(SIDES)}, all, got {side!r}")
     sides = SIDES if side == "all" else (side,)
@@ -143,10 +145,10 @@ def write_negatives(
             find_neighbours(pairs.folder, sides, encoder, config.n_neighbours)
         tell(Progress(stage="writing the negatives"))
         count = _Count()
-        with written_whole(out) as file:
+        with output.written() as file:
             _write(file, pairs, sides, config, count)
     return NegativesRun(
-        out=out,
+        out=output.path,
         pairs=pairs,
         kinds=count.kinds((POSITIVE, *config.kinds)),
         left_out=dict(count.left_out.most_common()),

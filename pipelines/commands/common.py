@@ -117,9 +117,10 @@ def load_config(ctx: click.Context, _parameter: click.Parameter, path: str | Non
     """
     if path is None:
         return
+    from cluster.store import read_whole
+
     try:
-        with open(path, "rb") as stream:
-            values = tomllib.load(stream)
+        values = tomllib.loads(read_whole(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path} is not a TOML file: {error}") from error
     except OSError as error:

@@ -72,12 +72,14 @@ def compare(
     runs of each are compared, else every system of the one with every system of the other, on
     the documents both have. A metric whose signature differs is refused.
     """
-    from cluster.store import write_whole
+    from cluster.output import Output
     from pipelines.compare_scores import compare_scores
     from pipelines.reports.comparison import FORMATS, comparison_text
-    from pipelines.reports.file_names import format_of
 
-    write = format_of(out, FORMATS) if out else None
+    output = Output.named("--out", out) if out else None
+    if output:
+        output.check_file(*FORMATS)
+        output.check_apart([scores_a, scores_b])
     result = compare_scores(
         scores_a,
         scores_b,
@@ -89,8 +91,8 @@ def compare(
         confidence=confidence,
         seed=seed,
     )
-    if out and write:
-        write_whole(out, write(result).encode())
+    if output:
+        output.write(FORMATS[output.suffix](result).encode())
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
     show(comparison_text(result, is_terminal=is_terminal, width=width))

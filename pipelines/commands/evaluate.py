@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -105,8 +104,12 @@ def evaluate(
     if scorer is None or not (pairs or corpus):
         raise click.UsageError("name a scorer's folder, then at least one file with pairs")
 
-    if json_path is not None and not Path(json_path).absolute().parent.is_dir():
-        raise click.UsageError(f"`--json` must be in a folder that is there, got {json_path}")
+    from cluster.output import Output
+
+    output = Output.named("--json", json_path) if json_path is not None else None
+    if output:
+        output.check_file()
+        output.check_apart([*pairs, *filter(None, [corpus, ratings])])
 
     from pipelines.evaluate_by_ratings import evaluate_by_ratings
     from pipelines.evaluate_scorer import evaluate_scorer
@@ -142,10 +145,9 @@ def evaluate(
                 on_progress=on_progress,
             )
     show("\n".join([*_report(results), *([""] if results and rated else []), *_rated(rated)]))
-    if json_path is not None:
-        Path(json_path).write_text(
-            f"{json.dumps([*map(asdict, results), *map(asdict, rated)], indent=1)}\n", "utf-8"
-        )
+    if output:
+        text = json.dumps([*map(asdict, results), *map(asdict, rated)], indent=1)
+        output.write(f"{text}\n".encode())
     return DONE
 
 

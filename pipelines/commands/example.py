@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 FILES = {
@@ -24,13 +22,16 @@ def example(out: str) -> None:
     """
     from importlib.resources import files
 
-    folder = Path(out)
+    from cluster.output import Output
+    from cluster.store import join, read_whole
+
+    output = Output.named("--out", out)
+    output.check_folder()
     contents = {name: files("pipelines").joinpath("examples", name).read_bytes() for name in FILES}
     for name, content in contents.items():
-        there = folder / name
-        if there.exists() and there.read_bytes() != content:
+        there = join(output.path, name)
+        if name in output.names() and read_whole(there) != content:
             raise click.UsageError(f"{there} exists and is another file; choose another --out")
-    folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
-        (folder / name).write_bytes(content)
-        print(f"{folder / name}: {FILES[name]}")
+        output.write(content, name)
+        print(f"{join(out, name)}: {FILES[name]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -69,10 +68,19 @@ def explain(
         raise click.UsageError("`--document` is missing; name one document_id of the corpus")
     if out is None and svg is None:
         raise click.UsageError("`--out` is missing; name an HTML file (or `--svg` a picture)")
-    from cluster import write_whole
+    from cluster.output import Output
     from pipelines.explain import encoders_for, open_explainer
     from pipelines.reports.explain_page import picture_of, render_explanations
 
+    outputs = {
+        option: Output.named(option, path)
+        for option, path in (("--out", out), ("--svg", svg))
+        if path is not None
+    }
+    for output in outputs.values():
+        output.check_file()
+    if len({output.path for output in outputs.values()}) < len(outputs):
+        raise click.UsageError(f"`--svg` must not be the file of `--out`, got {svg}")
     explainer = open_explainer(
         corpora,
         metric=metric,
@@ -85,33 +93,16 @@ def explain(
             if value is not None
         },
     )
-    _check_outputs(
-        {"--out": out, "--svg": svg},
-        [*(file.path for file in explainer.files), *filter(None, [options["ratings"]])],
-    )
+    for output in outputs.values():
+        output.check_apart(
+            [*(f.path for f in explainer.files), *filter(None, [options["ratings"]])]
+        )
     systems = explainer.explain({document: system})[document]
-    if out is not None:
-        page = render_explanations(document, systems)
-        write_whole(out, page.encode("utf-8", "surrogateescape"))
-    if svg is not None:
-        write_whole(svg, picture_of(document, systems).encode("utf-8", "surrogateescape"))
+    make = {"--out": render_explanations, "--svg": picture_of}
+    for option, output in outputs.items():
+        output.write(make[option](document, systems).encode("utf-8", "surrogateescape"))
     for each in systems:
         found = each.explanation
         shown = f"no score: {found.status}" if found.score is None else str(found.score)
         show(f"{each.system_id}\t{found.metric}\t{shown}")
     return DONE
-
-
-def _check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
-    """Refuse to write over what is read, or over the other file."""
-    from cluster.store import absolute
-
-    taken = {absolute(path): "a file that is read" for path in inputs}
-    for option, path in outputs.items():
-        if path is None:
-            continue
-        if what := taken.get(absolute(path)):
-            raise click.UsageError(
-                f"`{option}` must not be {what}, got {path}; choose another name"
-            )
-        taken[absolute(path)] = f"the file of `{option}`"

@@ -100,12 +100,14 @@ def preferences(
     if not judgements:
         raise click.UsageError("name at least one file of judgements, or `--make-sheet CORPUS`")
 
-    from cluster.store import write_whole
+    from cluster.output import Output
     from pipelines.preferences import compare_preferences
-    from pipelines.reports.file_names import format_of
     from pipelines.reports.preferences import FORMATS, preferences_text
 
-    write = format_of(out, FORMATS) if out else None
+    output = Output.named("--out", out) if out else None
+    if output:
+        output.check_file(*FORMATS)
+        output.check_apart([*judgements, *([key] if key else [])])
     result = compare_preferences(
         judgements,
         key=key,
@@ -116,8 +118,8 @@ def preferences(
         n_resamples=resamples,
         seed=seed,
     )
-    if out and write:
-        write_whole(out, write(result).encode())
+    if output:
+        output.write(FORMATS[output.suffix](result).encode())
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
     show(preferences_text(result, is_terminal=is_terminal, width=width))

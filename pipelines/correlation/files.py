@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-import io
 import json
+import os
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import polars as pl
 
-from cluster import write_whole
+from cluster.output import Output
+from cluster.store import delete_file, join, list_names
 from pipelines.correlation.records import TABLES, AgreementResult
-from pipelines.manifest import check_can_write, folder_entries
 
 ABOUT_FILE = "about.json"
 LONG_FOLDER = "tables/long"
@@ -34,13 +35,13 @@ _OURS = (
 _OUR_NAMES = frozenset({"tables", "plots", "papers", "explain"})
 
 
-def check_folder(out: Path, *, is_replacing: bool) -> None:
-    """Check that a report may be written to a folder.
+def report_folder(out: str | os.PathLike[str], *, is_replacing: bool) -> Output:
+    """Return the folder of a report, which may be written to.
 
     Parameters
     ----------
-    out : path
-        Need not exist.
+    out : str or path
+        Folder or URL; need not exist.
     is_replacing : bool
         Whether an earlier report may be there.
 
@@ -51,8 +52,9 @@ def check_folder(out: Path, *, is_replacing: bool) -> None:
     OSError
         If nothing may be written there.
     """
-    check_can_write(str(out))
-    entries = folder_entries(str(out))
+    output = Output.named("--out", out)
+    output.check_folder(*_OUR_NAMES, LONG_FOLDER)
+    entries = output.names()
     foreign = [
         name
         for name in entries
@@ -67,31 +69,33 @@ def check_folder(out: Path, *, is_replacing: bool) -> None:
         raise ValueError(
             f"{out} holds a report already; use `--fresh` to replace it, or another `--out` folder"
         )
+    return output
 
 
-def clear_folder(out: Path) -> None:
+def clear_folder(output: Output) -> None:
     """Delete the files of an earlier report, and nothing else."""
     for pattern in _OURS:
-        for path in out.glob(pattern):
-            if path.is_file():
-                path.unlink()
+        *folders, like = pattern.split("/")
+        inside = join(output.path, *folders)
+        for name in list_names(inside):
+            if fnmatchcase(name, like):
+                delete_file(join(inside, name))
 
 
 def write_tables(result: AgreementResult, out: Path) -> None:
-    """Write every table as Parquet and CSV, each whole or not at all.
+    """Write every table as Parquet and CSV.
 
     The correlations go right into the folder, the others into `tables/long/`.
     """
     for name in TABLES:
         folder = out if name == MAIN_TABLE else out / LONG_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
         frame: pl.DataFrame = getattr(result, name)
-        stream = io.BytesIO()
-        frame.write_parquet(stream)
-        write_whole(folder / f"{name}.parquet", stream.getvalue())
-        write_whole(folder / f"{name}.csv", frame.write_csv().encode())
+        frame.write_parquet(folder / f"{name}.parquet")
+        frame.write_csv(folder / f"{name}.csv")
 
 
 def write_about(result: AgreementResult, out: Path) -> None:
     """Say that the folder is complete, and how it came about."""
     text = json.dumps(asdict(result.about), indent=1, ensure_ascii=False)
-    write_whole(out / ABOUT_FILE, f"{text}\n".encode("utf-8", "surrogateescape"))
+    (out / ABOUT_FILE).write_bytes(f"{text}\n".encode("utf-8", "surrogateescape"))

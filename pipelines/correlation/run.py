@@ -7,16 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import polars as pl
 
-from cluster import write_whole
 from pipelines.agreement import LEVELS
 from pipelines.correlation.analysis import analyse
 from pipelines.correlation.estimates import DEFAULT_COEFFICIENTS, Settings
-from pipelines.correlation.files import check_folder, clear_folder, write_about, write_tables
+from pipelines.correlation.files import (
+    ABOUT_FILE,
+    clear_folder,
+    report_folder,
+    write_about,
+    write_tables,
+)
 from pipelines.correlation.papers import paper_tables, write_paper_tables
 from pipelines.correlation.published import HUMAN_SYSTEMS, PublishedTable
 from pipelines.correlation.ratings import Ratings, read_ratings
@@ -67,7 +71,7 @@ def correlate(
     ratings : path
         The same with a column per aspect, and `rater` where raters are named.
     out : path, optional
-        Folder for the report and its tables; without, nothing is written.
+        Folder or URL for the report and its tables; without, nothing is written.
     aspects : sequence of str
         Columns of the ratings; all where empty.
     raters, systems, exclude_systems, metrics : sequence of str
@@ -108,13 +112,12 @@ def correlate(
     settings = Settings(
         levels=tuple(levels), coefficients=tuple(coefficients), n_resamples=n_resamples, seed=seed
     )
-    if out is not None:
-        check_folder(Path(out), is_replacing=fresh)
-    elif papers or explain:
+    if out is None and (papers or explain):
         raise ValueError(
             "`out` must name a folder for what `papers` and `explain` write, got none; name one "
             "or leave them out"
         )
+    output = None if out is None else report_folder(out, is_replacing=fresh)
     mapping = dict(columns or {})
     on_stage("reading ratings and scores")
     rated = read_ratings(
@@ -142,16 +145,14 @@ def correlate(
             name, study, signatures=found.signatures, seed=seed, human_systems=human_systems
         )
     result = analyse(study, settings, about, texts=texts, on_stage=on_stage)
-    if out is not None:
-        with TemporaryDirectory() as pages:  # an earlier report stays until nothing can fail
+    if output is not None:
+        with output.filled(last=ABOUT_FILE) as folder:
             if explain:
                 on_stage("explaining the disagreements")
-                _explain(result.disagreements, found.origins, Path(pages))
+                _explain(result.disagreements, found.origins, folder / EXPLAIN_FOLDER)
             on_stage("writing the report")
-            clear_folder(Path(out))
-            for page in Path(pages).iterdir():
-                write_whole(Path(out) / EXPLAIN_FOLDER / page.name, page.read_bytes())
-        _write(result, published, Path(out))
+            _write(result, published, folder)
+            clear_folder(output)  # an earlier report stays until nothing can fail
     return result
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.store import is_url
+from cluster.output import Output
 from pipelines.importing.export_inputs import ExportInputs, export_inputs
 from pipelines.importing.export_mt_metrics_eval import write_test_set
 from pipelines.importing.lines import write_lines
@@ -48,31 +47,22 @@ def export_data(
         Files with a column `candidate` are corpora; others, and folders of `assay score`, are
         numbers about candidates.
     out : path
-        Folder to make. It appears when everything in it has been written.
+        Folder or URL to make. Its files appear when all of them have been written.
 
     Raises
     ------
     ValueError
-        If the format is not known or cannot hold the data, or `out` exists or is a URL.
+        If the format is not known or cannot hold the data, or `out` exists.
     """
     if name not in _WRITERS:
         raise ValueError(f"unknown format `{name}`; {nearest(name, _WRITERS)}")
-    if is_url(os.fspath(out)):
-        raise ValueError(f"`--out` must be a folder on this machine, got {os.fspath(out)}")
-    target = Path(out)
-    if target.exists():
-        raise ValueError(f"`--out` must not exist yet, got {target}; delete it or choose another")
+    output = Output.named("--out", out)
+    output.check_folder(is_new=True)
     inputs = export_inputs([os.fspath(path) for path in paths])
-    target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        dir=target.absolute().parent, prefix=f".{target.name}."
-    ) as work:
-        folder = Path(work, "out")
-        folder.mkdir()
+    with output.filled() as folder:
         n_candidates, n_scored = _WRITERS[name](inputs, folder)
         files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
-        folder.rename(target)
-    return ExportRun(out=str(target), files=files, n_candidates=n_candidates, n_scored=n_scored)
+    return ExportRun(out=output.path, files=files, n_candidates=n_candidates, n_scored=n_scored)
 
 
 def _write_sacrerouge(inputs: ExportInputs, folder: Path) -> tuple[int, int]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster.fetching import fetch
+from cluster.output import Output
 from pipelines.importing.registry import find_source
 from pipelines.importing.rows import (
     Candidate,
@@ -21,7 +23,6 @@ from pipelines.importing.rows import (
 )
 from pipelines.importing.source import DataSource
 from pipelines.importing.tables import GrowingTable
-from pipelines.new_file import checked_new_file
 
 CORPUS, RATINGS, SCORES = "corpus", "ratings", "scores"
 
@@ -69,7 +70,8 @@ def import_data(
     name : str
         One of `SOURCES`.
     paths : sequence of path
-        Files, folders or tar archives that hold what the data set's `takes` says.
+        Files, folders or tar archives that hold what the data set's `takes` says. What is on a
+        store is copied first, as `cluster.fetching` does it.
     out : path or URL
         Parquet file for the pairs or the corpus.
     ratings, scores : path or URL, optional
@@ -91,19 +93,21 @@ def import_data(
     source = find_source(name)
     inputs = [os.fspath(path) for path in paths]
     asked = {CORPUS: out, RATINGS: ratings, SCORES: scores}
-    outs = {
-        table: checked_new_file(
-            _OPTIONS[table], path, inputs, inputs_are="a folder that is imported"
-        )
+    outputs = {
+        table: Output.named(_OPTIONS[table], path)
         for table, path in asked.items()
         if path is not None
     }
+    for output in outputs.values():
+        output.check_file(".parquet", is_new=True)
+        output.check_apart(inputs)
+    outs = {table: output.path for table, output in outputs.items()}
     if len(set(outs.values())) < len(outs):
         raise ValueError(f"the outputs must be different files, got {', '.join(outs.values())}")
     with tempfile.TemporaryDirectory() as work:
         sorter = _Sorter(Path(work))
         try:
-            for row in source.read(inputs):
+            for row in source.read([fetch(path) for path in inputs]):
                 sorter.add(row)
             for written in sorter.tables.values():
                 written.end()

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
-
-_Writer = TypeVar("_Writer", bound=Callable[..., Any])
 
 EXPLAIN_FOLDER = "explain"
 """Beside the report; a disagreement links to its page there if there is one."""
@@ -39,32 +34,6 @@ def file_stem(*parts: str) -> str:
         return ".".join(plain)
     key = "\x00".join(parts).encode("utf-8", "surrogateescape")
     return ".".join([*plain, hashlib.sha256(key).hexdigest()[:8]])
-
-
-def format_of(path: str, formats: Mapping[str, _Writer]) -> _Writer:
-    """Return what writes a file of this name.
-
-    Parameters
-    ----------
-    path : str
-        As given after `--out`.
-    formats : mapping of str to callable
-        By the end of the name, as `.csv`.
-
-    Raises
-    ------
-    ValueError
-        If the name ends otherwise.
-
-    Examples
-    --------
-    >>> format_of("table.CSV", {".csv": repr})([1])
-    '[1]'
-    """
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in formats:
-        raise ValueError(f"`--out` must end in {', '.join(formats)}, got {path}")
-    return formats[suffix]
 
 
 def explain_file(document_id: str, system_id: str, metric: str) -> str:

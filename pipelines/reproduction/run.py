@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from cluster.store import write_whole
+from cluster.output import Output
+from cluster.store import is_url, local_folder
 from pipelines.correlation.papers import plot_files
-from pipelines.manifest import check_can_write
 from pipelines.progress import Progress
 from pipelines.reproduction import bao2020, clark2019, summeval, sun2019
 from pipelines.reproduction.bench import Bench
@@ -60,7 +60,8 @@ def reproduce(
         Folder with a data set's files, as its owner gives them out, in `NAME/`, or imported in
         `NAME.parquet` and `NAME_ratings.parquet`; and weights in `encoders/`.
     out : path, optional
-        Folder for `TABLE.md`, `.csv`, `.json` and figures. Figures need it.
+        Folder or URL for `TABLE.md`, `.csv`, `.json` and figures. Figures need it. What is
+        imported and scored stays in it, too, unless it is on a store.
     scorers : path, optional
         Folder of trained scorers.
     train : bool
@@ -96,14 +97,15 @@ def reproduce(
     """
     targets = [find_target(name) for name in ([tables] if isinstance(tables, str) else tables)]
     _check(targets, out, encoders or {}, scorers, trains=train)
-    if out is not None:
-        check_can_write(os.fspath(out))
-    with _work_folder(out) as work:
+    output = None if out is None else Output.named("out", out)
+    if output is not None:
+        output.check_folder()
+    with _work_folder(output) as work:
         bench = Bench(
             data=_checked_folder("data", data),
             work=Path(work),
             encoders=dict(encoders or {}),
-            scorers=_scorers_folder(scorers, out, trains=train),
+            scorers=_scorers_folder(scorers, output, trains=train),
             trains=train,
             device=device,
             seed=seed,
@@ -114,8 +116,8 @@ def reproduce(
         results = []
         for target in targets:
             result = _made(target, bench)
-            if out is not None:
-                _write(result, Path(out))
+            if output is not None:
+                _write(result, output)
             results.append(result)
     return results
 
@@ -228,32 +230,36 @@ def _check_encoders(targets: Sequence[Target], encoders: Mapping[str, str]) -> N
 
 
 def _checked_folder(option: str, folder: _Path | None) -> Path | None:
-    if folder is not None and not Path(folder).is_dir():
+    if folder is None:
+        return None
+    local = local_folder(option, folder)
+    if not local.is_dir():
         raise ValueError(f"`{option}` must be a folder, got {os.fspath(folder)}")
-    return None if folder is None else Path(folder).absolute()
+    return local
 
 
-def _scorers_folder(scorers: _Path | None, out: _Path | None, *, trains: bool) -> Path | None:
+def _scorers_folder(scorers: _Path | None, out: Output | None, *, trains: bool) -> Path | None:
     if not trains:
         return _checked_folder("scorers", scorers)
-    folder = Path(out or "", SCORERS_FOLDER) if scorers is None else Path(scorers)
-    return folder.absolute()
+    if scorers is not None:
+        return local_folder("scorers", scorers)
+    return None if out is None else out.local / SCORERS_FOLDER
 
 
-def _work_folder(out: _Path | None) -> AbstractContextManager[_Path]:
-    if out is None:
+def _work_folder(out: Output | None) -> AbstractContextManager[_Path]:
+    if out is None or is_url(out.path):
         return tempfile.TemporaryDirectory(prefix="assay-")
-    return nullcontext(Path(out, WORK_FOLDER).absolute())
+    return nullcontext(out.local / WORK_FOLDER)
 
 
-def _write(result: Reproduction, out: Path) -> None:
+def _write(result: Reproduction, out: Output) -> None:
     """Write a table as Markdown, CSV and JSON, its figures as pictures with their numbers."""
     name = result.printed.name
-    write_whole(out / f"{name}.md", result.to_markdown().encode())
-    write_whole(out / f"{name}.json", result.to_json().encode())
+    out.write(result.to_markdown().encode(), f"{name}.md")
+    out.write(result.to_json().encode(), f"{name}.json")
     if result.printed.cells:
-        write_whole(out / f"{name}.csv", result.frame().write_csv().encode())
+        out.write(result.frame().write_csv().encode(), f"{name}.csv")
     for figure in result.figures:
-        write_whole(out / f"{figure.name}.csv", figure.frame.write_csv().encode())
+        out.write(figure.frame.write_csv().encode(), f"{figure.name}.csv")
         for suffix, content in plot_files(figure).items():
-            write_whole(out / f"{figure.name}{suffix}", content)
+            out.write(content, f"{figure.name}{suffix}")

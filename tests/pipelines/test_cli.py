@@ -274,7 +274,7 @@ WRONG = [
     pytest.param(("--workers", "x"), "Invalid value for '--workers'", id="integer"),
     pytest.param(("--limit", "0"), "`limit` must be at least 1, got 0", id="limit"),
     pytest.param(("--address", "auto"), "`--local` scores in one process", id="address"),
-    pytest.param(("--config", "none.toml"), "No such file or directory: none.toml", id="config"),
+    pytest.param(("--config", "none.toml"), "no such file: none.toml", id="config"),
 ]
 
 

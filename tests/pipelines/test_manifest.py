@@ -1,14 +1,12 @@
 """The folder of a run: fingerprint, `run.json` and back, differences in words, what is ours."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from cluster import InputFile, Piece, Shard
 from pipelines.manifest import (
     Manifest,
-    check_can_write,
     delete_own_files,
     differences,
     library_versions,
@@ -143,23 +141,6 @@ def test_own_files_deleted_and_no_others(tmp_path):
     delete_own_files(str(tmp_path))
     left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
     assert left == set(others)
-
-
-def test_file_in_the_way_of_the_folder_rejected(tmp_path):
-    (tmp_path / "taken").touch()
-    with pytest.raises(NotADirectoryError, match=r"must be a folder, got a file: .*taken"):
-        check_can_write(str(tmp_path / "taken" / "deeper"))
-
-
-def test_checking_makes_no_folder(tmp_path):
-    check_can_write(str(tmp_path / "a" / "b"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_folder_without_permission_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
-    with pytest.raises(PermissionError, match=r"no permission to write in .*; choose another"):
-        check_can_write(str(tmp_path / "new"))
 
 
 def test_versions_name_what_changes_scores():

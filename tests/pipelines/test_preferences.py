@@ -341,7 +341,7 @@ def test_wrong_sheet_rejected(corpus, tmp_path, options, message):
 
 def test_filled_sheet_is_never_overwritten(sheet, corpus, tmp_path):
     sheet(lambda document, criterion: "new")
-    with pytest.raises(ValueError, match=r"sheet.csv is there already, maybe filled"):
+    with pytest.raises(ValueError, match=r"`out` must not exist yet, got .*sheet.csv; choose"):
         make_sheet(corpus, systems=SYSTEMS[:2], n_documents=3, out=str(tmp_path / "sheet.csv"))
 
 

@@ -234,9 +234,10 @@ def test_negatives_that_were_not_made_count_once(train, pairs, capsys):
 
 def test_figures_that_cannot_be_kept_are_not_computed(train, pairs, tmp_path, capsys):
     _, folder = train()
-    path = tmp_path / "none" / "figures.json"
+    (tmp_path / "taken").touch()
+    path = tmp_path / "taken" / "figures.json"
     line = wrong(capsys, (run(["evaluate", str(folder), str(pairs), "--json", str(path)]), None))
-    assert "`--json` must be in a folder that is there" in line
+    assert "`--json` must be in a folder, got a file: " in line
 
 
 def test_domains_of_one_file_name_are_told_apart(train, tmp_path, capsys):

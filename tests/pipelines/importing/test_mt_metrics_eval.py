@@ -333,12 +333,3 @@ def test_unknown_format_gets_the_nearest_name(tmp_path, capsys):
 def test_existing_folder_kept(tmp_path, capsys):
     assert run(["export", "sacrerouge", "x.parquet", "--out", str(tmp_path)]) == 2
     assert "`--out` must not exist yet" in capsys.readouterr().err
-
-
-def test_folder_in_a_store_rejected(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    corpus, _ = corpus_and_scores()
-    corpus.write_parquet("c.parquet")
-    assert run(["export", "sacrerouge", "c.parquet", "--out", "s3://bucket/out"]) == 2
-    assert "must be a folder on this machine, got s3://bucket/out" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["c.parquet"]

@@ -1,0 +1,243 @@
+"""What a command is asked to write: where that is, whether it may be, and how it gets there.
+
+A `Output` is named and checked before any work is done, and written when all is ready: on this
+machine and on every store alike, each file whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from cluster.inputs import FORMATS
+from cluster.store import (
+    absolute,
+    base_name,
+    check_no_links,
+    filesystem_for,
+    is_inside,
+    is_url,
+    join,
+    local_folder,
+    move_whole,
+    naming,
+    parent,
+    url_like,
+    write_whole,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file or folder to write."""
+
+    option: str
+    """What names it, for messages."""
+    path: str
+    """Absolute path, or URL of a store."""
+
+    @classmethod
+    def named(cls, option: str, path: str | os.PathLike[str]) -> Output:
+        """Take what a user gives: a path, or a URL with `file://` or that of a store.
+
+        Raises
+        ------
+        ValueError
+            If a URL holds a secret, or is of a store that is not known.
+        """
+        filesystem_for(os.fspath(path))
+        return cls(option, absolute(os.fspath(path)).rstrip("/") or "/")
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return base_name(self.path)
+
+    @property
+    def suffix(self) -> str:
+        """The end of its name, in small letters, with the dot."""
+        return os.path.splitext(self.name)[1].lower()
+
+    @property
+    def local(self) -> Path:
+        """The folder on this machine.
+
+        Raises
+        ------
+        ValueError
+            If it is on a store.
+        """
+        return local_folder(self.option, self.path)
+
+    def beside(self, option: str, name: str) -> Output:
+        """Name another file in the same folder."""
+        return Output(option, join(parent(self.path), name))
+
+    # Whether it may be written
+
+    def check_file(self, *suffixes: str, is_new: bool = False) -> None:
+        """Check that a file may be written there.
+
+        Parameters
+        ----------
+        *suffixes : str
+            What its name may end in; anything where none is given.
+        is_new : bool
+            Whether there must be none yet.
+
+        Raises
+        ------
+        ValueError
+            If its name ends otherwise, it is a folder, or there is one already.
+        OSError
+            If nothing may be written there.
+        """
+        if suffixes and self.suffix not in suffixes:
+            raise ValueError(f"`{self.option}` must end in {', '.join(suffixes)}, got {self.path}")
+        kind = self._kind()
+        if kind == pafs.FileType.Directory:
+            raise ValueError(f"`{self.option}` must be a file, got the folder {self.path}")
+        if is_new and kind != pafs.FileType.NotFound:
+            raise ValueError(
+                f"`{self.option}` must not exist yet, got {self.path}; choose another name"
+            )
+        self._check_place(parent(self.path), "in a folder")
+
+    def check_apart(self, inputs: Iterable[str | os.PathLike[str]]) -> None:
+        """Check that nothing that is read would be replaced, or be read again with the output.
+
+        Raises
+        ------
+        ValueError
+            If it is one of the files that are read, or a table in one of the folders.
+        """
+        for each in inputs:
+            path = os.fspath(each)
+            if self._is(path):
+                raise ValueError(
+                    f"`{self.option}` must not be a file that is read, got {self.path}; choose "
+                    "another name"
+                )
+            if self.suffix in FORMATS and is_inside(self.path, path):
+                raise ValueError(
+                    f"`{self.option}` must not lie inside a folder that is read, got {self.path}"
+                )
+
+    def check_folder(self, *inside: str, is_new: bool = False) -> None:
+        """Check, without leaving anything behind, that a folder is there or can be made.
+
+        Parameters
+        ----------
+        *inside : str
+            Names in it that must not be links.
+        is_new : bool
+            Whether there must be none yet.
+
+        Raises
+        ------
+        NotADirectoryError
+            If a file is in the way.
+        PermissionError
+            If nothing may be written there.
+        ValueError
+            If something that will be written in it is a link, or there is one already.
+        """
+        kind = self._kind()
+        if is_new and kind != pafs.FileType.NotFound:
+            raise ValueError(
+                f"`{self.option}` must not exist yet, got {self.path}; choose another name"
+            )
+        if kind == pafs.FileType.File:
+            raise NotADirectoryError(f"`{self.option}` must be a folder, got a file: {self.path}")
+        check_no_links(self.path, *inside)
+        self._check_place(self.path, "a folder")
+
+    def names(self) -> list[str]:
+        """List what is right inside a folder, hidden names aside; nothing where there is none."""
+        filesystem, inner = filesystem_for(self.path)
+        with naming(self.path):
+            found = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
+        return sorted(info.base_name for info in found if not info.base_name.startswith("."))
+
+    # Writing it
+
+    def write(self, payload: bytes | pa.Buffer, *names: str) -> None:
+        """Write the file, or one in the folder, whole or not at all."""
+        write_whole(self._inside(*names), payload)
+
+    @contextmanager
+    def written(self) -> Iterator[Path]:
+        """Give a local file to write to, which then appears as a whole, unless something fails."""
+        with self._work_folder() as work:
+            file = work / "file"
+            yield file
+            move_whole(file, self.path)
+
+    @contextmanager
+    def filled(self, *, last: str = "") -> Iterator[Path]:
+        """Give a local folder whose files then appear in this one, unless something fails.
+
+        Parameters
+        ----------
+        last : str
+            Name of the file that appears after all others.
+        """
+        with self._work_folder() as work:
+            yield work
+            found = (path.relative_to(work) for path in work.rglob("*") if path.is_file())
+            for name in sorted(found, key=lambda name: (str(name) == last, name)):
+                move_whole(work / name, self._inside(*name.parts))
+
+    def _inside(self, *names: str) -> str:
+        """Name a file in the folder, whatever characters its name has; without names, itself."""
+        return url_like(self.path, "/".join([filesystem_for(self.path)[1], *names]))
+
+    def _kind(self) -> pafs.FileType:
+        filesystem, inner = filesystem_for(self.path)
+        with naming(self.path):
+            return filesystem.get_file_info(inner).type
+
+    def _is(self, path: str) -> bool:
+        other = absolute(path)
+        if is_url(self.path) or is_url(other):
+            return other == self.path
+        return os.path.realpath(other) == os.path.realpath(self.path)
+
+    def _check_place(self, folder: str, rule: str) -> None:
+        """Check that a folder of this machine is there or can be made, and be written to.
+
+        An object store is not asked; there the first file that is written tells.
+        """
+        if is_url(self.path):
+            return
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            raise NotADirectoryError(f"`{self.option}` must be {rule}, got a file: {folder}")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(
+                f"no permission to write in {folder}; choose another `{self.option}` folder"
+            )
+
+    @contextmanager
+    def _work_folder(self) -> Iterator[Path]:
+        """Make a folder to write in.
+
+        It lies beside a local output: what is written may be too large to be copied, or for the
+        disk of temporary files.
+        """
+        if is_url(self.path):
+            with tempfile.TemporaryDirectory(prefix="assay-") as work:
+                yield Path(work)
+            return
+        place = Path(self.path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as work:
+            yield Path(work)
