@@ -6,12 +6,10 @@ import gc
 import json
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,10 +97,11 @@ def interleave(
 
 def machine(*distributions: str) -> dict[str, str]:
     """Say on what, and with which versions, a benchmark ran."""
+    from cluster.worker import processor_kind
     from sms.compiled import available_threads
 
     return {
-        "processor": _processor(),
+        "processor": processor_kind(),
         "processors": str(available_threads()),
         "python": platform.python_version(),
         **{name: _version(name) for name in ("numpy", "numba", *distributions)},
@@ -137,15 +136,6 @@ def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"no JSON for {type(value).__name__}")
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or sys.platform
 
 
 def _version(distribution: str) -> str:

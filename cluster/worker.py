@@ -8,12 +8,15 @@ from __future__ import annotations
 import io
 import json
 import logging
+import platform
 import re
 import socket
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -42,6 +45,8 @@ ERRORS_FOLDER = "errors"
 FINGERPRINT_LENGTH = 12
 """Characters of the fingerprint that a file's name carries."""
 
+_UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+"""What products of matrices are computed with on x86, as Linux calls it."""
 _HAND_OFF = 2  # batches that are being compared or wait for it
 _PART_NAME = re.compile(r"part-(\d{6,})-([^-.]+)\.parquet")
 _T = TypeVar("_T")
@@ -138,6 +143,8 @@ class ShardReport:
     attempts: int = 1
     node: str = ""
     """Where it was scored."""
+    processor: str = ""
+    """By what kind of processor; scores by another kind may differ in their last digits."""
     n_bytes: int = 0
     """Size of its scores file."""
     error: str | None = None
@@ -215,6 +222,7 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         stage_seconds=dict(clock.seconds),
         counters=counters,
         node=node_name(),
+        processor=processor_kind(),
         n_bytes=n_bytes,
     )
 
@@ -237,6 +245,20 @@ def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
 def node_name() -> str:
     """Name the machine this process runs on."""
     return socket.gethostname()
+
+
+@cache
+def processor_kind() -> str:
+    """Name the processor, with those of its units that products of matrices are computed with."""
+    found: dict[str, str] = {}
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        for line in lines:  # as many blocks as there are cores, the first is enough
+            name, _, value = line.partition(":")
+            found.setdefault(name.strip(), value.strip())
+    has = {*found.get("flags", "").split()}
+    units = ", ".join(unit for unit in _UNITS if unit in has)
+    name = found.get("model name") or platform.processor() or platform.machine()
+    return f"{name} ({units})" if units else name
 
 
 def one_line(error: BaseException) -> str:

@@ -33,7 +33,7 @@ WRITE_EVERY_S = 10.0
 WRITE_SHARE = 0.01
 """Of the time since the start: a long run writes less often, so that its files stay few."""
 
-_MEASURED = ("node", "seconds", "cpu_seconds", "stage_seconds", "counters", "attempts")
+_MEASURED = ("node", "processor", "seconds", "cpu_seconds", "stage_seconds", "counters", "attempts")
 """What only the run that scored a shard knows of it."""
 _KEPT = ("index", "n_rows", "n_bytes", "n_status", *_MEASURED, "error")
 

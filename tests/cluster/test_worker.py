@@ -1,6 +1,7 @@
 """One shard: order, statuses, commit, report."""
 
 import errno
+import io
 import json
 import math
 import threading
@@ -22,6 +23,7 @@ from cluster import (
     plan_shards,
     report_from_file,
     score_shard,
+    worker,
 )
 from cluster.worker import try_shard
 
@@ -236,10 +238,39 @@ def test_report_from_file_equals_the_report_of_the_run(shard, scorer, job):
     report = score_shard(shard, scorer, job)
     later = report_from_file(part_path(job.out, shard.index, job.fingerprint))
     times = {"seconds": 0.0, "cpu_seconds": 0.0, "stage_seconds": {}}
-    assert later == replace(report, **times, counters={}, node="")
+    assert later == replace(report, **times, counters={}, node="", processor="")
     assert set(report.stage_seconds) == {"read", "prepare", "compare", "write"}
     assert report.seconds > 0
     assert report.cpu_seconds > 0
+
+
+# what Linux says of a processor, and what a report does
+PROCESSORS = [
+    pytest.param(
+        "model name\t: Made\nflags\t: fpu avx2 avx512f avx512_bf16 amx_bf16 amx_tile\n"
+        "model name\t: Other\nflags\t: fpu\n",
+        "Made (avx2, avx512f, avx512_bf16, amx_bf16)",
+        id="amx",
+    ),
+    pytest.param("model name : Made\nflags : fpu sse2\n", "Made", id="nothing"),
+    pytest.param("processor\t: 0\nFeatures\t: fp asimd\n", "here", id="no-name"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), PROCESSORS)
+def test_processor_is_named_with_its_units(text, expected, monkeypatch):
+    monkeypatch.setattr(worker, "open", lambda *_, **__: io.StringIO(text), raising=False)
+    monkeypatch.setattr(worker.platform, "processor", lambda: "here")
+    assert worker.processor_kind.__wrapped__() == expected
+
+
+def test_processor_is_named_without_linux(monkeypatch):
+    def absent(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(worker, "open", absent, raising=False)
+    monkeypatch.setattr(worker.platform, "processor", lambda: "")
+    assert worker.processor_kind.__wrapped__() == worker.platform.machine()
 
 
 def test_report_from_another_file_rejected():

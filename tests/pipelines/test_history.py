@@ -108,6 +108,7 @@ def test_run_json_tells_of_every_shard(finished):
     for shard in shards:
         assert shard["seconds"] > 0
         assert shard["node"]
+        assert shard["processor"]
         assert shard["attempts"] == 1
         assert set(shard["stage_seconds"]) == {"read", "prepare", "compare", "write"}
     assert shards[4]["n_status"] == {"candidate:null": 1}
