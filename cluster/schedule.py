@@ -39,8 +39,9 @@ class Schedule:
 
     A shard that fails is tried again once those that never failed are begun, by another worker
     where there is one, until it has failed `max_attempts` times. When none waits, a worker without
-    work gets a copy of the shard that is most overdue: what is written twice is the same file, and
-    the report that comes first counts.
+    work gets a copy of the shard that is most overdue: what is written last is the file, whole, and
+    the report that comes first counts. Scores of the two may differ as far as the scorer's may
+    between machines.
 
     Parameters
     ----------

@@ -30,12 +30,14 @@ from pipelines.learned_columns import AskedMetrics, with_learned
 from pipelines.manifest import read_manifest
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
+from sms.encoders import SCORE_TOLERANCE
 from sms.encoders.registry import parse_spec
 from sms.explaining import Explanation, RowScorer, column_of, explain_rows
 from sms.scoring import ScoringConfig, SummaryScorer
 
 SAME_ATOL = 1e-12
-"""Scores that differ by no more count as equal to those of a scores folder."""
+"""Scores that differ by no more count as equal to those of a scores folder, whatever computed them;
+those of neural encoders may differ by `SCORE_TOLERANCE`."""
 
 _BATCH_ROWS = 4096
 _MAX_IDS = 100_000  # among which the nearest is looked for
@@ -57,6 +59,8 @@ class Explainer:
     """Score that is explained."""
     recorded: Sequence[InputFile] = ()
     """Scores files to agree with."""
+    tolerance: float = 0.0
+    """Of the agreement: a share of a mover's similarity, a difference of every other score."""
     ratings: pl.DataFrame | None = None
     """Keys and a column per aspect, the mean over raters."""
 
@@ -86,7 +90,9 @@ class Explainer:
             document: [
                 ExplainedSystem(
                     system_id=system,
-                    explanation=_agreeing(explanation, (document, system), recorded),
+                    explanation=_agreeing(
+                        explanation, (document, system), recorded, self.tolerance
+                    ),
                     ratings=ratings.get((document, system), {}),
                     recorded=recorded.get((document, system)),
                 )
@@ -220,6 +226,7 @@ def open_explainer(
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
         recorded=recorded,
+        tolerance=_tolerance(metrics, config),
         ratings=rated,
     )
 
@@ -251,6 +258,13 @@ def _settings_of(
     return learned, config, names, inputs
 
 
+def _tolerance(metrics: AskedMetrics, config: ScoringConfig) -> float:
+    """Say how far a score may lie from the recorded one: its batch had other neighbours."""
+    if metrics.folders:  # the precision of learned scorers is their own
+        return max(SCORE_TOLERANCE.values())
+    return SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
+
+
 def _mean_ratings(
     path: str, aspects: Sequence[str], raters: Sequence[str], columns: Mapping[str, str]
 ) -> pl.DataFrame:
@@ -259,10 +273,13 @@ def _mean_ratings(
 
 
 def _agreeing(
-    explanation: Explanation, key: _Key, recorded: Mapping[_Key, float | None]
+    explanation: Explanation,
+    key: _Key,
+    recorded: Mapping[_Key, float | None],
+    tolerance: float,
 ) -> Explanation:
     """Refuse a score that is not the recorded one; no score is one thing to agree about, too."""
-    if key in recorded and not _is_same(explanation.score, recorded[key]):
+    if key in recorded and not _is_same(explanation, recorded[key], tolerance):
         here, there = (
             "undefined" if score is None else repr(score)
             for score in (explanation.score, recorded[key])
@@ -270,16 +287,17 @@ def _agreeing(
         raise ValueError(
             f"{explanation.metric} of document {key[0]!r}, system {key[1]!r} is {here} "
             f"here and {there} in the scores folder; the texts, the encoder or the "
-            "versions have changed since, or it was scored on other hardware: score again, or "
-            "leave out `--scores`"
+            "versions have changed since: score again, or leave out `--scores`"
         )
     return explanation
 
 
-def _is_same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return abs(one - other) <= SAME_ATOL
+def _is_same(explanation: Explanation, recorded: float | None, tolerance: float) -> bool:
+    score = explanation.score
+    if score is None or recorded is None:
+        return score is recorded
+    scale = max(score, recorded) if explanation.moves else 1.0
+    return abs(score - recorded) <= max(SAME_ATOL, tolerance * scale)
 
 
 # Rows

@@ -17,6 +17,10 @@ from sms.text import SegmentedTexts
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 """Number formats a model may compute in; `auto` is fp32 on a CPU and bf16 on a GPU."""
 DEVICES = ("auto", "cpu", "cuda")
+SCORE_TOLERANCE: Mapping[str, float] = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 5e-2}
+"""How far a score may lie from the same score computed elsewhere, or in another batch, by the
+precision of its encoder: a share of a mover's similarity, a difference of every other score.
+`docs/scoring.md` has the table with what was measured, and says what is equal bit by bit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,10 @@ WORD_ATOL = 5e-6
 NEIGHBOUR_ATOL = 1e-5
 """The order of float32 sums may follow the number of rows that go through a layer together."""
 
+HALF_ATOL = 5e-3
+"""Of normalised vectors in bf16: what a processor makes of the same sentence among other neighbours
+(1e-3 seen with AMX, 0 without) or another processor of it (2e-3)."""
+
 CPU = EncoderRuntime(device="cpu")
 SENTENCES = [
     "The committee met on Tuesday.",
@@ -300,18 +304,21 @@ def test_half_precision_keeps_the_order_of_similarities(precision, together, seg
     assert np.abs(found.pooled - together.pooled).max() > 1e-6  # it was another format
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_neighbours_change_no_bit_in_bf16(threads, segmented, as_they_are):
-    n_threads = torch.get_num_threads()
-    try:
-        runtime = EncoderRuntime(device="cpu", precision="bf16", threads=threads)
-        together = load_minilm(runtime=runtime).encode(segmented)
-        alone = load_minilm(runtime=runtime)
-        for number, sentence in enumerate(SENTENCES):
-            vector = alone.encode(as_they_are([sentence])).pooled[0]
-            np.testing.assert_array_equal(vector, together.pooled[number])
-    finally:
-        torch.set_num_threads(n_threads)
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_neighbours_change_little_in_half_precision(precision, segmented):
+    runtime = EncoderRuntime(device="cpu", precision=precision)
+    together = load_minilm(runtime=runtime).encode(segmented)
+    alone = load_minilm(runtime=runtime)
+    for number, sentence in enumerate(SENTENCES):
+        vector = alone.encode(as_they_are([sentence])).pooled[0]
+        np.testing.assert_allclose(vector, together.pooled[number], rtol=0, atol=HALF_ATOL)
+
+
+def test_bf16_without_bf16_in_onednn(segmented, monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision="bf16"))
+    assert not encoder._model._stack[0].qkv._uses_onednn
+    assert np.isfinite(encoder.encode(segmented).pooled).all()
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:

@@ -1,0 +1,174 @@
+"""Runs whose vectors are not the same twice, as in bf16 with AMX or on GPUs: that is harmless."""
+
+import json
+import math
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import cluster.worker
+from cluster import Job, part_path, score_shard
+from pipelines import compare_scores, open_explainer, score_corpus
+from pipelines.manifest import read_manifest
+from sms.encoders import SCORE_TOLERANCE, packed_model
+from sms.scoring import ScoringConfig, SummaryScorer
+
+METRICS = ("sms", "wms", "cosine")
+ROUNDING = 2.0**-8
+"""Of a number in bf16, as a share of it."""
+TOLERANCE = SCORE_TOLERANCE["bf16"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unsteady():
+    """Round every number in another way wherever a block has another number of tokens."""
+    states = packed_model.PackedModel.states
+
+    def rounded(self, ids, lengths):
+        found = states(self, ids, lengths)
+        noise = torch.rand(found.shape, generator=torch.Generator().manual_seed(ids.size))
+        return found * (1 + ROUNDING * (noise - 0.5))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed_model.PackedModel, "states", rounded)
+        yield
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Twelve rows of two systems; every sentence is in several shards."""
+    words = ["bridge", "harbour", "mayor", "storm", "ferry", "school"]
+    rows = [
+        {
+            "document_id": f"d{i // 2}",
+            "system_id": f"s{i % 2}",
+            "candidate": f"The {words[i // 2]} closed. It was the {words[i % 5]} again.",
+            "reference": f"The {words[i // 2]} was closed on Monday, and nobody said why.",
+        }
+        for i in range(12)
+    ]
+    path = tmp_path_factory.mktemp("corpus") / "corpus.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=3)
+    return path
+
+
+def score(corpus, out, **options):
+    return score_corpus(
+        corpus,
+        out,
+        **{
+            **{"metrics": METRICS, "precision": "bf16", "device": "cpu", "local": True},
+            **{"workers": 1, "rows_per_shard": 3},
+            **options,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def once(corpus):
+    out = corpus.parent / "out"
+    return out, score(corpus, out)
+
+
+@pytest.fixture
+def finished(once, tmp_path):
+    """A finished run, to do with as a test likes, and what came of it."""
+    out = tmp_path / "out"
+    shutil.copytree(once[0], out)
+    return out, once[1]
+
+
+def scores_of(out):
+    parts = (out / "_SUCCESS").read_text(encoding="utf-8").split()
+    return pa.concat_tables([pq.read_table(out / part) for part in parts]).to_pylist()
+
+
+def assert_near(rows, others):
+    """Hold scores to the bound that the guide promises; they are not the same bits."""
+    assert rows != others
+    for row, other in zip(rows, others, strict=True):
+        assert row["cosine"] == pytest.approx(other["cosine"], abs=TOLERANCE)
+        for name in ("sms", "wms"):
+            assert row[name] == pytest.approx(other[name], rel=TOLERANCE)
+        for name in ("document_id", "system_id", "status"):
+            assert row[name] == other[name]
+
+
+def test_resumed_run_is_near_one_that_was_not_stopped(corpus, finished, tmp_path):
+    out, _ = finished
+    expected = scores_of(out)
+    for part in sorted(out.glob("scores/*.parquet"))[1:3]:
+        part.unlink()
+    again = score(corpus, out)
+    assert (again.n_new_shards, again.n_rows, again.is_complete) == (2, 12, True)
+    assert_near(scores_of(out), expected)
+
+
+def test_resuming_on_another_processor_is_not_refused(corpus, finished, monkeypatch):
+    out, _ = finished
+    next(out.glob("scores/part-000002-*.parquet")).unlink()
+    monkeypatch.setattr(cluster.worker, "processor_kind", lambda: "another kind (amx_bf16)")
+    assert score(corpus, out).is_complete
+    shards = json.loads((out / "run.json").read_text(encoding="utf-8"))["result"]["shards"]
+    kinds = [shard["processor"] for shard in shards]
+    assert kinds[2] == "another kind (amx_bf16)"
+    assert kinds[0] == kinds[1] == kinds[3] != kinds[2]
+
+
+def test_second_copy_of_a_shard_that_lands_later_is_harmless(corpus, finished):
+    """A worker that was taken for dead thaws and writes its shard, with other neighbours."""
+    out, run = finished
+    expected = scores_of(out)
+    manifest = read_manifest(str(out))
+    scorer = SummaryScorer(ScoringConfig(metrics=METRICS, precision="bf16"), 1, device="cpu")
+    job = Job(out=str(out), fingerprint=manifest.fingerprint, batch_rows=1)
+    score_shard(manifest.shards[1], scorer, job)
+    assert_near(scores_of(out), expected)
+    again = score(corpus, out)
+    assert (again.n_new_shards, again.n_rows, again.is_complete) == (0, 12, True)
+    for system, means in again.means.items():
+        for name, mean in means.items():
+            assert math.isclose(mean, run.means[system][name], rel_tol=TOLERANCE)
+
+
+def test_second_copy_of_another_size_is_read_again(corpus, finished):
+    out, run = finished
+    manifest = read_manifest(str(out))
+    path = part_path(str(out), 1, manifest.fingerprint)
+    table = pq.read_table(path)
+    halved = table.set_column(2, "sms", pa.array([score.as_py() / 2 for score in table["sms"]]))
+    pq.write_table(halved, path, compression="none")
+    again = score(corpus, out)
+    assert (again.n_new_shards, again.n_rows, again.is_complete) == (0, 12, True)
+    rows = [row["sms"] for row in scores_of(out) if row["system_id"] == "s0"]
+    assert again.means["s0"]["sms"] == pytest.approx(sum(rows) / len(rows), rel=1e-12)
+    assert again.means["s0"]["sms"] < run.means["s0"]["sms"]
+
+
+def test_vectors_from_a_cache_are_near(corpus, once, tmp_path):
+    out, _ = once
+    kept = str(tmp_path / "kept")
+    score(corpus, tmp_path / "first", embedding_cache=kept, rows_per_shard=1)
+    score(corpus, tmp_path / "second", embedding_cache=kept)
+    assert_near(scores_of(tmp_path / "second"), scores_of(out))
+
+
+@pytest.mark.parametrize("metric", ["wms", "cosine"])
+def test_scores_agree_with_the_folder_they_are_explained_for(once, metric):
+    out, _ = once
+    explainer = open_explainer(metric=metric, scores=out)
+    for system in explainer.explain({"d1": []})["d1"]:
+        assert system.explanation.score != system.recorded
+        assert system.explanation.score == pytest.approx(system.recorded, rel=TOLERANCE)
+
+
+def test_two_runs_can_be_compared(corpus, once, tmp_path):
+    out, _ = once
+    score(corpus, tmp_path / "again", rows_per_shard=2)
+    compared = compare_scores(str(out), str(tmp_path / "again"), n_resamples=200)
+    assert {row.metric for row in compared.rows} == {*METRICS}
+    for row in compared.rows:
+        assert abs(row.difference) <= TOLERANCE * row.mean_a
