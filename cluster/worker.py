@@ -14,6 +14,7 @@ import socket
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -25,16 +26,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cluster.ahead import made_ahead, mapped_ahead
+from cluster.inputs import READERS
 from cluster.reading import read_batches
 from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
+from cluster.seals import read_sealed_parquet, sealed_parquet
 from cluster.shards import Shard
 from cluster.store import (
     StorageFull,
     base_name,
     check_no_links,
     join,
-    list_sizes,
-    open_input,
+    list_names,
     write_whole,
 )
 from sms.urls import redacted
@@ -147,6 +149,8 @@ class ShardReport:
     """By what kind of processor; scores by another kind may differ in their last digits."""
     n_bytes: int = 0
     """Size of its scores file."""
+    seal: str = ""
+    """Of its scores file, see `cluster.seals`."""
     error: str | None = None
     """Why the shard failed; None if its file is committed."""
 
@@ -169,14 +173,27 @@ def committed(out: str, plan: Sequence[Shard], fingerprint: str) -> set[int]:
 
     Files of other fingerprints, and files that were never finished, do not count.
     """
-    return set(committed_sizes(out, plan, fingerprint))
-
-
-def committed_sizes(out: str, plan: Sequence[Shard], fingerprint: str) -> dict[int, int]:
-    """Find the shards whose scores are written, and how many bytes their files have."""
-    sizes = list_sizes(join(out, SCORES_FOLDER))
+    there = set(list_names(join(out, SCORES_FOLDER)))
     names = {shard.index: f"{_part_stem(shard.index, fingerprint)}.parquet" for shard in plan}
-    return {index: sizes[name] for index, name in names.items() if name in sizes}
+    return {index for index, name in names.items() if name in there}
+
+
+def is_part(path: str) -> bool:
+    """Say whether a file is named as the scores files of a run are, which have a seal."""
+    name = _PART_NAME.fullmatch(base_name(path))
+    return name is not None and len(name[2]) == FINGERPRINT_LENGTH
+
+
+def check_parts(paths: Sequence[str]) -> list[str]:
+    """Check that scores files are as they were written, all of their bytes; return their seals.
+
+    Raises
+    ------
+    ValueError
+        If one is damaged or was changed.
+    """
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(lambda path: read_sealed_parquet(path)[1], paths))
 
 
 def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
@@ -212,7 +229,7 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     )
     scores = pa.concat_tables([_empty_scores(scorer), *results]).combine_chunks()
     with clock.stage("write"):
-        n_bytes = _commit(scores, shard, job)
+        n_bytes, seal = _commit(scores, shard, job)
     report = _report(shard.index, scores.drop_columns(UNREADABLE))
     counters = {name: n - before[name] for name, n in scorer.counters().items()}
     return replace(
@@ -224,6 +241,7 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         node=node_name(),
         processor=processor_kind(),
         n_bytes=n_bytes,
+        seal=seal,
     )
 
 
@@ -274,12 +292,18 @@ def report_from_file(path: str) -> ShardReport:
     -------
     ShardReport
         Equal to the one of the run that wrote the file, but for times and attempts.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or was changed.
     """
     name = _PART_NAME.fullmatch(base_name(path))
     if name is None:
         raise ValueError(f"`path` must be a scores file `part-SHARD-FINGERPRINT.parquet`: {path}")
-    with open_input(path) as stream:
-        return replace(_report(int(name[1]), pq.read_table(stream)), n_bytes=stream.size())
+    data, seal = read_sealed_parquet(path)
+    scores = pq.read_table(pa.BufferReader(data))
+    return replace(_report(int(name[1]), scores), n_bytes=len(data), seal=seal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,10 +408,10 @@ def _empty_scores(scorer: Scorer) -> pa.Table:
     ).empty_table()
 
 
-def _commit(scores: pa.Table, shard: Shard, job: Job) -> int:
+def _commit(scores: pa.Table, shard: Shard, job: Job) -> tuple[int, str]:
     """Write what could not be read first: once the scores are there, the shard is done.
 
-    Returns the bytes of the scores file.
+    Returns the bytes of the scores file, and its seal.
     """
     check_no_links(job.out, SCORES_FOLDER, ERRORS_FOLDER)
     stem = _part_stem(shard.index, job.fingerprint)
@@ -410,9 +434,9 @@ def _commit(scores: pa.Table, shard: Shard, job: Job) -> int:
     table = scores.drop_columns(UNREADABLE).replace_schema_metadata(dict(job.metadata))
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
-    payload = sink.getvalue()
+    payload, seal = sealed_parquet(sink.getvalue(), f"{stem}.parquet")
     write_whole(join(job.out, SCORES_FOLDER, f"{stem}.parquet"), payload)
-    return len(payload)
+    return len(payload), seal
 
 
 def _report(index: int, scores: pa.Table) -> ShardReport:

@@ -20,12 +20,11 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
-
-from cluster import ShardReport, part_path, report_from_file, write_whole
+from cluster import ShardReport, committed, part_path, report_from_file, write_whole
 from cluster.inputs import READERS
-from cluster.store import delete_file, is_url, join, list_names, open_input
-from cluster.worker import committed_sizes, one_line
+from cluster.seals import read_sealed_json, sealed_json
+from cluster.store import delete_file, is_url, join, list_names
+from cluster.worker import check_parts
 from pipelines.exact_sums import ScoreSums
 from pipelines.manifest import HISTORY_FOLDER, Manifest
 
@@ -35,7 +34,7 @@ WRITE_SHARE = 0.01
 
 _MEASURED = ("node", "processor", "seconds", "cpu_seconds", "stage_seconds", "counters", "attempts")
 """What only the run that scored a shard knows of it."""
-_KEPT = ("index", "n_rows", "n_bytes", "n_status", *_MEASURED, "error")
+_KEPT = ("index", "n_rows", "n_bytes", "seal", "n_status", *_MEASURED, "error")
 
 
 class History:
@@ -120,15 +119,16 @@ class HistoryWriter:
         if len(new):
             values = {"fingerprint": self._fingerprint, **new.to_json()}
             name = f"{time.time_ns():020d}-{uuid4().hex[:8]}.json"
-            write_whole(join(self._out, HISTORY_FOLDER, name), _encoded(values))
+            text = json.dumps(values, ensure_ascii=False)
+            write_whole(join(self._out, HISTORY_FOLDER, name), sealed_json(text))
 
 
 def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> History:
     """Gather what is known of the shards that earlier runs have scored.
 
-    Only shards whose scores file is there, as large as it was written, are taken as scored. The
-    scores themselves are read only where sums would count a shard that is not there any more, and
-    of shards that were scored right before a driver was killed.
+    Only shards whose scores file is there, as it was written, are taken as scored. The scores
+    themselves are counted only where sums would have a shard that is not there any more, and of
+    shards that were scored right before a driver was killed.
 
     Parameters
     ----------
@@ -142,27 +142,29 @@ def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> Hist
     Raises
     ------
     ValueError
-        If a scores file is damaged or has other rows than planned.
+        If a scores file or a file of `history/` is damaged or was changed.
     """
     history = History()
     if earlier is None:
         return history
-    there = committed_sizes(out, manifest.shards, manifest.fingerprint)
+    parts = {
+        index: part_path(out, index, manifest.fingerprint)
+        for index in sorted(committed(out, manifest.shards, manifest.fingerprint))
+    }
+    there = dict(zip(parts, check_parts(list(parts.values())), strict=True))
     past: dict[int, dict[str, Any]] = {}
     for group in (earlier.result, *written_groups(out, manifest.fingerprint)):
         records = [r for r in group.get("shards", []) if r.get("error") is None]
         past |= {record["index"]: record for record in records}
-        is_all_there = all(there.get(r["index"], -1) == r.get("n_bytes") for r in records)
+        is_all_there = all(there.get(r["index"]) == r["seal"] for r in records)
         is_new = not any(record["index"] in history for record in records)
         if records and "sums" in group and is_all_there and is_new:
             history.sums.merge(ScoreSums.from_json(group["sums"]))
             for record in records:
                 history.add_record(record)
-    unknown = sorted(index for index in there if index not in history)
-    n_rows = {shard.index: shard.n_rows for shard in manifest.shards}
+    unknown = [part for index, part in parts.items() if index not in history]
     with ThreadPoolExecutor(READERS) as pool:
-        paths = [part_path(out, index, manifest.fingerprint) for index in unknown]
-        for report in pool.map(_counted, paths, [n_rows[index] for index in unknown]):
+        for report in pool.map(report_from_file, unknown):
             known = past.get(report.index, {})
             measured = {name: known[name] for name in _MEASURED if name in known}
             history.add(replace(report, **measured))
@@ -192,9 +194,8 @@ def written_groups(out: str, fingerprint: str) -> list[dict[str, Any]]:
     """Read the files of `history/` that belong to a run, in the order they were written."""
 
     def read(name: str) -> dict[str, Any]:
-        with open_input(join(out, HISTORY_FOLDER, name)) as stream:
-            values: dict[str, Any] = json.loads(stream.read().decode("utf-8", "surrogateescape"))
-        return values
+        remedy = "delete it, and what it says is counted again from the scores"
+        return read_sealed_json(join(out, HISTORY_FOLDER, name), remedy)
 
     with ThreadPoolExecutor(READERS) as pool:
         groups = list(pool.map(read, _names(out)))
@@ -204,23 +205,3 @@ def written_groups(out: str, fingerprint: str) -> list[dict[str, Any]]:
 def _names(out: str) -> list[str]:
     names = list_names(join(out, HISTORY_FOLDER))
     return [name for name in names if name.endswith(".json")]
-
-
-def _counted(path: str, n_rows: int) -> ShardReport:
-    try:
-        report = report_from_file(path)
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise ValueError(
-            f"scores file {path} is damaged ({one_line(error)}); delete it to have its "
-            "rows scored again"
-        ) from error
-    if report.n_rows != n_rows:
-        raise ValueError(
-            f"scores file {path} must have {n_rows} rows, got {report.n_rows}; "
-            "delete it to have its rows scored again"
-        )
-    return report
-
-
-def _encoded(values: Mapping[str, Any]) -> bytes:
-    return json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogateescape")

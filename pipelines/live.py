@@ -18,6 +18,7 @@ from typing import Any
 
 from cluster import ShardReport, write_whole
 from cluster.lock import LockLost
+from cluster.seals import sealed_json
 from cluster.store import delete_file, join
 from cluster.worker import node_name
 from pipelines.history import HistoryWriter, delete_history
@@ -123,7 +124,7 @@ class LiveReport:
         with self._lock:
             self._beats += 1
             values = self._values()
-        write_whole(self._path, json.dumps(values, ensure_ascii=False).encode())
+        write_whole(self._path, sealed_json(json.dumps(values, ensure_ascii=False)))
 
     def _values(self) -> dict[str, Any]:
         progress = self._progress

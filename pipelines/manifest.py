@@ -17,11 +17,11 @@ from importlib import metadata
 from typing import Any
 
 from cluster import InputFile, Shard, write_whole
+from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import (
     delete_file,
     join,
     list_names,
-    read_whole,
 )
 from cluster.worker import ERRORS_FOLDER, SCORES_FOLDER
 from sms.signature import version
@@ -116,9 +116,6 @@ class Manifest:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Manifest:
         """Make a manifest from the values of a `run.json`."""
-        for name in ("configuration", "signatures", "encoders", "versions", "result"):
-            if not isinstance(values[name], dict):
-                raise TypeError(f"`{name}` must be an object, got {type(values[name]).__name__}")
         inputs = [InputFile(**file) for file in values["inputs"]]
         paths = [file.path for file in inputs]
         return cls(
@@ -145,7 +142,7 @@ def library_versions() -> dict[str, str]:
 
 def write_manifest(out: str, manifest: Manifest) -> None:
     """Write `run.json` into the folder of a run, whole or not at all."""
-    write_whole(join(out, RUN_FILE), manifest.text().encode("utf-8", "surrogateescape"))
+    write_whole(join(out, RUN_FILE), sealed_json(manifest.text()))
 
 
 def read_manifest(out: str) -> Manifest | None:
@@ -154,25 +151,19 @@ def read_manifest(out: str) -> Manifest | None:
     Raises
     ------
     ValueError
-        If there is a file of that name that no run of ours wrote.
+        If it is not as a run of this version wrote it.
     """
-    path = join(out, RUN_FILE)
+    path, remedy = join(out, RUN_FILE), "put back the file that was there, or choose another folder"
     try:
-        text = read_whole(path)
+        values = read_sealed_json(path, remedy)
     except FileNotFoundError:
         return None
-    try:
-        values = json.loads(text.decode("utf-8", "surrogateescape"))
-        if values["format"] != _FORMAT:
-            raise ValueError(
-                f"{path} has format {values['format']!r}, this version reads {_FORMAT}"
-            )
-        return Manifest.from_json(values)
-    except (ValueError, KeyError, TypeError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    if values["format"] != _FORMAT:
         raise ValueError(
-            f"{path} was not written by this version of assay ({reason}); choose another folder"
-        ) from error
+            f"{path} has format {values['format']!r}, this version of assay reads {_FORMAT}; "
+            "choose another folder"
+        )
+    return Manifest.from_json(values)
 
 
 def write_success(out: str, parts: Iterable[str]) -> None:

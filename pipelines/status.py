@@ -2,23 +2,26 @@
 
 `_SUCCESS` says that a run is complete, the scores files which shards are done, the lock whether a
 driver holds the folder, `progress.json` what that driver is doing, and `run.json` with `history/`
-what became of the shards.
+what became of the shards. Where no driver is at work, the scores files are read to see that they
+are sound.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from cluster import committed
+from cluster import committed, part_path
+from cluster.inputs import READERS
 from cluster.lock import BEAT_S, LOCK_FILE, Holder
+from cluster.seals import read_sealed_json, read_sealed_parquet
 from cluster.store import absolute, join, list_names, read_whole
 from pipelines.history import last_errors, written_groups
 from pipelines.live import BEAT_EVERY_S, KEPT_ERRORS
-from pipelines.manifest import PROGRESS_FILE, RUN_FILE, SUCCESS_FILE, read_manifest
+from pipelines.manifest import PROGRESS_FILE, RUN_FILE, SUCCESS_FILE, Manifest, read_manifest
 
 COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", "stopped", "died"
 """What a run may be: `stopped` came to its end in good order, but before every shard was scored."""
@@ -106,7 +109,7 @@ def run_status(out: str, sleep: Callable[[float], None] = time.sleep) -> RunStat
     Raises
     ------
     ValueError
-        If there is no run.
+        If there is no run, or a file that tells of it is damaged.
     """
     out = absolute(out)
     holder = _lock(out)
@@ -120,10 +123,12 @@ def run_status(out: str, sleep: Callable[[float], None] = time.sleep) -> RunStat
         live = None
     done = committed(out, manifest.shards, manifest.fingerprint)
     state, driver = _state(out, holder, live, sleep)
+    damaged = {} if state in (STARTING, RUNNING) else _damaged(out, manifest, done)
+    done -= damaged.keys()
     if state == COMPLETE and len(done) < len(manifest.shards):  # some have been deleted since
         state = STOPPED
     groups = [manifest.result, *written_groups(out, manifest.fingerprint)]
-    errors = {i: text for i, text in last_errors(groups).items() if i not in done}
+    errors = {i: text for i, text in last_errors(groups).items() if i not in done} | damaged
     shown = [f"shard {index}: {text}" for index, text in errors.items()][-KEPT_ERRORS:]
     n_failed = len(errors)
     if state in (RUNNING, DIED) and live is not None:
@@ -159,6 +164,20 @@ def _state(
     return (RUNNING if live is not None else STARTING), driver
 
 
+def _damaged(out: str, manifest: Manifest, done: set[int]) -> dict[int, str]:
+    """Read the scores files of shards and say what is wrong with those that are not sound."""
+
+    def check(index: int) -> tuple[int, str] | None:
+        try:
+            read_sealed_parquet(part_path(out, index, manifest.fingerprint))
+        except (ValueError, OSError) as error:
+            return index, str(error)
+        return None
+
+    with ThreadPoolExecutor(READERS) as pool:
+        return dict(found for found in pool.map(check, sorted(done)) if found is not None)
+
+
 def _is_alive(
     out: str, holder: Holder, live: Mapping[str, Any] | None, sleep: Callable[[float], None]
 ) -> bool:
@@ -179,19 +198,16 @@ def _is_fresh(live: Mapping[str, Any] | None) -> bool:
 
 
 def _lock(out: str) -> Holder | None:
-    text = _content(join(out, LOCK_FILE))
-    return None if text is None else Holder.read(text)
+    try:
+        return Holder.read(read_whole(join(out, LOCK_FILE)))
+    except FileNotFoundError:
+        return None
 
 
 def _live(out: str) -> dict[str, Any] | None:
-    text = _content(join(out, PROGRESS_FILE))
-    values: dict[str, Any] | None = None if text is None else json.loads(text)
-    return values
-
-
-def _content(path: str) -> bytes | None:
+    remedy = "delete it: nobody but this command reads it"
     try:
-        return read_whole(path)
+        return read_sealed_json(join(out, PROGRESS_FILE), remedy)
     except FileNotFoundError:
         return None
 

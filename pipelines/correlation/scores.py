@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 
 from cluster import InputFile, committed, part_path
 from cluster.store import absolute, filesystem_for, list_names, naming
+from cluster.worker import check_parts, is_part
 from pipelines.correlation.records import InputRecord
 from pipelines.correlation.tables import (
     KEYS,
@@ -83,12 +84,15 @@ def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInpu
     Raises
     ------
     ValueError
-        If a folder holds no run, or one that has not finished.
+        If a folder holds no run, or one that has not finished, or a scores file of a run is not
+        as it was written.
     OSError
         If there is nothing of that name.
     """
     if not is_folder(path):
-        return ScoreInput(path=absolute(path), files=files_of(path), signatures={})
+        files = files_of(path)
+        check_parts([file.path for file in files if is_part(file.path)])
+        return ScoreInput(path=absolute(path), files=files, signatures={})
     folder = absolute(path).rstrip("/")
     manifest = read_manifest(folder)
     if manifest is None:
@@ -111,6 +115,7 @@ def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInpu
             )
         notes.append(f"{path} is unfinished: {len(there)} of {len(manifest.shards)} shards")
     parts = [part_path(folder, index, manifest.fingerprint) for index in there]
+    check_parts(parts)
     return ScoreInput(
         path=folder,
         files=[file for part in parts for file in files_of(part)],

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -396,3 +397,21 @@ def test_two_systems_of_summeval(data_dir):
         assert row.n_documents == 100
         assert row.higher == "b"
         assert stats.ttest_rel(a, b).pvalue < 0.05
+
+
+def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(corpus, scored, capsys):
+    a = scored(corpus("a.csv", "a", 5), "a")
+    b = scored(corpus("b.csv", "b", 8), "b")
+    (part,) = sorted(Path(a, "scores").iterdir())
+    data = bytearray(part.read_bytes())
+    for at in (len(data) // 4, len(data) - 100):  # in a page, in the footer
+        data[at] ^= 4
+        part.write_bytes(data)
+        for named in (a, part):  # as a run, and as a file
+            assert run(["compare", str(named), str(b)]) == 2
+            error = capsys.readouterr().err
+            assert (
+                f"scores file {part} is damaged" in error
+                or f"not a readable Parquet file: {part}" in error
+            )
+        data[at] ^= 4

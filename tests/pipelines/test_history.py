@@ -100,6 +100,18 @@ def test_scores_file_of_another_size_is_read_and_named(finished):
         read_history(out, manifest, manifest)
 
 
+@pytest.mark.parametrize("damage", [b"", b"[]", b"\xff\x00", b'{"fingerprint": 1}', None])
+def test_damaged_file_of_the_history_named(finished, damage):
+    out, _ = finished
+    manifest = as_killed(out, kept=[(0, 3)])
+    (path,) = Path(out, "history").iterdir()
+    path.write_bytes(path.read_bytes().replace(b"n_rows", b"n_cows") if damage is None else damage)
+    with pytest.raises(ValueError, match=rf"{path} is damaged .*delete it, and what it says is"):
+        read_history(out, manifest, manifest)
+    path.unlink()
+    assert read_history(out, manifest, manifest).n_rows == 10
+
+
 def test_run_json_tells_of_every_shard(finished):
     out, _ = finished
     with open(f"{out}/run.json") as file:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cluster import InputFile, Piece, Shard
+from cluster.seals import sealed_json
 from pipelines.manifest import (
     Manifest,
     delete_own_files,
@@ -112,7 +113,14 @@ def test_no_manifest_in_a_new_folder(tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 99}', "\xff{"])
 def test_foreign_run_json_rejected(tmp_path, text):
     (tmp_path / "run.json").write_text(text, encoding="latin-1")
-    with pytest.raises(ValueError, match=r"run\.json was not written by this version of assay"):
+    with pytest.raises(ValueError, match=r"run\.json is damaged .* choose another folder"):
+        read_manifest(str(tmp_path))
+
+
+def test_run_json_of_another_format_rejected(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_bytes(sealed_json('{"format": 99}'))
+    with pytest.raises(ValueError, match=r"run\.json has format 99, this version of assay reads"):
         read_manifest(str(tmp_path))
 
 

@@ -68,5 +68,5 @@ def test_run_file_with_a_value_of_another_kind_refused(tmp_path, key):
     assert run(["score", str(path), "--local", "--metrics=rougeL", f"--out={out}"]) == 0
     values = json.loads((out / RUN_FILE).read_text("utf-8"))
     (out / RUN_FILE).write_text(json.dumps({**values, key: "x"}), encoding="utf-8")
-    with pytest.raises(ValueError, match=rf"was not written by this version .*`{key}` must be"):
+    with pytest.raises(ValueError, match=r"run\.json is damaged \(or was changed"):
         read_manifest(str(out))

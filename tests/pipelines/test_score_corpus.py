@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import cluster
 from cluster import RayOptions, ShardReport, local_runner, run_local
+from cluster.seals import sealed_parquet
 from pipelines import score_corpus
 from pipelines.cli import app
 from pipelines.duplicate_keys import count_duplicate_keys
@@ -191,14 +193,33 @@ def test_counts_of_encoders_are_summed(corpus, out, fake):
     assert again.counters == {"fake.sentences": 15, "fake.cached": 3}  # a new encoder's first shard
 
 
-def test_earlier_run_without_counts_goes_on(corpus, out):
+@pytest.mark.parametrize("what", ["sums", "means", "signatures"])
+def test_edited_run_json_is_not_believed(corpus, out, what):
     score(corpus, out)
     path = out / "run.json"
     written = json.loads(path.read_text(encoding="utf-8"))
-    for shard in written["result"]["shards"]:
-        del shard["counters"]
+    if what == "signatures":
+        written["signatures"]["length"] = "length|v:other"
+    else:
+        written["result"][what] = json.loads(
+            json.dumps(written["result"][what]).replace("length", "rouge1_r")
+        )
     path.write_text(json.dumps(written), encoding="utf-8")
-    assert score(corpus, out).n_new_shards == 0
+    with pytest.raises(ValueError, match=r"run\.json is damaged \(or was changed.*another folder"):
+        score(corpus, out)
+
+
+def test_sums_are_those_of_the_scores_files_that_are_there(corpus, out):
+    """A sound file that another run wrote in the place of one is counted, not believed."""
+    whole = score(corpus, out)
+    shards = read_manifest(str(out)).result["shards"]
+    part = sorted(out.glob("scores/*.parquet"))[1]
+    table = pq.read_table(part)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.set_column(2, "length", pa.array([1.0, 1.0])), sink)
+    part.write_bytes(sealed_parquet(sink.getvalue().to_pybytes(), part.name)[0])
+    assert len(shards) == 5
+    assert score(corpus, out).means["s0"]["length"] != whole.means["s0"]["length"]
 
 
 def test_device_and_cache_reach_the_encoder_and_change_no_run(corpus, out, fake, tmp_path):

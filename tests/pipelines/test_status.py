@@ -15,6 +15,8 @@ import pytest
 
 from cluster import InputFile, Piece, Shard, ShardReport, part_path, write_whole
 from cluster.lock import LOCK_FILE, FolderLock, Holder
+from cluster.seals import sealed_json, sealed_parquet
+from cluster.store import base_name
 from pipelines import cli, score_corpus
 from pipelines.history import HistoryWriter
 from pipelines.live import LiveReport
@@ -61,7 +63,8 @@ def report(index, **values):
 
 def commit(out, *indices):
     for index in indices:
-        write_whole(part_path(out, index, MANIFEST.fingerprint), b"PAR1")
+        path = part_path(out, index, MANIFEST.fingerprint)
+        write_whole(path, sealed_parquet(b"PAR1\0\0\0\0PAR1", base_name(path))[0])
 
 
 @pytest.fixture
@@ -134,7 +137,9 @@ def test_driver_on_another_machine_is_alive_if_its_lock_moves(out, beginning):
     live = LiveReport(out, MANIFEST, beginning)
     live.write()
     values = json.loads(Path(out, "progress.json").read_text())
-    write_whole(f"{out}/progress.json", json.dumps({**values, "time": time.time() - 3600}).encode())
+    del values["seal"]
+    slow = json.dumps({**values, "time": time.time() - 3600})
+    write_whole(f"{out}/progress.json", sealed_json(slow))
     beat(1)
     slept = []
 
@@ -199,3 +204,27 @@ def test_killed_driver_is_seen_and_its_run_resumed(tmp_path, capsys, monkeypatch
     assert not (out / "progress.json").exists()
     assert cli.run(["status", str(out)]) == 0
     assert ": complete" in capsys.readouterr().out
+
+
+def test_complete_run_with_a_part_of_random_bytes_is_not_complete(out, capsys):
+    commit(out, 0, 1, 2, 3, 4)
+    write_manifest(out, replace(MANIFEST, result={"shards": []}))
+    write_whole(f"{out}/_SUCCESS", b"")
+    path = part_path(out, 3, MANIFEST.fingerprint)
+    write_whole(path, os.urandom(Path(path).stat().st_size))
+    found = run_status(out)
+    assert (found.state, found.n_done, found.n_failed) == ("stopped", 4, 1)
+    assert found.errors[0].startswith(f"shard 3: scores file {path} is damaged")
+    assert cli.run(["status", out]) == 1
+    assert "delete it to have its rows scored again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"\xff\x00", b'{"fingerprint": 1}', None])
+def test_damaged_progress_named(out, beginning, capsys, damage):
+    LiveReport(out, MANIFEST, beginning).write()
+    path = Path(out, "progress.json")
+    path.write_bytes(path.read_bytes()[:-9] if damage is None else damage)
+    assert cli.run(["status", out]) == 2
+    assert f"{path} is damaged" in capsys.readouterr().err
+    path.unlink()
+    assert cli.run(["status", out]) == 1

@@ -1,0 +1,112 @@
+"""Lets a file that a run writes say whether it is still what was written, every bit of it.
+
+A Parquet file has its seal right before its footer, where no reader looks; a JSON file has it as
+the last key. A seal is a hash: it finds damage and edits, and stops nobody who makes another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from cluster.store import base_name, open_input, read_whole
+
+_SEAL_BYTES = 32
+_PARQUET_TAIL = 8  # length of the footer, then the magic
+_LAST_KEY = b',\n "seal": "'
+
+
+def sealed_parquet(data: bytes, name: str) -> tuple[bytes, str]:
+    """Put the seal into a Parquet file that will have a certain name.
+
+    Parameters
+    ----------
+    data : bytes
+        All of the file.
+    name : str
+        Part of what is sealed, so that files cannot be exchanged.
+
+    Returns
+    -------
+    data : bytes
+        All of the sealed file.
+    seal : str
+        In hexadecimal.
+    """
+    body, footer = _cut(data)
+    seal = _seal(name, body, footer)
+    return body + seal + footer, seal.hex()
+
+
+def read_sealed_parquet(path: str) -> tuple[bytes, str]:
+    """Read all of a sealed Parquet file; return it and its seal as `sealed_parquet` does.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is not what was written under this name.
+    """
+    with open_input(path) as stream:
+        data: bytes = stream.read()
+    before, footer = _cut(data)
+    body, seal = before[:-_SEAL_BYTES], before[-_SEAL_BYTES:]
+    if seal != _seal(base_name(path), body, footer):
+        raise ValueError(
+            f"scores file {path} is damaged (or was changed after it was written); delete it to "
+            "have its rows scored again by the same `assay score`"
+        )
+    return data, seal.hex()
+
+
+def sealed_json(text: str) -> bytes:
+    """Put the seal into a JSON object that is not empty; what is no Unicode stays as it was."""
+    head = text.encode("utf-8", "surrogateescape").rstrip().removesuffix(b"}").rstrip()
+    return head + _end_of_json(head)
+
+
+def read_sealed_json(path: str, remedy: str) -> dict[str, Any]:
+    """Read a sealed JSON object.
+
+    Parameters
+    ----------
+    path : str
+        File or URL.
+    remedy : str
+        What to do if it is not what was written.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is not what was written.
+    """
+    data = read_whole(path)
+    head = data[: data.rfind(_LAST_KEY)]
+    if data != head + _end_of_json(head):
+        raise ValueError(
+            f"{path} is damaged (or was changed, or written by another version of assay); {remedy}"
+        )
+    values: dict[str, Any] = json.loads(data.decode("utf-8", "surrogateescape"))
+    return values
+
+
+def _cut(data: bytes) -> tuple[bytes, bytes]:
+    """Cut a Parquet file before its footer; what is none is cut somewhere."""
+    n_bytes = int.from_bytes(data[-_PARQUET_TAIL:-4], "little") + _PARQUET_TAIL
+    at = max(0, len(data) - n_bytes)
+    return data[:at], data[at:]
+
+
+def _seal(name: str, *parts: bytes) -> bytes:
+    digest = hashlib.sha256(f"{name}\n".encode("utf-8", "surrogateescape"))
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _end_of_json(head: bytes) -> bytes:
+    return _LAST_KEY + hashlib.sha256(head).hexdigest().encode() + b'"\n}\n'

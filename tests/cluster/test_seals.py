@@ -1,0 +1,70 @@
+"""Seals of what a run writes: every changed bit is found, and no reader minds."""
+
+import io
+import json
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cluster.seals import read_sealed_json, read_sealed_parquet, sealed_json, sealed_parquet
+
+TABLE = pa.table({"document_id": ["d0", "d1", "d2"], "sms": [0.25, 0.5, None]})
+
+
+@pytest.fixture
+def part(tmp_path):
+    """A sealed file."""
+    sink = io.BytesIO()
+    pq.write_table(TABLE, sink, compression="zstd", write_page_index=True)
+    path = tmp_path / "part-000000-0123456789ab.parquet"
+    data, seal = sealed_parquet(sink.getvalue(), path.name)
+    path.write_bytes(data)
+    assert read_sealed_parquet(str(path)) == (data, seal)
+    return path
+
+
+def test_sealed_parquet_reads_like_any_other(part):
+    assert pq.read_table(part) == TABLE
+    assert pl.scan_parquet(part).collect().equals(pl.from_arrow(TABLE))
+
+
+def test_every_flipped_bit_of_a_parquet_file_is_found(part):
+    data = part.read_bytes()
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1 << at % 8
+        part.write_bytes(changed)
+        with pytest.raises(ValueError, match=r"scores file .* is damaged .*delete it"):
+            read_sealed_parquet(str(part))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda data: data[:-1], lambda data: data + b"\0", lambda _: b"", lambda _: b"PAR1"]
+)
+def test_parquet_of_another_length_is_found(part, change):
+    part.write_bytes(change(part.read_bytes()))
+    with pytest.raises(ValueError, match=r"is damaged"):
+        read_sealed_parquet(str(part))
+
+
+def test_parquet_under_the_name_of_another_is_found(part):
+    other = part.rename(part.with_name("part-000001-0123456789ab.parquet"))
+    with pytest.raises(ValueError, match=r"part-000001-0123456789ab\.parquet is damaged"):
+        read_sealed_parquet(str(other))
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', '{\n "a": "é \udcff",\n "b": {"seal": "x"}\n}\n'])
+def test_every_flipped_bit_of_a_json_file_is_found(tmp_path, text):
+    path = tmp_path / "run.json"
+    data = sealed_json(text)
+    path.write_bytes(data)
+    found = read_sealed_json(str(path), "restore it")
+    assert {key: found[key] for key in found if key != "seal"} == json.loads(text)
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1 << at % 8
+        path.write_bytes(changed)
+        with pytest.raises(ValueError, match=r"run\.json is damaged .*; restore it"):
+            read_sealed_json(str(path), "restore it")
