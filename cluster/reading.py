@@ -11,8 +11,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
@@ -20,7 +21,15 @@ import pyarrow.parquet as pq
 
 from cluster.ahead import mapped_ahead
 from cluster.inputs import is_unchanged
-from cluster.records import first_byte, iter_records
+from cluster.records import (
+    FindEnds,
+    csv_ends,
+    first_byte,
+    has_no_stray_quote,
+    has_stray_quote,
+    iter_records,
+    line_ends,
+)
 from cluster.schema import (
     IDS,
     LISTS,
@@ -50,6 +59,9 @@ class _RawBatch(NamedTuple):
     """The needed columns under the file's names."""
     reasons: pa.Array | None
     """Why a row could not be read, null where it could; None if all could."""
+
+
+_Parser: TypeAlias = Callable[[list[bytes], list[int]], _RawBatch]  # records, their first bytes
 
 
 def column_names(path: str, format: str) -> list[str]:
@@ -121,9 +133,12 @@ def read_batches(
     return _even(chain.from_iterable(tables), batch_rows)
 
 
-def text_start(stream: pa.NativeFile, format: str, path: str) -> int:
-    """Say at which byte the rows of a JSONL or CSV file begin."""
-    return _csv_header(stream, path)[1] if format == "csv" else first_byte(stream)
+def text_layout(stream: pa.NativeFile, format: str, path: str) -> tuple[int, FindEnds]:
+    """Say at which byte the rows of a JSONL or CSV file begin, and what tells where they end."""
+    if format == "csv":
+        names, start = _csv_header(stream, path)
+        return start, csv_ends(len(names))
+    return first_byte(stream), line_ends
 
 
 def _piece_batches(
@@ -229,24 +244,33 @@ def _line_batches(
 ) -> Iterator[_RawBatch]:
     names = column_names(piece.path, piece.format)
     wanted = resolve_columns(names, needed, columns, where=piece.path)
-    parse = _csv_parser(names, wanted) if piece.format == "csv" else _jsonl_parser(wanted)
-    for records in _record_batches(piece, batch_rows):
-        yield parse(records)
+    if piece.format == "csv":
+        parse, find_ends = _csv_parser(piece.path, names, wanted), csv_ends(len(names))
+    else:
+        parse, find_ends = _jsonl_parser(wanted), line_ends
+    for records, offsets in _record_batches(piece, batch_rows, find_ends):
+        yield parse(records, offsets)
 
 
-def _record_batches(piece: Piece, batch_rows: int) -> Iterator[list[bytes]]:
+def _record_batches(
+    piece: Piece, batch_rows: int, find_ends: FindEnds
+) -> Iterator[tuple[list[bytes], list[int]]]:
+    """Return records, and at which byte of the file each begins."""
     if piece.byte_range is None:
         raise ValueError(f"{piece} must have a `byte_range`")
     held: list[bytes] = []
+    offsets: list[int] = []
     with open_input(piece.path) as stream:
-        for records in iter_records(stream, *piece.byte_range, quoted=piece.format == "csv"):
+        for records in iter_records(stream, *piece.byte_range, find_ends):
+            starts = (records.offset + records.starts).tolist()
             for i in range(len(records)):
                 held.append(records[i])
+                offsets.append(starts[i])
                 if len(held) == batch_rows:
-                    yield held
-                    held = []
+                    yield held, offsets
+                    held, offsets = [], []
     if held:
-        yield held
+        yield held, offsets
 
 
 def _table(rows: Sequence[_Cells | str], schema: pa.Schema) -> _RawBatch:
@@ -268,7 +292,7 @@ def _bytes_if_broken(text: str) -> bytes:
 def _jsonl_keys(stream: pa.NativeFile) -> list[str]:
     keys: dict[str, None] = {}
     start = first_byte(stream)
-    for records in iter_records(stream, start, stream.size(), quoted=False):
+    for records in iter_records(stream, start, stream.size(), line_ends):
         for i in range(min(len(records), _PEEK_RECORDS)):
             row = _json_object(records[i])
             keys.update(dict.fromkeys(row if isinstance(row, dict) else ()))
@@ -288,8 +312,8 @@ def _json_object(line: bytes) -> _Cells | str:
     return row if isinstance(row, dict) else "not a JSON object"
 
 
-def _jsonl_parser(wanted: Mapping[str, str]) -> Callable[[list[bytes]], _RawBatch]:
-    def parse(lines: list[bytes]) -> _RawBatch:
+def _jsonl_parser(wanted: Mapping[str, str]) -> _Parser:
+    def parse(lines: list[bytes], _offsets: list[int]) -> _RawBatch:
         block = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
         # Told the types: Arrow would otherwise read text that looks like a date as a date.
         types = pajson.ParseOptions(
@@ -366,7 +390,7 @@ def _json_cell(name: str, value: Any) -> bytes | list[bytes] | None:  # noqa: AN
 def _csv_header(stream: pa.NativeFile, path: str) -> tuple[list[str], int]:
     """Return the column names, and the byte after them."""
     start = first_byte(stream)
-    for records in iter_records(stream, start, stream.size(), quoted=True):
+    for records in iter_records(stream, start, stream.size(), csv_ends(None)):
         if len(records):
             names = _csv_cells(records[0]) or []
             return [name.strip() for name in names], records.offset + int(records.ends[0])
@@ -382,7 +406,7 @@ def _csv_cells(record: bytes) -> list[str] | None:
     return rows[0] if len(rows) == 1 else None
 
 
-def _csv_parser(names: list[str], wanted: Mapping[str, str]) -> Callable[[list[bytes]], _RawBatch]:
+def _csv_parser(path: str, names: list[str], wanted: Mapping[str, str]) -> _Parser:
     theirs = list(dict.fromkeys(wanted.values()))
     places = {name: names.index(name) for name in theirs}
     quoting = pacsv.ParseOptions(newlines_in_values=True)
@@ -391,22 +415,52 @@ def _csv_parser(names: list[str], wanted: Mapping[str, str]) -> Callable[[list[b
         include_columns=theirs,
         strings_can_be_null=False,
     )
+    lines = _Lines(path)
 
-    def parse(records: list[bytes]) -> _RawBatch:
-        block = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in records)
+    def parse(records: list[bytes], offsets: list[int]) -> _RawBatch:
+        ended = [line if line.endswith(b"\n") else line + b"\n" for line in records]
+        block = b"".join(ended)
+        are_stray = [False] * len(records)
+        if not has_no_stray_quote(block, np.cumsum(list(map(len, ended)))):
+            are_stray = list(map(has_stray_quote, records))
+        # Arrow ends a line at a return, too, where `csv` and we do not.
+        is_plain = not any(are_stray) and block.count(b"\r") == block.count(b"\r\n")
+        table = parse_block(block) if is_plain else None
+        if table is not None and table.num_rows == len(records):
+            return _RawBatch(table, None)
+        rows = [
+            f"malformed CSV: a quotation mark in line {lines.at(offset):,} is stray"
+            if is_stray
+            else _csv_row(record, len(names), places)
+            for record, offset, is_stray in zip(records, offsets, are_stray, strict=True)
+        ]
+        return _table(rows, pa.schema(dict.fromkeys(theirs, pa.binary())))
+
+    def parse_block(block: bytes) -> pa.Table | None:
         reading = pacsv.ReadOptions(
             use_threads=False, block_size=len(block) + 1, column_names=names
         )
         try:
-            table = pacsv.read_csv(pa.BufferReader(block), reading, quoting, convert)
+            return pacsv.read_csv(pa.BufferReader(block), reading, quoting, convert)
         except (pa.ArrowException, UnicodeDecodeError, OverflowError):
-            table = None
-        if table is not None and table.num_rows == len(records):
-            return _RawBatch(table, None)
-        rows = [_csv_row(record, len(names), places) for record in records]
-        return _table(rows, pa.schema(dict.fromkeys(theirs, pa.binary())))
+            return None
 
     return parse
+
+
+class _Lines:
+    """Knows the line of a file at a byte; asked for one after the other."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._offset, self._line = path, 0, 1
+
+    def at(self, offset: int) -> int:
+        with open_input(self._path) as stream:
+            stream.seek(self._offset)
+            while block := stream.read(min(_READ_BYTES, offset - self._offset)):
+                self._offset += len(block)
+                self._line += block.count(b"\n")
+        return self._line
 
 
 def _csv_row(record: bytes, n_columns: int, places: Mapping[str, int]) -> _Cells | str:

@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from cluster.inputs import READERS, InputFile, format_of, read_outline
-from cluster.reading import text_start
+from cluster.reading import text_layout
 from cluster.records import iter_records
 from cluster.store import open_input
 
@@ -257,8 +257,9 @@ def _joined(
 def _cut_text(file: InputFile, most: _Most, limit: int | None) -> Iterator[Piece]:
     first_row, n_rows = 0, 0
     with open_input(file.path) as stream:
-        begin = end = text_start(stream, file.format, file.path)
-        for records in iter_records(stream, begin, file.size, quoted=file.format == "csv"):
+        begin, find_ends = text_layout(stream, file.format, file.path)
+        end = begin
+        for records in iter_records(stream, begin, file.size, find_ends):
             ends = records.offset + records.ends
             taken = 0
             while taken < len(records):

@@ -95,6 +95,48 @@ def test_csv_row_with_too_many_cells_is_a_row_with_a_reason(tmp_path):
     ]
 
 
+STRAY = "malformed CSV: a quotation mark in line {} is stray"
+
+# what line 3 of a file of five rows is, what is said of each row that cannot be read
+STRAY_QUOTES = [
+    pytest.param(b'1,s,"never closed,r\n', {1: STRAY.format(3)}, id="never-closed"),
+    pytest.param(b'1,s,c,"never closed\n', {1: STRAY.format(3)}, id="in-the-last-column"),
+    pytest.param(b'1,s,"said "no" to it,r\n', {1: STRAY.format(3)}, id="not-doubled"),
+    pytest.param(b'"\n', {1: STRAY.format(3)}, id="alone"),
+    pytest.param(
+        b'1,s,"said "no,\nand went",r\n',
+        {1: STRAY.format(3), 2: "malformed CSV: 4 columns expected, got 2"},
+        id="in-a-text-of-two-lines",
+    ),
+    pytest.param(b'1,s,5" wide,r\n', {}, id="inside-a-bare-text"),
+    pytest.param(b'1,s,"a ""b""\n,c\n",r\n', {}, id="well-formed"),
+]
+
+
+@pytest.mark.parametrize(("line", "reasons"), STRAY_QUOTES)
+def test_stray_quotation_mark_loses_no_other_row(tmp_path, line, reasons):
+    path = tmp_path / "corpus.csv"
+    good = [b'%d,s,"c, %d",r\n' % (i, i) for i in range(5)]
+    path.write_bytes(b"document_id,system_id,candidate,reference\n" + good[0] + line)
+    with path.open("ab") as file:
+        file.writelines(good[2:])
+    rows = read(path, ("candidate", "references"))
+    assert {i: row["unreadable"] for i, row in enumerate(rows) if row["unreadable"]} == reasons
+    assert [row["candidate"] for row in rows][-3:] == ["c, 2", "c, 3", "c, 4"]
+    assert len(rows) == 5 + ("and went" in str(line))
+
+
+def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
+    path = tmp_path / "corpus.csv"
+    lines = [f"{i},s,c{i},r\n" for i in range(1_000)]
+    lines[100], lines[900] = '100,s,"c100,r\n', '900,s,c900",r\n'  # by themselves one cell
+    path.write_text(f"document_id,system_id,candidate,reference\n{''.join(lines)}")
+    rows = read(path, ("candidate",))
+    assert len(rows) == 1_000
+    assert [i for i, row in enumerate(rows) if row["candidate"] != f"c{i}"] == [100, 900]
+    assert rows[100]["unreadable"] == STRAY.format(102)
+
+
 @pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
 def test_batches_are_even_and_in_order(write_corpus, make_rows, format):
     rows = make_rows(25)

@@ -254,13 +254,22 @@ def test_quote_inside_a_bare_csv_field(tmp_path):
     assert [candidates_of(shard) for shard in plan] == [['a 5" screen'], ['b "\n" c'], [""]]
 
 
-def test_unclosed_quote_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 128)
+@pytest.mark.parametrize("block_bytes", [7, 64, 4 << 20])
+def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch, block_bytes):
+    """However far a quoted text seems to go on."""
+    monkeypatch.setattr(records, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(records, "MAX_RECORD_BYTES", max(200, 4 * block_bytes))
     path = tmp_path / "corpus.csv"
-    path.write_text('document_id,system_id,candidate\n1,s,"open\n' + "2,s,c\n" * 100)
-    with pytest.raises(ValueError, match="look for a quote that is never closed"):
-        plan_shards(list_inputs([str(path)]))
+    lines = [f"{i},s,c{i}\n" for i in range(100)]
+    lines[3], lines[50] = '3,s,"open\n', '50,s,"an ""end"" \nof, two, lines"\n'
+    lines[70] = '"70,s,c70\n'
+    path.write_text("document_id,system_id,candidate\n" + "".join(lines))
+    plan = plan_shards(list_inputs([str(path)]), rows_per_shard=9)
+    assert sum(shard.n_rows for shard in plan) == 100
+    found = [text for shard in plan for text in candidates_of(shard, batch_rows=4)]
+    expected = [f"c{i}" for i in range(100)]
+    expected[3], expected[50], expected[70] = None, 'an "end" \nof, two, lines', None
+    assert found == expected
 
 
 def test_shard_survives_json(write_corpus, make_rows):
@@ -434,3 +443,22 @@ def test_every_csv_row_is_in_one_shard_whatever_its_text(
         plan = plan_shards(list_inputs([str(path)]), rows_per_shard)
         read = [text for shard in plan for text in candidates_of(shard, batch_rows=2)]
     assert read == texts
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    text=st.text('a,,"""\n\n\r', max_size=60),
+    rows_per_shard=st.integers(1, 6),
+    block_bytes=st.integers(1, 40),
+)
+def test_plan_and_reading_cut_any_csv_alike(text, rows_per_shard, block_bytes):
+    """Wherever quotation marks are, and however much is looked at together."""
+    content = f"document_id,system_id,candidate\na,b,c\n{text}".encode()
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "corpus.csv")
+        path.write_bytes(content)
+        (whole,) = plan_shards(list_inputs([str(path)]))
+        expected = candidates_of(whole)
+        patch.setattr(records, "BLOCK_BYTES", block_bytes)
+        plan = plan_shards(list_inputs([str(path)]), rows_per_shard)
+        assert [text for shard in plan for text in candidates_of(shard, batch_rows=2)] == expected

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import cluster
 from cluster import RayOptions, ShardReport, local_runner, run_local
 from cluster.seals import sealed_parquet
 from pipelines import score_corpus
