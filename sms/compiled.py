@@ -95,19 +95,29 @@ def thread_pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="sms-kernel")
 
 
-def _without_threads() -> None:
-    """Forget the threads of the parent, which a forked child has not: it would wait for them.
+_has_lost_threads = False
 
-    Nothing tells torch, and OpenMP's own library cannot start others in their place: a child's
-    models run in its one thread.
+
+def model_threads(asked: int) -> int:
+    """Return how many threads models may have of those that are asked for.
+
+    In a process that was forked from one with torch just one: nothing tells OpenMP there that its
+    threads are gone, and it waits for them.
     """
+    return 1 if _has_lost_threads else asked
+
+
+def _forget_threads() -> None:
+    """Forget, in a forked process, the threads of the one it comes from."""
+    global _has_lost_threads
     thread_pool.cache_clear()
     if "torch" in sys.modules:
+        _has_lost_threads = True
         sys.modules["torch"].set_num_threads(1)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_without_threads)
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _is_writable(folder: Path) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from sms.compiled import model_threads
 from sms.encoders import EncoderRuntime
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -44,7 +45,7 @@ class Machine:
             raise ValueError("`device` must be auto or cpu here, got cuda: torch sees no GPU")
         uses_gpu = is_there and runtime.device != "cpu"
         if runtime.threads is not None:
-            torch.set_num_threads(runtime.threads)
+            torch.set_num_threads(model_threads(runtime.threads))
         precision = runtime.precision
         if precision == "auto":
             precision = "bf16" if uses_gpu else "fp32"

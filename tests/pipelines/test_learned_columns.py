@@ -176,7 +176,7 @@ def with_learned_pair(folder):
 
 def test_learned_scorer_that_broke_off_somewhere_goes_on(tmp_path):
     pair = with_learned_pair(word_scorer(tmp_path))
-    break_everywhere(*pair, rows_to_break, iter(range(5, 2_000, 97)))
+    break_everywhere(*pair, rows_to_break, iter(range(5, 2_000, 41)))
 
 
 @pytest.mark.slow
