@@ -5,6 +5,7 @@ The driver and its workers are in `ray_runner`. This process never imports Ray.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +16,16 @@ from typing import Any
 from cluster.ray_process import ProcessLost, call_apart
 from cluster.shards import Shard
 from cluster.store import absolute
-from cluster.worker import Job, Scorer, ShardReport
+from cluster.worker import (
+    Job,
+    Scorer,
+    ShardReport,
+    part_path,
+    report_from_file,
+    reports_of_committed,
+)
+
+logger = logging.getLogger(__name__)
 
 
 def cluster_address(asked: str | None) -> str | None:
@@ -109,6 +119,9 @@ def run_ray(
     reports: dict[int, ShardReport] = {}
 
     def keep(report: ShardReport) -> None:
+        if report.error is not None:
+            with suppress(OSError):  # a worker may have been lost just after it committed
+                report = report_from_file(part_path(job.out, report.index, job.fingerprint))
         if on_report is not None:
             on_report(report)
             report = report.without_sums()
@@ -118,12 +131,19 @@ def run_ray(
     make_scorer = partial(_made_in, os.getcwd(), make_scorer)
     try:
         call_apart(_drive, shards, make_scorer, job, options, tell=tell, address=options.address)
-    except ProcessLost as error:
-        if len(reports) < len(shards):  # else it was lost while it was left
+    except RuntimeError as error:  # whatever became of the cluster, the files say what is done
+        left = [shard for shard in shards if shard.index not in reports]
+        for report in reports_of_committed(job, left):
+            keep(report)
+        if len(reports) == len(shards):
+            logger.warning("all shards were committed before the cluster was lost: %s", error)
+        elif isinstance(error, ProcessLost):
             raise RuntimeError(
                 f"the Ray cluster was lost ({error}); what is committed stays, the same "
                 "command goes on from there once the cluster is back"
             ) from error
+        else:
+            raise
     return [reports[shard.index] for shard in shards]
 
 

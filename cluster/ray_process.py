@@ -129,6 +129,19 @@ def _wait_for(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+    _end_session(child.pid)
+
+
+def _end_session(number: int) -> None:
+    """Kill what is left of the cluster that a child has started, which began with a session.
+
+    Ray's agents wait for ever where its head or a raylet was killed. The number of a session that
+    has ended is not used again before all others have been. Without `/proc` nothing is found.
+    """
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        with suppress(ValueError, ProcessLookupError):
+            if os.getsid(int(name)) == number:
+                os.kill(int(name), signal.SIGKILL)
 
 
 def _is_connected() -> bool:

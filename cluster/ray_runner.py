@@ -226,8 +226,9 @@ class _Driver:
             )
         if self._nodes:
             return (
-                f"all {n_workers} workers were lost and could not be started again, at last by "
-                f"{self._last_death}; what is committed stays, the same command goes on from there"
+                f"the Ray cluster was lost (none of its {n_workers} workers could be started "
+                f"again, at last by: {self._last_death}); what is committed stays, the same "
+                "command goes on from there"
             )
         return (
             f"all {n_workers} workers died {MAX_FAILED_STARTS} times before they were ready, at "
@@ -298,8 +299,14 @@ class _Driver:
             )
             ray.kill(self._pool.actors[worker], no_restart=False)
             reason = f"not done after {seconds:.0f} s, far more than others take; worker killed"
-            self._settle(worker, shard, ShardReport(index=shard.index, error=reason, node=node))
-            self._ask(worker)
+            self._lose(worker, shard, reason)
+
+    def _lose(self, worker: int, shard: Shard, reason: str) -> None:
+        """Settle the shard of a worker that is lost, and ask when that is back."""
+        failed = ShardReport(index=shard.index, error=reason, node=self._nodes[worker])
+        self._settle(worker, shard, failed)
+        self._schedule.leave(worker)
+        self._ask(worker)
 
     def _ask(self, worker: int) -> None:
         self._running[self._pool.actors[worker].ready.remote()] = (worker, None)
@@ -323,12 +330,11 @@ class _Driver:
             else:
                 logger.info("worker %d lost shard %d", worker, shard.index, exc_info=True)
                 reason = f"the worker was lost while scoring it ({one_line(error)})"
-                node = self._nodes[worker]
-                self._settle(worker, shard, ShardReport(index=shard.index, error=reason, node=node))
-                self._ask(worker)
+                self._lose(worker, shard, reason)
             return
         if shard is not None and report is None:
             self._schedule.put_back(worker, shard)
+            self._schedule.leave(worker)
             self._ask(worker)
             return
         self._failed_starts[worker] = 0
@@ -376,7 +382,8 @@ class _Driver:
         # Not a death either, but a node with room for the worker that is still to come.
         is_coming = isinstance(error, ActorUnavailableError) and _RESTARTING in str(error)
         self._failed_starts[worker] += not is_coming
-        self._last_death = str(error).strip().splitlines()[-1]  # the cause comes last
+        # The cause comes last; Ray's numbers of nodes and owners follow its first sentence.
+        self._last_death = str(error).strip().splitlines()[-1].partition(". ")[0].rstrip(".")
         logger.info("worker %d is not ready: %s", worker, one_line(error))
         if self._failed_starts[worker] < MAX_FAILED_STARTS:
             self._ask_at[worker] = time.monotonic() + _RETRY_WAIT_S

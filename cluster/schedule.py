@@ -130,11 +130,15 @@ class Schedule:
             self._at_work.setdefault(shard.index, {})[worker] = (shard, now)
         return shard
 
-    def put_back(self, worker: int, shard: Shard) -> None:
-        """Take back a shard that the worker, which was lost meanwhile, never began."""
+    def leave(self, worker: int) -> None:
+        """Note that a worker is lost, and has to show anew that it works if it comes back."""
         self._trusted.discard(worker)
+        self._idle.discard(worker)
+
+    def put_back(self, worker: int, shard: Shard) -> None:
+        """Take back a shard that the worker never began."""
         self._begun[shard.index] -= 1
-        if not self._leave(worker, shard) and shard.index not in self._is_reported:
+        if not self._drop(worker, shard) and shard.index not in self._is_reported:
             (self._again if self._failures[shard.index] else self._fresh).appendleft(shard)
 
     def settle(
@@ -142,7 +146,7 @@ class Schedule:
     ) -> ShardReport | None:
         """Take note of what became of a shard; return the report if it is the final one."""
         began = self._at_work[shard.index][worker][1]
-        has_copy = self._leave(worker, shard)
+        has_copy = self._drop(worker, shard)
         if report.error is None:
             self._trust(worker)
         elif not report.is_out_of_room:  # which is no fault of either
@@ -208,7 +212,7 @@ class Schedule:
         for doubts in self._doubts.values():
             doubts[:] = [index for index in doubts if index not in indices]
 
-    def _leave(self, worker: int, shard: Shard) -> bool:
+    def _drop(self, worker: int, shard: Shard) -> bool:
         """Forget a worker's copy; say whether another worker has one."""
         copies = self._at_work[shard.index]
         del copies[worker]

@@ -306,6 +306,12 @@ def report_from_file(path: str) -> ShardReport:
     return replace(_report(int(name[1]), scores), n_bytes=len(data), seal=seal)
 
 
+def reports_of_committed(job: Job, shards: Sequence[Shard]) -> list[ShardReport]:
+    """Report those of some shards whose scores are written, where nobody else can any more."""
+    done = sorted(committed(job.out, shards, job.fingerprint))
+    return [report_from_file(part_path(job.out, index, job.fingerprint)) for index in done]
+
+
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """A batch without its text: what the other thread needs to make its part of the file."""

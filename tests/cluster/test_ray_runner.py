@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
+from cluster import RayOptions, committed, list_inputs, on_ray, plan_shards, run_local, run_ray
+from cluster.ray_process import ProcessLost
 
 pytestmark = pytest.mark.ray
 
@@ -177,6 +178,63 @@ def test_run_ends_when_no_worker_works(write_corpus, job, run, make_scorer, make
 
     with pytest.raises(RuntimeError, match=r"no worker is left: on 1 of 1 every .*OSError: this"):
         run(plan, make, job, workers=1)
+
+
+def test_shard_whose_worker_is_lost_after_the_commit_is_done(plan, make_scorer, job, run):
+    """The file is the commit, whoever reports it."""
+    reports = run(plan[:1], dies_after_commit(make_scorer), job, workers=1, max_attempts=1)
+    assert [(report.error, report.n_rows) for report in reports] == [(None, 8)]
+
+
+def test_cluster_that_is_lost_after_all_is_committed_is_no_failure(
+    plan, make_scorer, job, run, ray_cluster, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 1)
+    make = dies_after_commit(make_scorer, tmp_path / "never-again")
+    reports = run(plan[:1], make, job, workers=1)
+    assert [(report.error, report.n_rows) for report in reports] == [(None, 8)]
+    assert "all shards were committed before the cluster was lost: the Ray" in caplog.text
+
+
+def dies_after_commit(make_scorer, mark=None):
+    """A scorer that ends its process once a shard is committed; no other is made if so marked."""
+
+    def make(threads):
+        if mark is not None and mark.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+        scorer = make_scorer()(threads)
+        n_asked = []
+
+        def counters():
+            n_asked.append(1)
+            if len(n_asked) == 2:  # before and after a shard
+                if mark is not None:
+                    mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return {}
+
+        scorer.counters = counters
+        return scorer
+
+    return make
+
+
+@pytest.mark.parametrize("n_committed", [6, 5])
+def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
+    plan, make_scorer, job, monkeypatch, n_committed
+):
+    def lost(*arguments, tell, address):
+        tell["report"](run_local(plan[:1], make_scorer(), job)[0])
+        run_local(plan[1:n_committed], make_scorer(), job)
+        raise ProcessLost("no head answers")
+
+    monkeypatch.setattr(on_ray, "call_apart", lost)
+    if n_committed < len(plan):
+        with pytest.raises(RuntimeError, match=r"the Ray cluster was lost \(no head answers\)"):
+            run_ray(plan, make_scorer(), job)
+    else:
+        reports = run_ray(plan, make_scorer(), job)
+        assert [report.n_rows for report in reports] == [8] * 6
 
 
 @pytest.mark.slow
