@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
@@ -31,12 +32,14 @@ from cluster.records import (
     line_ends,
 )
 from cluster.schema import (
+    CANDIDATE,
     IDS,
     LISTS,
     TEXT_LIST,
     canonical_table,
     resolve_columns,
     text_list_or_none,
+    written_list,
 )
 from cluster.store import is_url, open_input
 
@@ -47,6 +50,7 @@ _READ_BYTES = 4 << 20
 _FILES_AHEAD = 16
 _PEEK_BYTES = 1 << 20
 _PEEK_RECORDS = 1_000
+_BRACKET = r"^\s*(array\s*\(\s*)?\["
 _BEGINS_OBJECT = re.compile(rb"\s*\{").match
 
 _Cells = dict[str, Any]  # file's column name -> value of one row
@@ -427,14 +431,14 @@ def _csv_parser(path: str, names: list[str], wanted: Mapping[str, str]) -> _Pars
         is_plain = not any(are_stray) and block.count(b"\r") == block.count(b"\r\n")
         table = parse_block(block) if is_plain else None
         if table is not None and table.num_rows == len(records):
-            return _RawBatch(table, None)
+            return _with_lists(_RawBatch(table, None), wanted)
         rows = [
             f"malformed CSV: a quotation mark in line {lines.at(offset):,} is stray"
             if is_stray
             else _csv_row(record, len(names), places)
             for record, offset, is_stray in zip(records, offsets, are_stray, strict=True)
         ]
-        return _table(rows, pa.schema(dict.fromkeys(theirs, pa.binary())))
+        return _with_lists(_table(rows, pa.schema(dict.fromkeys(theirs, pa.binary()))), wanted)
 
     def parse_block(block: bytes) -> pa.Table | None:
         reading = pacsv.ReadOptions(
@@ -446,6 +450,41 @@ def _csv_parser(path: str, names: list[str], wanted: Mapping[str, str]) -> _Pars
             return None
 
     return parse
+
+
+def _with_lists(raw: _RawBatch, wanted: Mapping[str, str]) -> _RawBatch:
+    """Read the lists among the cells, which CSV has no way to write, and so everyone has his."""
+    table, reasons = raw
+    for name in (CANDIDATE, *LISTS):
+        theirs = wanted.get(name, "")
+        if not theirs or not pc.any(pc.match_substring_regex(table[theirs], _BRACKET)).as_py():
+            continue
+        found = [_cell_or_reason(name, theirs, cell) for cell in table[theirs].to_pylist()]
+        said = pa.array([cell if isinstance(cell, str) else None for cell in found], pa.string())
+        reasons = said if reasons is None else pc.coalesce(reasons, said)
+        if name in LISTS:
+            cells = [None if isinstance(cell, str) else cell for cell in found]
+            column = pa.array(cells, pa.list_(pa.binary()))
+            table = table.set_column(table.column_names.index(theirs), theirs, column)
+    return _RawBatch(table, reasons)
+
+
+def _cell_or_reason(name: str, theirs: str, cell: str | bytes | None) -> list[bytes] | str | None:
+    """Return the texts of a cell, or say why there are none."""
+    if cell is None:
+        return None
+    raw = cell.encode() if isinstance(cell, str) else cell
+    try:
+        texts = written_list(raw.decode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        return [raw] if name == CANDIDATE else f"`{theirs}` {error}"
+    if texts is None:
+        return [raw]
+    return (
+        f"`{theirs}` must be text, got a list"
+        if name == CANDIDATE
+        else list(map(_bytes_if_broken, texts))
+    )
 
 
 class _Lines:

@@ -6,6 +6,9 @@ The canonical table has `document_id`, `system_id`, the needed ones of `candidat
 
 from __future__ import annotations
 
+import ast
+import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import compress
 
@@ -243,3 +246,54 @@ def text_list_or_none(value: object) -> list[str] | None:
     if not all(isinstance(item, str) for item in texts):
         raise TypeError("must be text or a list of text, got a list of other things")
     return texts
+
+
+def written_list(cell: str) -> list[str] | None:
+    """Read a list of texts as pandas, numpy and JSON write one into a cell; None if it is none.
+
+    A text is taken for a list only if it begins like one: with a bracket, then a quotation mark.
+
+    Raises
+    ------
+    ValueError
+        If it begins like a list of texts, but is not one.
+
+    Examples
+    --------
+    >>> written_list("['a', 'b']"), written_list('["a", null]'), written_list("[1] See")
+    (['a', 'b'], ['a'], None)
+    """
+    if not _BEGINS_LIST(cell):
+        return None
+    try:
+        return text_list_or_none(json.loads(cell))
+    except (ValueError, TypeError, RecursionError):
+        pass  # written by Python, then
+    found = _WRITTEN_LIST(cell)
+    if found is None:
+        raise ValueError("begins like a list of texts but is not one; write it as JSON")
+    try:
+        items = _ITEM.findall(found["items"])
+        return [ast.literal_eval(item) for item in items if item not in ("None", "nan")]
+    except (ValueError, SyntaxError) as error:
+        raise ValueError("has a list of texts that cannot be read; write it as JSON") from error
+
+
+_TEXT = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
+_ITEM = re.compile(rf"{_TEXT}|None|nan", re.DOTALL)
+# Commas between the items (Python, pandas) or only white space (numpy), never both.
+_BEGINS_LIST = re.compile(
+    r"""\s*(?:array\s*\(\s*)?\[\s*(?:\[|\]|[bBuUrR]?['"]|(?:None|nan|null)\s*[],'"])"""
+).match
+_WRITTEN_LIST = re.compile(
+    rf"""
+    \s* (?P<array>array\s*\(\s*)? \[ \s*
+    (?P<items>
+        (?: (?:{_ITEM.pattern}) (?: \s*,\s* (?:{_ITEM.pattern}) )*+ (?:\s*,)?
+        |   (?:{_ITEM.pattern}) (?: \s+ (?:{_ITEM.pattern}) )*+
+        )?
+    )
+    \s* \] \s* (?(array)(?:,\s*dtype=[^)]*)?\)\s*)
+    """,
+    re.DOTALL | re.VERBOSE,
+).fullmatch

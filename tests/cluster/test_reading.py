@@ -1,5 +1,8 @@
 """Reading the rows of a shard: broken lines, mixed types, even batches."""
 
+import csv
+
+import numpy as np
 import pytest
 
 from cluster import column_names, list_inputs, plan_shards
@@ -124,6 +127,63 @@ def test_stray_quotation_mark_loses_no_other_row(tmp_path, line, reasons):
     assert {i: row["unreadable"] for i, row in enumerate(rows) if row["unreadable"]} == reasons
     assert [row["candidate"] for row in rows][-3:] == ["c, 2", "c, 3", "c, 4"]
     assert len(rows) == 5 + ("and went" in str(line))
+
+
+# a list as pandas, numpy or JSON write it into a cell, or a text that begins like one
+LISTS = [
+    ("""['a', 'b']""", ["a", "b"]),
+    ("""["it's", 'say "x"']""", ["it's", 'say "x"']),
+    ("""['a' 'b\\nc']""", ["a", "b\nc"]),
+    ("""array(['a, b', None], dtype=object)""", ["a, b"]),
+    ("""["\\u00e9", null]""", ["é"]),
+    ("[]", []),
+    ("[Music] plays", ["[Music] plays"]),
+    ("[1] See [2]", ["[1] See [2]"]),
+    ("plain", ["plain"]),
+    ("['a', 'b'", None),
+    ("['a', 1]", None),
+    ("['a' 'b', 'c']", None),
+]
+
+
+@pytest.mark.parametrize("suffix", [b"", b"\xff"])
+def test_csv_cell_with_a_list_is_read_as_one_or_refused(tmp_path, suffix):
+    """By Arrow, and, for the sake of a last row that is no UTF-8, one by one."""
+    path = tmp_path / "corpus.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["document_id", "system_id", "candidate", "references"])
+        table.writerows(["d", "s", "c", cell] for cell, _ in LISTS)
+    with path.open("ab") as file:
+        file.write(b"d,s,c," + suffix + b"\n")
+    rows = read(path, ("candidate", "references"))
+    assert [row["references"] for row in rows[:-1]] == [texts for _, texts in LISTS]
+    said = "`references` begins like a list of texts but is not one; write it as JSON"
+    assert [row["unreadable"] for row in rows[:-1]] == [
+        said if texts is None else None for _, texts in LISTS
+    ]
+
+
+def test_csv_written_by_pandas_is_read_as_it_was(tmp_path):
+    """What it writes of a list or of an array is their `str`."""
+    texts = [["a", "b, c"], ['it\'s "so"\nand so'], ["[x]", "", "é\\n"]]
+    for written in (texts, [np.array(each, dtype=object) for each in texts]):
+        with (tmp_path / "corpus.csv").open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(["document_id", "system_id", "references"])
+            table.writerows(["d", "s", str(each)] for each in written)
+        rows = read(tmp_path / "corpus.csv", ("references",))
+        assert [row["references"] for row in rows] == texts
+
+
+def test_csv_candidate_that_is_a_list_is_no_text(tmp_path):
+    path = tmp_path / "corpus.csv"
+    path.write_text(
+        'document_id,system_id,candidate\nd,s,"[\'a\', \'b\']"\nd,s,"[""Hi,"" he said]"\n'
+    )
+    rows = read(path, ("candidate",))
+    assert rows[0]["unreadable"] == "`candidate` must be text, got a list"
+    assert rows[1]["candidate"] == '["Hi," he said]'
 
 
 def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
