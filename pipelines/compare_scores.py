@@ -355,6 +355,7 @@ def _corrected(rows: Sequence[MetricComparison], alpha: float) -> Iterator[Metri
 
 def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
     for side, other in ((a, b), (b, a)):
+        yield from side.scores.left_out
         if only := [name for name in side.scores.metrics if name not in metrics]:
             yield f"Metrics that only {side.path} has are left out: {listed(only)}"
         if only := sorted(set(side.documents) - set(other.documents)):

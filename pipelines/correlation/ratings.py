@@ -19,6 +19,7 @@ from pipelines.correlation.tables import (
     files_of,
     listed,
     matching,
+    notes_on_dropped,
     number_columns,
     place,
     record_of,
@@ -95,7 +96,10 @@ def read_ratings(
     frame = collect(scan_files(files, columns), where)
     frame, n_without_key = _keyed(frame, where)
     names = [name for name in frame.columns if name not in NOT_NUMBERS]
-    frame = number_columns(frame, [*(_present(aspects, names, where) or names)], where)
+    asked = [*(_present(aspects, names, where) or names)]
+    numbers = number_columns(frame, asked, where)
+    dropped_notes = notes_on_dropped(frame, asked, numbers, where)
+    frame = numbers
     kept_aspects = [name for name in aspects or names if name in frame.columns]
     _check_aspects(kept_aspects, aspects, where)
     notes = [f"{n_without_key:,} rows of {where} have no key and are left out"] * (
@@ -135,7 +139,7 @@ def read_ratings(
         rater_names=rater_names,
         excluded_systems=excluded,
         records=[record_of(file, "ratings") for file in files],
-        notes=[*notes, *said],
+        notes=[*notes, *dropped_notes, *said],
     )
 
 

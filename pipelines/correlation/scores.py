@@ -26,6 +26,7 @@ from pipelines.correlation.tables import (
     listed,
     matching,
     names_of_paths,
+    notes_on_dropped,
     number_columns,
     place,
     record_of,
@@ -64,6 +65,8 @@ class Scores:
     """By metric that `assay score` computed: the folder of the run, and its column there."""
     records: Sequence[InputRecord]
     notes: Sequence[str]
+    left_out: Sequence[str] = ()
+    """Those of the notes that tell of columns which are no numbers, but look like some."""
 
 
 def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInput:
@@ -178,13 +181,14 @@ def read_scores(
     wanted = set(_chosen(known, calls, metrics))
     _refuse_other_content(inputs, calls, wanted)
     frame, notes = rated, [note for each in inputs for note in each.notes]
+    left_out: list[str] = []
     signatures: dict[str, str] = {}
     origins: dict[str, tuple[str, str]] = {}
     for source, lazy, called in zip(inputs, lazies, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
         if not kept:
             continue
-        part, said = _rated_rows(
+        part, dropped, said = _rated_rows(
             lazy,
             list(kept),
             rated,
@@ -192,7 +196,8 @@ def read_scores(
             place(source.files),
             metrics,
         )
-        notes += said
+        left_out += dropped
+        notes += [*dropped, *said]
         kept = {name: call for name, call in kept.items() if name in part.columns}
         frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
         for name, call in kept.items():
@@ -212,6 +217,7 @@ def read_scores(
         origins=origins,
         records=[record_of(file, "scores") for each in inputs for file in each.files],
         notes=notes,
+        left_out=left_out,
     )
 
 
@@ -222,8 +228,12 @@ def _rated_rows(
     all_rated: pl.DataFrame,
     where: str,
     asked: Sequence[str],
-) -> tuple[pl.DataFrame, list[str]]:
-    """Read the rows that have a rating; say how many have none, or how many are missing."""
+) -> tuple[pl.DataFrame, list[str], list[str]]:
+    """Read the rows that have a rating.
+
+    Also returns what to say of columns that are left out, and of rows that have no rating or are
+    missing.
+    """
     n_rows = collect(lazy.select(pl.len()), where).item()
     rows = collect(
         lazy.select(*KEYS, *names).join(all_rated.lazy(), on=KEYS, how="semi"),
@@ -257,7 +267,7 @@ def _rated_rows(
         )
     if n_unrated:
         notes.append(f"{n_unrated:,} of {n_rows:,} rows of {where} have no rating")
-    return numbers, notes
+    return numbers, notes_on_dropped(rows, names, numbers, where), notes
 
 
 def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:

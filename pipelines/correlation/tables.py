@@ -30,6 +30,7 @@ SHOWN = 3
 """Examples in a message."""
 
 _BLOCK_BYTES = 1 << 20
+_LIKE_A_NUMBER = r"^[-+\u2212]?[\d.,'\u2019\s]*\d[\d.,'\u2019\s]*[%\u2030]?$"
 
 
 def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.LazyFrame:
@@ -105,6 +106,24 @@ def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.
     found = {name: _numbers(frame, name, where) for name in names}
     kept = [column.alias(name) for name, column in found.items() if column is not None]
     return frame.drop(names).with_columns(kept)
+
+
+def notes_on_dropped(
+    frame: pl.DataFrame, names: Sequence[str], kept: pl.DataFrame, where: str
+) -> list[str]:
+    """Say which columns `number_columns` has left out though people would read numbers there."""
+    notes = []
+    for name in names:
+        if name in kept.columns or frame[name].dtype != pl.String:
+            continue
+        cells = frame[name].str.strip_chars().drop_nulls()
+        cells = cells.filter(cells != "")
+        if 2 * int(cells.str.contains(_LIKE_A_NUMBER).sum()) > len(cells):
+            notes.append(
+                f"Column `{name}` of {where} is left out, its cells are no numbers: {cells[0]!r}; "
+                "write them as 1234.5, without %, a decimal comma or marks between thousands"
+            )
+    return notes
 
 
 def check_unique(frame: pl.DataFrame, keys: Sequence[str], where: str, remedy: str) -> None:

@@ -415,3 +415,10 @@ def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(corpus, scored, cap
                 or f"not a readable Parquet file: {part}" in error
             )
         data[at] ^= 4
+
+
+def test_column_of_percentages_is_left_out_aloud(write, capsys):
+    values = {"x": [1, 2, 3], "share": ["1.5%", "2%", "3%"]}
+    paths = [write(name, {system: values}) for name, system in (("a.csv", "a"), ("b.csv", "b"))]
+    assert run(["compare", *paths]) == 0
+    assert f"Column `share` of {paths[0]} is left out" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines import score_corpus
-from pipelines.correlation.ratings import pools_of
+from pipelines.correlation.ratings import pools_of, read_ratings
 from pipelines.correlation.scores import find_scores, read_scores
 from pipelines.correlation.tables import number_columns
 
@@ -255,3 +255,25 @@ def test_numbers_in_text_and_gaps():
     assert found["x"].to_list() == [1.5, None, None]
     assert found["y"].to_list() == [1.0, 0.0, None]
     assert "z" not in found.columns
+
+
+@pytest.mark.parametrize("cells", [["12.3%", "45 %"], ["0,12", "3,4"], ["1,234", "2,345"]])
+def test_column_of_numbers_written_in_another_way_is_left_out_aloud(tmp_path, cells):
+    path = tmp_path / "table.csv"
+    pl.DataFrame(
+        {
+            "document_id": ["a", "b"],
+            "system_id": ["s"] * 2,
+            "x": cells,
+            "y": [1, 2],
+            "z": ["p", "q"],
+        }
+    ).write_csv(path)
+    scores = read_scores([find_scores(str(path))], pl.read_csv(path).select(KEYS), columns={})
+    ratings = read_ratings(str(path), columns={})
+    for found in (scores, ratings):
+        (note,) = [note for note in found.notes if "is left out" in note]
+        assert note.startswith(f"Column `x` of {path} is left out, its cells are no numbers: ")
+        assert cells[0] in note
+    assert scores.metrics == ["y"]
+    assert ratings.aspects == ["y"]
