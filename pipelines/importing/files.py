@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 import os
 import tarfile
@@ -20,13 +19,23 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cluster.records import MAX_RECORD_BYTES
+
 ARCHIVES = (".tar", ".tgz", ".tar.gz")
 COMPRESSED = ".gz"
 
 _OF_MACOS = ("._", ".DS_Store")  # begin the names of what macOS adds to folders and archives
 _GZIP = b"\x1f\x8b"
 _PARQUET_ROWS = 1_000
-_MAX_FIELD_BYTES = 64 << 20
+_ARCHIVE_DEPTH = 3  # archives in archives in archives
+_HEADER_BYTES = 1 << 20  # of a name or of attributes, which `tarfile` reads at once
+_READ_AT_ONCE = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 BROKEN = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
 """What reading a damaged archive or compressed file raises."""
 
@@ -64,12 +73,14 @@ class Member:
         Raises
         ------
         ValueError
-            If it is damaged, or in no encoding that it may be in.
+            If it is damaged, too long for one text, or in no encoding that it may be in.
         """
         try:
-            data = self.stream.read()
+            data = self.stream.read(MAX_RECORD_BYTES + 1)
         except BROKEN as error:
             raise ValueError(f"{self.path} is damaged: {error}") from error
+        if len(data) > MAX_RECORD_BYTES:
+            raise ValueError(f"{self.path} must have at most {MAX_RECORD_BYTES >> 20} MiB")
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -83,13 +94,18 @@ class Member:
         Raises
         ------
         ValueError
-            If a line is not UTF-8, or the compressed file is damaged.
+            If a line is not UTF-8 or too long, or the compressed file is damaged.
         """
+        for number, line in self.whole_lines():
+            yield number, line.rstrip("\r\n")
+
+    def whole_lines(self) -> Iterator[tuple[int, str]]:
+        """Do as `lines`, but keep the line breaks."""
         number = 0
         try:
-            for number, line in enumerate(self._plain(), start=1):
-                # Not `splitlines`: a text may hold U+2028, which ends no line of JSONL.
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            # Not `splitlines`: a text may hold U+2028, which ends no line of JSONL.
+            for number, line in enumerate(bounded_lines(self._plain(), self.path), start=1):
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"{self.path}, line {number} must be UTF-8, got {error}") from error
         except BROKEN as error:
@@ -199,8 +215,28 @@ def members(paths: Sequence[str]) -> Iterator[Member]:
                 yield from _opened(file, parts, is_named=file == Path(path))
 
 
+def bounded_lines(stream: IO[bytes], path: str) -> Iterator[bytes]:
+    """Read lines, none of which may be longer than a record of a corpus.
+
+    A file of less than a megabyte may hold one that fills the memory, if it is compressed.
+
+    Raises
+    ------
+    ValueError
+        If a line is longer.
+    """
+    number = 0
+    while line := stream.readline(MAX_RECORD_BYTES + 1):
+        number += 1
+        if len(line) > MAX_RECORD_BYTES:
+            raise ValueError(
+                f"{path}, line {number} must have at most {MAX_RECORD_BYTES >> 20} MiB"
+            )
+        yield line
+
+
 def records(member: Member) -> Iterator[Record]:
-    """Read the rows of a Parquet, JSONL, CSV or TSV file (JSONL and TSV also as gzip).
+    """Read the rows of a Parquet, JSONL, CSV or TSV file (the last three also as gzip).
 
     In TSV a quote is a character like any other; in CSV it may hold line breaks.
 
@@ -291,12 +327,17 @@ def _opened(file: Path, parts: Sequence[str], *, is_named: bool) -> Iterator[Mem
         )
 
 
-def _with_archives(member: Member) -> Iterator[Member]:
+def _with_archives(member: Member, depth: int = 1) -> Iterator[Member]:
     if member.name.startswith(_OF_MACOS) and not member.is_named:
         return
     if not member.name.endswith(ARCHIVES):
         yield member
         return
+    if depth > _ARCHIVE_DEPTH:
+        raise ValueError(
+            f"{member.path} must not be an archive more than {_ARCHIVE_DEPTH} deep; unpack it and "
+            "name its folder"
+        )
     try:
         with tarfile.open(fileobj=member.stream, tarinfo=_WholeHeader) as archive:
             while (info := archive.next()) is not None:
@@ -314,7 +355,8 @@ def _with_archives(member: Member) -> Iterator[Member]:
                             parts=(*member.parts[:-1], *PurePosixPath(info.name).parts),
                             stream=stream,
                             is_named=False,
-                        )
+                        ),
+                        depth + 1,
                     )
     except BROKEN as error:
         raise ValueError(f"{member.path} is not an archive that can be read: {error}") from error
@@ -322,6 +364,13 @@ def _with_archives(member: Member) -> Iterator[Member]:
 
 class _WholeHeader(tarfile.TarInfo):
     """Tells the end of an archive from damage, which `tarfile` takes for the end as well."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _READ_AT_ONCE and found.size > _HEADER_BYTES:
+            raise tarfile.HeaderError(f"a name or attributes of {found.size:,} bytes")
+        return found
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
@@ -358,9 +407,8 @@ def _parquet(member: Member) -> Iterator[Record]:
 
 
 def _csv(member: Member) -> Iterator[Record]:
-    csv.field_size_limit(_MAX_FIELD_BYTES)  # an article is longer than the default of 128 KiB
-    text = io.TextIOWrapper(member.stream, encoding="utf-8-sig", newline="")
-    reader = csv.DictReader(text, strict=True)
+    csv.field_size_limit(MAX_RECORD_BYTES)  # an article is longer than the default of 128 KiB
+    reader = csv.DictReader((line for _, line in member.whole_lines()), strict=True)
     try:
         for cells in reader:
             where = f"{member.path}, line {reader.line_num}"
@@ -368,10 +416,8 @@ def _csv(member: Member) -> Iterator[Record]:
                 n_columns = len(reader.fieldnames or ())
                 raise ValueError(f"{where} must have {n_columns} columns as the header, got others")
             yield Record(where, cells)
-    except (csv.Error, UnicodeDecodeError, *BROKEN) as error:
+    except csv.Error as error:
         raise ValueError(f"{member.path}, line {reader.line_num} is not CSV: {error}") from error
-    finally:
-        text.detach()  # else the wrapper closes the member's stream
 
 
 def _tsv(member: Member) -> Iterator[Record]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from pipelines.importing.files import json_record, shown
+from pipelines.importing.files import bounded_lines, json_record, shown
 from pipelines.importing.rows import Candidate, LeftOut, Numbers, Row, human, is_human
 from pipelines.importing.source import DataSource
 
@@ -202,7 +202,7 @@ def _lines(file: Path) -> Iterator[str]:
     while True:
         with file.open("rb") as stream:
             stream.seek(position)
-            block = list(islice(stream, _LINES_AT_ONCE))
+            block = list(islice(bounded_lines(stream, str(file)), _LINES_AT_ONCE))
             position = stream.tell()
         if not block:
             return

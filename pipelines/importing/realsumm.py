@@ -34,6 +34,7 @@ _FAILURES = (
     struct.error,
     *BROKEN,
 )
+_MAX_BYTES = 256 << 20
 _NUMBER_FORMATS = {"f4": "<f", "f8": "<d", "i4": "<i", "i8": "<q"}
 
 
@@ -68,7 +69,9 @@ def load_plain(stream: IO[bytes], where: str) -> Any:  # noqa: ANN401  (a pickle
         If it asks for anything else, before that is looked up, or is damaged.
     """
     try:
-        data = stream.read()
+        data = stream.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise pickle.UnpicklingError(f"it has more than {_MAX_BYTES >> 20} MiB")
         _check_memo(data)
         return _PlainUnpickler(io.BytesIO(data)).load()
     except _Refused as error:

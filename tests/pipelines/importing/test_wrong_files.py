@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from pipelines.cli import run
+from pipelines.importing import files
 from pipelines.importing.registry import SOURCES
 
 from .conftest import as_bytes, tar_of
@@ -190,3 +191,41 @@ def test_data_set_alone_is_described(name, capsys):
     said = " ".join(capsys.readouterr().out.split())
     for text in (SOURCES[name].takes, SOURCES[name].licence, SOURCES[name].paper):
         assert " ".join(text.split()) in said
+
+
+@pytest.mark.parametrize("name", ["test.jsonl.gz", "test.jsonl", "test.summary"])
+def test_line_longer_than_a_record_rejected_before_it_is_all_read(
+    refused, write, monkeypatch, name
+):
+    monkeypatch.setattr("pipelines.importing.files.MAX_RECORD_BYTES", 1 << 20)
+    line = b'{"id": "a", "document": "' + b"a" * (3 << 20)
+    said = refused("xsum", write(name, gzip.compress(line) if name.endswith("gz") else line))
+    assert "must have at most 1 MiB" in said
+
+
+@pytest.mark.parametrize("name", ["test.jsonl", "test.jsonl.gz", "test.csv", "test.tsv.gz"])
+def test_no_more_of_a_line_is_read_than_a_record_may_have(monkeypatch, name):
+    monkeypatch.setattr(files, "MAX_RECORD_BYTES", 1 << 10)
+    data = b"a" * (1 << 20)
+    stream = io.BytesIO(gzip.compress(data, 0) if name.endswith("gz") else data)
+    member = files.Member(path=name, parts=(name,), stream=stream, is_named=True)
+    with pytest.raises(ValueError, match=rf"{name}, line 1 must have at most"):
+        list(files.records(member))
+    assert stream.tell() < 1 << 19
+
+
+def test_archives_in_archives_have_an_end(refused, write):
+    inside = tar_of({"1.summary": b"x"})
+    for _ in range(5):
+        inside = tar_of({"more.tar": inside})
+    assert "must not be an archive more than 3 deep" in refused("xsum", write("all.tar", inside))
+
+
+def test_archive_with_a_name_of_many_bytes_rejected(refused, write):
+    """`tarfile` would read all of it, and zeros take no room in a compressed archive."""
+    info = tarfile.TarInfo("name")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1 << 40
+    said = refused(
+        "xsum", write("all.tgz", gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + b"a" * 10 * BLOCK))
+    )
+    assert "a name or attributes of 1,099,511,627,776 bytes" in said
