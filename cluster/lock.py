@@ -31,7 +31,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -100,9 +100,12 @@ class Holder:
     def read(cls, text: bytes) -> Holder | None:
         """Read what a lock file says; None if that makes no sense (or not yet)."""
         try:
-            return cls(**json.loads(text))
+            found = cls(**json.loads(text))
         except (ValueError, TypeError):
             return None
+        kinds = {"str": str, "int": int}
+        is_whole = all(isinstance(getattr(found, f.name), kinds[str(f.type)]) for f in fields(cls))
+        return found if is_whole else None
 
     def write(self) -> bytes:
         """Return what goes into a lock file."""

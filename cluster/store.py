@@ -466,6 +466,8 @@ def naming(path: str) -> Iterator[None]:
     """Say in one line what could not be reached, without secrets."""
     try:
         yield
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the name of a file must be UTF-8, got {path!a}; rename it") from error
     except FileNotFoundError as error:
         raise FileNotFoundError(f"no such file: {path}") from error
     except OSError as error:

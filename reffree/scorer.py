@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from itertools import chain
@@ -253,7 +254,8 @@ def load_scorer(
         or the encoder is another.
     """
     settings = read_settings(folder)
-    _warn_of_versions(folder, settings)
+    with _naming_damage(folder):
+        _warn_of_versions(folder, settings)
     for name, digest in settings["hashes"].items():
         if not (folder / name).is_file() or _hash_of(folder / name) != digest:
             state = "another file" if (folder / name).is_file() else "none"
@@ -261,8 +263,9 @@ def load_scorer(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
                 f"{state}; copy the folder again"
             )
-    config = _model_config(folder, settings["model"])
-    built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
+    with _naming_damage(folder):
+        config = _model_config(folder, settings["model"])
+        built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
     try:
         built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))
     except (SafetensorError, RuntimeError) as error:
@@ -309,6 +312,18 @@ def read_settings(folder: Path) -> dict[str, Any]:
             "copy the folder again"
         )
     return settings
+
+
+@contextmanager
+def _naming_damage(folder: Path) -> Iterator[None]:
+    """Say in one line that a value of `scorer.json` is not of its kind, wherever that shows."""
+    try:
+        yield
+    except (TypeError, AttributeError, LookupError, OverflowError) as error:
+        raise ValueError(
+            f"`{folder / SCORER_FILE}` must be as it was written, got a value of another kind "
+            f"({error}); copy the folder again"
+        ) from error
 
 
 def _model_config(folder: Path, model: Mapping[str, Any]) -> ModelConfig:

@@ -1,5 +1,6 @@
 """One driver at a time, whatever becomes of the one before."""
 
+import json
 import os
 import random
 import signal
@@ -246,3 +247,9 @@ def test_moment_in_which_a_store_replaces_the_lock_is_not_taken_for_its_end(out,
     with pytest.raises(FolderInUse), FolderLock(out, **QUICK):
         pass
     timer.join()
+
+
+@pytest.mark.parametrize("value", [None, 1, [], {}])
+def test_lock_with_a_value_of_another_kind_makes_no_sense(value):
+    values = json.loads(Holder.this_process().write())
+    assert Holder.read(json.dumps({**values, "since": value}).encode()) is None

@@ -248,3 +248,11 @@ def test_inside_goes_by_names():
     assert is_inside("/data/run/part", "/data/run")
     assert is_inside("file:///data/run", "/data/run")
     assert not is_inside("/data/run2", "/data/run")
+
+
+def test_file_name_that_is_not_utf8_is_named(tmp_path):
+    name = f"{tmp_path}/a\udcff.csv"
+    with open(os.fsencode(name), "w"):
+        pass
+    with pytest.raises(ValueError, match=r"must be UTF-8, got '.*a\\udcff\.csv'; rename it"):
+        open_input(name)

@@ -209,6 +209,19 @@ DAMAGES = [
         "must have no settings that this version of assay does not know, got n_heads; load it with",
         id="newer",
     ),
+    *[
+        pytest.param(
+            lambda f, values=values: change(f, **values),
+            r"scorer\.json` must be as it was written, got a value of another kind .*copy the",
+            id=name,
+        )
+        for name, values in (
+            ("version", {"versions": {"torch": 2}}),
+            ("versions", {"versions": []}),
+            ("length", {"model": {"scorer": "bert", "max_pieces": []}}),
+            ("features", {"model": {"scorer": "bert", "features": 5}}),
+        )
+    ],
 ]
 
 
