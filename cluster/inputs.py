@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from cluster.listing import Named, each_once, find_files
 from cluster.store import NAMED_BY_STORE, base_name, open_input, version_of
+from sms.naming import OneOrMore, several
 
 FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 """What the end of a file's name says about its format."""
@@ -92,14 +93,14 @@ class InputFile:
         return {"path": self.path, "size": self.size, "content": self.content}
 
 
-def list_inputs(corpora: Sequence[str]) -> list[InputFile]:
+def list_inputs(corpora: OneOrMore) -> list[InputFile]:
     """List the files of a corpus, sorted by path, each once.
 
     What a glob means, and which of a file's names counts, is in `cluster.listing`.
 
     Parameters
     ----------
-    corpora : sequence of str
+    corpora : path or sequence of paths
         Files, folders, globs or URLs. In a folder (read with its subfolders) files of other kinds
         and names that begin with `.` or `_` are passed over.
 
@@ -111,7 +112,7 @@ def list_inputs(corpora: Sequence[str]) -> list[InputFile]:
         If a file is of an unknown kind or is not the Parquet file it claims to be, or a folder
         has nothing to read.
     """
-    paths = each_once(name for corpus in corpora for name in _names_of(os.fspath(corpus)))
+    paths = each_once(name for corpus in several(corpora) for name in _names_of(corpus))
     if not paths:
         raise ValueError("`corpora` must name at least one file, got none")
     schemas = _Schemas()

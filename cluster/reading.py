@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -42,6 +43,7 @@ from cluster.schema import (
     written_list,
 )
 from cluster.store import is_url, open_input
+from sms.naming import AnyPath
 
 if TYPE_CHECKING:
     from cluster.shards import Piece, Shard
@@ -68,13 +70,12 @@ class _RawBatch(NamedTuple):
 _Parser: TypeAlias = Callable[[list[bytes], list[int]], _RawBatch]  # records, their first bytes
 
 
-def column_names(path: str, format: str) -> list[str]:
+def column_names(path: AnyPath, format: str) -> list[str]:
     """List the columns of a file.
 
     Parameters
     ----------
-    path : str
-        File or URL.
+    path : path or URL
     format : str
         One of `parquet`, `jsonl`, `csv`. JSONL has the keys of its first thousand readable lines.
 
@@ -83,6 +84,7 @@ def column_names(path: str, format: str) -> list[str]:
     ValueError
         If the file cannot be read as what it claims to be.
     """
+    path = os.fspath(path)
     with open_input(path) as stream:
         if format == "parquet":
             return list(pq.read_schema(stream).names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import platform
 import re
 import socket
@@ -39,6 +40,7 @@ from cluster.store import (
     list_names,
     write_whole,
 )
+from sms.naming import AnyPath
 from sms.urls import redacted
 
 STATUS = "status"
@@ -86,7 +88,7 @@ class Job:
     """What is the same for every shard of a run."""
 
     out: str
-    """Folder or URL of the run."""
+    """Folder or URL of the run; a path becomes text."""
     fingerprint: str
     """Of everything the scores depend on; its first 12 characters name the files."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -109,6 +111,7 @@ class Job:
         return self.threads > 1 or self.has_gpu
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "out", os.fspath(self.out))
         if self.batch_rows < 1 or self.threads < 1:
             raise ValueError(
                 "`batch_rows` and `threads` must be at least 1, "
@@ -163,17 +166,17 @@ class ShardReport:
         return replace(self, sums={}, counts={})
 
 
-def part_path(out: str, index: int, fingerprint: str) -> str:
+def part_path(out: AnyPath, index: int, fingerprint: str) -> str:
     """Name the scores file of a shard; that it exists is the commit."""
-    return join(out, SCORES_FOLDER, f"{_part_stem(index, fingerprint)}.parquet")
+    return join(os.fspath(out), SCORES_FOLDER, f"{_part_stem(index, fingerprint)}.parquet")
 
 
-def committed(out: str, plan: Sequence[Shard], fingerprint: str) -> set[int]:
+def committed(out: AnyPath, plan: Sequence[Shard], fingerprint: str) -> set[int]:
     """Find the shards of a plan whose scores are written.
 
     Files of other fingerprints, and files that were never finished, do not count.
     """
-    there = set(list_names(join(out, SCORES_FOLDER)))
+    there = set(list_names(join(os.fspath(out), SCORES_FOLDER)))
     names = {shard.index: f"{_part_stem(shard.index, fingerprint)}.parquet" for shard in plan}
     return {index for index, name in names.items() if name in there}
 
@@ -285,7 +288,7 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {redacted(lines[0])}" if lines else type(error).__name__
 
 
-def report_from_file(path: str) -> ShardReport:
+def report_from_file(path: AnyPath) -> ShardReport:
     """Count and sum the scores of a shard that an earlier run committed.
 
     Returns
@@ -298,6 +301,7 @@ def report_from_file(path: str) -> ShardReport:
     ValueError
         If the file is damaged or was changed.
     """
+    path = os.fspath(path)
     name = _PART_NAME.fullmatch(base_name(path))
     if name is None:
         raise ValueError(f"`path` must be a scores file `part-SHARD-FINGERPRINT.parquet`: {path}")

@@ -8,6 +8,7 @@ the metrics, not of human judgement.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -27,6 +28,7 @@ from pipelines.correlation.tables import (
     place,
     scan_files,
 )
+from sms.naming import AnyPath, several
 
 RUNS, SYSTEMS = "runs", "systems"
 """What is compared: two runs of the same systems, or different systems."""
@@ -113,12 +115,12 @@ class ScoreComparison:
 
 
 def compare_scores(
-    scores_a: str,
-    scores_b: str,
+    scores_a: AnyPath,
+    scores_b: AnyPath,
     *,
-    metrics: Sequence[str] = (),
-    systems_a: Sequence[str] = (),
-    systems_b: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
+    systems_a: str | Sequence[str] = (),
+    systems_b: str | Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     n_resamples: int = 10_000,
     confidence: float = 0.95,
@@ -128,12 +130,12 @@ def compare_scores(
 
     Parameters
     ----------
-    scores_a, scores_b : str
+    scores_a, scores_b : path
         Folders of `assay score`, or files of any tool. They may be one and the same where
         `systems_a` and `systems_b` choose different systems in it.
-    metrics : sequence of str
+    metrics : str or sequence of str
         Names or patterns to compare; all that both have where empty.
-    systems_a, systems_b : sequence of str
+    systems_a, systems_b : str or sequence of str
         Names or patterns of the systems of each side; all where empty.
     columns : mapping of str to str, optional
         Our column name to the file's.
@@ -158,7 +160,7 @@ def compare_scores(
     if seed < 0:
         raise ValueError(f"`--seed` must not be negative, got {seed}")
     sides = [
-        _read(path, metrics, systems, option, columns or {})
+        _read(path, several(metrics), several(systems), option, columns or {})
         for path, systems, option in (
             (scores_a, systems_a, "--systems-a"),
             (scores_b, systems_b, "--systems-b"),
@@ -187,8 +189,8 @@ def compare_scores(
         ]
     records = {record.path: record for side in sides for record in side.scores.records}
     return ScoreComparison(
-        scores_a=scores_a,
-        scores_b=scores_b,
+        scores_a=os.fspath(scores_a),
+        scores_b=os.fspath(scores_b),
         kind=kind,
         rows=tuple(_corrected(rows, 1.0 - confidence)),
         signatures={
@@ -232,7 +234,7 @@ class _Side:
 
 
 def _read(
-    path: str,
+    path: AnyPath,
     metrics: Sequence[str],
     systems: Sequence[str],
     option: str,

@@ -7,7 +7,6 @@ the ratings while a trait is held fixed.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from pipelines.learned_names import PREFIX
 from pipelines.prepare_pairs import SPLIT
 from pipelines.progress import Progress
 from pipelines.score_corpus import score_corpus
+from sms.naming import AnyPath, OneOrMore, several
 
 LEVELS = ("system", "summary")
 COEFFICIENT = "spearman"
@@ -50,9 +50,9 @@ class RatedResult:
 
 
 def evaluate_by_ratings(
-    scorers: Sequence[str | os.PathLike[str]],
-    corpus: str | os.PathLike[str],
-    ratings: str | os.PathLike[str],
+    scorers: OneOrMore,
+    corpus: AnyPath,
+    ratings: AnyPath,
     *,
     raters: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
@@ -93,11 +93,11 @@ def evaluate_by_ratings(
     """
     columns = columns or {}
     of_ids = {ours: theirs for ours, theirs in columns.items() if ours in (*KEYS, RATER)}
-    rated = read_ratings(os.fspath(ratings), raters=list(raters), columns=of_ids)
+    rated = read_ratings(ratings, raters=several(raters), columns=of_ids)
     means = rated.frame.group_by(KEYS).agg(
         pl.col(aspect).mean().alias(_rating_of(aspect)) for aspect in rated.aspects
     )
-    names = {os.fspath(folder): f"{PREFIX}{os.fspath(folder)}" for folder in scorers}
+    names = {folder: f"{PREFIX}{folder}" for folder in several(scorers)}
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         run = score_corpus(
             corpus,

@@ -7,7 +7,6 @@ by kind of negative it says how far the scores follow length and density, which 
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -32,6 +31,7 @@ from reffree.mixture import NegativesConfig
 from reffree.neighbours import find_neighbours
 from reffree.pairs import text_key
 from reffree.scorer import SOURCE_SAMPLE, LearnedScorer, load_scorer
+from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import score_texts
 
 TRAITS = ("length", "density")
@@ -67,16 +67,16 @@ class _Domain:
 
 
 def evaluate_scorer(
-    scorers: Sequence[str | os.PathLike[str]],
-    paths: Sequence[str | os.PathLike[str]],
+    scorers: OneOrMore,
+    paths: OneOrMore,
     *,
-    kinds: Sequence[str] | None = None,
+    kinds: str | Sequence[str] | None = None,
     side: str = "test",
     columns: Mapping[str, str] | None = None,
     limit: int | None = None,
     split_anew: bool = False,
     neighbour_encoder: str = "minilm",
-    embedding_cache: str | None = None,
+    embedding_cache: AnyPath | None = None,
     device: str = "auto",
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[DomainResult]:
@@ -84,11 +84,11 @@ def evaluate_scorer(
 
     Parameters
     ----------
-    scorers : sequence of str or path
+    scorers : path or sequence of paths
         Folders that `assay train` wrote.
-    paths : sequence of str or path
+    paths : path or sequence of paths
         Pairs, each a domain of its own.
-    kinds : sequence of str, optional
+    kinds : str or sequence of str, optional
         Of negatives; those a scorer was trained on otherwise.
     side : {"test", "validation"}
         Which documents.
@@ -96,7 +96,7 @@ def evaluate_scorer(
         As in `prepare_pairs`.
     neighbour_encoder : str
         Embeds documents where their neighbours are needed.
-    embedding_cache : str, optional
+    embedding_cache : path, optional
         Folder that keeps the vectors of an encoder that is not trained, as in `train_scorer`;
         several scorers share theirs in any case.
     device : {"auto", "cpu", "cuda"}
@@ -116,21 +116,22 @@ def evaluate_scorer(
     tell = on_progress or (lambda _progress: None)
     if side not in ("test", "validation"):
         raise ValueError(f"`split` must be test or validation, got {side!r}")
-    names = names_of_paths([os.fspath(path) for path in paths]) if paths else []
+    scorers, paths = several(scorers), several(paths)
+    names = names_of_paths(paths) if paths else []
     if len(set(names)) < len(names):
         raise ValueError(f"every domain must be named once, got {', '.join(names)}")
     results = []
     with _cache(embedding_cache, len(scorers)) as cache_folder:
         for folder in scorers if paths else ():
-            tell(Progress(stage=f"loading {os.fspath(folder)}"))
+            tell(Progress(stage=f"loading {folder}"))
             scorer = load_scorer(
-                Path(fetch(os.fspath(folder))),
+                fetch(folder),
                 device=chosen_device(device),
                 cache_folder=cache_folder,
             )
             negatives = _negatives_of(scorer, kinds)
             for name, path in zip(names, paths, strict=True):
-                tell(Progress(stage=f"judging by {os.fspath(path)}"))
+                tell(Progress(stage=f"judging by {path}"))
                 domain = _read_domain(
                     name,
                     path,
@@ -141,12 +142,12 @@ def evaluate_scorer(
                     limit=limit,
                     split_anew=split_anew,
                 )
-                _check_unseen(scorer, domain, os.fspath(folder), os.fspath(path))
-                results.append(_judge(os.fspath(folder), scorer, domain, side))
+                _check_unseen(scorer, domain, folder, path)
+                results.append(_judge(folder, scorer, domain, side))
     return results
 
 
-def _cache(folder: str | None, n_scorers: int) -> AbstractContextManager[str | None]:
+def _cache(folder: AnyPath | None, n_scorers: int) -> AbstractContextManager[str | None]:
     """Keep vectors in the folder that was asked for, else as long as another scorer may want them.
 
     The documents of a matrix are encoded once, not once for every scorer.
@@ -158,7 +159,7 @@ def _cache(folder: str | None, n_scorers: int) -> AbstractContextManager[str | N
     return tempfile.TemporaryDirectory(prefix="assay-")
 
 
-def _negatives_of(scorer: LearnedScorer, kinds: Sequence[str] | None) -> NegativesConfig:
+def _negatives_of(scorer: LearnedScorer, kinds: str | Sequence[str] | None) -> NegativesConfig:
     """Return the negatives a scorer was trained on, or others with the same seed and rates."""
     trained_on = scorer.settings.get("trained_on") or {}
     if "negatives" not in trained_on:
@@ -171,13 +172,13 @@ def _negatives_of(scorer: LearnedScorer, kinds: Sequence[str] | None) -> Negativ
     for name in ("kinds", "proportions"):
         saved[name] = None if saved[name] is None else tuple(saved[name])
     if kinds is not None:
-        saved |= {"kinds": tuple(kinds), "proportions": None}
+        saved |= {"kinds": kinds, "proportions": None}
     return NegativesConfig(**saved)
 
 
 def _read_domain(
     name: str,
-    path: str | os.PathLike[str],
+    path: str,
     negatives: NegativesConfig,
     side: str,
     neighbour_encoder: str,

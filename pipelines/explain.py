@@ -33,6 +33,7 @@ from pipelines.reports.file_names import explain_file
 from sms.encoders import SCORE_TOLERANCE
 from sms.encoders.registry import parse_spec
 from sms.explaining import Explanation, RowScorer, column_of, explain_rows
+from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import ScoringConfig, SummaryScorer
 
 SAME_ATOL = 1e-12
@@ -43,7 +44,6 @@ _BATCH_ROWS = 4096
 _MAX_IDS = 100_000  # among which the nearest is looked for
 _SHOWN_IDS = 5
 
-_Path: TypeAlias = str | os.PathLike[str]
 _Key: TypeAlias = tuple[str, str]
 
 
@@ -64,12 +64,14 @@ class Explainer:
     ratings: pl.DataFrame | None = None
     """Keys and a column per aspect, the mean over raters."""
 
-    def explain(self, wanted: Mapping[str, Sequence[str]]) -> dict[str, list[ExplainedSystem]]:
+    def explain(
+        self, wanted: Mapping[str, str | Sequence[str]]
+    ) -> dict[str, list[ExplainedSystem]]:
         """Explain candidates of some documents; the corpus is read once.
 
         Parameters
         ----------
-        wanted : mapping of str to sequence of str
+        wanted : mapping of str to str or sequence of str
             Systems of every document; all of them where none is named.
 
         Returns
@@ -83,7 +85,7 @@ class Explainer:
             If a document or system is not there, cannot be read or is there twice with
             different texts, or a score differs from the recorded one.
         """
-        rows = _rows_of(self, wanted)
+        rows = _rows_of(self, {document: several(each) for document, each in wanted.items()})
         recorded = self._recorded(wanted)
         ratings = self._ratings(wanted)
         return {
@@ -105,13 +107,13 @@ class Explainer:
             for document, table in rows.items()
         }
 
-    def page(self, document_id: str, system_ids: Sequence[str] = ()) -> str:
+    def page(self, document_id: str, system_ids: str | Sequence[str] = ()) -> str:
         """Make the page of one document; all its systems where none is named."""
         systems = self.explain({document_id: system_ids})[document_id]
         return render_explanations(document_id, systems)
 
     def write_pages(
-        self, candidates: Iterable[_Key], folder: _Path, *, metric: str | None = None
+        self, candidates: Iterable[_Key], folder: AnyPath, *, metric: str | None = None
     ) -> dict[_Key, str]:
         """Write a page for each candidate; `reports.file_names.explain_file` says under what name.
 
@@ -158,22 +160,22 @@ class Explainer:
 
 
 def open_explainer(
-    corpora: Sequence[_Path] = (),
+    corpora: OneOrMore = (),
     *,
     metric: str = "s+wms",
     encoders: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
-    scores: _Path | None = None,
-    ratings: _Path | None = None,
-    aspects: Sequence[str] = (),
-    raters: Sequence[str] = (),
+    scores: AnyPath | None = None,
+    ratings: AnyPath | None = None,
+    aspects: str | Sequence[str] = (),
+    raters: str | Sequence[str] = (),
     **options: Any,  # noqa: ANN401  (fields of ScoringConfig)
 ) -> Explainer:
     """Get ready to explain scores of a corpus.
 
     Parameters
     ----------
-    corpora : sequence of paths
+    corpora : path or sequence of paths
         As `score_corpus` reads them; may be left out where `scores` says what was scored.
     metric : str
         A metric or a score column; a ROUGE variant without a part stands for its F measure.
@@ -196,6 +198,7 @@ def open_explainer(
         If the settings are wrong or contradict those of the scores folder.
     """
     asked = dict(options)
+    corpora, aspects, raters = several(corpora), several(aspects), several(raters)
     if encoders is not None:
         asked["encoders"] = dict(encoders)
     recorded: Sequence[InputFile] = ()
@@ -209,7 +212,7 @@ def open_explainer(
             )
         metrics, config, columns, inputs = _settings_of(scores, metric, columns)
         corpora = corpora or inputs
-        recorded = find_scores(os.fspath(scores), is_unfinished_accepted=True).files
+        recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
     rated = None
@@ -217,8 +220,8 @@ def open_explainer(
         raise ValueError("`aspects` and `raters` choose among ratings; name them with `--ratings`")
     if ratings is not None:
         ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in (*IDS, RATER)}
-        rated = _mean_ratings(os.fspath(ratings), aspects, raters, ids)
-    files = list_inputs([os.fspath(path) for path in corpora])
+        rated = _mean_ratings(ratings, aspects, raters, ids)
+    files = list_inputs(corpora)
     scorer = with_learned(SummaryScorer(fetched_config(config)), fetched_metrics(metrics))
     return Explainer(
         files=files,
@@ -232,7 +235,7 @@ def open_explainer(
 
 
 def _settings_of(
-    scores: _Path, metric: str, columns: Mapping[str, str] | None
+    scores: AnyPath, metric: str, columns: Mapping[str, str] | None
 ) -> tuple[AskedMetrics, ScoringConfig, Mapping[str, str], list[str]]:
     """Read what a run computed: the part that bears on one metric, column names, inputs."""
     folder = absolute(os.fspath(scores)).rstrip("/")
@@ -266,7 +269,7 @@ def _tolerance(metrics: AskedMetrics, config: ScoringConfig) -> float:
 
 
 def _mean_ratings(
-    path: str, aspects: Sequence[str], raters: Sequence[str], columns: Mapping[str, str]
+    path: AnyPath, aspects: Sequence[str], raters: Sequence[str], columns: Mapping[str, str]
 ) -> pl.DataFrame:
     found = read_ratings(path, aspects=aspects, raters=raters, columns=columns)
     return found.frame.group_by(IDS).agg(pl.col(found.aspects).mean()).sort(IDS)

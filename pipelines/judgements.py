@@ -16,6 +16,7 @@ import polars as pl
 from cluster import InputFile
 from cluster.store import open_input
 from pipelines.correlation.tables import files_of, listed
+from sms.naming import AnyPath, OneOrMore, several
 
 DEFAULT_CRITERION = "overall"
 """Where the judgements name none."""
@@ -53,24 +54,24 @@ class Judgements:
 
 
 def read_judgements(
-    paths: Sequence[str],
+    paths: OneOrMore,
     *,
-    key: str | None = None,
-    systems: Sequence[str] = (),
+    key: AnyPath | None = None,
+    systems: str | Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
 ) -> Judgements:
     """Read judgements from files of one or several kinds.
 
     Parameters
     ----------
-    paths : sequence of str
+    paths : path or sequence of paths
         Parquet, CSV or JSONL. A file has a row per judgement (`document_id`, `system_a`,
         `system_b`, `winner`, which is one of the two or a tie, maybe `judge` and `criterion`), or
         counts (`system_a`, `system_b`, and `wins`, `losses`, `ties` of the former), or is a filled
         sheet; one without judges' names is the work of a judge called like the file.
-    key : str, optional
+    key : path, optional
         Of the sheets.
-    systems : sequence of str
+    systems : str or sequence of str
         Those to compare, the first one as A in every pair; all, where empty.
     columns : mapping of str to str, optional
         Our column name to the file's.
@@ -85,7 +86,8 @@ def read_judgements(
         If a column is missing, an entry is none of those allowed, a judge has judged an item
         twice, or nothing is left.
     """
-    keyed = None if key is None else _read_key(key)
+    paths, systems = several(paths), several(systems)
+    keyed = None if key is None else _read_key(os.fspath(key))
     files = [file for path in paths for file in files_of(path)]
     for path, n in Counter(file.path for file in files).items():
         if n > 1:

@@ -21,6 +21,7 @@ from pipelines.train_scorer import fingerprint_of, train_scorer
 from reffree.evaluation import KindFigures, main_figure
 from reffree.learning import Recipe
 from reffree.scorer import SCORER_FILE, read_settings
+from sms.naming import AnyPath, OneOrMore, several
 
 if TYPE_CHECKING:
     import altair as alt
@@ -42,8 +43,8 @@ class CurvePoint:
 
 
 def learning_curve(
-    paths: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    paths: OneOrMore,
+    out: AnyPath,
     recipe: Recipe,
     sizes: Sequence[int],
     *,
@@ -54,9 +55,9 @@ def learning_curve(
 
     Parameters
     ----------
-    paths : sequence of str or path
+    paths : path or sequence of paths
         As in `train_scorer`, as are `options`.
-    out : str or path
+    out : path
         New folder: gets a scorer's folder for every size, and `learning_curve.json`, `.svg`
         and `.png`.
     recipe : Recipe
@@ -83,6 +84,7 @@ def learning_curve(
             "`learning_curve` must be two or more different numbers of documents, got "
             f"{', '.join(map(str, sizes)) or 'none'}"
         )
+    paths = several(paths)
     output = Output.named("--out", out)
     folder = output.local
     output.check_folder()
@@ -117,7 +119,7 @@ def curve_figure(kind: str, points: Sequence[CurvePoint]) -> str:
 
 
 def _point(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: OneOrMore,
     folder: Path,
     recipe: Recipe,
     size: int,
@@ -131,7 +133,7 @@ def _point(
     settings = read_settings(folder)
     trained_on = settings["trained_on"]
     if is_trained:
-        inputs = with_content(list_inputs([os.fspath(path) for path in paths]))
+        inputs = with_content(list_inputs(paths))
         if trained_on["fingerprint"] != fingerprint_of(inputs, recipe, **asked):
             raise ValueError(
                 f"`--resume` must go on with the same request, but {folder} has a scorer of "

@@ -8,6 +8,7 @@ sheets for judges are made in `pipelines.judging_sheet`.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -31,6 +32,7 @@ from pipelines.agreement.preferences import (
 from pipelines.correlation.records import InputRecord
 from pipelines.correlation.tables import files_of, record_of
 from pipelines.judgements import COUNTS, Judgements, read_judgements
+from sms.naming import AnyPath, OneOrMore, several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +120,10 @@ class Preferences:
 
 
 def compare_preferences(
-    judgements: Sequence[str],
+    judgements: OneOrMore,
     *,
-    key: str | None = None,
-    systems: Sequence[str] = (),
+    key: AnyPath | None = None,
+    systems: str | Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     interval: str = "wilson",
     confidence: float = 0.95,
@@ -132,11 +134,11 @@ def compare_preferences(
 
     Parameters
     ----------
-    judgements : sequence of str
+    judgements : path or sequence of paths
         Files, as in `read_judgements`.
-    key : str, optional
+    key : path, optional
         Of filled sheets.
-    systems : sequence of str
+    systems : str or sequence of str
         Those to compare; in every pair the earlier one is A.
     columns : mapping of str to str, optional
         Our column name to the files'.
@@ -167,6 +169,7 @@ def compare_preferences(
     >>> round(row.share_b, 3), row.preferred
     (0.692, 'b')
     """
+    judgements = several(judgements)
     read = read_judgements(judgements, key=key, systems=systems, columns=columns)
     rows = [_head_to_head(*pair, interval, confidence) for pair in _pairs(read)]
     rng = np.random.default_rng(seed)
@@ -175,7 +178,9 @@ def compare_preferences(
         for criterion in read.criteria
         for strength in _strengths(read, criterion, confidence, n_resamples, rng)
     ]
-    files = [*((path, "judgements") for path in judgements), *([(key, "key")] if key else [])]
+    files = [(path, "judgements") for path in judgements]
+    if key is not None:
+        files.append((os.fspath(key), "key"))
     return Preferences(
         rows=_corrected(rows, confidence),
         strengths=tuple(strengths),

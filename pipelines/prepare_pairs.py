@@ -7,7 +7,6 @@ the documents that share a text.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from reffree.pairs import (
 )
 from reffree.splits import Groups, TextRegister, hashed_sides
 from reffree.vocabulary import WordSample
+from sms.naming import OneOrMore
 
 SPLIT = "split"
 REPEATED = "pair there more than once, used once"
@@ -73,7 +73,7 @@ class PreparedPairs:
 
 
 def prepare_pairs(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: OneOrMore,
     folder: Path,
     *,
     sides: Sequence[str] = SIDES,
@@ -88,7 +88,7 @@ def prepare_pairs(
 
     Parameters
     ----------
-    paths : sequence of str or path
+    paths : path or sequence of paths
         Files, folders, globs or URLs of Parquet, JSONL or CSV with `document_id`, `source` and
         `reference` (or `references`), and perhaps `split`.
     folder : Path
@@ -170,14 +170,14 @@ class _Reader:
     @classmethod
     def of(
         cls,
-        paths: Sequence[str | os.PathLike[str]],
+        paths: OneOrMore,
         columns: dict[str, str],
         limit: int | None,
         *,
         split_anew: bool,
     ) -> _Reader:
         """Check the columns of all files and plan what is read."""
-        files = list_inputs([os.fspath(path) for path in paths])
+        files = list_inputs(paths)
         named = columns.pop(SPLIT, None)
         try:
             names = {file.path: column_names(file.path, file.format) for file in files}

@@ -53,6 +53,7 @@ from reinforce.learning import (
 from reinforce.stages import RewardConfig, StageConfig
 from reinforce.summarisers import SUMMARISER_FILE, Summariser
 from sms.baselines import LEAD_SENTENCES
+from sms.naming import AnyPath, OneOrMore, several
 from sms.text import split_sentences
 
 RESULTS_FILE = "results.json"
@@ -123,11 +124,11 @@ class ReinforcedSummarisers:
 
 
 def reinforce_summariser(
-    paths: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    paths: OneOrMore,
+    out: AnyPath,
     recipe: ReinforceRecipe,
     *,
-    start: str | os.PathLike[str] | None = None,
+    start: AnyPath | None = None,
     columns: Mapping[str, str] | None = None,
     limit: int | None = None,
     split_anew: bool = False,
@@ -143,12 +144,12 @@ def reinforce_summariser(
 
     Parameters
     ----------
-    paths : sequence of str or path
+    paths : path or sequence of paths
         As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
-    out : str or path
+    out : path
         New folder; all workers must see it.
     recipe : ReinforceRecipe
-    start : str or path, optional
+    start : path, optional
         Folder or URL of a summariser (such as `mle` of another run) to begin with; then no other is
         trained by maximum likelihood. It must not have seen this run's test documents.
     test_documents : int, optional
@@ -176,6 +177,7 @@ def reinforce_summariser(
         If a loss is not a number, or the workers fail.
     """
     tell = on_progress or (lambda _progress: None)
+    paths = several(paths)
     machines = machines or Machines()
     if threads is not None and threads < 1:
         raise ValueError(f"`threads` must be at least 1, got {threads}")
@@ -189,10 +191,7 @@ def reinforce_summariser(
     device = "cpu" if machines.uses_ray else chosen_device(machines.device)
     asked = {
         "recipe": asdict(recipe),
-        "inputs": [
-            file.to_json()
-            for file in with_content(list_inputs([os.fspath(path) for path in paths]))
-        ],
+        "inputs": [file.to_json() for file in with_content(list_inputs(paths))],
         "start": None if start is None else _content_of(start),
         "columns": dict(columns or {}),
         "limit": limit,

@@ -75,6 +75,7 @@ from pipelines.manifest import (
 from pipelines.progress import SCORING, Progress
 from sms.encoders import EncoderRuntime
 from sms.encoders.registry import parse_spec
+from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import ScoringConfig, SummaryScorer
 from sms.urls import check_no_secrets
 
@@ -89,7 +90,6 @@ BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
 """Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
 bound them."""
 
-_Path: TypeAlias = str | os.PathLike[str]
 _Runner: TypeAlias = Callable[
     [Sequence[Shard], Job, Callable[[ShardReport], None], Callable[[int, str], None]],
     Sequence[ShardReport],
@@ -163,10 +163,10 @@ class RunInterrupted(KeyboardInterrupt):
 
 
 def score_corpus(
-    corpora: _Path | Sequence[_Path],
-    out: _Path,
+    corpora: OneOrMore,
+    out: AnyPath,
     *,
-    metrics: Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL"),
+    metrics: str | Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL"),
     encoders: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
     preset: str = "default",
@@ -175,7 +175,7 @@ def score_corpus(
     source_tokens: int | None = None,
     precision: str = "auto",
     device: str = "auto",
-    embedding_cache: _Path | None = None,
+    embedding_cache: AnyPath | None = None,
     workers: int | Literal["auto"] | None = None,
     cpus_per_worker: int | None = None,
     gpus_per_worker: float = 0,
@@ -199,7 +199,7 @@ def score_corpus(
         Parquet, JSONL or CSV: files, folders, globs or URLs.
     out : path
         Folder or URL for `scores/`, `run.json`, `errors/` and `_SUCCESS`.
-    metrics : sequence of str
+    metrics : str or sequence of str
         `METRIC[@ENCODER][:AGAINST]`, see `assay metrics`.
     encoders : mapping of str to str, optional
         Alias to specification, see `assay encoders`; the first is the default. Without: `minilm`.
@@ -263,7 +263,8 @@ def score_corpus(
     """
     started = time.monotonic()
     tell = on_progress or _nobody_listens
-    for text in (*_names(corpora), os.fspath(out), *metrics, *(encoders or {}).values()):
+    corpora, metrics = several(corpora), several(metrics)
+    for text in (*corpora, os.fspath(out), *metrics, *(encoders or {}).values()):
         check_no_secrets(text)
     asked_metrics = AskedMetrics.of(metrics)
     config = ScoringConfig(
@@ -297,7 +298,7 @@ def score_corpus(
         shard_rows, batch_rows = ROWS_PER_SHARD, BATCH_ROWS
     asked = {
         **config.as_dict(),
-        "metrics": list(metrics),
+        "metrics": metrics,
         "columns": dict(columns or {}),
         "rows_per_shard": rows_per_shard or shard_rows,
         "limit": limit,
@@ -494,14 +495,8 @@ def _precision(config: ScoringConfig, machines: _Machines) -> str:
     return "bf16" if machines.worker_device == "cuda" else "fp32"
 
 
-def _names(corpora: _Path | Sequence[_Path]) -> list[str]:
-    names = [corpora] if isinstance(corpora, str | os.PathLike) else corpora
-    return [os.fspath(name) for name in names]
-
-
-def _inputs(corpora: _Path | Sequence[_Path], out: str) -> list[InputFile]:
+def _inputs(paths: Sequence[str], out: str) -> list[InputFile]:
     """List the input files, none of which may be output."""
-    paths = _names(corpora)
     files = list_inputs(paths)
     if any(is_inside(out, path) for path in paths) or any(
         is_inside(file.path, out) for file in files

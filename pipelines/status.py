@@ -8,6 +8,7 @@ are sound.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from cluster.store import absolute, join, list_names, read_whole
 from pipelines.history import last_errors, written_groups
 from pipelines.live import BEAT_EVERY_S, KEPT_ERRORS
 from pipelines.manifest import PROGRESS_FILE, RUN_FILE, SUCCESS_FILE, Manifest, read_manifest
+from sms.naming import AnyPath
 
 COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", "stopped", "died"
 """What a run may be: `stopped` came to its end in good order, but before every shard was scored."""
@@ -93,7 +95,7 @@ class RunStatus:
         return self.state in (COMPLETE, STARTING, RUNNING) and not self.n_failed
 
 
-def run_status(out: str, sleep: Callable[[float], None] = time.sleep) -> RunStatus:
+def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> RunStatus:
     """Look at the folder of a run.
 
     Where neither this machine nor a fresh `progress.json` can tell whether the driver is alive, the
@@ -101,8 +103,7 @@ def run_status(out: str, sleep: Callable[[float], None] = time.sleep) -> RunStat
 
     Parameters
     ----------
-    out : str
-        Folder or URL.
+    out : path or URL
     sleep : callable, optional
         Waits so many seconds.
 
@@ -111,7 +112,7 @@ def run_status(out: str, sleep: Callable[[float], None] = time.sleep) -> RunStat
     ValueError
         If there is no run, or a file that tells of it is damaged.
     """
-    out = absolute(out)
+    out = absolute(os.fspath(out))
     holder = _lock(out)
     manifest = read_manifest(out)
     if manifest is None:

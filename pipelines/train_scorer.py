@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -33,6 +32,7 @@ from reffree.losses import compares_candidates
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 from reffree.scorer import SCORER_FILE, SOURCE_SAMPLE, LearnedScorer, save_scorer
+from sms.naming import AnyPath, OneOrMore, several
 
 EMBEDDINGS_FOLDER = "embeddings"
 PAIRS_FOLDER = "pairs"
@@ -80,8 +80,8 @@ class Machines:
 
 
 def train_scorer(
-    paths: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    paths: OneOrMore,
+    out: AnyPath,
     recipe: Recipe,
     *,
     columns: Mapping[str, str] | None = None,
@@ -89,7 +89,7 @@ def train_scorer(
     split_anew: bool = False,
     refuse_leaks: bool = False,
     neighbour_encoder: str = "minilm",
-    embedding_cache: str | None = None,
+    embedding_cache: AnyPath | None = None,
     machines: Machines | None = None,
     training_documents: int | None = None,
     resume: bool = False,
@@ -100,14 +100,14 @@ def train_scorer(
 
     Parameters
     ----------
-    paths : sequence of str or path
+    paths : path or sequence of paths
         As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
-    out : str or path
+    out : path
         New folder for the scorer; all workers must see it.
     recipe : Recipe
     neighbour_encoder : str
         Embeds documents where their neighbours are needed.
-    embedding_cache : str, optional
+    embedding_cache : path, optional
         Folder that keeps the vectors of an encoder that is not trained; a folder of the run
         otherwise.
     machines : Machines, optional
@@ -137,7 +137,8 @@ def train_scorer(
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     was_there = folder.exists()
     training = folder / TRAINING_FOLDER
-    inputs = with_content(list_inputs([os.fspath(path) for path in paths]))
+    paths = several(paths)
+    inputs = with_content(list_inputs(paths))
     fingerprint = fingerprint_of(
         inputs,
         recipe,
@@ -273,7 +274,7 @@ def chosen_device(device: str) -> str:
 
 
 def _prepare(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Sequence[str],
     folder: Path,
     **options: Any,  # noqa: ANN401  (of `prepare_pairs`)
 ) -> PreparedPairs:

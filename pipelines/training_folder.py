@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
 from cluster.output import Output
+from sms.naming import AnyPath
 
 TRAINING_FOLDER = "training"
 """What is needed to go on, in the folder of the result."""
 
 
 def checked_folder(
-    out: str | os.PathLike[str], *, result: str, called: str, begun: str = "", is_resumed: bool
+    out: AnyPath, *, result: str, called: str, begun: str = "", is_resumed: bool
 ) -> Path:
     """Check that a folder is new or empty, or has the run that is to go on.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from reffree.mixture import NegativesConfig
 from reffree.negatives import POSITIVE
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
+from sms.naming import AnyPath, OneOrMore, several
 
 SCHEMA = pa.schema(
     {
@@ -82,8 +82,8 @@ class NegativesRun:
 
 
 def write_negatives(
-    paths: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    paths: OneOrMore,
+    out: AnyPath,
     config: NegativesConfig,
     *,
     side: str = "all",
@@ -98,9 +98,9 @@ def write_negatives(
 
     Parameters
     ----------
-    paths : sequence of str or path
+    paths : path or sequence of paths
         As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
-    out : str or path
+    out : path
         Parquet file or URL that does not exist yet.
     config : NegativesConfig
         Which negatives.
@@ -122,6 +122,7 @@ def write_negatives(
         If the request or the pairs are wrong, or no negative could be made of some side.
     """
     tell = on_progress or (lambda _progress: None)
+    paths = several(paths)
     output = Output.named("--out", out)
     output.check_file(".parquet", is_new=True)
     output.check_apart(paths)

@@ -13,6 +13,7 @@ import numpy as np
 from reffree.edits import Rate
 from reffree.hashing import check_seed, generator_of
 from reffree.negatives import KINDS
+from sms.naming import several
 
 CHOSEN_KINDS = ("cross-pair", "sentence-delete", "replace")
 """Scorers that learnt from them agreed most with people on a development set (docs/results.md)."""
@@ -31,7 +32,7 @@ class NegativesConfig:
     """The negatives of every pair."""
 
     kinds: tuple[str, ...] = CHOSEN_KINDS
-    """Out of `negatives.KINDS`."""
+    """Out of `negatives.KINDS`; one or several."""
     proportions: tuple[float, ...] | None = None
     """Weight of each kind; None gives every pair all kinds."""
     per_positive: int = 1
@@ -48,6 +49,7 @@ class NegativesConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", tuple(several(self.kinds)))
         if not self.kinds:
             raise ValueError("`kinds` must name at least one kind of negative, got none")
         for kind in self.kinds:

@@ -20,6 +20,7 @@ from torch import nn
 
 from reffree.features import feature_metrics
 from reffree.readers import TRUNCATIONS, UNITS
+from sms.naming import several
 
 SCORERS = ("bert", "sentence", "word", "features")
 HEADS = ("fc", "cnn", "lstm", "match")
@@ -76,6 +77,7 @@ class ModelConfig:
     ended; see `calibration`."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(several(self.features)))
         for name, choices in (
             ("scorer", SCORERS),
             ("head", HEADS),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
@@ -26,6 +28,7 @@ from safetensors.torch import load_file, save
 from reffree.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built, rebuild
 from reffree.checkpoint import replace_file
 from reffree.models import ModelConfig
+from sms.naming import AnyPath
 from sms.signature import version
 
 FORMAT = 1
@@ -37,7 +40,8 @@ SOURCE_SAMPLE = "source_sample"
 """Of what it was trained on, the hashes that `SourceSample` keeps; not for people."""
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
 """Pieces (or vectors) that go through a model together, by device."""
-
+COLUMN = "reffree"
+"""Of the one score, where a scorer is used without `assay score`."""
 CHECKED_LIBRARIES = ("torch", "transformers", "tokenizers")
 """A change of the main version of one may change a score."""
 
@@ -72,6 +76,11 @@ class LearnedScorer:
     device : str
     """
 
+    input_columns = ("candidate", "sources")
+    score_fields = (COLUMN,)
+    bounds = (0.0, 1.0)
+    """Lowest and highest score."""
+
     def __init__(
         self, built: Built, signature: str, settings: Mapping[str, Any], *, device: str = "cpu"
     ) -> None:
@@ -90,6 +99,35 @@ class LearnedScorer:
     def encoder_content(self) -> str:
         """Hash of the encoder that is not among its weights; empty if there is none."""
         return self._built.encoder_content
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """The signature, by the one column that `compare` returns."""
+        return {COLUMN: self.signature}
+
+    def prepare(self, rows: pa.Table) -> np.ndarray:
+        """Score rows with `candidate` and `sources`; NaN where either has no word.
+
+        With `compare` this is what a reward needs (`sms.reward.BatchScorer`).
+        """
+        candidates, given = rows["candidate"].to_pylist(), rows["sources"].to_pylist()
+        sources = [[text for text in own or () if _has_word(text)] for own in given]
+        usable = [k for k, text in enumerate(candidates) if sources[k] and _has_word(text)]
+        scores = np.full(len(candidates), np.nan)
+        if usable:
+            found = self.score_against_all(
+                [sources[k] for k in usable], [candidates[k] for k in usable]
+            )
+            scores[usable] = found.scores
+        return scores
+
+    def compare(self, prepared: np.ndarray) -> pa.Table:
+        """Return the scores of `prepare` as a column, null where undefined."""
+        return pa.table({COLUMN: pa.array(prepared, pa.float64(), from_pandas=True)})
+
+    def counters(self) -> dict[str, int]:
+        """Return nothing: it counts nothing."""
+        return {}
 
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs; what else is scored with a pair makes no difference beyond rounding.
@@ -158,6 +196,10 @@ class LearnedScorer:
         logits = self._model(**{name: tensor.to(self._where) for name, tensor in inputs.items()})
         found: np.ndarray = torch.sigmoid(logits.double()).cpu().numpy()
         return found
+
+
+def _has_word(text: str | None) -> bool:
+    return text is not None and any(map(str.isalnum, text))
 
 
 def signature_of(built: Built, loss: str, weights_hash: str) -> str:
@@ -235,16 +277,16 @@ def save_scorer(
 
 
 def load_scorer(
-    folder: Path, *, device: str = "cpu", cache_folder: str | None = None
+    folder: AnyPath, *, device: str = "cpu", cache_folder: AnyPath | None = None
 ) -> LearnedScorer:
     """Load a scorer.
 
     Parameters
     ----------
-    folder : Path
+    folder : path
         From `save_scorer`.
     device : str
-    cache_folder : str, optional
+    cache_folder : path, optional
         Keeps an encoder's vectors; see `EncoderRuntime`.
 
     Raises
@@ -253,6 +295,7 @@ def load_scorer(
         If a file is missing or is not the one that was written, the format is of another version,
         or the encoder is another.
     """
+    folder = Path(folder).expanduser()
     settings = read_settings(folder)
     with _naming_damage(folder):
         _warn_of_versions(folder, settings)
@@ -263,9 +306,10 @@ def load_scorer(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
                 f"{state}; copy the folder again"
             )
+    kept = None if cache_folder is None else os.fspath(cache_folder)
     with _naming_damage(folder):
         config = _model_config(folder, settings["model"])
-        built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
+        built = rebuild(config, folder, settings["encoder_content"], cache_folder=kept)
     try:
         built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))
     except (SafetensorError, RuntimeError) as error:

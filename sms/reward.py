@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sms.naming import several
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 
 BOUNDS = {"mover": (0.0, 1.0), "cosine": (-1.0, 1.0), "rouge": (0.0, 1.0)}
@@ -30,7 +31,10 @@ Against = Sequence[str | Sequence[str] | None] | None
 
 
 class BatchScorer(Protocol):
-    """What a reward needs of a scorer; `SummaryScorer` is one, and so is a trained one."""
+    """What a reward needs of a scorer; `SummaryScorer` is one, and so is a trained one.
+
+    It may say what its lowest and highest score are, `bounds`, and have `signatures` by column.
+    """
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -75,13 +79,14 @@ class Reward:
     ----------
     metric : str or BatchScorer
         A mover, cosine or ROUGE column, such as `sms`, `s+wms`, `cosine`, `cosine@all`,
-        `rougeL_f`, `sms:source`; or any scorer with one column.
+        `rougeL_f`, `sms:source`; or any scorer with one column, such as `reffree.load_scorer`
+        returns.
     encoder : str or sequence of str
         As in `assay encoders`; several for `cosine@all`. Not for a scorer.
     undefined : float, optional
         Reward where there is nothing to score, finite; the lower bound by default.
     bounds : (float, float), optional
-        Lowest and highest value of a scorer; a metric knows its own.
+        Lowest and highest value of a scorer; metrics and trained scorers know their own.
     multi_reference : {"best", "mean", "first"}
     language : str
         Of the texts, as in `sms.languages`.
@@ -99,6 +104,8 @@ class Reward:
     ------
     ValueError
         If the metric is unknown, has several columns, or no bounds; or an option is wrong.
+    TypeError
+        If it is neither a name nor such a scorer.
 
     Examples
     --------
@@ -142,7 +149,9 @@ class Reward:
             self._load = partial(SummaryScorer, config, threads, device=device)
             metric = self._load()
         else:
+            _check_scorer(metric)
             column = _only_column(metric.score_fields)
+            bounds = bounds or getattr(metric, "bounds", None)
         self._scorer: BatchScorer | None = metric
         self.column = column
         """Name of the metric's column."""
@@ -169,8 +178,8 @@ class Reward:
     @property
     def signature(self) -> str:
         """Metric, parameters and versions as one string; the column's name for a foreign scorer."""
-        scorer = self.scorer
-        return scorer.signatures[self.column] if isinstance(scorer, SummaryScorer) else self.column
+        signatures: Mapping[str, str] = getattr(self.scorer, "signatures", {})
+        return signatures.get(self.column, self.column)
 
     def __call__(
         self,
@@ -314,7 +323,7 @@ def _config_of(
     language: str,
     precision: str,
 ) -> ScoringConfig:
-    named = [encoder] if isinstance(encoder, str) else list(encoder)
+    named = several(encoder)
     config = ScoringConfig(
         metrics=(metric,),
         encoders={f"encoder{k}": spec for k, spec in enumerate(named, 1)},
@@ -333,6 +342,16 @@ def _config_of(
             f"`encoder` must be one for {metric!r}, got {len(named)}; `cosine@all` takes several"
         )
     return config
+
+
+def _check_scorer(scorer: object) -> None:
+    needed = ("input_columns", "score_fields", "prepare", "compare", "counters")
+    if missing := [name for name in needed if not hasattr(scorer, name)]:
+        raise TypeError(
+            "`metric` must be the name of a metric, such as 'sms', or a scorer of batches "
+            "(`SummaryScorer`, or what `reffree.load_scorer` returns), got "
+            f"{type(scorer).__name__}, which has no {', '.join(f'`{name}`' for name in missing)}"
+        )
 
 
 def _only_column(columns: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from sms.encoders import PRECISIONS, EncoderRuntime, encode_texts
 from sms.encoders.registry import kinds_with, load_encoder, parse_spec
 from sms.languages import LANGUAGES
 from sms.metrics import ALL, MetricRequest, parse_metric
+from sms.naming import several
 from sms.ragged import Ragged
 from sms.text import ChunkTable, SegmentedTexts, Segmenter, TextRules
 
@@ -36,7 +37,7 @@ class ScoringConfig:
     """What to compute for every row."""
 
     metrics: tuple[str, ...] = ("sms", "wms", "s+wms", "cosine", "rougeL")
-    """Names as in `metrics.parse_metric`."""
+    """Names as in `metrics.parse_metric`, or one of them."""
     encoders: Mapping[str, str] = field(default_factory=lambda: {"minilm": "minilm"})
     """Alias and specification, as in `registry.parse_spec`, of every encoder; the first is the
     default."""
@@ -54,6 +55,7 @@ class ScoringConfig:
     """What neural encoders compute in, one of `sms.encoders.PRECISIONS`."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", tuple(several(self.metrics)))
         for name, choices in (
             ("preset", PRESETS),
             ("multi_reference", MULTI_REFERENCE),
@@ -68,11 +70,6 @@ class ScoringConfig:
                 raise TypeError(f"`source_tokens` must be an integer, got {self.source_tokens!r}")
             if self.source_tokens < 1:
                 raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
-        names: object = self.metrics
-        if isinstance(names, str):  # a sequence too, of one-letter names
-            raise TypeError(
-                f"`metrics` must be a list of names, got {self.metrics!r}; put it in a list"
-            )
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
         _check_encoders(self.encoders)

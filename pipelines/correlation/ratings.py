@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from pipelines.correlation.tables import (
     record_of,
     scan_files,
 )
+from sms.naming import AnyPath
 
 MEAN_COLUMN = "mean column"
 """What stands for the raters where the ratings name none."""
@@ -57,7 +59,7 @@ class Ratings:
 
 
 def read_ratings(
-    path: str,
+    path: AnyPath,
     *,
     aspects: Sequence[str] = (),
     raters: Sequence[str] = (),
@@ -69,7 +71,7 @@ def read_ratings(
 
     Parameters
     ----------
-    path : str
+    path : path
         Parquet, CSV or JSONL with `document_id`, `system_id`, maybe `rater`, and numbers.
     aspects : sequence of str
         Columns to keep, all columns of numbers where empty.
@@ -91,7 +93,7 @@ def read_ratings(
         keys repeat, or there are several pools of raters and none was chosen.
     """
     require_distinct("--aspects", aspects)
-    files = files_of(path)
+    files = files_of(os.fspath(path))
     where = place(files)
     frame = collect(scan_files(files, columns), where)
     frame, n_without_key = _keyed(frame, where)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TypeAlias
 
 import polars as pl
 
@@ -29,31 +28,30 @@ from pipelines.correlation.scores import Scores, find_scores, read_scores
 from pipelines.correlation.study import Study, find_lengths, make_study, remarks
 from pipelines.correlation.texts import read_texts
 from pipelines.reports.file_names import EXPLAIN_FOLDER
+from sms.naming import AnyPath, OneOrMore, several
 from sms.signature import version
 
 LIBRARIES = ("numpy", "scipy", "polars")
 """Distributions whose version may change a number."""
 
-_Path: TypeAlias = str | os.PathLike[str]
-
 
 def correlate(
-    scores: _Path | Sequence[_Path],
-    ratings: _Path,
-    out: _Path | None = None,
+    scores: OneOrMore,
+    ratings: AnyPath,
+    out: AnyPath | None = None,
     *,
-    aspects: Sequence[str] = (),
-    raters: Sequence[str] = (),
-    systems: Sequence[str] = (),
-    exclude_systems: Sequence[str] = (),
-    metrics: Sequence[str] = (),
-    levels: Sequence[str] = LEVELS,
-    coefficients: Sequence[str] = DEFAULT_COEFFICIENTS,
+    aspects: str | Sequence[str] = (),
+    raters: str | Sequence[str] = (),
+    systems: str | Sequence[str] = (),
+    exclude_systems: str | Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
+    levels: str | Sequence[str] = LEVELS,
+    coefficients: str | Sequence[str] = DEFAULT_COEFFICIENTS,
     n_resamples: int = 1_000,
     seed: int = 0,
-    corpus: _Path | None = None,
-    papers: Sequence[str] = (),
-    human_systems: Sequence[str] = HUMAN_SYSTEMS,
+    corpus: AnyPath | None = None,
+    papers: str | Sequence[str] = (),
+    human_systems: str | Sequence[str] = HUMAN_SYSTEMS,
     explain: bool = False,
     columns: Mapping[str, str] | None = None,
     accept_unfinished: bool = False,
@@ -72,18 +70,18 @@ def correlate(
         The same with a column per aspect, and `rater` where raters are named.
     out : path, optional
         Folder or URL for the report and its tables; without, nothing is written.
-    aspects : sequence of str
+    aspects : str or sequence of str
         Columns of the ratings; all where empty.
-    raters, systems, exclude_systems, metrics : sequence of str
+    raters, systems, exclude_systems, metrics : str or sequence of str
         Names or patterns (`expert-*`). Without `raters` all must be of one pool.
     levels, coefficients, n_resamples, seed
         See `Settings`.
     corpus : path, optional
         Texts of the candidates, for the list of disagreements and, if no metric is called
         `length`, for partial correlations.
-    papers : sequence of str
+    papers : str or sequence of str
         Papers, of `PAPERS`, whose tables and figures are written into `out`, which they need.
-    human_systems : sequence of str
+    human_systems : str or sequence of str
         Names or patterns of systems whose summaries people wrote, for Bao et al. 2020.
     explain : bool
         Write a page for every score in the list of disagreements that `assay score` computed,
@@ -110,7 +108,10 @@ def correlate(
         If the request or an input is wrong; nothing has been written then.
     """
     settings = Settings(
-        levels=tuple(levels), coefficients=tuple(coefficients), n_resamples=n_resamples, seed=seed
+        levels=tuple(several(levels)),
+        coefficients=tuple(several(coefficients)),
+        n_resamples=n_resamples,
+        seed=seed,
     )
     if out is None and (papers or explain):
         raise ValueError(
@@ -121,28 +122,31 @@ def correlate(
     mapping = dict(columns or {})
     on_stage("reading ratings and scores")
     rated = read_ratings(
-        os.fspath(ratings),
-        aspects=aspects,
-        raters=raters,
-        systems=systems,
-        exclude_systems=exclude_systems,
+        ratings,
+        aspects=several(aspects),
+        raters=several(raters),
+        systems=several(systems),
+        exclude_systems=several(exclude_systems),
         columns=mapping,
     )
-    names = [scores] if isinstance(scores, str | os.PathLike) else scores
     found = read_scores(
-        [find_scores(os.fspath(name), is_unfinished_accepted=accept_unfinished) for name in names],
+        [find_scores(name, is_unfinished_accepted=accept_unfinished) for name in several(scores)],
         rated.keys,
         all_rated=rated.all_keys,
-        metrics=metrics,
+        metrics=several(metrics),
         columns=mapping,
     )
     study, texts, text_records, notes = _study(rated, found, corpus, mapping)
     about = _about(command, settings, study, rated, found, text_records, notes)
     published = []
-    for name in dict.fromkeys(papers):
+    for name in dict.fromkeys(several(papers)):
         on_stage(f"tables and figures of {name}")
         published += paper_tables(
-            name, study, signatures=found.signatures, seed=seed, human_systems=human_systems
+            name,
+            study,
+            signatures=found.signatures,
+            seed=seed,
+            human_systems=several(human_systems),
         )
     result = analyse(study, settings, about, texts=texts, on_stage=on_stage)
     if output is not None:
@@ -179,7 +183,7 @@ def _write(result: AgreementResult, published: Sequence[PublishedTable], out: Pa
 
 
 def _study(
-    rated: Ratings, found: Scores, corpus: _Path | None, columns: Mapping[str, str]
+    rated: Ratings, found: Scores, corpus: AnyPath | None, columns: Mapping[str, str]
 ) -> tuple[Study, pl.DataFrame | None, Sequence[InputRecord], list[str]]:
     texts: pl.DataFrame | None = None
     records: Sequence[InputRecord] = ()

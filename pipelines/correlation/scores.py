@@ -5,6 +5,7 @@ Only rows that have a rating are ever held: the join is made while the files are
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from pipelines.correlation.tables import (
 )
 from pipelines.learned_names import cut_column
 from pipelines.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
+from sms.naming import AnyPath
 from sms.signature import without_content
 
 _NO_METRICS = ("coverage@", cut_column(""))
@@ -69,12 +71,12 @@ class Scores:
     """Those of the notes that tell of columns which are no numbers, but look like some."""
 
 
-def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInput:
+def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> ScoreInput:
     """Find the files of one input: the committed parts of a run, or the files themselves.
 
     Parameters
     ----------
-    path : str
+    path : path
         Folder of `assay score`, a file or a glob; on this machine or, as a URL, in a store.
     is_unfinished_accepted : bool
         Take what an unfinished run has committed so far.
@@ -92,6 +94,7 @@ def find_scores(path: str, *, is_unfinished_accepted: bool = False) -> ScoreInpu
     OSError
         If there is nothing of that name.
     """
+    path = os.fspath(path)
     if not is_folder(path):
         files = files_of(path)
         check_parts([file.path for file in files if is_part(file.path)])

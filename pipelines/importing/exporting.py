@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from pipelines.importing.sacrerouge import (
     numbers_line,
 )
 from pipelines.importing.sacrerouge import NAME as SACREROUGE
-from sms.naming import nearest
+from sms.naming import AnyPath, OneOrMore, nearest, several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +33,14 @@ class ExportRun:
     """Candidates with scores."""
 
 
-def export_data(
-    name: str, paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
-) -> ExportRun:
+def export_data(name: str, paths: OneOrMore, out: AnyPath) -> ExportRun:
     """Write a corpus, scores or ratings in the format of another tool.
 
     Parameters
     ----------
     name : str
         `sacrerouge` or `mt-metrics-eval`.
-    paths : sequence of path
+    paths : path or sequence of paths
         Files with a column `candidate` are corpora; others, and folders of `assay score`, are
         numbers about candidates.
     out : path
@@ -58,7 +55,7 @@ def export_data(
         raise ValueError(f"unknown format `{name}`; {nearest(name, _WRITERS)}")
     output = Output.named("--out", out)
     output.check_folder(is_new=True)
-    inputs = export_inputs([os.fspath(path) for path in paths])
+    inputs = export_inputs(several(paths))
     with output.filled() as folder:
         n_candidates, n_scored = _WRITERS[name](inputs, folder)
         files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())

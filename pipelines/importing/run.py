@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from pipelines.importing.rows import (
 )
 from pipelines.importing.source import DataSource
 from pipelines.importing.tables import GrowingTable
+from sms.naming import AnyPath, OneOrMore, several
 
 CORPUS, RATINGS, SCORES = "corpus", "ratings", "scores"
 
@@ -54,11 +54,11 @@ class ImportRun:
 
 def import_data(
     name: str,
-    paths: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    paths: OneOrMore,
+    out: AnyPath,
     *,
-    ratings: str | os.PathLike[str] | None = None,
-    scores: str | os.PathLike[str] | None = None,
+    ratings: AnyPath | None = None,
+    scores: AnyPath | None = None,
 ) -> ImportRun:
     """Turn a data set, as its owner gives it out, into Parquet files with our columns.
 
@@ -69,7 +69,7 @@ def import_data(
     ----------
     name : str
         One of `SOURCES`.
-    paths : sequence of path
+    paths : path or sequence of paths
         Files, folders or tar archives that hold what the data set's `takes` says. What is on a
         store is copied first, as `cluster.fetching` does it.
     out : path or URL
@@ -91,7 +91,7 @@ def import_data(
         If a file cannot be read.
     """
     source = find_source(name)
-    inputs = [os.fspath(path) for path in paths]
+    inputs = several(paths)
     asked = {CORPUS: out, RATINGS: ratings, SCORES: scores}
     outputs = {
         table: Output.named(_OPTIONS[table], path)

@@ -19,7 +19,7 @@ from pipelines.reproduction.needs import Found, WeightsNeed
 from pipelines.reproduction.printed import PrintedTable, printed_table
 from pipelines.reproduction.target import Target
 from sms.encoders.registry import parse_spec
-from sms.naming import nearest
+from sms.naming import AnyPath, nearest, several
 
 TARGETS: Mapping[str, Target] = {
     target.name: target
@@ -31,15 +31,13 @@ WORK_FOLDER = "work"
 SCORERS_FOLDER = "scorers"
 """Of the output: scorers that were trained, unless `--scorers` names another folder."""
 
-_Path = str | os.PathLike[str]
-
 
 def reproduce(
     tables: str | Sequence[str],
-    data: _Path | None = None,
-    out: _Path | None = None,
+    data: AnyPath | None = None,
+    out: AnyPath | None = None,
     *,
-    scorers: _Path | None = None,
+    scorers: AnyPath | None = None,
     train: bool = False,
     encoders: Mapping[str, str] | None = None,
     device: str = "auto",
@@ -95,7 +93,7 @@ def reproduce(
     >>> table6.frame().filter(criterion="overall", against="SMS", column="% ↑")["ours"].round(1)[0]
     67.8
     """
-    targets = [find_target(name) for name in ([tables] if isinstance(tables, str) else tables)]
+    targets = [find_target(name) for name in several(tables)]
     _check(targets, out, encoders or {}, scorers, trains=train)
     output = None if out is None else Output.named("out", out)
     if output is not None:
@@ -124,9 +122,9 @@ def reproduce(
 
 def needs_of(
     table: str,
-    data: _Path | None = None,
+    data: AnyPath | None = None,
     *,
-    scorers: _Path | None = None,
+    scorers: AnyPath | None = None,
     encoders: Mapping[str, str] | None = None,
 ) -> list[Found]:
     """Say what a table needs and what of it is there, without reading any of it.
@@ -197,9 +195,9 @@ def _made(target: Target, bench: Bench) -> Reproduction:
 
 def _check(
     targets: Sequence[Target],
-    out: _Path | None,
+    out: AnyPath | None,
     encoders: Mapping[str, str],
-    scorers: _Path | None,
+    scorers: AnyPath | None,
     *,
     trains: bool,
 ) -> None:
@@ -229,7 +227,7 @@ def _check_encoders(targets: Sequence[Target], encoders: Mapping[str, str]) -> N
         parse_spec(spec)
 
 
-def _checked_folder(option: str, folder: _Path | None) -> Path | None:
+def _checked_folder(option: str, folder: AnyPath | None) -> Path | None:
     if folder is None:
         return None
     local = local_folder(option, folder)
@@ -238,7 +236,7 @@ def _checked_folder(option: str, folder: _Path | None) -> Path | None:
     return local
 
 
-def _scorers_folder(scorers: _Path | None, out: Output | None, *, trains: bool) -> Path | None:
+def _scorers_folder(scorers: AnyPath | None, out: Output | None, *, trains: bool) -> Path | None:
     if not trains:
         return _checked_folder("scorers", scorers)
     if scorers is not None:
@@ -246,7 +244,7 @@ def _scorers_folder(scorers: _Path | None, out: Output | None, *, trains: bool) 
     return None if out is None else out.local / SCORERS_FOLDER
 
 
-def _work_folder(out: Output | None) -> AbstractContextManager[_Path]:
+def _work_folder(out: Output | None) -> AbstractContextManager[AnyPath]:
     if out is None or is_url(out.path):
         return tempfile.TemporaryDirectory(prefix="assay-")
     return nullcontext(out.local / WORK_FOLDER)

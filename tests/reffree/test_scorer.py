@@ -10,6 +10,7 @@ import torch
 from reffree.building import build
 from reffree.models import ModelConfig
 from reffree.scorer import LearnedScorer, load_scorer, model_card, save_scorer
+from sms.reward import Reward
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 ATOL = 1e-6
@@ -59,6 +60,20 @@ def test_loaded_scorer_scores_as_the_saved_one(config, tmp_path):
     assert np.ptp(after.scores) > 100 * ATOL
     assert loaded.signature == signature
     assert f"scorer:{config.scorer}|" in signature
+
+
+def test_loaded_scorer_is_a_reward(config, tmp_path):
+    signature = save(build(config, seed=3), tmp_path / "scorer")
+    scorer = load_scorer(str(tmp_path / "scorer"))
+    reward = Reward(scorer)
+    assert (reward.bounds, reward.signature) == ((0.0, 1.0), signature)
+    found = reward([*CANDIDATES, "", None, "..."], sources=[*SOURCES, *SOURCES[:3]])
+    np.testing.assert_allclose(found[:9], scorer.score(SOURCES, CANDIDATES).scores, atol=ATOL)
+    assert found[9:] == [0.0, 0.0, 0.0]
+    both = reward(CANDIDATES[:1], sources=[[SOURCES[0], "", SOURCES[1]]])
+    first, second = scorer.score(SOURCES[:2], [CANDIDATES[0]] * 2).scores
+    assert both == pytest.approx([(first + second) / 2], abs=ATOL)
+    assert reward(["word1"], sources=[None]) == [0.0]
 
 
 def test_scores_do_not_depend_on_the_batch(config):

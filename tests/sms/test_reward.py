@@ -249,3 +249,11 @@ def test_reward_in_bf16_is_nearly_that_in_fp32():
     np.testing.assert_allclose(coarse, fine, rtol=0.1)
     with pytest.raises(ValueError, match="`precision` must be one of"):
         Reward("sms", precision="fp8")
+
+
+@pytest.mark.parametrize(
+    "scorer", [SentenceMover("wms"), Rouge(), 3], ids=lambda s: type(s).__name__
+)
+def test_scorer_of_another_kind_is_refused_in_one_line(scorer):
+    with pytest.raises(TypeError, match=r"`metric` must be the name of a metric, .*no `input_colu"):
+        Reward(scorer)

@@ -749,7 +749,7 @@ REFUSED = [
 WRONG_KIND = [
     ({"source_tokens": 3.0}, "`source_tokens` must be an integer, got 3.0"),
     ({"source_tokens": True}, "`source_tokens` must be an integer, got True"),
-    ({"metrics": "length"}, "`metrics` must be a list of names, got 'length'; put it in a list"),
+    ({"metrics": [3]}, "expected str"),
     ({"encoders": "minilm"}, "`encoders` must map aliases to specifications, as {'minilm': 'min"),
     ({"encoders": {"a": None}}, "encoder `a` must be a text such as 'minilm', got None"),
 ]
