@@ -127,6 +127,9 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
         def grow(self, _n_open: int) -> range:
             return range(n_workers)
 
+        def wish_for(self, _n_workers: int) -> None:
+            pass
+
     shards = [
         Shard(
             index=i,

@@ -44,6 +44,8 @@ from cluster.worker import Job, Scorer, ShardReport, node_name, one_line, try_sh
 
 MAX_FAILED_STARTS = 5
 """A worker that dies so many times in a row before it is ready is given up."""
+MAX_WISHES = 100
+"""A cluster is asked for room for no more further workers at a time."""
 LOOK_AROUND_EVERY_S = 5.0
 """So often the driver asks whether the head node answers and there is room for more workers."""
 
@@ -86,6 +88,7 @@ def drive(
             _Driver(Schedule(shards, options.max_attempts, SLOW_AFTER_S), pool, say).run()
         except HeadLost:
             pool.actors.clear()  # nobody is there to stop them
+            pool.wishes.clear()
             raise
         finally:
             pool.close()
@@ -155,6 +158,13 @@ class _Pool:
             runtime_env={"env_vars": variables},
         )
         self.actors: list[Any] = []
+        # Does nothing where a worker would fit. While it waits for that, a cluster that scales
+        # itself starts nodes. Unlike `request_resources` it is a request of this run alone, and is
+        # gone with the driver, however that ends.
+        self._wish = ray.remote(lambda: None).options(
+            name="room for a worker", num_cpus=self._needs.cpus, num_gpus=gpus, max_retries=0
+        )
+        self.wishes: list[Any] = []
 
     def grow(self, n_open: int) -> range:
         """Start the workers there is room for, at most one for a shard; return their numbers.
@@ -178,8 +188,22 @@ class _Pool:
             )
         logger.warning("no node has room for a worker of %s; waiting for one", self._needs)
 
+    def wish_for(self, n_workers: int) -> None:
+        """Have Ray know for how many more workers there is something to do."""
+        if self._is_local or self._workers is not None:  # then the actors that wait are all
+            n_workers = 0
+        n_workers = max(0, min(n_workers, MAX_WISHES))
+        if self.wishes:
+            _, self.wishes = ray.wait(self.wishes, num_returns=len(self.wishes), timeout=0)
+        for reference in self.wishes[n_workers:]:
+            ray.cancel(reference)
+        del self.wishes[n_workers:]
+        while len(self.wishes) < n_workers:
+            self.wishes.append(self._wish.remote())
+
     def close(self) -> None:
         """Stop all workers, whatever they are doing."""
+        self.wish_for(0)
         for handle in self.actors:
             ray.kill(handle, no_restart=True)
 
@@ -203,8 +227,7 @@ class _Driver:
         self._looked_around = self._reminded = time.monotonic()
 
     def run(self) -> None:
-        for worker in self._pool.grow(self._schedule.n_open):
-            self._ask(worker)
+        self._grow()
         while self._schedule.n_open:
             self._look_around()
             self._ask_again()
@@ -265,9 +288,8 @@ class _Driver:
             n_idle=len(self._idle),
         )
         self._stop_overlong()
-        if self._head.check() and self._schedule.n_waiting:
-            for worker in self._pool.grow(self._schedule.n_open):
-                self._ask(worker)
+        if self._head.check():
+            self._grow()
         if now - self._reminded >= _REMIND_EVERY_S:
             self._reminded = now
             n_asked = sum(shard is None for _, shard in self._running.values())
@@ -276,6 +298,14 @@ class _Driver:
                 logger.warning(
                     "%d of %d workers are not ready yet", n_asked, len(self._pool.actors)
                 )
+
+    def _grow(self) -> None:
+        """Start workers where there is room, and ask for more while shards wait for one."""
+        n_waiting = self._schedule.n_waiting
+        if n_waiting:
+            for worker in self._pool.grow(self._schedule.n_open):
+                self._ask(worker)
+        self._pool.wish_for(min(n_waiting, self._schedule.n_open - len(self._pool.actors)))
 
     def _stop_overlong(self) -> None:
         """Kill the workers that have had a shard for too long, and ask them when they are back."""

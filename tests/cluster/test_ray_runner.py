@@ -237,6 +237,32 @@ def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
         assert [report.n_rows for report in reports] == [8] * 6
 
 
+def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, make_scorer, job):
+    """With no node on which a worker fits, what is asked for stays in sight of Ray."""
+    pool = ray_cluster._Pool(
+        make_scorer(),
+        job,
+        ray_cluster.RayOptions(address="x", cpus_per_worker=1000),
+        is_inherited=False,
+    )
+    for n_workers, n_wishes in [(5, 5), (8, 8), (2, 2), (10**6, 100), (-1, 0), (3, 3)]:
+        pool.wish_for(n_workers)
+        assert len(pool.wishes) == n_wishes
+    wishes = list(pool.wishes)
+    pool.close()
+    assert pool.wishes == []
+    for reference in wishes:
+        with pytest.raises(ray_cluster.ray.exceptions.TaskCancelledError):
+            ray_cluster.ray.get(reference, timeout=60)
+
+
+def test_room_is_not_asked_for_beyond_a_number_of_workers(ray_cluster, make_scorer, job):
+    options = ray_cluster.RayOptions(address="x", cpus_per_worker=1000, workers=4)
+    pool = ray_cluster._Pool(make_scorer(), job, options, is_inherited=False)
+    pool.wish_for(5)
+    assert pool.wishes == []
+
+
 @pytest.mark.slow
 def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
     plan, make_scorer, job, run, ray_cluster, read_scores, make_rows, tmp_path, monkeypatch

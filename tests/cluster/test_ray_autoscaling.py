@@ -1,0 +1,154 @@
+"""A cluster that scales itself (Ray's fake autoscaler) starts nodes when a run asks for them."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from cluster import Job, RayOptions, list_inputs, plan_shards, run_ray
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.ray,
+    pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc"),
+]
+
+SCORER = """
+import os
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+
+class Slow:
+    input_columns = ("candidate",)
+    score_fields = ("one",)
+
+    def __init__(self):
+        self.until = time.monotonic() + 60
+
+    def counters(self):
+        return {{}}
+
+    def prepare(self, rows):
+        Path({traces!r}, os.environ["RAY_CLOUD_INSTANCE_ID"]).touch()
+        # Goes on until more nodes are there than the first, in no hurry.
+        while len(os.listdir({traces!r})) < {n_nodes} and time.monotonic() < self.until:
+            time.sleep(0.1)
+        return rows
+
+    def compare(self, rows):
+        one, status = [1.0] * len(rows), pa.nulls(len(rows), pa.string())
+        return pa.table({{"one": one, "status": status}})
+
+
+def make(threads):
+    return Slow()
+"""
+MOST_NODES = 3
+LISTS = (
+    "cluster_synced_files",
+    "initialization_commands",
+    "setup_commands",
+    "head_setup_commands",
+    "worker_setup_commands",
+    "head_start_ray_commands",
+    "worker_start_ray_commands",
+)
+"""What the autoscaler wants to find in its configuration, and the fake one has no use for."""
+
+
+@pytest.fixture
+def address(monkeypatch, tmp_path):
+    """Start a head without workers that keeps one node, and adds two where there is a demand.
+
+    Ray's `AutoscalingCluster` does the same, but ends every Ray process of the machine, by name,
+    and lacks its example of a configuration where Ray was installed from a wheel.
+    """
+    import ray
+    from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = f"{ray.util.get_node_ip_address()}:{port}"
+    node = {"resources": {"CPU": 1, "object_store_memory": 80_000_000}, "node_config": {}}
+    node |= {"min_workers": 1, "max_workers": MOST_NODES}
+    head_node = {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}
+    settings = {
+        "cluster_name": "fake",
+        "max_workers": MOST_NODES,
+        "upscaling_speed": 1.0,
+        "idle_timeout_minutes": 0.1,
+        "provider": {
+            "type": "fake_multinode",
+            "head_node_id": FAKE_HEAD_NODE_ID,
+            "gcs_address": place,
+            "disable_node_updaters": True,
+            "disable_launch_config_check": True,
+        },
+        "available_node_types": {"ray.head.default": head_node, "small": node},
+        "head_node_type": "ray.head.default",
+    }
+    settings |= {name: {} for name in ("auth", "docker", "file_mounts")}
+    settings |= {name: [] for name in LISTS}
+    config = tmp_path / "autoscaler.json"
+    config.write_text(json.dumps(settings))
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(16))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), *sys.path])))
+    folder = tempfile.mkdtemp(prefix="as")  # short: sockets lie in it
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+    command += ["--num-cpus=0", f"--port={port}", f"--temp-dir={folder}"]
+    command += ["--include-dashboard=false", "--object-store-memory=80000000"]
+    command += [f"--autoscaling-config={config}"]
+    fake = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
+    with (tmp_path / "head.txt").open("wb") as notes:
+        head = subprocess.Popen(
+            command,
+            env={**os.environ, **fake},
+            stdout=notes,
+            stderr=notes,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while b"Ray runtime started" not in (tmp_path / "head.txt").read_bytes():
+            assert head.poll() is None, (tmp_path / "head.txt").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        yield place
+    finally:
+        for name in os.listdir("/proc"):
+            with suppress(ValueError, ProcessLookupError):
+                if os.getsid(int(name)) == head.pid:
+                    os.kill(int(name), signal.SIGKILL)
+        head.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_workers_auto_has_the_cluster_grow(address, write_corpus, make_rows, tmp_path, monkeypatch):
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    text = SCORER.format(traces=str(traces), n_nodes=MOST_NODES)
+    (tmp_path / "slow_scorer.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "slow_scorer", raising=False)
+    from slow_scorer import make
+
+    plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=4)]), 4)
+    job = Job(out=str(tmp_path / "out"), fingerprint="0123456789abcdef", batch_rows=4)
+    reports = run_ray(plan, make, job, options=RayOptions(address=address, versions={}))
+    assert all(report.error is None for report in reports)
+    assert len(list(traces.iterdir())) == MOST_NODES
