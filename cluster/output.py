@@ -29,6 +29,7 @@ from cluster.store import (
     move_whole,
     naming,
     parent,
+    real_path,
     url_like,
     write_whole,
 )
@@ -120,7 +121,7 @@ class Output:
         """
         for each in inputs:
             path = os.fspath(each)
-            if self._is(path):
+            if real_path(path) == real_path(self.path):
                 raise ValueError(
                     f"`{self.option}` must not be a file that is read, got {self.path}; choose "
                     "another name"
@@ -203,12 +204,6 @@ class Output:
         filesystem, inner = filesystem_for(self.path)
         with naming(self.path):
             return filesystem.get_file_info(inner).type
-
-    def _is(self, path: str) -> bool:
-        other = absolute(path)
-        if is_url(self.path) or is_url(other):
-            return other == self.path
-        return os.path.realpath(other) == os.path.realpath(self.path)
 
     def _check_place(self, folder: str, rule: str) -> None:
         """Check that a folder of this machine is there or can be made, and be written to.

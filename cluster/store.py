@@ -73,6 +73,12 @@ def absolute(path: str) -> str:
     return os.path.abspath(filesystem_for(path)[1]) if is_local else path
 
 
+def real_path(path: str) -> str:
+    """Return what two names of a file or folder share: its absolute path without links, or URL."""
+    found = absolute(path)
+    return found if is_url(found) else os.path.realpath(found)
+
+
 def local_folder(option: str, path: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a folder that has to be on this machine.
 
@@ -81,6 +87,7 @@ def local_folder(option: str, path: str | os.PathLike[str]) -> Path:
     ValueError
         If it is on a store.
     """
+    check_location(os.fspath(path))
     found = absolute(os.fspath(path))
     if is_url(found):
         raise ValueError(

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from cluster import InputFile
-from cluster.store import open_input
-from pipelines.correlation.tables import files_of, listed
+from cluster.store import real_path
+from pipelines.correlation.tables import files_of, listed, read_table
 from sms.naming import AnyPath, OneOrMore, several
 
 DEFAULT_CRITERION = "overall"
@@ -89,7 +89,7 @@ def read_judgements(
     paths, systems = several(paths), several(systems)
     keyed = None if key is None else _read_key(os.fspath(key))
     files = [file for path in paths for file in files_of(path)]
-    for path, n in Counter(file.path for file in files).items():
+    for path, n in Counter(real_path(file.path) for file in files).items():
         if n > 1:
             raise ValueError(f"every file must be named once, got {path} {n} times")
     frame = pl.concat(_part(file, columns or {}, keyed) for file in files)
@@ -111,26 +111,6 @@ def read_judgements(
     _check_judged_once(frame)
     criteria = frame["criterion"].unique(maintain_order=True).to_list()
     return Judgements(frame=frame, systems=found, criteria=criteria, n_missing=n_missing)
-
-
-def read_table(file: InputFile) -> pl.DataFrame:
-    """Read a file of any of our formats; all columns of CSV as text, blank as null.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged.
-    """
-    try:
-        with open_input(file.path) as stream:
-            content = stream.read()
-        if file.format == "parquet":
-            return pl.read_parquet(content)
-        if file.format == "jsonl":
-            return pl.read_ndjson(content, infer_schema_length=None)
-        return pl.read_csv(content, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"cannot read {file.path}: {str(error).splitlines()[0]}") from error
 
 
 def _part(file: InputFile, columns: Mapping[str, str], keyed: pl.DataFrame | None) -> pl.DataFrame:

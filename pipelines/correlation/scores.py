@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow.fs as pafs
 
 from cluster import InputFile, committed, part_path
-from cluster.store import absolute, filesystem_for, list_names, naming
+from cluster.store import absolute, filesystem_for, list_names, naming, real_path
 from cluster.worker import check_parts, is_part
 from pipelines.correlation.records import InputRecord
 from pipelines.correlation.tables import (
@@ -274,7 +274,8 @@ def _rated_rows(
 
 
 def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:
-    repeated = [path for path, n in Counter(each.path for each in inputs).items() if n > 1]
+    times = Counter(real_path(each.path) for each in inputs)
+    repeated = [path for path, n in times.items() if n > 1]
     if repeated:
         raise ValueError(f"`scores` must name every input once, got {repeated[0]} twice")
 

@@ -6,16 +6,19 @@ texts) is known to the files that use this one.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 
 import polars as pl
 from polars import selectors
+from polars.io.plugins import register_io_source
 
 from cluster import InputFile, list_inputs
-from cluster.store import open_input
+from cluster.store import is_url, open_input
 from pipelines.correlation.records import InputRecord
 
 KEYS = ("document_id", "system_id")
@@ -53,7 +56,6 @@ def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.Laz
     ValueError
         If a key column is missing or is not text or whole numbers, or a file is damaged.
     """
-    paths = [file.path for file in files]
     where = place(files)
     formats = {file.format for file in files}
     if len(formats) > 1:
@@ -61,7 +63,7 @@ def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.Laz
             f"files of one input must be of one kind, got {', '.join(sorted(formats))}"
         )
     try:
-        lazy = _scan(paths, formats.pop())
+        lazy = _scan(files, formats.pop())
         schema = lazy.collect_schema()
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"cannot read {where}: {_first_line(error)}") from error
@@ -71,6 +73,27 @@ def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.Laz
     kept = [name for name in schema if name in theirs or name not in taken]
     lazy = lazy.select(selectors.by_name(*kept)).rename(theirs)
     return lazy.with_columns(_key(lazy.collect_schema(), key, where) for key in KEYS)
+
+
+def read_table(file: InputFile) -> pl.DataFrame:
+    """Read a file of any of our formats; all columns of CSV as text, blank as null.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged.
+    """
+    try:
+        with open_input(file.path) as stream:
+            content = stream.read()
+        if file.format == "parquet":
+            return pl.read_parquet(content)
+        if file.format == "jsonl":
+            return pl.read_ndjson(content, infer_schema_length=None)
+        # As text: a number is then told from a text value by value, and "007" stays an id.
+        return pl.read_csv(content, infer_schema=False)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"cannot read {file.path}: {_first_line(error)}") from error
 
 
 def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
@@ -210,13 +233,35 @@ def record_of(file: InputFile, role: str) -> InputRecord:
     return InputRecord(path=file.path, bytes=file.size, sha256=digest.hexdigest(), role=role)
 
 
-def _scan(paths: list[str], file_format: str) -> pl.LazyFrame:
+def _scan(files: Sequence[InputFile], file_format: str) -> pl.LazyFrame:
+    paths = [file.path for file in files]
+    if any(map(is_url, paths)):  # polars would go to the store by ways of its own
+        return register_io_source(partial(_read_in_turn, files), schema=read_table(files[0]).schema)
     if file_format == "parquet":
         return pl.scan_parquet(paths, glob=False)
     if file_format == "csv":
-        # As text: a number is then told from a text value by value, and "007" stays an id.
         return pl.scan_csv(paths, glob=False, infer_schema=False)
-    return pl.scan_ndjson(paths, infer_schema_length=None)
+    return pl.scan_ndjson([glob.escape(path) for path in paths], infer_schema_length=None)
+
+
+def _read_in_turn(
+    files: Sequence[InputFile],
+    columns: list[str] | None,
+    predicate: pl.Expr | None,
+    n_rows: int | None,
+    _batch_size: int | None,
+) -> Iterator[pl.DataFrame]:
+    """Read one file after the other, as `register_io_source` asks for it."""
+    for file in files:
+        lazy = read_table(file).lazy()
+        lazy = lazy if columns is None else lazy.select(selectors.by_name(*columns))
+        lazy = lazy if predicate is None else lazy.filter(predicate)
+        frame = (lazy if n_rows is None else lazy.head(n_rows)).collect()
+        yield frame
+        if n_rows is not None:
+            n_rows -= frame.height
+            if not n_rows:
+                return
 
 
 def _key(schema: pl.Schema, key: str, where: str) -> pl.Expr:

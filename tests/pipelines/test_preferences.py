@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -297,6 +298,10 @@ def test_judges_are_called_like_their_sheets(sheet):
     assert result.rows[0].share_equal == 1.0
     with pytest.raises(ValueError, match="every file must be named once"):
         compare_preferences([always_new, always_new], key=key)
+    link = Path(always_new).with_name("cy.csv")
+    link.symlink_to(always_new)
+    with pytest.raises(ValueError, match="every file must be named once"):
+        compare_preferences([always_new, str(link)], key=key)
 
 
 def test_sheet_with_another_key_rejected(sheet, corpus, tmp_path):

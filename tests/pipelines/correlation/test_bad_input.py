@@ -190,6 +190,10 @@ def test_folder_without_run_rejected(bench, refused, named):
 def test_one_input_twice_rejected(bench, refused):
     path = bench.scores()
     assert "must name every input once" in refused(scores=[path, path])
+    (bench.folder / "latest.parquet").symlink_to(path)
+    assert "must name every input once" in refused(
+        scores=[path, str(bench.folder / "latest.parquet")]
+    )
 
 
 @pytest.mark.parametrize("asked", [{"papers": ["sun2019"]}, {"explain": True}], ids=str)

@@ -117,6 +117,11 @@ def test_file_by_url_is_read_like_its_path(bench):
     assert bench.table().equals(expected)
 
 
+def test_name_with_signs_of_a_pattern_names_one_file(bench):
+    bench.scores(name="a1.jsonl", frame=bench.rows.head(0))
+    assert bench.correlate(scores=[bench.scores(name="a[1]*.jsonl")])[0] == 0
+
+
 def test_report_is_kept_where_its_successor_cannot_be_explained(bench, run_folder):
     folder, corpus = run_folder
     bench.correlate(scores=[str(folder)])
