@@ -25,6 +25,7 @@ from cluster.store import (
     is_url,
     naming,
     open_input,
+    parent,
     storage_full,
     url_like,
     version_of,
@@ -68,7 +69,8 @@ def fetch(path: str) -> str:
         return inner
     files = _listed(path, filesystem, inner)
     folder = cache_folder() / _key(files)
-    copy = folder / (base_name(path.rstrip("/")) or "root")
+    place = path.rstrip("/")  # its folder's name is kept: some formats say there what a file is
+    copy = folder / (base_name(parent(place)) or "root") / (base_name(place) or "root")
     if folder.is_dir():
         return str(copy)
     with _room_for(path):
@@ -110,7 +112,7 @@ def _listed(path: str, filesystem: pafs.FileSystem, inner: str) -> list[_File]:
 
 
 def _key(files: list[_File]) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(b"folder/name")  # how a copy is laid out
     for file in files:
         digest.update(f"{file.url}\0{file.name}\0{file.size}\0{file.version}\n".encode())
     return digest.hexdigest()[:_KEY_LENGTH]
@@ -121,7 +123,7 @@ def _copy(files: list[_File], copy: Path, folder: Path) -> None:
     aside = folder.with_name(f"{folder.name}.{uuid4().hex}.partial")
     try:
         for file in files:
-            target = aside / copy.name / file.name if file.name else aside / copy.name
+            target = aside / copy.relative_to(folder) / file.name
             target.parent.mkdir(parents=True, exist_ok=True)
             with open_input(file.url) as source, target.open("xb") as sink:
                 shutil.copyfileobj(source, sink, _BLOCK_BYTES)

@@ -19,6 +19,7 @@ import numpy as np
 from cluster.fetching import fetch
 from cluster.store import local_folder
 from pipelines.correlation.tables import names_of_paths
+from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import REPEATED, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.train_scorer import chosen_device
@@ -114,6 +115,7 @@ def evaluate_scorer(
         If a scorer's folder is damaged, or the pairs are wrong.
     """
     tell = on_progress or (lambda _progress: None)
+    check_on_disk(neighbour_encoder=neighbour_encoder)
     if side not in ("test", "validation"):
         raise ValueError(f"`split` must be test or validation, got {side!r}")
     scorers, paths = several(scorers), several(paths)

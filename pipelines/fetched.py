@@ -10,11 +10,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cluster.fetching import fetch
+from cluster.store import SCHEMES
 from pipelines.learned_columns import AskedMetrics
 from sms.encoders.registry import parse_spec
 from sms.scoring import ScoringConfig
 
 _PATHS = ("vectors",)  # options of encoders that are paths
+
+
+def check_on_disk(**specs: str | None) -> None:
+    """Refuse encoders on a store where their paths are kept in what is trained.
+
+    Raises
+    ------
+    ValueError
+        With the option's name.
+    """
+    for option, spec in specs.items():
+        if any(f"{scheme}://" in (spec or "") for scheme in SCHEMES):
+            raise ValueError(
+                f"`{option}` must name files on a disk that all workers see, got {spec}"
+            )
 
 
 def fetched_config(config: ScoringConfig) -> ScoringConfig:

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from cluster import list_inputs, with_content
 from cluster.fetching import fetch
+from pipelines.fetched import check_on_disk
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
@@ -181,6 +182,11 @@ def reinforce_summariser(
     machines = machines or Machines()
     if threads is not None and threads < 1:
         raise ValueError(f"`threads` must be at least 1, got {threads}")
+    check_on_disk(
+        model=recipe.summariser.model,
+        vectors=recipe.summariser.vectors,
+        encoder=recipe.rewards[0].encoder,
+    )
     folder = checked_folder(
         out, result=RESULTS_FILE, called="a finished run", begun=REQUEST_FILE, is_resumed=resume
     )

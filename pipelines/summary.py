@@ -140,8 +140,11 @@ def _means(
 
 
 def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
+    from cluster.store import join
+
     if len(run.means) > MAX_SYSTEMS:
-        yield f"and {len(run.means) - MAX_SYSTEMS:,} more systems; all are in {run.out}/run.json"
+        place = join(run.out, "run.json")
+        yield f"and {len(run.means) - MAX_SYSTEMS:,} more systems; all are in {place}"
     yield from meanings(columns)
 
 
@@ -173,7 +176,9 @@ def _cached(counters: Mapping[str, int]) -> Iterator[str]:
 
 
 def _places(run: ScoreRun) -> Iterator[str]:
-    yield f"Scores: {run.scores}/part-*.parquet"
-    yield f"Signatures: {run.out}/run.json, and in the metadata of every scores file"
+    from cluster.store import join  # brings Arrow, which other tables do without
+
+    yield f"Scores: {join(run.scores, 'part-*.parquet')}"
+    yield f"Signatures: {join(run.out, 'run.json')}, and in the metadata of every scores file"
     if run.n_unreadable:
-        yield f"Rows that could not be read: {run.out}/errors"
+        yield f"Rows that could not be read: {join(run.out, 'errors')}"

@@ -18,6 +18,7 @@ from typing import Any
 
 from cluster import InputFile, list_inputs, with_content
 from cluster.store import base_name, local_folder
+from pipelines.fetched import check_on_disk
 from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
@@ -134,9 +135,15 @@ def train_scorer(
     """
     tell = on_progress or (lambda _progress: None)
     machines = machines or Machines()
+    check_on_disk(encoder=recipe.model.encoder, neighbour_encoder=neighbour_encoder)
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     was_there = folder.exists()
     training = folder / TRAINING_FOLDER
+    cache_folder = str(
+        training / EMBEDDINGS_FOLDER
+        if embedding_cache is None
+        else local_folder("embedding_cache", embedding_cache)
+    )
     paths = several(paths)
     inputs = with_content(list_inputs(paths))
     fingerprint = fingerprint_of(
@@ -148,11 +155,6 @@ def train_scorer(
         neighbour_encoder=neighbour_encoder,
         machines=machines,
         training_documents=training_documents,
-    )
-    cache_folder = str(
-        training / EMBEDDINGS_FOLDER
-        if embedding_cache is None
-        else local_folder("embedding_cache", embedding_cache)
     )
     training.mkdir(parents=True, exist_ok=True)
     try:

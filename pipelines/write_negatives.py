@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.output import Output
+from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.progress import Progress
 from reffree.buckets import bucket_paths
@@ -122,6 +123,7 @@ def write_negatives(
         If the request or the pairs are wrong, or no negative could be made of some side.
     """
     tell = on_progress or (lambda _progress: None)
+    check_on_disk(neighbour_encoder=encoder)
     paths = several(paths)
     output = Output.named("--out", out)
     output.check_file(".parquet", is_new=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from cluster.store import join
 from pipelines.correlation.estimates import ACCURACIES
 from pipelines.correlation.records import AgreementResult
 from pipelines.reports.numbers import number_text
@@ -67,8 +68,8 @@ def summary_text(
         parts.append(table_text(header, body, is_terminal=is_terminal, width=width))
     parts.append("\n".join(_below(result, rows)))
     parts.append(
-        f"Report: {out}/report.html, report.md\n"
-        f"Tables: {out}/correlations.parquet and .csv; {out}/tables"
+        f"Report: {join(out, 'report.html')}, report.md\n"
+        f"Tables: {join(out, 'correlations.parquet')} and .csv; {join(out, 'tables')}"
     )
     return "\n\n".join(parts)
 

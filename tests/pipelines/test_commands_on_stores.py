@@ -1,0 +1,319 @@
+"""Every command takes local paths, file:// and stores alike, or refuses one in one line.
+
+In the tables `@NAME` is a file or folder in the place that a command reads from and writes to.
+"""
+
+import json
+import os
+import re
+from uuid import uuid4
+
+import polars as pl
+import pytest
+
+from cluster.store import join, open_input
+from pipelines.cli import app, run
+from tests.cluster.object_stores import direct, s3_environment, s3_server
+
+pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
+
+N_PAIRS = 30
+NOUNS = ("cats", "dogs", "hens", "cows", "pigs", "mice", "mats", "trees")
+VERBS = ("sat", "ran", "ate", "slept", "swam", "hid", "sang")
+
+# command, then the files or folders that it writes
+COMMANDS = {
+    "example": ("example --out @new", ["new/quality_ladder.jsonl", "new/written_quality.csv"]),
+    "score": (
+        "score @in/*.jsonl --out @new --metrics rouge1,length --local",
+        ["new/_SUCCESS", "new/run.json"],
+    ),
+    "compare": (
+        "compare @scores @scores --systems-a good --systems-b vague --out @new.csv",
+        ["new.csv"],
+    ),
+    "correlate": (
+        "correlate @scores --ratings @ratings.csv --corpus @in --out @new --resamples 20"
+        " --metrics length --as bao2020 --human-systems extract,good",
+        [
+            *("new/about.json", "new/correlations.csv", "new/correlations.parquet"),
+            *("new/report.html", "new/papers/*.csv"),
+            *("new/tables/long/*.csv", "new/tables/long/*.parquet"),
+        ],
+    ),
+    "explain": (
+        "explain --scores @scores --document harbour-bridge --metric length --ratings @ratings.csv"
+        " --out @new.html",
+        ["new.html"],
+    ),
+    "preferences": ("preferences @judgements.jsonl --out @new.md", ["new.md"]),
+    "preferences, a sheet": (
+        "preferences --make-sheet @in --systems good,vague --n 4 --out @new.csv",
+        ["new.csv", "new.key.csv"],
+    ),
+    "preferences of a sheet": (
+        "preferences @sheet.csv --key @sheet.key.csv --out @new.json",
+        ["new.json"],
+    ),
+    "import": (
+        "import sacrerouge @exported --out @new.parquet --scores @new-scores.parquet",
+        ["new-scores.parquet", "new.parquet"],
+    ),
+    "export": (
+        "export sacrerouge @in/corpus.jsonl @scores --out @new",
+        ["new/metrics.jsonl", "new/summaries.jsonl"],
+    ),
+    "negatives": ("negatives @pairs.jsonl --kinds delete --out @new.parquet", ["new.parquet"]),
+    "evaluate": ("evaluate @scorer @pairs.jsonl --json @new.json", ["new.json"]),
+    "evaluate by ratings": (
+        "evaluate @scorer --corpus @in --ratings @ratings.csv --json @new.json",
+        ["new.json"],
+    ),
+    "reproduce": (
+        "reproduce clark2019-table6 --out @new",
+        [f"new/clark2019-table6.{suffix}" for suffix in ("csv", "json", "md")],
+    ),
+}
+CASES = [
+    pytest.param(
+        *(name, where),
+        marks=[pytest.mark.slow] if where == "s3 of the URL" and name != "compare" else [],
+    )
+    for name in COMMANDS
+    for where in ("file", "s3", "s3 of the URL")
+]
+FOLDERS_ONLY = {
+    "train": "train @pairs.jsonl --out @new",
+    "train, a curve": "train @pairs.jsonl --out @new --learning-curve 4,8",
+    "train, vectors": "train @pairs.jsonl --out local --embedding-cache @new",
+    "reinforce": "reinforce @pairs.jsonl --out @new",
+    "score, vectors": "score @in --out local --embedding-cache @new --local",
+    "evaluate, vectors": "evaluate @scorer @pairs.jsonl --embedding-cache @new",
+    "reproduce, data": "reproduce sun2019-table1 --data @new",
+    "reproduce, scorers": "reproduce bao2020-table1 --scorers @new",
+    "reproduce, training": "reproduce bao2020-table1 --train --out @new",
+}
+ENCODERS = [
+    "train @pairs.jsonl --out local --scorer word --encoder glove:@vectors.txt",
+    "train @pairs.jsonl --out local --neighbour-encoder st:@encoder",
+    "negatives @pairs.jsonl --out local.parquet --neighbour-encoder st:@encoder",
+    "evaluate @scorer @pairs.jsonl --neighbour-encoder st:@encoder",
+    "reinforce @pairs.jsonl --out local --vectors glove:@vectors.txt",
+    "reinforce @pairs.jsonl --out local --model hf:@encoder",
+    "reinforce @pairs.jsonl --out local --encoder glove:@vectors.txt",
+]
+NO_FILES = {"status", "metrics", "encoders"}  # `status` has tests on stores of its own
+
+
+def pairs():
+    for i in range(N_PAIRS):
+        first, second = NOUNS[i % 8], VERBS[i % 7]
+        yield {
+            "document_id": f"d{i}",
+            "source": f"The {first} {second} by house {i}. Nobody saw the {first} go {i} times.",
+            "reference": f"Some {first} {second} at {i}. All was quiet.",
+        }
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """What the commands read."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "in").mkdir()
+    assert run(["example", "--out", str(folder)]) == 0
+    os.rename(folder / "quality_ladder.jsonl", folder / "in" / "corpus.jsonl")
+    os.rename(folder / "written_quality.csv", folder / "ratings.csv")
+    lines = "".join(f"{json.dumps(pair)}\n" for pair in pairs())
+    (folder / "pairs.jsonl").write_text(lines, encoding="utf-8")
+    judged = [
+        {"document_id": f"d{i}", "system_a": "a", "system_b": "b", "winner": "ab"[i % 3 == 0]}
+        for i in range(9)
+    ]
+    pl.DataFrame(judged).write_ndjson(folder / "judgements.jsonl")
+
+    def do(text):
+        words = [text.split()[0], *(word.replace("@", f"{folder}/") for word in text.split()[1:])]
+        assert run(words) == 0
+
+    do("score @in/corpus.jsonl --out @scores --metrics rouge1,length --local --quiet")
+    do("export sacrerouge @in/corpus.jsonl @scores --out @exported")
+    do("preferences --make-sheet @in --systems good,vague --n 4 --out @sheet.csv")
+    sheet = pl.read_csv(folder / "sheet.csv")
+    filled = sheet.with_columns(pl.lit("left").alias(name) for name in ("focus", "overall"))
+    filled.write_csv(folder / "sheet.csv")
+    do(
+        "train @pairs.jsonl --out @scorer --scorer features --features coverage --split-anew"
+        " --negatives delete --quiet"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with s3_server(tmp_path_factory.mktemp("s3")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def bucket(server, files):
+    name = f"bucket-{uuid4().hex[:12]}"
+    store = direct(server)
+    store.create_dir(name)
+    for path in (path for path in files.rglob("*") if path.is_file()):
+        with store.open_output_stream(f"{name}/{path.relative_to(files)}") as stream:
+            stream.write(path.read_bytes())
+    return name
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path, monkeypatch, server):
+    """An empty working directory, in which nothing may appear, and the keys of the store."""
+    folder = tmp_path / "working directory"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name, value in s3_environment(server).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    yield
+    assert os.listdir(folder) == []
+
+
+@pytest.fixture
+def places(files, bucket, server, tmp_path):
+    """Folders with the files, by what they are called; writing is done elsewhere in them."""
+    for name in os.listdir(files):
+        (tmp_path / name).symlink_to(files / name)
+    return {
+        "path": str(tmp_path),
+        "file": f"file://{tmp_path}",
+        "s3": f"s3://{bucket}",
+        "s3 of the URL": f"s3://{bucket}?endpoint_override={server}&scheme=http",
+    }
+
+
+@pytest.fixture
+def without_charts(monkeypatch):
+    """Write reports without their charts, which take seconds."""
+    monkeypatch.setattr(
+        "pipelines.reports.agreement_report.write_report",
+        lambda _result, out: (out / "report.html").write_text("a page"),
+    )
+
+
+def words_of(text, place, new):
+    """Put the place into a command, and the name of what is new."""
+    return [
+        join(place, re.sub("^new", new, word[1:])) if word.startswith("@") else word
+        for word in text.split()
+    ]
+
+
+def matches_of(pattern, place, new):
+    from cluster.listing import find_files
+
+    found, _ = find_files(join(place, re.sub("^new", new, pattern)))
+    return {each.path.partition(new)[2].partition("?")[0]: each.path for each in found}
+
+
+@pytest.mark.usefixtures("without_charts")
+@pytest.mark.parametrize(("name", "where"), CASES)
+def test_command_does_the_same_everywhere(places, where, name, monkeypatch, capsys):
+    text, written = COMMANDS[name]
+    new = f"new-{uuid4().hex}"
+    assert run(words_of(text, places["path"], new)) == 0
+    if where == "s3 of the URL":
+        monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    capsys.readouterr()
+    there = f"{new}-there"
+    assert run(words_of(text, places[where], there)) == 0, capsys.readouterr().err
+    for pattern in written:
+        expected = matches_of(pattern, places["path"], new)
+        found = matches_of(pattern, places[where], there)
+        assert found.keys() == expected.keys()
+        for file in found if pattern.endswith((".csv", ".md", ".jsonl")) else ():
+            with open_input(found[file]) as stream, open(expected[file], "rb") as local:
+                assert stream.read() == local.read()
+
+
+@pytest.mark.parametrize("name", FOLDERS_ONLY)
+def test_command_that_needs_a_folder_says_so_before_it_begins(places, name, capsys, monkeypatch):
+    for begins in ("cluster.inputs.read_inputs", "reffree.scorer.load_scorer"):
+        monkeypatch.setattr(begins, lambda *_, **__: pytest.fail("has begun"))
+    assert run(words_of(FOLDERS_ONLY[name], places["s3"], "new")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        r"assay: `[a-z_-]+` must be a folder, got s3://.*; name one on a disk.*", line
+    )
+
+
+@pytest.mark.parametrize("text", ENCODERS)
+def test_encoder_of_a_training_on_a_store_is_refused_before_it_begins(places, text, capsys):
+    *words, spec = words_of(text, places["s3"], "new")
+    assert run([*words, spec.replace("@", f"{places['s3']}/")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.match(r"assay: `[a-z_]+` must name files on a disk that all workers see, got ", line)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *FOLDERS_ONLY])
+def test_place_that_is_not_known_is_refused_in_one_line(places, name, capsys):
+    text = COMMANDS[name][0] if name in COMMANDS else FOLDERS_ONLY[name]
+    words = words_of(text, places["file"], "new")
+    words = [re.sub(r"^file://.*/(?=new)", "ftp://host/", word) for word in words]
+    assert run(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "ftp://host/new" in line
+    assert "must begin with one of file, s3" in line
+
+
+def test_table_names_every_command():
+    tried = {
+        text.split()[0]
+        for text in [*(text for text, _ in COMMANDS.values()), *FOLDERS_ONLY.values()]
+    }
+    assert tried | NO_FILES == set(app.commands)
+
+
+@pytest.mark.usefixtures("without_charts")
+@pytest.mark.parametrize("where", ["path", "file", "s3"])
+def test_nothing_is_written_over(places, where, capsys):
+    new = f"new-{uuid4().hex}"
+    for name in ("preferences, a sheet", "import", "negatives", "export"):
+        words = words_of(COMMANDS[name][0], places[where], f"{name[:3]}-{new}")
+        assert run(words) == 0
+        capsys.readouterr()
+        assert run(words) == 2
+        assert "must not exist yet" in capsys.readouterr().err
+    words = words_of(COMMANDS["correlate"][0], places[where], new)
+    assert run(words) == 0
+    assert run(words) == 2
+    assert "holds a report already; use `--fresh`" in capsys.readouterr().err
+    assert run([*words[:-4], "--fresh"]) == 0  # without `--as`
+    with pytest.raises(FileNotFoundError):
+        matches_of("new/papers/*", places[where], new)
+    assert matches_of("new/about.json", places[where], new)
+
+
+@pytest.mark.slow
+def test_report_with_its_charts_is_the_same_on_a_store(places):
+    new = "new-charts"
+    text = "correlate @scores --ratings @ratings.csv --out @new --resamples 20 --explain"
+    assert run(words_of(text, places["path"], new)) == 0
+    assert run(words_of(text, places["s3"], new)) == 0
+    found = matches_of("new/**", places["s3"], new)
+    expected = matches_of("new/**", places["path"], new)
+    assert found.keys() == expected.keys()
+    for file in (file for file in found if file.endswith((".svg", ".tex", ".csv"))):
+        with open_input(found[file]) as stream, open(expected[file], "rb") as local:
+            assert stream.read() == local.read()
+
+
+@pytest.mark.parametrize("where", ["file", "s3"])
+def test_configuration_is_read_from_anywhere(places, files, bucket, server, where, capsys):
+    text = b'metrics = "length"\nlocal = true\n'
+    (files / "config.toml").write_bytes(text)
+    with direct(server).open_output_stream(f"{bucket}/config.toml") as stream:
+        stream.write(text)
+    config = {"file": f"file://{files}/config.toml", "s3": f"s3://{bucket}/config.toml"}[where]
+    words = words_of("score @in --out @new --quiet", places[where], f"new-{uuid4().hex}")
+    assert run([*words, "--config", config]) == 0
+    assert "length" in capsys.readouterr().out
