@@ -243,7 +243,7 @@ class _Driver:
         n_workers = len(self._pool.actors)
         if self._idle:
             return (
-                f"no worker is left: on {len(self._idle)} of {n_workers} every shard failed, also "
+                f"no worker is left: on {len(self._idle)} of {n_workers} shards kept failing, also "
                 f"after a restart, at last by {self._last_failure}; what is committed stays, the "
                 "same command goes on from there"
             )

@@ -152,6 +152,7 @@ class Hosts:
         self.hosts = [Host(self.bridge, number, self.folder) for number in range(N_HOSTS)]
         self.head = self.hosts[0]
         self.workers = self.hosts[1:]
+        self.corpus = None
 
     def start(self, host):
         if host is self.head:
@@ -267,6 +268,12 @@ def files_of(out):
     return {name: Path(out, name).read_bytes() for name in names}
 
 
+def n_tried_again(out):
+    """Shards of the last run that were begun more than once."""
+    shards = json.loads(Path(out, "run.json").read_text())["result"]["shards"]
+    return sum(shard["attempts"] > 1 for shard in shards)
+
+
 @pytest.fixture(scope="module")
 def expected(request_, tmp_path_factory):
     out = tmp_path_factory.mktemp("undisturbed") / "out"
@@ -335,7 +342,15 @@ def cut_network(hosts, rng, driver):
     host.set_link("up")
 
 
-FAULTS = [kill_worker, kill_raylet, kill_driver, freeze_node, cut_network]
+def fail_fast(hosts, rng, driver):
+    """Hide the corpus from a host: each of its shards fails at once."""
+    host = rng.choice(hosts.workers)
+    sh(*host.inside("mount", "--bind", "/dev/null", hosts.corpus))
+    time.sleep(rng.uniform(2, 9))
+    sh(*host.inside("umount", hosts.corpus))
+
+
+FAULTS = [kill_worker, kill_raylet, kill_driver, freeze_node, cut_network, fail_fast]
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
@@ -344,6 +359,7 @@ def test_files_are_those_of_an_undisturbed_run(hosts, request_, expected, tmp_pa
     # Each fault comes first in turn; the second is any.
     faults = [FAULTS[seed % len(FAULTS)], rng.choice(FAULTS)]
     hosts.heal()
+    hosts.corpus = request_["corpus"]
     out = tmp_path / "out"
     address = f"{hosts.head.ip}:{PORT}"
     options = {**request_, "out": str(out), "address": address}
@@ -365,10 +381,11 @@ def test_files_are_those_of_an_undisturbed_run(hosts, request_, expected, tmp_pa
     watch.end()
     names = ", ".join(fault.__name__ for fault in faults)
     logger.info(
-        "round %d: %s; resumed %d times, %d files written twice",
+        "round %d: %s; resumed %d times, %d shards tried again, %d files written twice",
         seed,
         names,
         n_resumed,
+        n_tried_again(out),
         watch.n_rewritten,
     )
     assert files_of(out) == expected

@@ -176,7 +176,7 @@ def test_run_ends_when_no_worker_works(write_corpus, job, run, make_scorer, make
         scorer.prepare = fail
         return scorer
 
-    with pytest.raises(RuntimeError, match=r"no worker is left: on 1 of 1 every .*OSError: this"):
+    with pytest.raises(RuntimeError, match=r"no worker is left: on 1 of 1 shards .*OSError: this"):
         run(plan, make, job, workers=1)
 
 
