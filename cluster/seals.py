@@ -61,19 +61,29 @@ def read_sealed_parquet(path: str) -> tuple[bytes, str]:
     return data, seal.hex()
 
 
-def sealed_json(text: str) -> bytes:
-    """Put the seal into a JSON object that is not empty; what is no Unicode stays as it was."""
+def sealed_json(text: str, kind: str) -> bytes:
+    """Put the seal into a JSON object that is not empty; what is no Unicode stays as it was.
+
+    Parameters
+    ----------
+    text : str
+        The object.
+    kind : str
+        What it tells, which is part of what is sealed: the name of its file or folder.
+    """
     head = text.encode("utf-8", "surrogateescape").rstrip().removesuffix(b"}").rstrip()
-    return head + _end_of_json(head)
+    return head + _end_of_json(head, kind)
 
 
-def read_sealed_json(path: str, remedy: str) -> dict[str, Any]:
+def read_sealed_json(path: str, kind: str, remedy: str) -> dict[str, Any]:
     """Read a sealed JSON object.
 
     Parameters
     ----------
     path : str
         File or URL.
+    kind : str
+        What it should tell.
     remedy : str
         What to do if it is not what was written.
 
@@ -86,7 +96,7 @@ def read_sealed_json(path: str, remedy: str) -> dict[str, Any]:
     """
     data = read_whole(path)
     head = data[: data.rfind(_LAST_KEY)]
-    if data != head + _end_of_json(head):
+    if data != head + _end_of_json(head, kind):
         raise ValueError(
             f"{path} is damaged (or was changed, or written by another version of assay); {remedy}"
         )
@@ -108,5 +118,5 @@ def _seal(name: str, *parts: bytes) -> bytes:
     return digest.digest()
 
 
-def _end_of_json(head: bytes) -> bytes:
-    return _LAST_KEY + hashlib.sha256(head).hexdigest().encode() + b'"\n}\n'
+def _end_of_json(head: bytes, kind: str) -> bytes:
+    return _LAST_KEY + _seal(kind, head).hex().encode() + b'"\n}\n'

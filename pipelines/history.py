@@ -120,7 +120,7 @@ class HistoryWriter:
             values = {"fingerprint": self._fingerprint, **new.to_json()}
             name = f"{time.time_ns():020d}-{uuid4().hex[:8]}.json"
             text = json.dumps(values, ensure_ascii=False)
-            write_whole(join(self._out, HISTORY_FOLDER, name), sealed_json(text))
+            write_whole(join(self._out, HISTORY_FOLDER, name), sealed_json(text, HISTORY_FOLDER))
 
 
 def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> History:
@@ -195,7 +195,7 @@ def written_groups(out: str, fingerprint: str) -> list[dict[str, Any]]:
 
     def read(name: str) -> dict[str, Any]:
         remedy = "delete it, and what it says is counted again from the scores"
-        return read_sealed_json(join(out, HISTORY_FOLDER, name), remedy)
+        return read_sealed_json(join(out, HISTORY_FOLDER, name), HISTORY_FOLDER, remedy)
 
     with ThreadPoolExecutor(READERS) as pool:
         groups = list(pool.map(read, _names(out)))

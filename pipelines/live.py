@@ -124,7 +124,7 @@ class LiveReport:
         with self._lock:
             self._beats += 1
             values = self._values()
-        write_whole(self._path, sealed_json(json.dumps(values, ensure_ascii=False)))
+        write_whole(self._path, sealed_json(json.dumps(values, ensure_ascii=False), PROGRESS_FILE))
 
     def _values(self) -> dict[str, Any]:
         progress = self._progress

@@ -142,7 +142,7 @@ def library_versions() -> dict[str, str]:
 
 def write_manifest(out: str, manifest: Manifest) -> None:
     """Write `run.json` into the folder of a run, whole or not at all."""
-    write_whole(join(out, RUN_FILE), sealed_json(manifest.text()))
+    write_whole(join(out, RUN_FILE), sealed_json(manifest.text(), RUN_FILE))
 
 
 def read_manifest(out: str) -> Manifest | None:
@@ -155,7 +155,7 @@ def read_manifest(out: str) -> Manifest | None:
     """
     path, remedy = join(out, RUN_FILE), "put back the file that was there, or choose another folder"
     try:
-        values = read_sealed_json(path, remedy)
+        values = read_sealed_json(path, RUN_FILE, remedy)
     except FileNotFoundError:
         return None
     if values["format"] != _FORMAT:

@@ -208,7 +208,7 @@ def _lock(out: str) -> Holder | None:
 def _live(out: str) -> dict[str, Any] | None:
     remedy = "delete it: nobody but this command reads it"
     try:
-        return read_sealed_json(join(out, PROGRESS_FILE), remedy)
+        return read_sealed_json(join(out, PROGRESS_FILE), PROGRESS_FILE, remedy)
     except FileNotFoundError:
         return None
 

@@ -58,13 +58,20 @@ def test_parquet_under_the_name_of_another_is_found(part):
 @pytest.mark.parametrize("text", ['{"a": 1}', '{\n "a": "é \udcff",\n "b": {"seal": "x"}\n}\n'])
 def test_every_flipped_bit_of_a_json_file_is_found(tmp_path, text):
     path = tmp_path / "run.json"
-    data = sealed_json(text)
+    data = sealed_json(text, "run.json")
     path.write_bytes(data)
-    found = read_sealed_json(str(path), "restore it")
+    found = read_sealed_json(str(path), "run.json", "restore it")
     assert {key: found[key] for key in found if key != "seal"} == json.loads(text)
     for at in range(len(data)):
         changed = bytearray(data)
         changed[at] ^= 1 << at % 8
         path.write_bytes(changed)
         with pytest.raises(ValueError, match=r"run\.json is damaged .*; restore it"):
-            read_sealed_json(str(path), "restore it")
+            read_sealed_json(str(path), "run.json", "restore it")
+
+
+def test_json_of_another_kind_is_found(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_bytes(sealed_json('{"a": 1}', "progress.json"))
+    with pytest.raises(ValueError, match=r"run\.json is damaged"):
+        read_sealed_json(str(path), "run.json", "restore it")

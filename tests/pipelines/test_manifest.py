@@ -119,7 +119,7 @@ def test_foreign_run_json_rejected(tmp_path, text):
 
 def test_run_json_of_another_format_rejected(tmp_path):
     path = tmp_path / "run.json"
-    path.write_bytes(sealed_json('{"format": 99}'))
+    path.write_bytes(sealed_json('{"format": 99}', "run.json"))
     with pytest.raises(ValueError, match=r"run\.json has format 99, this version of assay reads"):
         read_manifest(str(tmp_path))
 

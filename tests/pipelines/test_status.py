@@ -139,7 +139,7 @@ def test_driver_on_another_machine_is_alive_if_its_lock_moves(out, beginning):
     values = json.loads(Path(out, "progress.json").read_text())
     del values["seal"]
     slow = json.dumps({**values, "time": time.time() - 3600})
-    write_whole(f"{out}/progress.json", sealed_json(slow))
+    write_whole(f"{out}/progress.json", sealed_json(slow, "progress.json"))
     beat(1)
     slept = []
 
