@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import queue
@@ -55,14 +56,23 @@ class Findings:
 
     statuses: Counter[int] = field(default_factory=Counter)
     """Inputs by exit status."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Inputs by what was done and what came of it, where the judge says so."""
     problems: dict[int, str] = field(default_factory=dict)
     """What is wrong, by seed."""
 
 
 def run_seeds(
-    seeds: Sequence[int], *, n_processes: int = 1, limit_cpu_s: float = LIMIT_CPU_S
+    seeds: Sequence[int],
+    *,
+    n_processes: int = 1,
+    limit_cpu_s: float = LIMIT_CPU_S,
+    judge: str = "judging",
 ) -> Findings:
-    """Run the inputs of some seeds; a process that dies or hangs loses one of them."""
+    """Run the inputs of some seeds; a process that dies or hangs loses one of them.
+
+    `judge` is the module here whose function `judge` makes the input of a seed and judges it.
+    """
     findings = Findings()
     chunks: queue.SimpleQueue[Sequence[int]] = queue.SimpleQueue()
     for begin in range(0, len(seeds), SEEDS_PER_PROCESS):
@@ -75,7 +85,7 @@ def run_seeds(
             except queue.Empty:
                 return
             while left:
-                left = _run_until_trouble(left, findings, limit_cpu_s)
+                left = _run_until_trouble(left, findings, limit_cpu_s, judge)
 
     threads = [threading.Thread(target=work) for _ in range(n_processes)]
     for thread in threads:
@@ -85,11 +95,13 @@ def run_seeds(
     return findings
 
 
-def _run_until_trouble(seeds: list[int], findings: Findings, limit_cpu_s: float) -> list[int]:
+def _run_until_trouble(
+    seeds: list[int], findings: Findings, limit_cpu_s: float, judge: str
+) -> list[int]:
     """Run seeds in one process; return those that are left when it has gone."""
     with tempfile.TemporaryDirectory(prefix="assay-fuzz-") as folder:
         child = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzzing.campaign", "--in", folder],
+            [sys.executable, "-m", "tests.fuzzing.campaign", "--in", folder, "--judge", judge],
             cwd=ROOT,
             env={**os.environ, **_ENVIRONMENT, "TMPDIR": folder},
             stdin=subprocess.PIPE,
@@ -115,6 +127,7 @@ def _run_until_trouble(seeds: list[int], findings: Findings, limit_cpu_s: float)
                     return seeds[place + 1 :]
                 result = json.loads(answer)
                 findings.statuses[result["status"]] += 1
+                findings.kinds.update(result["kind"])
                 if result["problem"] is not None:
                     findings.problems[seed] = result["problem"]
             return []
@@ -165,12 +178,14 @@ def _pass_on(stream: Iterable[str], lines: queue.SimpleQueue[str]) -> None:
     lines.put("")  # the process has ended
 
 
-def _serve(folder: Path) -> None:
+def _serve(folder: Path, module: str) -> None:
     """Judge the seeds that come in, one a line."""
     import resource
 
     from tests.fuzzing.cases import write_vectors
-    from tests.fuzzing.judging import judge, keep_native_output, usual_scores
+    from tests.fuzzing.judging import keep_native_output, usual_scores
+
+    judge = importlib.import_module(f"tests.fuzzing.{module}").judge
 
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     real = keep_native_output(folder / "native.log")
@@ -178,12 +193,20 @@ def _serve(folder: Path) -> None:
     usual_scores(vectors)  # compiles what is compiled, before anybody looks at the clock
     with os.fdopen(real, "w") as answers:
         for line in sys.stdin:
-            status, problem = judge(int(line), vectors)
-            print(json.dumps({"status": status, "problem": problem}), file=answers, flush=True)
+            status, problem, *kind = judge(int(line), vectors)
+            answer = {"status": status, "problem": problem, "kind": kind}
+            print(json.dumps(answer), file=answers, flush=True)
 
 
-def _replay(seed: int, folder: Path) -> str:
+def _replay(seed: int, folder: Path, module: str) -> str:
     """Run one input here, leaving its files in a folder."""
+    if module != "judging":
+        from tests.fuzzing.cases import write_vectors
+
+        folder.mkdir(parents=True)
+        judge = importlib.import_module(f"tests.fuzzing.{module}").judge
+        status, problem, kind = judge(seed, write_vectors(folder / "vectors.txt"))
+        return f"{kind}\nstatus {status}\n{problem or 'fine'}"
     from tests.fuzzing.cases import write_vectors
     from tests.fuzzing.judging import judge, make
 
@@ -202,12 +225,13 @@ def main() -> None:
     parser.add_argument("seed", nargs="?", type=int)
     parser.add_argument("--keep", type=Path, help="new folder for the input of the seed")
     parser.add_argument("--in", dest="folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--judge", default="judging", help="module here: `judging`, `changes`")
     asked = parser.parse_args()
     if asked.folder is not None:
-        _serve(asked.folder)
+        _serve(asked.folder, asked.judge)
     elif asked.seed is not None and asked.keep is not None:
         os.environ.update(_ENVIRONMENT)
-        sys.stdout.write(f"{_replay(asked.seed, asked.keep)}\n")
+        sys.stdout.write(f"{_replay(asked.seed, asked.keep, asked.judge)}\n")
     else:
         parser.error("name a seed and a folder: 4711 --keep DIR")
 

@@ -95,7 +95,7 @@ def rerun_case(rng: np.random.Generator, folder: Path, vectors: Path) -> Case:
             if rng.random() < 0.25:
                 path.unlink()
             elif path.name == "run.json" and rng.random() < 0.6:
-                path.write_text(_other_json(rng, path.read_text("utf-8")), encoding="utf-8")
+                path.write_text(other_json(rng, path.read_text("utf-8")), encoding="utf-8")
             else:
                 path.write_bytes(damaged(rng, path.read_bytes()))
         if rng.random() < 0.1:
@@ -106,7 +106,7 @@ def rerun_case(rng: np.random.Generator, folder: Path, vectors: Path) -> Case:
     return Case(arguments=arguments, out=folder / "out", before=spoil, sound_if_any=sound)
 
 
-def _other_json(rng: np.random.Generator, text: str) -> str:
+def other_json(rng: np.random.Generator, text: str) -> str:
     """Replace one value, anywhere in a JSON document, or take it out."""
     values = json.loads(text)
     holder = values

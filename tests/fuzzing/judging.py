@@ -41,6 +41,8 @@ MAKERS = {
 MAX_MESSAGE = 3_000
 """Characters of a message; it is to be read by people."""
 
+_NOTICES = ("each file is read once: ", "passed over, for its name is not UTF-8: ")
+"""How lines begin that may come before the one that says why a command ended."""
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 _IDS = ("document_id", "system_id", "status")
 
@@ -71,19 +73,27 @@ def judge(seed: int, vectors: Path, folder: Path | None = None) -> tuple[int, st
 
 
 def _run(arguments) -> tuple[int, str]:
-    """Run a command line; an exception that it lets out is status -1, with its traceback."""
-    output, errors = io.StringIO(), io.StringIO()
+    status, _, errors = run_captured(arguments)
+    return status, errors
+
+
+def run_captured(arguments) -> tuple[int, str, str]:
+    """Run a command line; return its status and what it printed on both outputs.
+
+    An exception that it lets out is status -1, with its traceback.
+    """
+    errors = io.StringIO()
     encoded = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # as strict as a terminal
     with contextlib.redirect_stdout(encoded), contextlib.redirect_stderr(errors):
         try:
             status = run(list(arguments))
             encoded.flush()
         except BaseException:  # noqa: BLE001  (a panic of a library is no Exception)
-            return -1, traceback.format_exc()
-    output.write(encoded.buffer.getvalue().decode())
-    if wrong := _unprintable(output.getvalue()):
-        return -2, f"standard output has {wrong}"
-    return status, errors.getvalue()
+            return -1, "", traceback.format_exc()
+    output = encoded.buffer.getvalue().decode()
+    if wrong := _unprintable(output):
+        return -2, output, f"standard output has {wrong}"
+    return status, output, errors.getvalue()
 
 
 def _unprintable(text: str) -> str | None:
@@ -97,18 +107,25 @@ def _unprintable(text: str) -> str | None:
     return ascii("".join(sorted(found))) if found else None
 
 
-def _wrong_with(case: Case, status: int, text: str, vectors: Path) -> str | None:
+def wrong_with_message(status: int, text: str) -> str | None:
+    """Say what is wrong with a status and what came on standard error, None if nothing is."""
     if status < 0:
         return text
     if status not in (0, 1, 2):
         return f"exit status {status}: {text}"
-    lines = text.splitlines()
+    lines = [line for line in text.splitlines() if not line.startswith(_NOTICES)]
     if status and (len(lines) != 1 or not lines[0].startswith("assay: ")):
         return f"exit status {status} must come with one line, got {text!r}"
     if "Traceback" in text or len(text) > MAX_MESSAGE:
         return f"the message is {len(text)} characters long: {text[:500]!r} ... {text[-300:]!r}"
     if wrong := _unprintable(text):
         return f"the message has {wrong}: {text[:500]!r}"
+    return None
+
+
+def _wrong_with(case: Case, status: int, text: str, vectors: Path) -> str | None:
+    if wrong := wrong_with_message(status, text):
+        return wrong
     if case.out is None or status == 2 or not case.is_out_certain:
         return None
     return _wrong_with_rows(case, status, vectors)
