@@ -34,4 +34,4 @@ def example(out: str) -> None:
             raise click.UsageError(f"{there} exists and is another file; choose another --out")
     for name, content in contents.items():
         output.write(content, name)
-        print(f"{join(out, name)}: {FILES[name]}")
+        print(f"{join(out, name).removeprefix('./')}: {FILES[name]}")
