@@ -243,7 +243,6 @@ def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, make
         make_scorer(),
         job,
         ray_cluster.RayOptions(address="x", cpus_per_worker=1000),
-        is_inherited=False,
     )
     for n_workers, n_wishes in [(5, 5), (8, 8), (2, 2), (10**6, 100), (-1, 0), (3, 3)]:
         pool.wish_for(n_workers)
@@ -258,7 +257,7 @@ def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, make
 
 def test_room_is_not_asked_for_beyond_a_number_of_workers(ray_cluster, make_scorer, job):
     options = ray_cluster.RayOptions(address="x", cpus_per_worker=1000, workers=4)
-    pool = ray_cluster._Pool(make_scorer(), job, options, is_inherited=False)
+    pool = ray_cluster._Pool(make_scorer(), job, options)
     pool.wish_for(5)
     assert pool.wishes == []
 
