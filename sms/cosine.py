@@ -1,4 +1,11 @@
-"""Cosine of text embeddings (Sun and Nenkova 2019)."""
+r"""Cosine of text embeddings (Sun and Nenkova 2019).
+
+A text's vector is :math:`t = \sum_i n_i s_i / \sum_i n_i` over its sentences. For static vectors
+:math:`s_i` is the mean of the sentence's kept words and :math:`n_i` their number. For all other
+encoders :math:`s_i` is the sentence's own vector, of some models scaled to length 1
+(`pool:mean+unit` in the signature), and :math:`n_i` the number of all its words, stop words and
+punctuation among them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +26,7 @@ def text_vectors(
     text_sentences : Ragged
         Sentences of every text.
     pooling : {"mean", "max"}
-        `mean` weights each sentence by `encoded.pooled_weights`, which for word vectors is the
+        `mean` weights each sentence by `encoded.pooled_weights`, which for static vectors is the
         mean over all kept words; `max` takes the largest value of each dimension.
 
     Returns

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from sms.encoders.registry import parse_spec
 from sms.metrics import MetricRequest
 
 if TYPE_CHECKING:
@@ -68,13 +69,23 @@ def _encoder_part(encoder: Encoder) -> str:
     return f"enc:{encoder.signature}{content}"
 
 
+def _sentence_weights(spec: str, encoder: Encoder) -> list[str]:
+    """Say what a sentence's vector is multiplied by in the mean of its text, where there is one."""
+    if encoder.pooling != "mean" or encoder.unit == "text":
+        return []
+    return ["weight:kept-words" if parse_spec(spec).kind.is_static else "weight:all-words"]
+
+
 def _signature(
     column: str, request: MetricRequest, config: ScoringConfig, encoders: Mapping[str, Encoder]
 ) -> str:
     parts = [column]
     if request.is_average:
         parts.append(f"mean-of:{len(request.encoders)}")
-    parts += (_encoder_part(encoders[alias]) for alias in request.encoders)
+    for alias in request.encoders:
+        parts.append(_encoder_part(encoders[alias]))
+        if request.metric.family == "cosine":
+            parts += _sentence_weights(config.encoders[alias], encoders[alias])
     if request.metric.family == "mover":
         parts.append("sim:exp-emd|cost:l2|weight:count|solver:exact")
     if request.metric.family == "rouge":

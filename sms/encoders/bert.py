@@ -76,6 +76,11 @@ class Pooling:
         if self.mode not in POOLINGS:
             raise ValueError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {self.mode!r}")
 
+    @property
+    def signature(self) -> str:
+        """The part of an encoder's signature after `pool:`."""
+        return f"{self.mode}+unit" if self.normalises else self.mode
+
     def of_windows(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Pool every window's tokens, shape (n_windows, d)."""
         if self.mode == "cls":
@@ -144,7 +149,7 @@ class BertEncoder(ContextualEncoder):
     ) -> None:
         words = "|words:mean" if has_words else ""
         super().__init__(
-            signature=f"{name}{words}|pool:{pooling.mode}{model.machine.signature}",
+            signature=f"{name}{words}|pool:{pooling.signature}{model.machine.signature}",
             content_hash=content_hash,
             has_words=has_words,
             dimension=model.dimension,

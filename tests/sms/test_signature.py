@@ -45,7 +45,7 @@ def test_signature_by_hand(glove):
     mover = "sim:exp-emd|cost:l2|weight:count|solver:exact"
     assert found["sms"] == f"sms|{encoder}|{mover}|ref:best|{rules}"
     assert found["sms:source"] == f"sms:source|{encoder}|{mover}|source:mean|first:all|{rules}"
-    assert found["cosine"] == f"cosine|{encoder}|ref:best|{rules}"
+    assert found["cosine"] == f"cosine|{encoder}|weight:kept-words|ref:best|{rules}"
     rouge = f"tok:rouge-score|stem:no|rs:{metadata.version('rouge-score')}"
     assert found["rougeL_f"] == f"rougeL_f|{rouge}|ref:best|{rules}"
     assert found["length"] == f"length|{rules}"
@@ -136,7 +136,7 @@ def test_average_names_every_encoder(glove, other_glove):
     encoders = {"a": glove, "b": other_glove}
     found = signatures(glove, metrics=("cosine@all", "cosine"), encoders=encoders)
     both = "|".join(
-        f"enc:glove-{name}|pool:mean|oov:drop|{hash_part(path)}"
+        f"enc:glove-{name}|pool:mean|oov:drop|{hash_part(path)}|weight:kept-words"
         for name, path in (("small-2x2", glove), ("larger-2x3", other_glove))
     )
     assert found["cosine@all"].startswith(f"cosine@all|mean-of:2|{both}|ref:best|lang:en|")
@@ -151,9 +151,11 @@ def test_rouge_outside_english_says_that_it_counts_words(glove):
 
 
 def test_minilm_signature(glove):
-    found = signatures(
-        glove, metrics=("sms", "sms@glove"), encoders={"minilm": "minilm", "glove": glove}
-    )
-    assert found["sms"].startswith("sms|enc:all-MiniLM-L6-v2|layer:last|words:mean|")
+    metrics = ("sms", "cosine", "sms@glove")
+    found = signatures(glove, metrics=metrics, encoders={"minilm": "minilm", "glove": glove})
+    encoder = "enc:all-MiniLM-L6-v2|layer:last|words:mean|pool:mean+unit|hash:"
+    assert found["sms"].startswith(f"sms|{encoder}")
+    assert "|weight:all-words|ref:best|" in found["cosine"]
+    assert "|weight:all-words|" not in found["sms"]
     assert "enc:glove-small" in found["sms@glove"]
     assert all(signature.endswith(f"|v:{version()}") for signature in found.values())

@@ -435,7 +435,7 @@ def test_signature_and_hash_are_stable(encoder):
 
 def test_layers_and_pooling_are_in_the_signature():
     encoder = load_minilm(runtime=CPU, layers="concat:-2,-1", pooling="max")
-    assert encoder.signature == "all-MiniLM-L6-v2|layer:concat:-2,-1|words:mean|pool:max"
+    assert encoder.signature == "all-MiniLM-L6-v2|layer:concat:-2,-1|words:mean|pool:max+unit"
     assert (encoder.dimension, encoder.pooling) == (768, "max")
 
 
