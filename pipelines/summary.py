@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_SYSTEMS = 40
 """The table of means has no more rows."""
+MOST_UNKNOWN = 0.05
+"""Share of words unknown to an encoder up to which nothing is said of them."""
 MAX_STATUSES = 10
 """No more different statuses are listed."""
 
@@ -42,7 +44,7 @@ def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None 
     """
     parts = ["\n".join(_counts(run))]
     if run.means:
-        columns = list(next(iter(run.means.values())))
+        columns = [name for name in next(iter(run.means.values())) if not _is_coverage(name)]
         parts.append(table_text(*_means(run.means, columns), is_terminal=is_terminal, width=width))
         parts[-1] += "\n".join(["", *_below_means(run, columns)])
     parts.append("\n".join(_places(run)))
@@ -122,6 +124,7 @@ def _counts(run: ScoreRun) -> Iterator[str]:
         yield f"  and {len(statuses) - MAX_STATUSES} other statuses"
     yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
     yield from _cached(run.counters)
+    yield from _unknown(run.counters)
     if run.failed_shards:
         yield f"Failed shards: {len(run.failed_shards):,} of {run.n_shards:,}"
 
@@ -151,8 +154,6 @@ def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
 def _higher_is(column: str) -> str | None:
     """Say what a higher value of a column means, whatever encoder or side it names."""
     name, at, _ = column.partition(":")[0].partition("@")
-    if name == "coverage" and at:
-        return "more words with a vector, 0 to 1"
     if at and name in LEARNED_MEANINGS:
         return LEARNED_MEANINGS[name]
     for metric in METRICS.values():
@@ -173,6 +174,21 @@ def _cached(counters: Mapping[str, int]) -> Iterator[str]:
                 f"Sentences found in the cache of {alias}: {share:.0%} of {n_sentences:,}"
                 + (f", {n_from_disk:,} of them on disk" if n_from_disk else "")
             )
+
+
+def _unknown(counters: Mapping[str, int]) -> Iterator[str]:
+    """Say of every encoder that does not know many of the words how many they are."""
+    for name, n_unknown in counters.items():
+        alias, _, what = name.rpartition(".")
+        n_words = counters.get(f"{alias}.words", 0)
+        if what == "unknown" and n_unknown > MOST_UNKNOWN * n_words:
+            share = n_unknown / n_words
+            yield f"Words unknown to {alias}, which are left out: {share:.0%} of {n_words:,}"
+
+
+def _is_coverage(column: str) -> bool:
+    """Tell whether a column is about the rows and no metric: the share of known words."""
+    return column.startswith("coverage@")
 
 
 def _places(run: ScoreRun) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,14 +14,23 @@ import pyarrow as pa
 
 from sms import baselines, overlap
 from sms.cosine import cosine_similarities, text_vectors
+from sms.encoders.registry import parse_spec
 from sms.metrics import ROUGE_PARTS, MetricRequest
 from sms.movers import kept_words, mover_similarities
 from sms.ragged import offsets_of
+from sms.text import SegmentedTexts, folded
 from sms.words import CANNOT_BE_SPLIT
 
 if TYPE_CHECKING:
     from sms.scoring import Prepared, SummaryScorer
 
+SAME_ATOL = 1e-5
+"""Texts no further apart than this (for cosine, unit vectors) are the same to an encoder: rounding
+in a model takes them about 1e-6 apart, one other word in a thousand about 5e-3."""
+
+_Scores = dict[str, np.ndarray]
+_Remarks = dict[str, np.ndarray]
+"""By remark, which rows have it."""
 _ROUGE_N = {"rouge1": 1, "rouge2": 2, "rouge4": 4}
 
 
@@ -48,11 +58,11 @@ def compare_batch(scorer: SummaryScorer, batch: Prepared) -> pa.Table:
         )
         for side, texts in batch.sides.items()
     }
-    scores: dict[str, np.ndarray] = {}
+    scores: _Scores = {}
     with _timed(scorer, "transport"):
-        too_long = _score_movers(scorer, batch, pairs, scores)
+        remarks = _score_movers(scorer, batch, pairs, scores)
     with _timed(scorer, "overlap"):
-        _score_cosines(scorer, batch, pairs, scores)
+        _score_cosines(scorer, batch, pairs, scores, remarks)
         _score_rouge(scorer, batch, pairs, scores)
         _score_baselines(scorer, batch, pairs, scores)
         for alias in scorer.encoders:
@@ -62,7 +72,7 @@ def compare_batch(scorer: SummaryScorer, batch: Prepared) -> pa.Table:
         for name, values in scores.items():
             # A metric of one's own may divide by 0: no number one could average or rank.
             scores[name] = np.where(np.isinf(values), np.nan, values)
-        status = _statuses(scorer, batch, pairs, scores, too_long)
+        status = _statuses(scorer, batch, pairs, scores, remarks)
     columns = {name: pa.array(scores[name], from_pandas=True) for name in config.columns}
     return pa.table(columns | {"status": status})
 
@@ -84,10 +94,10 @@ def _score_movers(
     scorer: SummaryScorer,
     batch: Prepared,
     pairs: dict[str, _Pairs],
-    scores: dict[str, np.ndarray],
-) -> dict[str, np.ndarray]:
-    """Score the movers; return by side which rows have a pair that is too large for one."""
-    too_long = {side: np.zeros(of.lengths.size, dtype=bool) for side, of in pairs.items()}
+    scores: _Scores,
+) -> _Remarks:
+    """Score the movers; return which rows have a pair that cannot be, and might be the best."""
+    remarks: _Remarks = {}
     groups: dict[tuple[str, str], list[MetricRequest]] = {}
     for request, side in _requests(scorer, "mover"):
         groups.setdefault((request.encoder or "", side), []).append(request)
@@ -102,20 +112,81 @@ def _score_movers(
             scorer.threads,
         )
         for request in requests:
-            similarities = found[request.metric.name]
-            joined = _aggregate(similarities.values, pairs[side])
-            has_too_large = _any(similarities.is_too_large, pairs[side])
-            # the pair that could not be solved might have been the best
-            scores[request.name] = np.where(has_too_large, np.nan, joined)
-            too_long[side] |= has_too_large
-    return too_long
+            similarities, of = found[request.metric.name], pairs[side]
+            is_near = similarities.values >= np.exp(-SAME_ATOL)
+            is_same = _only_the_same_to(scorer, batch, alias, of, is_near)
+            values = np.where(is_same, np.nan, similarities.values)
+            joined = _aggregate(values, of)
+            for reason, flags in (
+                (f"{side[:-1]}:too_long", similarities.is_too_large),
+                (f"{side[:-1]}:same_to@{alias}", is_same),
+            ):
+                joined = _without_doubtful(joined, reason, flags, of, remarks)
+            scores[request.name] = joined
+    return remarks
+
+
+def _only_the_same_to(
+    scorer: SummaryScorer, batch: Prepared, alias: str, of: _Pairs, is_near: np.ndarray
+) -> np.ndarray:
+    """Tell which pairs an encoder takes for the same though they differ in a word that counts.
+
+    It does not know the words or, if it is a model, cannot tell them apart, and a score of 1 would
+    say something about the texts that nobody knows. (Means of static vectors may be equal though
+    all words are known: that is what the metric says.) The released code that `clark2019`
+    reproduces does score 1.
+    """
+    is_same = np.zeros(is_near.size, dtype=bool)
+    if scorer.config.preset == "clark2019":
+        return is_same
+    is_near = is_near & (of.candidate != of.other)
+    if parse_spec(scorer.config.encoders[alias]).kind.is_static and is_near.any():
+        encoded, text_sentences = batch.encoded[alias]
+        n_unknown = offsets_of((encoded.n_kept - encoded.n_known)[text_sentences.values])
+        has_unknown = np.diff(n_unknown[text_sentences.offsets]) > 0
+        is_near &= has_unknown[of.candidate] | has_unknown[of.other]
+    near = np.flatnonzero(is_near)
+    is_same[near] = _differ_in_words(batch.texts, of.candidate[near], of.other[near])
+    return is_same
+
+
+def _differ_in_words(texts: SegmentedTexts, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Tell which pairs of texts have other words that count, or in another proportion."""
+    bags: dict[int, Counter[str]] = {}
+    involved = np.union1d(first, second)
+    words = texts.text_sentences.take(involved).expand(texts.sentence_words)
+    for place, text in enumerate(involved.tolist()):
+        counting = words[place][texts.is_kept[words[place]]]
+        bags[text] = Counter(folded(texts.vocabulary.words[k]) for k in counting.tolist())
+
+    def differ(a: Counter[str], b: Counter[str]) -> bool:
+        n_a, n_b = a.total(), b.total()
+        return a.keys() != b.keys() or any(a[word] * n_b != b[word] * n_a for word in a)
+
+    return np.array(
+        [differ(bags[a], bags[b]) for a, b in zip(first.tolist(), second.tolist(), strict=True)],
+        dtype=bool,
+    )
+
+
+def _without_doubtful(
+    joined: np.ndarray, reason: str, flags: np.ndarray, of: _Pairs, remarks: _Remarks
+) -> np.ndarray:
+    """Blank, and remark, the rows with a flagged pair, which might have been the best one."""
+    is_doubtful = _any(flags, of)
+    if of.how == "best":
+        is_doubtful &= joined != 1.0  # nothing is better
+    if is_doubtful.any():
+        remarks[reason] = remarks.get(reason, False) | is_doubtful
+    return np.where(is_doubtful, np.nan, joined)
 
 
 def _score_cosines(
     scorer: SummaryScorer,
     batch: Prepared,
     pairs: dict[str, _Pairs],
-    scores: dict[str, np.ndarray],
+    scores: _Scores,
+    remarks: _Remarks,
 ) -> None:
     """Score every encoder's cosine once; `cosine@all` is their mean, null where one is null."""
     vectors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -127,7 +198,11 @@ def _score_cosines(
                 vectors[alias] = text_vectors(*batch.encoded[alias], scorer.encoders[alias].pooling)
             if (alias, side) not in done:
                 found = cosine_similarities(*vectors[alias], of.candidate, of.other)
-                done[alias, side] = _aggregate(found, of)
+                is_near = found >= 1.0 - SAME_ATOL**2 / 2.0
+                is_same = _only_the_same_to(scorer, batch, alias, of, is_near)
+                joined = _aggregate(np.where(is_same, np.nan, found), of)
+                reason = f"{side[:-1]}:same_to@{alias}"
+                done[alias, side] = _without_doubtful(joined, reason, is_same, of, remarks)
         scores[request.name] = np.mean([done[alias, side] for alias in request.encoders], axis=0)
 
 
@@ -135,7 +210,7 @@ def _score_rouge(
     scorer: SummaryScorer,
     batch: Prepared,
     pairs: dict[str, _Pairs],
-    scores: dict[str, np.ndarray],
+    scores: _Scores,
 ) -> None:
     if batch.rouge_tokens is None:
         return
@@ -167,7 +242,7 @@ def _score_baselines(
     scorer: SummaryScorer,
     batch: Prepared,
     pairs: dict[str, _Pairs],
-    scores: dict[str, np.ndarray],
+    scores: _Scores,
 ) -> None:
     requests = [request for request, _ in _requests(scorer, "baseline")]
     if not requests:
@@ -282,17 +357,17 @@ def _statuses(
     scorer: SummaryScorer,
     batch: Prepared,
     pairs: dict[str, _Pairs],
-    scores: dict[str, np.ndarray],
-    too_long: dict[str, np.ndarray],
+    scores: _Scores,
+    remarks: _Remarks,
 ) -> pa.Array:
     """Say of every row why a score is null, and of which text an encoder read only a part."""
-    found = _null_reasons(scorer, batch, pairs, scores, too_long)
+    found = _null_reasons(scorer, batch, pairs, scores, remarks)
     for remark, has_it in _cut_texts(scorer, batch, pairs):
         for row in np.flatnonzero(has_it).tolist():
             found.setdefault(row, []).append(remark)
     status: list[str | None] = [None] * batch.candidate.size
-    for row, remarks in found.items():
-        status[row] = "; ".join(dict.fromkeys(remarks))
+    for row, said in found.items():
+        status[row] = "; ".join(dict.fromkeys(said))
     return pa.array(status, pa.string())
 
 
@@ -300,8 +375,8 @@ def _null_reasons(
     scorer: SummaryScorer,
     batch: Prepared,
     pairs: dict[str, _Pairs],
-    scores: dict[str, np.ndarray],
-    too_long: dict[str, np.ndarray],
+    scores: _Scores,
+    remarks: _Remarks,
 ) -> dict[int, list[str]]:
     """Return by row why it has a null score."""
     columns = scorer.config.columns
@@ -324,8 +399,11 @@ def _null_reasons(
                 told = others[0] if all(others) else []
                 told = [*told, *(r for own in others for r in own if r.startswith(CANNOT_BE_SPLIT))]
                 found += [f"{name}:{reason}" for reason in told]
-            if too_long[side][row]:
-                found.append(f"{name}:too_long")
+            found += [
+                remark
+                for remark, has_it in remarks.items()
+                if remark.startswith(f"{name}:") and has_it[row]
+            ]
         by_row[row] = found or [f"{name}:undefined" for name in columns if undefined[name][row]]
     return by_row
 

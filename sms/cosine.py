@@ -4,7 +4,7 @@ A text's vector is :math:`t = \sum_i n_i s_i / \sum_i n_i` over its sentences. F
 :math:`s_i` is the mean of the sentence's kept words and :math:`n_i` their number. For all other
 encoders :math:`s_i` is the sentence's own vector, of some models scaled to length 1
 (`pool:mean+unit` in the signature), and :math:`n_i` the number of all its words, stop words and
-punctuation among them.
+punctuation among them; 0 where the encoder knows none that counts.
 """
 
 from __future__ import annotations

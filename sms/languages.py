@@ -94,8 +94,15 @@ class Language:
 
     def published_stop_words(self) -> frozenset[str]:
         """Return the stop list as it was published."""
-        file = resources.files("sms") / "data" / f"stop_words_{self.code}.txt"
-        return frozenset(file.read_text(encoding="utf-8").split())
+        return frozenset(self._data("stop_words").split())
+
+    def sample(self) -> str:
+        """Return a text of words that an encoder for the language must know."""
+        return self._data("sample")
+
+    def _data(self, name: str) -> str:
+        file = resources.files("sms") / "data" / f"{name}_{self.code}.txt"
+        return file.read_text(encoding="utf-8")
 
     def stop_words(self) -> frozenset[str]:
         """Return the stop list with what is added to it."""

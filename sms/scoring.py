@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PRESETS = ("default", "clark2019")
 MULTI_REFERENCE = ("best", "mean", "first")
+LEAST_KNOWN = 0.5
+"""Share of a language's sample that an encoder must know, or it is refused for that language."""
 SIDES = ("candidate", "references", "sources")
 
 
@@ -105,12 +107,14 @@ class ScoringConfig:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the output columns: the metrics', then one of coverage per static encoder."""
+        """Names of the output columns: the metrics', then one of coverage per encoder of words."""
         asked = tuple(column for request in self.requests for column in request.columns)
-        static = [
-            alias for alias in self.used_encoders if parse_spec(self.encoders[alias]).kind.is_static
+        with_words = [
+            alias
+            for alias in self.used_encoders
+            if "words" in parse_spec(self.encoders[alias]).kind.vectors
         ]
-        return asked + tuple(f"coverage@{alias}" for alias in static)
+        return asked + tuple(f"coverage@{alias}" for alias in with_words)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -206,7 +210,8 @@ class SummaryScorer:
     Raises
     ------
     ValueError
-        If an encoder's file is missing or damaged, with its path and line.
+        If an encoder's file is missing or damaged, with its path and line, or a tokeniser does not
+        know the words of the language.
 
     Examples
     --------
@@ -243,6 +248,7 @@ class SummaryScorer:
         self.encoders: dict[str, Encoder] = {
             alias: load_encoder(config.encoders[alias], runtime) for alias in config.used_encoders
         }
+        self._check_language()
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -278,6 +284,31 @@ class SummaryScorer:
             for alias, encoder in self.encoders.items()
             for name, n in encoder.state().items()
         }
+
+    def _check_language(self) -> None:
+        """Refuse encoders to which most words of the language would be one unknown word.
+
+        English is what all models know; files of static vectors may be about one subject only. Of
+        both, the summary of a run says how many words are unknown.
+        """
+        config = self.config
+        learned = {
+            alias: encoder
+            for alias, encoder in self.encoders.items()
+            if not parse_spec(config.encoders[alias]).kind.is_static
+        }
+        if config.language == "en" or not learned:
+            return
+        sample = Segmenter(config.rules).segment(pa.array([LANGUAGES[config.language].sample()]))
+        for alias, encoder in learned.items():
+            share = float(encoder.known_words(sample)[sample.is_kept].mean())
+            if share < LEAST_KNOWN:
+                raise ValueError(
+                    f"encoder `{alias}` must know the words of language {config.language!r}, but "
+                    f"knows {share:.0%} of those of a sample; use one made for it, such as "
+                    "hf:bert-base-multilingual-cased, hf:xlm-roberta-base or a fasttext: file of "
+                    "that language"
+                )
 
     def score(self, rows: pa.Table) -> pa.Table:
         """Prepare and compare in one step."""

@@ -11,6 +11,7 @@ has its own tokens, by the same tables).
 from __future__ import annotations
 
 import functools
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
@@ -409,6 +410,17 @@ def _rows_with(rows: Ragged, is_meant: np.ndarray) -> np.ndarray:
     """Tell which rows have a value that is meant, bool, (n_rows,)."""
     owner = np.repeat(np.arange(len(rows)), rows.lengths)
     return np.bincount(owner[is_meant], minlength=len(rows)) > 0
+
+
+def folded(word: str) -> str:
+    """Return a word without differences of case and of width, as in full-width letters.
+
+    Examples
+    --------
+    >>> folded("CAFÉ"), folded("Straße")
+    ('café', 'strasse')
+    """
+    return unicodedata.normalize("NFKC", word).casefold()
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:

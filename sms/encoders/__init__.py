@@ -73,15 +73,15 @@ class EncodedSentences:
     """One vector per sentence for sentence mover's similarity, float64, shape
     (n_sentences, d_sentences)."""
     weights: np.ndarray
-    """Kept words of every sentence that have a vector, int64, shape (n_sentences,); all kept
-    words for encoders without word vectors."""
+    """Kept words of every sentence that are known, int64, shape (n_sentences,); all kept words
+    where unknown ones stay as zero vectors. A sentence of weight 0 has no point."""
     pooled: np.ndarray
     """One vector per sentence for cosine, float64, shape (n_sentences, d_pooled); for `max`
     pooling the largest value of each dimension, otherwise a mean."""
     pooled_weights: np.ndarray
     """Weight of each sentence in the mean of its text, float64, shape (n_sentences,)."""
     n_kept: np.ndarray
-    """Kept words of every sentence, with or without a vector, int64, shape (n_sentences,)."""
+    """Kept words of every sentence, known or not, int64, shape (n_sentences,)."""
     n_known: np.ndarray
     """Kept words of every sentence that the encoder knows, int64, shape (n_sentences,)."""
     is_cut: np.ndarray | None = None
@@ -126,6 +126,9 @@ class Encoder(Protocol):
     def unit(self) -> str:
         """What it is given at once: `sentence`, or `text` (then `SegmentedTexts.whole`)."""
 
+    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words of `texts.vocabulary` the encoder knows, bool, shape (n_words,)."""
+
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch.
 
@@ -139,6 +142,7 @@ class Encoder(Protocol):
         """Return what was done so far, as counts that may be added up.
 
         For example `tokens` computed, `sentences` asked for, how many of them were `cached`.
+        Where `words` that count and `unknown` ones are among them, a run says which share it is.
         """
 
 

@@ -107,9 +107,9 @@ class Pooling:
 class BertEncoder(ContextualEncoder):
     """Vectors of a BERT-like model.
 
-    A word's vector is the mean of its word pieces' states. A sentence's vector for sentence
-    mover's similarity is the mean of its kept words; its own vector, for cosine, is pooled from
-    all its tokens.
+    A word's vector is the mean of its word pieces' states; one with an unknown piece has none. A
+    sentence's vector for sentence mover's similarity is the mean of its kept words; its own
+    vector, for cosine, is pooled from all its tokens.
 
     Parameters
     ----------
@@ -148,8 +148,9 @@ class BertEncoder(ContextualEncoder):
         sentences_only: bool = False,
     ) -> None:
         words = "|words:mean" if has_words else ""
+        unknown = "|oov:nfkc+drop" if cutter.has_unknown else ""
         super().__init__(
-            signature=f"{name}{words}|pool:{pooling.signature}{model.machine.signature}",
+            signature=f"{name}{words}{unknown}|pool:{pooling.signature}{model.machine.signature}",
             content_hash=content_hash,
             has_words=has_words,
             dimension=model.dimension,
@@ -168,6 +169,10 @@ class BertEncoder(ContextualEncoder):
             raise ValueError(f"`max_tokens` must leave room for a piece of text, got {max_tokens}")
         self._budget = BLOCK_TOKENS[model.machine.device.type]
         self._has_warned = False
+
+    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words have no unknown piece."""
+        return self._cutter.known_words(texts, self._max_pieces)
 
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged

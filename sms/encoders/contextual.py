@@ -25,7 +25,8 @@ class ContextualEncoder(ABC):
     """An encoder that reads whole sentences, each alone.
 
     A sentence's vector for sentence mover's similarity is the mean of its kept words or, where
-    the encoder has no word vectors, its own; for cosine it is always its own.
+    the encoder has no word vectors, its own; for cosine it is always its own. Words that it does
+    not know are left out, and so are sentences without any other.
 
     Parameters
     ----------
@@ -87,6 +88,10 @@ class ContextualEncoder(ABC):
         """How many were too long for a model whose own library cuts them, cached or not."""
         self.n_tokens = 0
         """Tokens computed so far, where the encoder counts them."""
+        self.n_words = 0
+        """Words that count in the sentences asked for so far."""
+        self.n_unknown = 0
+        """How many of them it does not know."""
 
     @abstractmethod
     def vectors_of(
@@ -100,7 +105,8 @@ class ContextualEncoder(ABC):
         wanted : ndarray of int64, shape (n_wanted,)
             Numbers of the sentences in `texts.sentences`.
         kept : Ragged of bool
-            For every wanted sentence, which of its words count (only they need a vector).
+            For every wanted sentence, which of its words count and are known (only they need a
+            vector).
 
         Returns
         -------
@@ -115,6 +121,13 @@ class ContextualEncoder(ABC):
             If its tokeniser fails on some of them.
         """
 
+    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words of the vocabulary the encoder knows, bool, (n_words,).
+
+        All, unless a subclass says otherwise.
+        """
+        return np.ones(len(texts.vocabulary.words), dtype=bool)
+
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell of which sentences the model reads the beginning only, bool, (n_sentences,).
 
@@ -125,28 +138,39 @@ class ContextualEncoder(ABC):
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch that are not in the cache."""
         words = texts.sentence_words
-        kept = Ragged(texts.is_kept[words.values], words.offsets)
-        n_kept = _true_per_row(kept)
-        has_content = _true_per_row(Ragged(texts.lower[words.values] >= 0, words.offsets)) > 0
+        is_known = self.known_words(texts)[words.values]
+        counts = texts.is_kept[words.values]
+        kept = Ragged(counts & is_known, words.offsets)
+        n_kept, n_known = _true_per_row(Ragged(counts, words.offsets)), _true_per_row(kept)
+        has_content = _true_per_row(
+            Ragged((texts.lower[words.values] >= 0) & is_known, words.offsets)
+        )
+        # without a word that counts, stop words will do
+        is_seen = np.where(n_kept > 0, n_known, has_content) > 0
         is_cut = self.is_cut(texts)
-        found = self._look_up(texts, kept, n_kept)
+        found = self._look_up(texts, kept, n_known)
         self.n_truncated += int(is_cut.sum())
+        self.n_words += int(n_kept.sum())
+        self.n_unknown += int(n_kept.sum() - n_known.sum())
         if found:
             points = np.concatenate([entry[0] for entry in found])
             own = np.stack([entry[1] for entry in found]).astype(np.float64)
         else:
             points = np.empty((0, self.dimension), dtype=np.float32)
             own = np.empty((0, self._pooled_dimension))
-        offsets = offsets_of(n_kept if self.has_words else np.zeros_like(n_kept))
+        # a model that looks words up itself may have found none
+        is_seen &= own.any(axis=1)
+        weights = n_known * is_seen
+        offsets = offsets_of(n_known if self.has_words else np.zeros_like(n_known))
         return EncodedSentences(
             word_points=points,
             sentence_words=Ragged(np.arange(len(points)), offsets),
             sentence_points=_means(points, offsets) if self.has_words else own,
-            weights=n_kept,
+            weights=weights,
             pooled=own,
-            pooled_weights=np.where(has_content, words.lengths, 0).astype(np.float64),
+            pooled_weights=np.where(is_seen, words.lengths, 0).astype(np.float64),
             n_kept=n_kept,
-            n_known=n_kept,
+            n_known=weights,
             is_cut=is_cut,
         )
 
@@ -154,7 +178,8 @@ class ContextualEncoder(ABC):
         """Return what was done so far.
 
         Tokens computed, sentences asked for, how many of them were found in memory (`cached`) and
-        read from disk, and how many were cut by a library that reads no more.
+        read from disk, how many were cut by a library that reads no more, the words that count in
+        them and how many of those are unknown.
         """
         return {
             "tokens": self.n_tokens,
@@ -162,6 +187,8 @@ class ContextualEncoder(ABC):
             "cached": self.n_cached,
             "from_disk": self.n_from_disk,
             "truncated": self.n_truncated,
+            "words": self.n_words,
+            "unknown": self.n_unknown,
         }
 
     def _look_up(

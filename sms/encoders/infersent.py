@@ -8,7 +8,7 @@ those without a vector are left out.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn.utils import rnn
 
-from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders import EncoderRuntime
 from sms.encoders.batches import padded_batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
@@ -100,15 +100,11 @@ class InferSentEncoder(ContextualEncoder):
         self._version = version
         self._tokenizer = NLTKWordTokenizer()
 
-    def encode(self, texts: SegmentedTexts) -> EncodedSentences:
-        """Encode the distinct sentences of a batch; those without known words do not count."""
-        encoded = super().encode(texts)
-        is_known = encoded.pooled.any(axis=1)
-        return replace(
-            encoded,
-            weights=encoded.weights * is_known,
-            pooled_weights=encoded.pooled_weights * is_known,
-            n_known=encoded.n_known * is_known,
+    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words have a vector, or a part that has one."""
+        return texts.vocabulary.column(
+            f"known:{self.content_hash}:{self._version.last}",
+            lambda words: np.array([bool(self._rows_of(word)) for word in words], dtype=bool),
         )
 
     def vectors_of(
@@ -184,7 +180,8 @@ def load_infersent(
         words,
         table,
         version=VERSIONS[version],
-        signature=f"infersent{version}-{model_path.stem}|vectors:{vectors_path.stem}|pool:mean",
+        signature=f"infersent{version}-{model_path.stem}|vectors:{vectors_path.stem}|oov:drop"
+        "|pool:mean",
         content_hash=_hash_of(model_path, vectors_path),
         device=device,
         cache_folder=runtime.cache_folder,

@@ -12,10 +12,11 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding, Tokenizer, normalizers
 
 from sms.encoders import CannotSplit
 from sms.ragged import Ragged, offsets_of
@@ -81,8 +82,23 @@ class Windows:
     """Sentence of each; int64, (n_windows,)."""
 
 
+@dataclass(frozen=True, slots=True)
+class _SeenWords:
+    """What is known of the words of a vocabulary; replaced as a whole when there are new ones."""
+
+    words: list[str]
+    """The vocabulary's own list."""
+    pieces: Ragged
+    """Of each of its words so far."""
+    is_known: np.ndarray
+    """Whether none of them is unknown, bool, (n_words,)."""
+
+
 class PieceCutter:
     """Cuts sentences as a model's tokeniser does.
+
+    What the tokeniser does not know is shown to it once more in Unicode's compatibility form
+    (NFKC), in which full-width letters, ligatures or circled digits are plain ones.
 
     Parameters
     ----------
@@ -102,10 +118,14 @@ class PieceCutter:
         self.prefix, self.suffix = _special_tokens(tokenizer)
         settings = json.loads(tokenizer.to_str())
         self._is_word_local = _is_word_local(settings)
-        unknown = settings["model"].get("unk_token")
-        number = None if unknown is None else tokenizer.token_to_id(unknown)
-        self._unknown = 0 if number is None else number
-        self._known: tuple[list[str], Ragged] = ([], _empty_table())
+        self._unknown = _unknown_piece(settings["model"], tokenizer)
+        self._filler = [self._unknown or 0]
+        self._seen = _SeenWords([], _empty_table(), np.empty(0, dtype=bool))
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether there is a piece for what the tokeniser does not know; not where bytes serve."""
+        return self._unknown is not None
 
     @property
     def n_special(self) -> int:
@@ -129,55 +149,96 @@ class PieceCutter:
         CannotSplit
             If the tokeniser fails on some of them.
         """
-        if self._is_word_local and texts.has_piece_words:
+        if self._cuts_words(texts):
             return self._by_word(texts, wanted, max_pieces)
         return self._by_sentence(texts, wanted)
+
+    def known_words(self, texts: SegmentedTexts, max_pieces: int) -> np.ndarray:
+        """Tell which words of the vocabulary have no unknown piece, bool, (n_words,).
+
+        Where whole sentences are cut, this goes by each word alone.
+        """
+        if not self.has_unknown:
+            return np.ones(len(texts.vocabulary.words), dtype=bool)
+        return self._seen_words(texts, max_pieces).is_known
+
+    def _cuts_words(self, texts: SegmentedTexts) -> bool:
+        return self._is_word_local and texts.has_piece_words
 
     def _by_word(
         self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int
     ) -> SentencePieces:
         words = texts.sentence_words.take(wanted)
-        pieces = self._word_table(texts, max_pieces).take(words.values)
+        pieces = self._seen_words(texts, max_pieces).pieces.take(words.values)
         if (failed := np.flatnonzero(pieces.values == _FAILED)).size:
             sentence = np.searchsorted(pieces.offsets[words.offsets], failed, side="right") - 1
             raise CannotSplit(wanted[np.unique(sentence)])
         ids = Ragged(pieces.values, pieces.offsets[words.offsets])
         return SentencePieces(ids, pieces.offsets[:-1], pieces.lengths)
 
-    def _word_table(self, texts: SegmentedTexts, max_pieces: int) -> Ragged:
-        """Return the pieces of every word of the vocabulary, new words only being cut."""
+    def _seen_words(self, texts: SegmentedTexts, max_pieces: int) -> _SeenWords:
+        """Look at every word of the vocabulary, new words only being cut."""
         words = texts.vocabulary.words
-        known, table = self._known
-        if known is not words:  # it belongs to another vocabulary
-            table = _empty_table()
-        n_known = len(table)
-        if n_known < len(words):
+        seen = self._seen
+        if seen.words is not words:  # the vocabulary was emptied, or is another one
+            seen = _SeenWords(words, _empty_table(), np.empty(0, dtype=bool))
+        n_seen = len(seen.pieces)
+        if n_seen < len(words):
             # the tokenizer deletes some words (lone combining marks); one that counts must not go
             fresh = [
-                [_FAILED] if encoding is None else encoding.ids or [self._unknown] * int(counts)
+                [_FAILED] if encoding is None else encoding.ids or self._filler * int(counts)
                 for encoding, counts in zip(
-                    encodings(self._tokenizer, words[n_known:]),
-                    texts.vocabulary.is_kept[n_known:],
+                    self._encoded(words[n_seen:]),
+                    texts.vocabulary.is_kept[n_seen:],
                     strict=True,
                 )
             ]
-            fresh = [row if len(row) <= max_pieces else [self._unknown] for row in fresh]
-            ids = [np.array(row, dtype=np.int64) for row in fresh]
+            if self._cuts_words(texts):
+                fresh = [row if len(row) <= max_pieces else self._filler for row in fresh]
+            ids = Ragged.from_rows([np.array(row, dtype=np.int64) for row in fresh])
+            owner = np.repeat(np.arange(len(ids)), ids.lengths)
+            is_known = np.ones(len(ids), dtype=bool)
+            is_known[owner[ids.values == self._unknown]] = False
             table = Ragged.from_lengths(
-                np.concatenate([table.values, *ids]),
-                np.concatenate([table.lengths, [row.size for row in ids]]),
+                np.concatenate([seen.pieces.values, ids.values]),
+                np.concatenate([seen.pieces.lengths, ids.lengths]),
             )
-            self._known = (words, table)
-        return table
+            seen = _SeenWords(words, table, np.concatenate([seen.is_known, is_known]))
+            self._seen = seen
+        return seen
+
+    def _encoded(self, texts: Sequence[str]) -> list[Encoding | None]:
+        """Cut texts, those with an unknown piece in compatibility form where that is better."""
+        found = encodings(self._tokenizer, texts)
+        n_unknown = [0 if encoding is None else self._count(encoding) for encoding in found]
+        again = [k for k, n in enumerate(n_unknown) if n]
+        if again:
+            plain = encodings(self._normalising, [texts[k] for k in again])
+            for k, encoding in zip(again, plain, strict=True):
+                if encoding is not None and self._count(encoding) < n_unknown[k]:
+                    found[k] = encoding
+        return found
+
+    def _count(self, encoding: Encoding) -> int:
+        """Count the pieces that stand for what is unknown."""
+        return 0 if self._unknown is None else encoding.ids.count(self._unknown)
+
+    @functools.cached_property
+    def _normalising(self) -> Tokenizer:
+        """The tokeniser, with NFKC before what it does itself; places stay those of the text."""
+        found = Tokenizer.from_str(self._tokenizer.to_str())
+        own = [found.normalizer] if found.normalizer is not None else []
+        found.normalizer = normalizers.Sequence([normalizers.NFKC(), *own])
+        return found
 
     def _by_sentence(self, texts: SegmentedTexts, wanted: np.ndarray) -> SentencePieces:
         sentences = [texts.sentences[k] for k in wanted.tolist()]
-        tried = encodings(self._tokenizer, sentences)
+        tried = self._encoded(sentences)
         if failed := [k for k, encoding in zip(wanted, tried, strict=True) if encoding is None]:
             raise CannotSplit(np.array(failed))
         encoded = [encoding for encoding in tried if encoding is not None]
         # a sentence without pieces, such as a lone combining mark, is one unknown piece
-        rows = [encoding.ids or [self._unknown] for encoding in encoded]
+        rows = [encoding.ids or self._filler for encoding in encoded]
         spans = [encoding.offsets or [(0, 0)] for encoding in encoded]
         ids = Ragged.from_rows([np.array(row, dtype=np.int64) for row in rows])
         pieces = np.array([span for row in spans for span in row], dtype=np.int64).reshape(-1, 2)
@@ -189,7 +250,7 @@ class PieceCutter:
         return SentencePieces(ids, first, count)
 
 
-def encodings(tokenizer: Tokenizer, texts: list[str]) -> list[Encoding | None]:
+def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding | None]:
     """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on."""
     cut = functools.partial(tokenizer.encode_batch, add_special_tokens=False)
     together = attempt(cut, texts)
@@ -197,6 +258,14 @@ def encodings(tokenizer: Tokenizer, texts: list[str]) -> list[Encoding | None]:
         return [*together]
     alone = [attempt(cut, [text]) for text in texts]
     return [None if own is None else own[0] for own in alone]
+
+
+def _unknown_piece(model: dict[str, object], tokenizer: Tokenizer) -> int | None:
+    """Return the piece that stands for what a tokeniser does not know, if there is one."""
+    if isinstance(number := model.get("unk_id"), int):  # of SentencePiece's unigram models
+        return number
+    token = model.get("unk_token")
+    return tokenizer.token_to_id(token) if isinstance(token, str) else None
 
 
 def _empty_table() -> Ragged:

@@ -72,13 +72,31 @@ class LibraryEncoder(ContextualEncoder):
         cache_folder: str | None = None,
     ) -> None:
         super().__init__(
-            signature=f"{name}|pool:library{machine.signature}",
+            signature=f"{name}|oov:drop|pool:library{machine.signature}",
             content_hash=content_hash,
             has_words=False,
             dimension=model.encode(PROBE, show_progress_bar=False).size,
             cache_folder=cache_folder,
         )
         self._model = model.to(machine.device, machine.dtype)
+        tokenizer = getattr(model, "tokenizer", None)
+        self._tokenizer = tokenizer if callable(tokenizer) else None
+
+    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words have no unknown piece, where the tokeniser has one."""
+        unknown = getattr(self._tokenizer, "unk_token_id", None)
+        if unknown is None:
+            return super().known_words(texts)
+        return texts.vocabulary.column(
+            f"known:{self.content_hash}",
+            lambda words: np.array(
+                [
+                    row is None or unknown not in row
+                    for row in self._pieces(words, add_special_tokens=False)
+                ],
+                dtype=bool,
+            ),
+        )
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have more tokens than the library gives to the model."""
@@ -115,16 +133,26 @@ class LibraryEncoder(ContextualEncoder):
     def _lengths(self, texts: SegmentedTexts, wanted: np.ndarray) -> np.ndarray:
         """Return the tokens of some sentences, uncut."""
         sentences = [texts.sentences[k] for k in wanted.tolist()]
-        tokenizer = getattr(self._model, "tokenizer", None)
-        if not sentences or not callable(tokenizer):
+        if self._tokenizer is None:
             # a model without such a tokenizer looks words up; to sort by, characters will do
             return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-        tokens_of = functools.partial(tokenizer, truncation=False, padding=False, verbose=False)
-        together = attempt(tokens_of, sentences)
-        if together is None:  # one by one, then, to find those it fails on
-            failed = [k for k in wanted if attempt(tokens_of, [texts.sentences[k]]) is None]
+        rows = self._pieces(sentences)
+        if failed := [k for k, row in zip(wanted, rows, strict=True) if row is None]:
             raise CannotSplit(np.array(failed, dtype=np.int64))
-        return np.array([len(row) for row in together["input_ids"]], dtype=np.int64)
+        return np.array([len(row) for row in rows if row is not None], dtype=np.int64)
+
+    def _pieces(self, texts: list[str], **options: bool) -> list[list[int] | None]:
+        """Cut texts; None for one that the tokeniser fails on."""
+        if not texts or self._tokenizer is None:
+            return []
+        cut = functools.partial(
+            self._tokenizer, truncation=False, padding=False, verbose=False, **options
+        )
+        together = attempt(cut, texts)
+        if together is not None:
+            return [*together["input_ids"]]
+        alone = [attempt(cut, [text]) for text in texts]
+        return [None if own is None else own["input_ids"][0] for own in alone]
 
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:

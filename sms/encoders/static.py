@@ -65,6 +65,7 @@ class StaticEncoder:
         self.content_hash = content_hash
         self.pooling = pooling
         self._zero_unknown = zero_unknown
+        self._n_words = self._n_unknown = 0
 
     @property
     def signature(self) -> str:
@@ -84,20 +85,29 @@ class StaticEncoder:
         return row
 
     def state(self) -> dict[str, int]:
-        """Return no counts: looking a word up costs nothing worth counting."""
-        return {}
+        """Return how many words that count were asked for so far, and how many are unknown."""
+        return {"words": self._n_words, "unknown": self._n_unknown}
+
+    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words of the vocabulary have a vector, bool, (n_words,)."""
+        return self._rows_of_words(texts) >= 0
+
+    def _rows_of_words(self, texts: SegmentedTexts) -> np.ndarray:
+        return texts.vocabulary.column(
+            self._column, lambda words: np.array([self.row_of(w) for w in words], dtype=np.int64)
+        )
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Look up the kept words of every sentence."""
-        row_of_word = texts.vocabulary.column(
-            self._column, lambda words: np.array([self.row_of(w) for w in words], dtype=np.int64)
-        )
+        row_of_word = self._rows_of_words(texts)
         words = texts.sentence_words
         owner = np.repeat(np.arange(len(words)), words.lengths)
         kept = texts.is_kept[words.values]
         rows = row_of_word[words.values]
         n_kept = np.bincount(owner[kept], minlength=len(words))
         n_known = np.bincount(owner[kept & (rows >= 0)], minlength=len(words))
+        self._n_words += int(n_kept.sum())
+        self._n_unknown += int(n_kept.sum() - n_known.sum())
         if self._zero_unknown:
             rows = np.where(rows < 0, len(self._vectors) - 1, rows)
         used = kept & (rows >= 0)

@@ -235,7 +235,12 @@ class _MoverRows:
         self._is_best = request.against == REFERENCE and scorer.config.multi_reference == "best"
         self._texts = batch.sides[LIST_COLUMN[request.against or REFERENCE]]
         self._finder = PlanFinder(
-            request.metric.name, scorer.encoders[alias], encoded, text_sentences, scorer.threads
+            request.metric.name,
+            scorer.encoders[alias],
+            batch.texts,
+            encoded,
+            text_sentences,
+            scorer.threads,
         )
 
     def explanation(

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from sms.encoders import EncodedSentences, Encoder
-from sms.encoders.static import StaticEncoder
 from sms.explaining.records import (
     NOTHING_KEPT,
     SENTENCE,
@@ -25,6 +24,7 @@ from sms.explaining.records import (
 from sms.explaining.units import PlacedSentence
 from sms.movers import PROBLEMS, text_clouds
 from sms.ragged import Ragged
+from sms.text import SegmentedTexts
 from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, mover_costs
 
 _SPELLINGS_SHOWN = 3
@@ -50,6 +50,8 @@ class PlanFinder:
     ----------
     metric : {"wms", "sms", "s+wms"}
     encoder : Encoder
+    texts : SegmentedTexts
+        The batch.
     encoded : EncodedSentences
         The batch's distinct sentences, by that encoder.
     text_sentences : Ragged
@@ -61,12 +63,16 @@ class PlanFinder:
         self,
         metric: str,
         encoder: Encoder,
+        texts: SegmentedTexts,
         encoded: EncodedSentences,
         text_sentences: Ragged,
         threads: int,
     ) -> None:
         self._problem = PROBLEMS[metric]
-        self._encoder = encoder
+        self._has_words = encoder.has_words
+        is_known = encoder.known_words(texts).tolist()
+        words = texts.vocabulary.words
+        self._unknown = {word for word, known in zip(words, is_known, strict=True) if not known}
         self._encoded = encoded
         self._text_sentences = text_sentences
         self._threads = threads
@@ -180,15 +186,13 @@ class PlanFinder:
         return found
 
     def _why_dropped(self, sentence: PlacedSentence, row: int) -> list[str | None]:
-        """Say of every word why it does not count; static encoders leave unknown ones out."""
+        """Say of every word why it does not count; unknown ones may stay as zero vectors."""
         dropped = [word.dropped for word in sentence.words]
         n_kept = dropped.count(None)
-        if not self._encoder.has_words or self._encoded.sentence_words.lengths[row] == n_kept:
+        if not self._has_words or self._encoded.sentence_words.lengths[row] == n_kept:
             return dropped
-        if not isinstance(self._encoder, StaticEncoder):
-            raise RuntimeError(f"a sentence of {n_kept} words that count has fewer vectors")
         return [
-            UNKNOWN_WORD if why is None and self._encoder.row_of(word.word or "") < 0 else why
+            UNKNOWN_WORD if why is None and word.word in self._unknown else why
             for word, why in zip(sentence.words, dropped, strict=True)
         ]
 

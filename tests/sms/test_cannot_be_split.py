@@ -26,7 +26,7 @@ class PanicException(BaseException):
 def config(tmp_path_factory) -> ScoringConfig:
     path = tmp_path_factory.mktemp("vectors") / "small.txt"
     rng = np.random.default_rng(1)
-    words = ("cat", "dog", "hen", "slept", "ran", "fed")
+    words = ("cat", "dog", "hen", "sat", "slept", "ran", "fed")
     path.write_text(
         "".join(f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=8))}\n" for word in words)
     )

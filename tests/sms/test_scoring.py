@@ -610,8 +610,8 @@ class ShortSighted(SentenceVectors):
 def test_cut_text_has_a_status_beside_its_score(monkeypatch):
     monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: ShortSighted())
     rows = table_of(
-        ["A dog barked.", "A cat. A dog.", "A dog.", "A dog barked.", "..."],
-        [["A cat."], ["A cat.", "A hen sat. A dog barked."], ["A cat."], ["..."], ["A cat."]],
+        ["A dog barked.", "A cat. A bird.", "A dog.", "A dog barked.", "..."],
+        [["A cat."], ["A cat.", "A hen sat. A dog barked."], ["A bird."], ["..."], ["A cat."]],
         [["A fox."], ["A fox."], ["A dog barked."], ["A fox."], ["A dog barked."]],
     )
     config = ScoringConfig(metrics=("cosine", "sms", "novelty"), encoders={"use": "use:folder"})
@@ -649,7 +649,7 @@ def test_several_encoders_in_one_run(glove, minilm):
     encoders = {"minilm": "minilm"} | glove
     metrics = (*METRICS, "sms@glove", "cosine@glove", "wms@minilm")
     table = score_texts(CANDIDATES, REFERENCES, metrics=metrics, encoders=encoders)
-    assert table.column_names == [*metrics, "coverage@glove", "status"]
+    assert table.column_names == [*metrics, "coverage@minilm", "coverage@glove", "status"]
     static = score_texts(CANDIDATES, REFERENCES, metrics=EMBEDDED, encoders=glove)
     contextual = minilm.score(table_of(CANDIDATES, REFERENCES))
     for name, expected in [
@@ -695,6 +695,53 @@ def test_coverage_counts_what_is_compared(glove):
     assert table["coverage@glove"].to_pylist() == pytest.approx([2 / 3])
 
 
+def test_coverage_of_a_model_by_hand(minilm):
+    table = minilm.score(
+        table_of(["The ፖሊስ sat.", "A dog", "ፖሊስ ሌባ"], [["A cat saw ሌባ."], ["Dog"], ["Cat"]])
+    )
+    # known and kept: sat cat saw of those and two more; dog dog; cat of it and two more
+    assert table["coverage@minilm"].to_pylist() == pytest.approx([3 / 5, 1.0, 1 / 3])
+    *known, unknown = table["status"].to_pylist()
+    assert known == [None, None]
+    assert unknown.startswith("candidate:no_known_words@minilm")
+
+
+def test_texts_that_differ_in_unknown_words_have_a_status(glove):
+    rows = table_of(
+        ["Cat zyx.", "Cat zyx.", "Cat zyx.", "Zyx cat."],
+        [["Cat qwv."], ["Hen.", "Cat qwv."], ["Cat qwv.", "Cat zyx."], ["Cat! ZYX?"]],
+    )
+    found = SummaryScorer(ScoringConfig(metrics=EMBEDDED, encoders=glove)).score(rows)
+    for name in EMBEDDED:
+        # the doubtful reference might be the best; a copy is, and order and case are no words
+        assert found[name].is_valid().to_pylist() == [False, False, True, True], name
+        assert values(found, name)[2:].tolist() == pytest.approx([1.0, 1.0])
+    doubt = "reference:same_to@glove"
+    assert found["status"].to_pylist() == [doubt, doubt, None, None]
+    mean = score_texts(
+        ["Cat zyx."], [["Cat qwv.", "Cat zyx."]], metrics=("sms",), encoders=glove,
+        multi_reference="mean",
+    )  # fmt: skip
+    assert (mean["sms"][0].as_py(), mean["status"][0].as_py()) == (None, doubt)
+
+
+@pytest.mark.parametrize(("language", "share"), [("zh", 15), ("ja", 41)])
+def test_language_that_the_tokeniser_does_not_know_rejected(language, share):
+    message = (
+        f"encoder `minilm` must know the words of language '{language}', but knows {share}% of "
+        "those of a sample; use one made for it, such as hf:bert-base-multilingual-cased"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        SummaryScorer(ScoringConfig(metrics=("sms",), language=language))
+    SummaryScorer(ScoringConfig(metrics=("rougeL",), language=language))  # reads no encoder
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es", "ar"])
+def test_language_that_the_tokeniser_knows_accepted(language):
+    scorer = SummaryScorer(ScoringConfig(metrics=("sms",), language=language))
+    assert scorer.counters()["minilm.words"] == 0  # the sample does not count
+
+
 def test_preset_clark2019_keeps_unknown_words_as_zeros(glove):
     # FINDINGS 1: two different documents of unknown words score 1.0 in the released code
     options = {"metrics": MOVERS, "encoders": glove}
@@ -706,7 +753,9 @@ def test_preset_clark2019_keeps_unknown_words_as_zeros(glove):
 def test_preset_clark2019_lowers_similarity_to_unknown_words(glove):
     options = {"metrics": ("wms",), "encoders": glove}
     candidates, references = ["Cat zyx."], ["Cat."]
-    assert values(score_texts(candidates, references, **options), "wms")[0] == 1.0
+    by_default = score_texts(candidates, references, **options)
+    assert by_default["status"].to_pylist() == ["reference:same_to@glove"]
+    assert by_default["wms"].null_count == 1
     found = score_texts(candidates, references, preset="clark2019", **options)
     vectors = SummaryScorer(ScoringConfig(**options)).encoders["glove"]
     cat = np.linalg.norm(vectors._vectors[vectors.row_of("cat")].astype(np.float64))
@@ -787,7 +836,7 @@ def test_sentence_encoders_beside_word_encoders_accepted():
                  *(f"{metric}@{alias}" for metric in ("wms", "s+wms") for alias in WITH_WORDS)),
         encoders=SENTENCES_ONLY | WITH_WORDS,
     )  # fmt: skip
-    assert config.columns[-1] == "coverage@glove"  # of ELMo every word has a vector
+    assert config.columns[-len(WITH_WORDS) :] == tuple(f"coverage@{a}" for a in WITH_WORDS)
     assert config.used_encoders == tuple(SENTENCES_ONLY | WITH_WORDS)
 
 

