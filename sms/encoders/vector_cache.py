@@ -207,9 +207,9 @@ class _Index:
         """Take in the segments that were written since, all together or, if that fails, none."""
         with suppress(OSError):
             names = [
-                (entry.stat().st_mtime_ns, entry.name)
-                for entry in os.scandir(self._folder)
-                if entry.name.endswith(".safetensors") and entry.name not in self._places.segments
+                ((self._folder / name).stat().st_mtime_ns, name)
+                for name in os.listdir(self._folder)
+                if name.endswith(".safetensors") and name not in self._places.segments
             ]
             fresh: dict[str, tuple[_Segment | None, np.ndarray]] = {}
             n_indexed = self._places.heads.size

@@ -83,6 +83,8 @@ def test_a_scorer_with_a_model_that_broke_off_anywhere_goes_on(monkeypatch):
     assert break_everywhere(*pair_of_scorers(config), rows_of, count()) > 2_000
 
 
+# a file that was just opened is closed by nobody but the garbage collector
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.slow
 def test_a_scorer_with_a_cache_on_disk_that_broke_off_anywhere_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(vector_cache, "FLUSH_SENTENCES", 5)
