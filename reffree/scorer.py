@@ -30,6 +30,7 @@ from reffree.checkpoint import replace_file
 from reffree.models import ModelConfig
 from sms.naming import AnyPath
 from sms.signature import version
+from sms.text import TextRules
 
 FORMAT = 1
 """Of the folder; another number is refused."""
@@ -217,6 +218,8 @@ def signature_of(built: Built, loss: str, weights_hash: str) -> str:
         lengths = f"{config.document_length}+{config.summary_length}"
         reads = f"|head:{config.head}|{config.unit}:{lengths}"
     features = f"|features:{'+'.join(config.features)}" if config.features else ""
+    if config.features or config.scorer != "bert":  # which reads whole texts
+        features += f"|{TextRules().signature}"
     return (
         f"reffree|scorer:{config.scorer}|enc:{built.encoder_name}{reads}"
         f"{features}|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"

@@ -1,28 +1,31 @@
 """The languages there are: where their sentences end, what their words are, which of them count.
 
-Sentences are found by `sentencex`, words by `words`; stop lists are in `data`, whose README names
+Sentences are found by `sentences`, words by `words`; stop lists are in `data`, whose README names
 their sources.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata, resources, util
-from itertools import accumulate, pairwise
 
 import regex
-import sentencex
 
+from sms.sentences import (
+    ENGLISH,
+    LINES,
+    blocks,
+    cut,
+    english_sentences,
+    has_case,
+    library_pieces,
+    without_layout,
+)
 from sms.words import Splitter, chinese_words, french_words, japanese_words, split_words
 
 _CUT = "\N{NULL}"
 _SEEN = 16  # characters before and after a cut
-_SHOWN = 40  # characters of a text's ends in a message
-# White space of several bytes, as a no-break space, between a capital and a full stop: there
-# `sentencex` cuts inside a character and panics, which is no exception that anything catches.
-_PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,10 @@ class Language:
     """Whether each word is a union of the pieces that BERT's basic tokeniser makes."""
     has_spaces: bool = True
     """Whether there are spaces between words."""
+    own_sentences: Callable[..., list[str]] | None = None
+    """Cuts a paragraph where `sentencex` alone does not do; called as `english_sentences` is."""
+    own_sentences_name: str = ""
+    """What the signature calls these rules."""
     goes_on: regex.Pattern[str] | None = None
     """Matches the end and start of two sentences that are one, where `sentencex` cuts too often;
     they are shown to it with `_CUT` between them."""
@@ -68,10 +75,20 @@ class Language:
                 f"pip install 'assay[{self.code}]'"
             )
 
-    def cut_signature(self, tokens: str) -> str:
-        """Say what cuts sentences and words, with versions; `tokens` names the word rules."""
+    def cut_signature(self, tokens: str, *, is_split: bool = True) -> str:
+        """Say what cuts sentences and words, with versions.
+
+        Parameters
+        ----------
+        tokens : str
+            Name of the word rules.
+        is_split : bool
+            Whether sentences are looked for; otherwise they are given.
+        """
         used = "".join(f"+{name}-{metadata.version(name)}" for name in self.packages)
-        split = f"sentencex-{metadata.version('sentencex')}{'+joins' if self.goes_on else ''}"
+        rules = (LINES, self.own_sentences_name, "joins" if self.goes_on else "")
+        library = f"sentencex-{metadata.version('sentencex')}"
+        split = "+".join(filter(None, (*rules, library))) if is_split else "given"
         return f"lang:{self.code}|split:{split}|tok:{tokens}{used}"
 
     @property
@@ -81,7 +98,20 @@ class Language:
 
     def sentences(self, text: str) -> list[str]:
         """Cut a text into sentences; together they are the text."""
-        pieces = _pieces(self.code, text)
+        found: list[str] = []
+        is_cased = has_case(text)
+        for block in blocks(text, has_spaces=self.has_spaces):
+            shown = without_layout(block)
+            if self.own_sentences is None:
+                pieces = self._pieces(shown)
+            else:
+                pieces = self.own_sentences(shown, is_cased=is_cased)
+            found += cut(block, pieces)
+        return found
+
+    def _pieces(self, text: str) -> list[str]:
+        """Cut as `sentencex` does, joined again where it cuts too often."""
+        pieces = library_pieces(self.code, text)
         if self.goes_on is None:
             return pieces
         found = pieces[:1]
@@ -112,29 +142,6 @@ class Language:
         return words
 
 
-def _pieces(code: str, text: str) -> list[str]:
-    """Cut a text as `sentencex` does."""
-    shown = text if text.isascii() else _PANICKING.sub(r"\1 .", text)
-    try:
-        pieces: list[str] = sentencex.segment(code, shown)
-    except BaseException as error:
-        # A panic in Rust is no `Exception`: nothing else would keep it from ending the process.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise RuntimeError(
-            f"sentencex cannot find the sentences of {_ends_of(text)!r} ({error}); change that text"
-        ) from None
-    if shown == text:
-        return pieces
-    ends = list(accumulate(map(len, pieces)))
-    return [text[start:end] for start, end in pairwise([0, *ends])]
-
-
-def _ends_of(text: str) -> str:
-    """Shorten a text for a message."""
-    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}...{text[-_SHOWN:]}"
-
-
 def _forms(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -152,6 +159,8 @@ LANGUAGES = {
             stop_list="nltk179",
             added_name="clitics",
             added_stop_words=_forms("'s 't 're 've 'll 'd 'm n't"),
+            own_sentences=english_sentences,
+            own_sentences_name=ENGLISH,
         ),
         Language(
             code="de",

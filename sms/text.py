@@ -1,6 +1,6 @@
 """From texts to sentences and words, by the batch and without repeating work.
 
-A batch of distinct texts becomes distinct sentences (by `sentencex`), sentences become
+A batch of distinct texts becomes distinct sentences, sentences become
 whitespace-separated chunks, and only chunks never seen before are looked at by Python: their
 words are kept in a table. Everything else is index arithmetic on packed arrays.
 
@@ -23,6 +23,7 @@ import regex
 
 from sms.languages import LANGUAGES
 from sms.ragged import Ragged, offsets_of
+from sms.sentences import SENTENCE_END, SENTENCES, without_marks
 from sms.words import INVISIBLE, Splitter, attempt, clark2019_words
 
 MAX_CHUNKS = 200_000
@@ -41,6 +42,8 @@ class TextRules:
     """Chooses the sentence rules and the stop list."""
     words: str = "default"
     """`default`, or `clark2019`: lower-cased, alphabetic Treebank tokens only."""
+    sentences: str = "split"
+    """`split`, or `given`: `SENTENCE_END` stands between the sentences of a text."""
 
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:
@@ -49,6 +52,10 @@ class TextRules:
             )
         if self.words not in ("default", "clark2019"):
             raise ValueError(f"`words` must be default or clark2019, got {self.words!r}")
+        if self.sentences not in SENTENCES:
+            raise ValueError(
+                f"`sentences` must be one of {', '.join(SENTENCES)}, got {self.sentences!r}"
+            )
         if self.words == "clark2019" and self.language != "en":
             raise ValueError(
                 f"`words` clark2019 is for English, got language {self.language!r}; use default"
@@ -64,9 +71,15 @@ class TextRules:
     def signature(self) -> str:
         """The part of a metric's signature that names these rules."""
         language = LANGUAGES[self.language]
-        if self.words == "clark2019":
-            return f"{language.cut_signature('treebank+alpha')}|stop:{language.stop_list}"
-        return f"{language.cut_signature(language.tokens)}|stop:{language.stop_signature}"
+        is_published = self.words == "clark2019"
+        tokens = "treebank+alpha" if is_published else language.tokens
+        stop = language.stop_list if is_published else language.stop_signature
+        return f"{language.cut_signature(tokens, is_split=self.is_split)}|stop:{stop}"
+
+    @property
+    def is_split(self) -> bool:
+        """Whether sentences are looked for; otherwise they are given."""
+        return self.sentences == "split"
 
     def splitter(self) -> Splitter:
         """Return what cuts a chunk into words."""
@@ -365,8 +378,7 @@ class Segmenter:
         """Cut distinct texts; one that is null or cannot be split has no sentences."""
         if self.vocabulary.table.is_full:
             self.vocabulary = self._empty()  # a whole one: words and what is known of them
-        split = functools.partial(split_sentences, language=self.rules.language)
-        tried = [attempt(split, text or "") for text in texts.to_pylist()]
+        tried = [attempt(self._sentences, text or "") for text in texts.to_pylist()]
         cannot_be_split = np.array([own is None for own in tried], dtype=bool)
         pieces = [own or [] for own in tried]
         lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
@@ -405,6 +417,12 @@ class Segmenter:
         )
         return segmented.restrict(~cannot_be_split)
 
+    def _sentences(self, text: str) -> list[str]:
+        """Return the sentences of a text, which may have white space around them."""
+        if not self.rules.is_split:
+            return text.split(SENTENCE_END)
+        return [without_marks(piece) for piece in split_sentences(text, self.rules.language)]
+
 
 def _rows_with(rows: Ragged, is_meant: np.ndarray) -> np.ndarray:
     """Tell which rows have a value that is meant, bool, (n_rows,)."""
@@ -425,6 +443,8 @@ def folded(word: str) -> str:
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
     """Split a text into sentences, each with the white space around it.
+
+    Together they are the text. A line ends a sentence unless it was wrapped.
 
     Examples
     --------

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sms import languages
+from sms import sentences
 from sms.languages import LANGUAGES
 from sms.scoring import ScoringConfig, score_texts
 from sms.text import SegmentedTexts, Segmenter, TextRules, split_sentences, stop_words, word_spans
@@ -315,15 +315,15 @@ def test_panic_of_the_splitter_is_an_error_that_names_the_text(monkeypatch):
     def segment(code, text):
         raise panic("byte index 3 is not a char boundary")
 
-    monkeypatch.setattr(languages.sentencex, "segment", segment)
+    monkeypatch.setattr(sentences.sentencex, "segment", segment)
     with pytest.raises(RuntimeError, match=r"'Vitamin A\.' \(byte index 3 is not a"):
-        split_sentences("Vitamin A.", "en")
+        split_sentences("Vitamin A.", "de")
 
 
 def test_interrupt_while_splitting_stays_one(monkeypatch):
     def segment(code, text):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(languages.sentencex, "segment", segment)
+    monkeypatch.setattr(sentences.sentencex, "segment", segment)
     with pytest.raises(KeyboardInterrupt):
-        split_sentences("Vitamin A.", "en")
+        split_sentences("Vitamin A.", "de")

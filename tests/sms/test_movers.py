@@ -9,7 +9,6 @@ import numpy as np
 import ot
 import pyarrow as pa
 import pytest
-import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
@@ -18,7 +17,7 @@ from sms.comparing import SAME_ATOL
 from sms.movers import text_clouds
 from sms.ragged import Ragged
 from sms.scoring import ScoringConfig, SummaryScorer
-from sms.text import TextRules
+from sms.text import TextRules, split_sentences
 from sms.transport import (
     JOINT,
     SENTENCES,
@@ -117,7 +116,7 @@ def plain_sentences(text, vectors, preset):
     rules = TextRules(words=preset)
     split = rules.splitter()
     found = []
-    for sentence in sentencex.segment("en", text):
+    for sentence in split_sentences(text, "en"):
         kept = []
         for chunk in sentence.split():
             for word in split(chunk):

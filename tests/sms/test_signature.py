@@ -40,7 +40,8 @@ def signatures(glove: str, **options) -> dict[str, str]:
 def test_signature_by_hand(glove):
     found = signatures(glove)
     sentencex = metadata.version("sentencex")
-    rules = f"lang:en|split:sentencex-{sentencex}|tok:v1|stop:nltk179+clitics|v:{version()}"
+    split = f"lines1+english1+sentencex-{sentencex}"
+    rules = f"lang:en|split:{split}|tok:v1|stop:nltk179+clitics|v:{version()}"
     encoder = f"enc:glove-small-2x2|pool:mean|oov:drop|{hash_part(glove)}"
     mover = "sim:exp-emd|cost:l2|weight:count|solver:exact"
     assert found["sms"] == f"sms|{encoder}|{mover}|ref:best|{rules}"

@@ -108,7 +108,6 @@ TOKENISED = [
         "it won 2 - 1 ! really ? yes .",
         ["it won 2 - 1 !", "really ?", "yes ."],
         id="exclamation",
-        marks=pytest.mark.xfail(reason="sentencex goes on where a small letter follows ! or ?"),
     ),
     pytest.param(
         "He paid Mr. Smith £2,000.5. They left! Did they? Yes.",
@@ -467,4 +466,3 @@ def test_unknown_words_rejected():
 
 def test_rules_differ_in_their_signature():
     assert TextRules().signature != TextRules(words="clark2019").signature
-    assert "split:sentencex-" in TextRules().signature

@@ -1,0 +1,473 @@
+"""Where sentences end: by lines and marks in every language, by rules for English, by `sentencex`.
+
+Summaries are often lower-cased, tokenised and quoted with marks that have no partner, where
+`sentencex` finds no end. For English it is therefore asked about one thing alone, whether a full
+stop ends an abbreviation, and sees the text without quotation marks and brackets. What ends a
+sentence otherwise, and to which of two sentences a quotation mark belongs, is decided here.
+
+Everything runs in time linear in the text: each rule looks at one end and a few characters around
+it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+
+import regex
+import sentencex
+
+LINES = "lines1"
+"""What signatures call the rules of `blocks`."""
+ENGLISH = "english1"
+"""What signatures call the rules of `english_sentences`."""
+SENTENCES = ("split", "given")
+"""Whether sentences are looked for in a text, or a text is a list of them."""
+SENTENCE_END = "\x1e"
+"""Stands between the sentences of a text that is given as a list of them; white space."""
+
+_MARK = re.compile(r"</?(?:t|s|q|n|p|br)\s*/?>", re.IGNORECASE)
+_MARKS_AROUND = re.compile(rf"^(?:\s*+{_MARK.pattern})++|(?:{_MARK.pattern}\s*+)++$", re.IGNORECASE)
+
+_MOST_SHOWN = 10_000  # characters
+_SHOWN = 40  # characters of a text's ends in a message
+# White space of several bytes, as a no-break space, between a capital and a full stop: there
+# `sentencex` cuts inside a character and panics, which is no exception that anything catches.
+_PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one here
+
+
+def library_pieces(code: str, text: str) -> list[str]:
+    """Cut a text as `sentencex` does; together the pieces are the text.
+
+    Of a long text it sees a part at a time: on some it takes time that grows with the square.
+
+    Raises
+    ------
+    RuntimeError
+        If `sentencex` panics.
+    """
+    starts: list[int] = []
+    at = 0
+    while at < len(text):
+        shown = text[at : at + _MOST_SHOWN]
+        ends = [*accumulate(map(len, _library_segments(code, shown)), initial=at)][1:]
+        # the last sentence goes on in the next part, which begins with it
+        is_last = at + len(shown) == len(text)
+        starts += ends[:-1]
+        at = ends[-2] if len(ends) > 1 and not is_last else ends[-1]
+    return _cut(text, starts)
+
+
+def _library_segments(code: str, text: str) -> list[str]:
+    shown = text if text.isascii() else _PANICKING.sub(r"\1 .", text)
+    try:
+        pieces: list[str] = sentencex.segment(code, shown)
+    except BaseException as error:
+        # A panic in Rust is no `Exception`: nothing else would keep it from ending the process.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RuntimeError(
+            f"sentencex cannot find the sentences of {_ends_of(text)!r} ({error}); change that text"
+        ) from None
+    return pieces
+
+
+def cut(text: str, pieces: Sequence[str]) -> list[str]:
+    """Cut a text into pieces of the lengths that these have."""
+    return _cut(text, [*accumulate(map(len, pieces))][:-1])
+
+
+def joined(sentences: Iterable[str]) -> str:
+    """Write sentences as one text, in which they are known to be sentences."""
+    return SENTENCE_END.join(text.replace(SENTENCE_END, " ") for text in sentences)
+
+
+def sentence_end(sentences: str) -> str | None:
+    """Return what joins the sentences of a text, None if texts are not lists of them."""
+    return SENTENCE_END if sentences == "given" else None
+
+
+def without_marks(sentence: str) -> str:
+    """Leave out the marks at both ends, as `<t>` and `</t>`, which are no words."""
+    return _MARKS_AROUND.sub("", sentence) if "<" in sentence else sentence
+
+
+def _cut(text: str, starts: Sequence[int]) -> list[str]:
+    return [text[start:end] for start, end in pairwise([0, *starts, len(text)])]
+
+
+def _ends_of(text: str) -> str:
+    """Shorten a text for a message."""
+    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}...{text[-_SHOWN:]}"
+
+
+# Lines and marks
+
+_LINE_END = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
+_LINE_CHARACTER = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
+_LINE = re.compile(r"[^\n\r\x0b\x0c\x85\u2028\u2029]+")
+_SPACES = re.compile(r"\s*+")
+_BREAKS = re.compile(r"[<\n\r\x0b\x0c\x85\u2028\u2029]")
+_FINAL = re.compile(r"[.!?…。！？؟۔][\"'”’»)\]}」』]*$")  # noqa: RUF001 (their letters are meant)
+_GOES_ON = re.compile(r"[.,;:!?%)\]}”’»…、。，！？]")  # noqa: RUF001
+_ITEM = re.compile(r"(?:[-*•‣▪·–—#>]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)])\s")
+_INSIDE_END = re.compile(r"[.!?]['\"”’)]?\s+\S|[。！？؟۔].")  # noqa: RUF001
+_CASED = regex.compile(r"\p{Lu}\p{Ll}")
+_CONTENT = re.compile(r"[^\W_]")
+_NARROWEST = 40  # characters; text is not wrapped at less
+
+
+def blocks(text: str, *, has_spaces: bool = True) -> list[str]:
+    r"""Cut a text where a line or mark ends a sentence; together the pieces are the text.
+
+    A line ends a sentence, and a blank line always does, unless it was wrapped: a wrapped line is
+    as long as its paragraph allows, and the sentence goes on in the next one.
+
+    Examples
+    --------
+    >>> blocks("Storm hits coast\nThree people are missing\n")
+    ['Storm hits coast\n', 'Three people are missing\n']
+    >>> blocks("a storm . </t> <t> three are missing .")
+    ['a storm . </t> ', '<t> three are missing .']
+    """
+    if not _BREAKS.search(text):
+        return [text]
+    starts = {_start_at(text, mark) for mark in _MARK.finditer(text)}
+    starts.update(_line_starts(text, has_spaces))
+    filled: list[int] = []
+    start, has_content = 0, False
+    for end in [*sorted(starts - {0}), len(text)]:
+        # what has no letter or digit stays with the piece before it, or with the first one
+        if _CONTENT.search(_MARK.sub("", text[start:end])):
+            if has_content:
+                filled.append(start)
+            has_content = True
+        start = end
+    return _cut(text, filled)
+
+
+def without_layout(block: str) -> str:
+    """Write spaces where a block has line ends and marks, so that all else stays in its place."""
+    if not _BREAKS.search(block):
+        return block
+    return _LINE_CHARACTER.sub(" ", _MARK.sub(lambda mark: " " * len(mark[0]), block))
+
+
+def _start_at(text: str, mark: re.Match[str]) -> int:
+    """Return where a sentence starts at a mark, which belongs to this one or the one before."""
+    ends_one = mark[0].startswith("</") or mark[0][1].lower() in "qnb"
+    return _end_of_space(text, mark.end()) if ends_one else mark.start()
+
+
+def _end_of_space(text: str, start: int) -> int:
+    found = _SPACES.match(text, start)
+    return found.end() if found else start
+
+
+def _line_starts(text: str, has_spaces: bool) -> Iterator[int]:
+    """Give where lines begin before which a sentence ends."""
+    is_cased = has_case(text)
+    paragraph: list[tuple[int, str]] = []
+    after_blank = False
+    for found in _LINE.finditer(text):
+        line = found[0].strip()
+        if not line:
+            continue
+        gap = text[paragraph[-1][0] + len(paragraph[-1][1]) : found.start()] if paragraph else ""
+        after_blank = len(_LINE_END.findall(gap)) > 1
+        start = found.start() + found[0].index(line)
+        if after_blank and not _GOES_ON.match(line):
+            yield from _ends_inside(paragraph, is_cased, has_spaces)
+            paragraph = []
+            yield start
+        paragraph.append((start, line))
+    yield from _ends_inside(paragraph, is_cased, has_spaces)
+
+
+def _ends_inside(
+    paragraph: list[tuple[int, str]], is_cased: bool, has_spaces: bool
+) -> Iterator[int]:
+    """Give where lines of one paragraph begin before which a sentence ends."""
+    if len(paragraph) < 2:
+        return
+    is_wrapped = _is_wrapped([line for _, line in paragraph], is_cased, has_spaces)
+    for (_, line), (start, following) in pairwise(paragraph):
+        if _ITEM.match(following):
+            yield start
+        elif _GOES_ON.match(following) or line[-1] in ",-(" or is_wrapped:
+            continue
+        elif _FINAL.search(line) or not (is_cased and following[0].islower()):
+            yield start
+
+
+def _is_wrapped(lines: list[str], is_cased: bool, has_spaces: bool) -> bool:
+    """Tell whether lines were broken for their length alone."""
+    width = max(map(len, lines))
+    if width < (_NARROWEST if has_spaces else _NARROWEST // 2):
+        return False
+    ends = [_FINAL.search(line) is not None for line in lines]
+    if all(ends[:-1]):
+        return False
+    # the next line's first word would not have fitted
+    for line, following in pairwise(lines):
+        word = following.split(maxsplit=1)[0] if has_spaces else following[:1]
+        if len(line) + has_spaces + len(word) <= width:
+            return False
+    if is_cased:
+        return any(
+            not is_end and following[0].islower()
+            for is_end, following in zip(ends[:-1], lines[1:], strict=True)
+        )
+    return len(lines) > 3 or any(map(_INSIDE_END.search, lines))
+
+
+# English
+
+_END = re.compile(r"[.!?…。！？؟]++(?:\s*+[.!?…]++)*+")  # noqa: RUF001
+_IDEOGRAPHIC = frozenset("。！？")  # noqa: RUF001
+_ATTACHED = re.compile(r"[\"'”’»›)\]}*_]*+")  # noqa: RUF001
+_SPACED = re.compile(
+    r"""\s++(?P<quote>''|["'”’»])(?!\S)     # a quotation mark between spaces
+      | \s++(?:-r[rcs]b-|[)\]}])            # a bracket
+      | \s++(?:[:;]-?[()DP]|[\u2600-\u27bf\ufe0f\U0001f300-\U0001faff]++)(?!\S)  # a smiley
+      | \s*+(?:\[|-lsb-)\s?                 # a note's number, or an omission
+        (?:\d{1,3}|[a-z]|\.{3}|…|citation\ needed)\s?(?:\]|-rsb-)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_QUOTES = frozenset("\"'”’»›")  # noqa: RUF001
+# A mark at a word's start opens, one at its end closes, one between spaces does the other thing.
+_OPEN_OR_CLOSE = {
+    '"': re.compile(r"""(?<!\S)(")(?=\S)|(?<=\S)(")(?!\S)|(?<!\S)"(?!\S)"""),
+    "'": re.compile(
+        r"(?<!\S)(')(?=\S)(?!(?:s|t|re|ve|ll|d|m)\b)|(?<=\S)(')(?!\S)|(?<!\S)'(?!\S)", re.IGNORECASE
+    ),
+}
+_NEXT = re.compile(r"(\s*+)([^\w.!?…。！？؟]*+)(?=\w)")  # noqa: RUF001
+_SPACE_INSIDE = re.compile(r"\s++(?=\S*+$)")
+_NAME = re.compile(r"[a-z]\W+[A-Z][a-z]+$")  # inside a sentence, as `joined Yahoo! in`
+_WORD = re.compile(r"[\w'’]{1,20}")
+_BEFORE = re.compile(r"[\w.'’&-]+$")
+_SEEN = 24  # characters before a full stop
+_ENUMERATOR = re.compile(r"[(\[]?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,4})$")
+_ACRONYM = re.compile(r"(?:[a-z]\.)+[a-z]$")
+_SPELLED = re.compile(r"(?<!\w)[A-Za-z]\s+\.\s*[A-Za-z]\s*$")  # u . s
+_LETTER_NEXT = re.compile(r"\s+[A-Za-z]\s*\.")
+# `queen ' s`: words were cut at every mark, as BERT's basic tokeniser does
+_BASIC_TOKENS = re.compile(r"\w ['’] (?:s|t|re|ve|ll|d|m)\b")
+_AMOUNT = re.compile(
+    r"\d{1,3}\s+(?:(?:hundred|thousand|million|billion|trillion|m|bn|k|km|kg|cm|mm|ft|feet|inch(?:es)?"
+    r"|miles?|metres?|meters?|per|percent|points?|times|degrees|seconds|hours|years|lbs?|pounds"
+    r"|magnitude)\b|[%°])",
+    re.IGNORECASE,
+)
+_CURRENCY = re.compile(r"[$£€¥]\s?\d+\s*$")
+_SPEECH = re.compile(
+    r"(?:[\w.'’-]+ ){0,4}?(?:said|says|say|asked|asks|told|tells|added|adds|wrote|writes|reads?"
+    r"|tweeted|tweets|cried|shouted|yelled|screamed|replied|answered|wondered|exclaimed|joked)\b",
+    re.IGNORECASE,
+)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TITLES = _words(
+    "mr mrs ms mx messrs dr drs prof sen sens rep reps gov gen lt ltgen maj majgen col capt cpt "
+    "cmdr comdr adm sgt ssgt cpl pfc pvt spc insp supt det rev fr hon pres amb fmr asst mme mlle mt"
+)
+"""A full stop after one of these ends no sentence: a name follows."""
+_NUMBERED = _words("no nos fig figs vol vols p pp art arts sec secs ch ca approx est ver al")
+"""A full stop after one of these ends no sentence if a number follows."""
+_LEADING = _words("e.g i.e eg ie cf v vs viz a.k.a")
+"""A full stop after one of these ends no sentence."""
+_STARTERS = _words(
+    "he she it they we i you he's she's it's they're we're i'm these there but however "
+    "meanwhile although yes yeah oh okay"
+)
+"""Words that seldom follow an abbreviation in its sentence."""
+_NAMED_AFTER = _words(
+    "est edt et gmt pst pdt cst cdt bst eastern pacific "
+    "local daylight monday tuesday wednesday thursday friday saturday sunday army navy air marine "
+    "marines military troops government president senate house congress department supreme "
+    "officials attorney secretary state embassy dollar dollars citizen citizens soil open "
+    "district court time"
+)
+"""Words that often follow `U.S.` or `a.m.` in its sentence."""
+_PREPOSITIONS = _words("on in at to and or of for from by with as")
+_PRONOUN = _words("i i'm i'll i'd i've")
+_UNSEEN = str.maketrans(
+    {**dict.fromkeys('"”“‘’«»‹›()[]{}`*_', " "), **dict.fromkeys("!?…;", ",")}  # noqa: RUF001
+)
+_APOSTROPHE = re.compile(r"(?<!\w)'|'(?!\w)")
+_DOTS = re.compile(r"\.{2,}")
+_SPACE = re.compile(r"[^\S ]")
+
+
+def has_case(text: str) -> bool:
+    """Tell whether a text uses small and capital letters, so that capitals mean something."""
+    return _CASED.search(text) is not None
+
+
+def english_sentences(text: str, *, is_cased: bool) -> list[str]:
+    """Cut English text into sentences; together they are the text.
+
+    Parameters
+    ----------
+    text : str
+        A paragraph without line ends and marks, as `without_layout` makes it.
+    is_cased : bool
+        What `has_case` says of the whole text.
+
+    Examples
+    --------
+    >>> english_sentences("he was banned for ` violence ' . but he drove .", is_cased=False)
+    ["he was banned for ` violence ' . ", 'but he drove .']
+    """
+    return _English(text, is_cased).sentences()
+
+
+class _English:
+    """One paragraph while it is being cut."""
+
+    def __init__(self, text: str, is_cased: bool) -> None:
+        self.text = text
+        self.is_cased = is_cased
+        self._has_backticks = "`" in text
+        self._judged: list[int] | None = None
+        self._is_open = dict.fromkeys(_OPEN_OR_CLOSE, False)
+        self._quotes_until = dict.fromkeys(_OPEN_OR_CLOSE, 0)
+        self._last = 0
+
+    @functools.cached_property
+    def _has_basic_tokens(self) -> bool:
+        return _BASIC_TOKENS.search(self.text) is not None
+
+    def sentences(self) -> list[str]:
+        starts = []
+        for found in _END.finditer(self.text):
+            if found.start() < self._last:
+                continue
+            start = self._start_after(found)
+            if start is not None and _CONTENT.search(self.text, self._last, start):
+                starts.append(start)
+                self._last = start
+        return _cut(self.text, starts)
+
+    def _start_after(self, found: re.Match[str]) -> int | None:
+        """Return where the next sentence starts, or None if none does here."""
+        text = self.text
+        end = self._closed(found.end())
+        following = _NEXT.match(text, end)
+        if following is None:
+            return None
+        first = following.end()
+        space = following.end(1)
+        if space == end and (inside := _SPACE_INSIDE.search(following[2])):
+            space += inside.end()  # what closes the sentence is none of the marks known here
+        if space == end and found[0][-1] not in _IDEOGRAPHIC:
+            # `cnn.com`, `3.5`, or a space was forgotten
+            is_forgotten = text[first].isupper() and text[found.start() - 1].islower()
+            return (
+                end if is_forgotten and first == end and self._library_cuts(end - 1, end) else None
+            )
+        closed = text[found.end() : end]
+        if len(closed) > 1 and ("[" in closed or "-lsb-" in closed.lower()):
+            closed = re.split(r"\[|-lsb-", closed, maxsplit=1, flags=re.IGNORECASE)[0]
+        return space if self._is_end(found, closed, first) else None
+
+    def _closed(self, at: int) -> int:
+        """Return the end of the quotation marks, brackets and notes that close a sentence."""
+        attached = _ATTACHED.match(self.text, at)
+        if attached:
+            at = attached.end()
+        while (spaced := _SPACED.match(self.text, at)) is not None:
+            mark = spaced["quote"]
+            if mark in ('"', "'") and not self._closes(mark, spaced.start("quote")):
+                break
+            at = spaced.end()
+        return at
+
+    def _closes(self, mark: str, at: int) -> bool:
+        """Tell whether a mark that may open or close a quotation closes one."""
+        if mark == "'" and self._has_backticks:
+            return True
+        for found in _OPEN_OR_CLOSE[mark].finditer(self.text, self._quotes_until[mark], at):
+            self._is_open[mark] = bool(found[1]) or not (found[2] or self._is_open[mark])
+        self._quotes_until[mark] = at
+        # one that nothing opened and nothing will close is a rest of the sentence before it
+        return self._is_open[mark] or not _OPEN_OR_CLOSE[mark].search(self.text, at + 1)
+
+    def _is_end(self, found: re.Match[str], closed: str, first: int) -> bool:
+        text, start, run = self.text, found.start(), found[0]
+        if start - self._last <= 8 and _ENUMERATOR.match(text[self._last : start].strip()):
+            return run.strip(".…") != ""
+        is_attached = start > 0 and not text[start - 1].isspace()
+        is_lower = self.is_cased and text[first].islower()
+        has_quote = any(mark in _QUOTES for mark in closed)
+        has_bracket = ")" in closed or "rb-" in closed.lower()
+        if is_lower and closed.strip() and (has_bracket or is_attached):
+            return False
+        if run.strip(".… \t\n"):
+            if self.is_cased:
+                return not (is_lower and is_attached and _NAME.search(self._before(start)))
+            return not (has_quote and _SPEECH.match(text, first)) and not has_bracket
+        word = self._word(first)
+        if "…" in run or ".." in run or run.count(".") > 2:
+            if self.is_cased:
+                return not is_lower and word not in _PRONOUN
+            return word in _STARTERS
+        if is_lower and has_quote and _SPEECH.match(text, first):
+            return False
+        if run != ".":  # as in `the U.S. .`
+            return True
+        return self._full_stop_ends(start, first, word, is_attached)
+
+    def _before(self, start: int) -> str:
+        return self.text[max(self._last, start - _SEEN) : start]
+
+    def _word(self, first: int) -> str:
+        found = _WORD.match(self.text, first)
+        return found[0].lower().replace("’", "'") if found else ""
+
+    def _full_stop_ends(self, start: int, first: int, word: str, is_attached: bool) -> bool:
+        text = self.text
+        seen = self._before(start)
+        before = _BEFORE.search(seen.rstrip())
+        token = before[0].lower().replace("’", "'") if before else ""
+        if token in _TITLES or token in _LEADING:
+            return False
+        is_number = text[first].isdigit()
+        if is_number and token in _NUMBERED:
+            return False
+        if token == "no":
+            return True
+        starts = word in _STARTERS and not (self.is_cased and text[first].islower())
+        if is_attached:
+            if _ACRONYM.search(token) and word in _NAMED_AFTER:
+                return False
+            return starts or self._library_cuts(start, first)
+        if is_number and token[-1:].isdigit():
+            return not (_AMOUNT.match(text, first) or _CURRENCY.search(seen))
+        return starts or not self._is_abbreviated(token, seen, start, first, word)
+
+    def _is_abbreviated(self, token: str, seen: str, start: int, first: int, word: str) -> bool:
+        """Tell whether a full stop between spaces abbreviates the word before it."""
+        text = self.text
+        if _SPELLED.search(seen) or (len(token) == 1 and _LETTER_NEXT.match(text, start + 1)):
+            return True
+        if _ACRONYM.search(token):
+            goes_on = word in _NAMED_AFTER or word in _PREPOSITIONS
+            return goes_on or (self.is_cased and text[first].islower())
+        return len(token) == 1 and token.isalpha() and token != "i" and self._has_basic_tokens
+
+    def _library_cuts(self, start: int, first: int) -> bool:
+        """Tell whether `sentencex` cuts between a full stop and the next word."""
+        if self._judged is None:
+            shown = _APOSTROPHE.sub(" ", self.text.translate(_UNSEEN))
+            shown = _DOTS.sub(lambda dots: "," * len(dots[0]), _SPACE.sub(" ", shown))
+            self._judged = [*accumulate(map(len, library_pieces("en", shown)))]
+        return bisect_right(self._judged, first) > bisect_right(self._judged, start)

@@ -1,0 +1,210 @@
+"""Sentences: cases cut by hand, laws on damaged texts, and time that grows with the text alone."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pyarrow as pa
+import pytest
+
+from sms import sentences
+from sms.languages import LANGUAGES
+from sms.sentences import SENTENCE_END, blocks, joined, library_pieces
+from sms.text import Segmenter, TextRules, split_sentences
+from tests.sms.sentence_cases import ENGLISH, OTHERS
+
+CASES = {("en", name): text for name, text in ENGLISH.items()} | OTHERS
+# ruff: noqa: RUF001 (their letters are meant)
+# what a text may be made of, damaged or not
+PIECES = [
+    *(" ", " ", " ", "\n", "\r\n", "\u00a0", "\u2028", "\t", "\x1e", "\x00", "\ud7ff", "\u200d"),
+    *(".", ".", "...", "…", "!", "?", "?!", "。", "！", "؟", ",", ";", ":", "-", "--", "—", "_"),
+    *('"', "'", "''", "`", "``", "“", "”", "‘", "’", "«", "»", "„", "「", "」", "*", "#", "|"),
+    *("(", ")", "[", "]", "-lrb-", "-RRB-", "[3]", "<t>", "</t>", "<q>", "<", "<n>", ":(", "🎉"),
+    *("the", "He", "i", "I", "u.s", "U.S.", "a.m", "Mr", "dr.", "no", "No.", "St.", "Z.", "e.g."),
+    *("1", "2.5", "1.", "$", "2012", "million", "said", "asked", "word", "Word", "WORD", "'s"),
+    *("Müller", "ß", "M.", "É", "د.", "هل", "他", "说", "昨日", "と", "\U0001f469\u200d\U0001f680"),
+]  # fmt: skip
+HARD = {
+    "no-full-stop": "word ",
+    "full-stops": ".",
+    "full-stops-apart": ". ",
+    "marks": "!?",
+    "quotation-marks": '"',
+    "quotation-marks-apart": "' ",
+    "quoted-letters": ". ' a ",
+    "quoted-letters-double": '. " a ',
+    "attached-letters": "' a. ",
+    "brackets": "(",
+    "bracketed-letters": "(a. ",
+    "notes": ". [1]",
+    "lines": "Ab\n",
+    "blank-lines": "\n",
+    "spaces": ". " + 50 * " ",
+    "titles": "Mr. ",
+    "initials": "A. ",
+    "marks-of-outputs": "<t> ",
+    "open-marks": "<",
+    "ideographic-full-stops": "「あ。",
+    "low-quotation-marks": "„a. ",
+}
+
+
+@pytest.mark.parametrize(("language", "name"), CASES)
+def test_sentences_by_hand(language, name):
+    text = CASES[language, name]
+    assert split_sentences(text.replace("¦", ""), language) == text.split("¦")
+
+
+def test_there_are_cases_enough():
+    assert len(ENGLISH) >= 150
+    assert {language for language, _ in OTHERS} == LANGUAGES.keys() - {"en"}
+
+
+# Laws
+
+
+def random_text(rng: random.Random, cases: list[str]) -> str:
+    """Pieces one after the other, or a case with characters lost, doubled, moved and put in."""
+    if rng.random() < 0.5:
+        return "".join(rng.choices(PIECES, k=rng.randrange(1, 25)))
+    text = list(rng.choice(cases))
+    for _ in range(rng.randrange(1, 8)):
+        at = rng.randrange(len(text) + 1)
+        match rng.randrange(4):
+            case 0:
+                del text[at : at + 1]
+            case 1:
+                text.insert(at, rng.choice(PIECES))
+            case 2:
+                text[at:at] = text[at : at + rng.randrange(1, 9)]
+            case _:
+                text = text[at:] + text[:at]
+    changed = "".join(text)
+    return rng.choice([changed, changed.lower(), changed.upper()])
+
+
+def check_laws(n_texts: int, seed: int) -> None:
+    rng = random.Random(seed)
+    cases = [text.replace("¦", "") for text in CASES.values()]
+    languages = list(LANGUAGES)
+    for k in range(n_texts):
+        text = random_text(rng, cases)
+        pieces = split_sentences(text, languages[k % len(languages)])
+        assert "".join(pieces) == text, repr(text)
+        assert all(pieces), repr(text)
+
+
+def test_pieces_are_the_text_on_damaged_texts():
+    check_laws(3_000, seed=1)
+
+
+@pytest.mark.slow
+def test_pieces_are_the_text_on_a_million_damaged_texts():
+    check_laws(1_000_000, seed=2)
+
+
+@pytest.mark.parametrize("unit", HARD.values(), ids=HARD)
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_hard_texts_are_cut(language, unit):
+    text = unit * (12_000 // len(unit))  # longer than what the library is shown at once
+    assert "".join(split_sentences(text, language)) == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", HARD.values(), ids=HARD)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_time_is_linear_in_the_text(language, unit):
+    """Four times the text may take six times as long, not sixteen times; a megabyte at the end."""
+    seconds = []
+    for n in (250_000, 1_000_000):
+        text = unit * (n // len(unit))
+        started = time.process_time()  # which other processes do not change
+        pieces = split_sentences(text, language)
+        seconds.append(time.process_time() - started)
+        assert "".join(pieces) == text
+    assert seconds[1] < 6 * max(seconds[0], 0.1)
+
+
+def test_library_is_shown_a_long_text_in_parts(monkeypatch):
+    shown = []
+
+    def segment(code, text):
+        shown.append(len(text))
+        return [piece + "." for piece in text.split(".")[:-1]] + [text.rpartition(".")[2]]
+
+    monkeypatch.setattr(sentences.sentencex, "segment", segment)
+    text = 30 * (999 * "a" + ".")
+    assert [piece for piece in library_pieces("de", text) if piece] == 30 * [999 * "a" + "."]
+    assert max(shown) == sentences._MOST_SHOWN
+    assert library_pieces("de", 25_000 * "a") == [25_000 * "a"]
+
+
+def test_no_text_has_no_sentence():
+    assert split_sentences("", "en") == []
+
+
+def test_sentences_do_not_depend_on_the_batch():
+    texts = [text.replace("¦", "") for text in list(ENGLISH.values())[::5]]
+    together = Segmenter().segment(pa.array(texts))
+    for k, text in enumerate(texts):
+        alone = Segmenter().segment(pa.array([text]))
+        own = [together.sentences[n] for n in together.text_sentences[k].tolist()]
+        assert own == [alone.sentences[n] for n in alone.text_sentences[0].tolist()]
+
+
+# Lines and marks
+
+
+def test_wrapped_lines_go_on_and_others_end():
+    prose = "He went home and was glad to be there after so long a time.\n"
+    assert len(blocks(prose * 3)) == 3
+    wrapped = (
+        "he went home and was glad to be there after\n"
+        "so long a time. she was not glad at all that\n"
+        "he had come back."
+    )
+    assert blocks(wrapped) == [wrapped]
+
+
+def test_marks_are_no_words():
+    cut = Segmenter().segment(pa.array(["<t> It rained . </t> <t> We left . </t>", "It.<q>We"]))
+    assert cut.sentences == ["It rained .", "It.", "We", "We left ."]
+    assert not {"t", "q", "<"} & set(cut.vocabulary.words)
+
+
+def test_mask_stays_a_word():
+    assert Segmenter().segment(pa.array(["<cit> it rained ."])).sentences == ["<cit> it rained ."]
+
+
+# Given sentences
+
+
+def segment_given(*texts: list[str]) -> list[list[str]]:
+    rules = TextRules(sentences="given")
+    cut = Segmenter(rules).segment(pa.array([joined(text) for text in texts], pa.string()))
+    return [
+        [cut.sentences[n] for n in cut.text_sentences[k].tolist()]
+        for k in range(len(cut.text_sentences))
+    ]
+
+
+def test_given_sentences_are_taken_as_they_are():
+    text = ["It rained. We left.", "<t> no", "a\nb", " ", "", "u.s . x"]
+    assert segment_given(text, []) == [["It rained. We left.", "<t> no", "a\nb", "u.s . x"], []]
+
+
+def test_given_sentence_cannot_end_another():
+    assert segment_given([f"It{SENTENCE_END}rained"]) == [["It rained"]]
+
+
+def test_signature_names_the_rules_or_that_sentences_are_given():
+    assert "|split:lines1+english1+sentencex-" in TextRules().signature
+    assert "|split:lines1+joins+sentencex-" in TextRules(language="fr").signature
+    assert "|split:given|" in TextRules(sentences="given").signature
+
+
+def test_unknown_way_of_cutting_rejected():
+    with pytest.raises(ValueError, match="`sentences` must be one of split, given, got 'no'"):
+        TextRules(sentences="no")
