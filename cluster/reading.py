@@ -36,7 +36,6 @@ from cluster.schema import (
     CANDIDATE,
     IDS,
     LISTS,
-    TEXT_LIST,
     canonical_table,
     resolve_columns,
     text_list_or_none,
@@ -100,6 +99,7 @@ def read_batches(
     batch_rows: int,
     *,
     use_threads: bool = False,
+    sentence_end: str | None = None,
 ) -> Iterator[pa.Table]:
     """Read a shard's rows in order, at most `batch_rows` at a time.
 
@@ -115,6 +115,8 @@ def read_batches(
         Rows in a batch; only the last may have fewer.
     use_threads : bool
         Whether Parquet columns are decoded in parallel.
+    sentence_end : str, optional
+        As in `schema.canonical_table`.
 
     Returns
     -------
@@ -128,7 +130,7 @@ def read_batches(
     """
 
     def read(piece: Piece) -> Iterator[pa.Table]:
-        return _piece_batches(piece, needed, columns, batch_rows, use_threads)
+        return _piece_batches(piece, needed, columns, batch_rows, use_threads, sentence_end)
 
     is_far = len(shard.pieces) > 1 and is_url(shard.pieces[0].path)
     tables: Iterator[Iterable[pa.Table]] = map(read, shard.pieces)
@@ -153,13 +155,24 @@ def _piece_batches(
     columns: Mapping[str, str],
     batch_rows: int,
     use_threads: bool,
+    sentence_end: str | None,
 ) -> Iterator[pa.Table]:
-    read = _parquet_batches if piece.format == "parquet" else _line_batches
     n_rows = 0
     _check_unchanged(piece)
-    for raw in read(piece, needed, columns, batch_rows, use_threads):
+    if piece.format == "parquet":
+        batches = _parquet_batches(piece, needed, columns, batch_rows, use_threads)
+    else:
+        batches = _line_batches(piece, needed, columns, batch_rows, sentence_end is not None)
+    for raw in batches:
         n_rows += raw.table.num_rows
-        yield canonical_table(raw.table, needed, columns, reasons=raw.reasons, where=piece.path)
+        yield canonical_table(
+            raw.table,
+            needed,
+            columns,
+            reasons=raw.reasons,
+            where=piece.path,
+            sentence_end=sentence_end,
+        )
     if n_rows != piece.n_rows:
         raise ValueError(
             f"{piece.path} must have {piece.n_rows} rows from row {piece.first_row} on, "
@@ -246,14 +259,14 @@ def _line_batches(
     needed: Sequence[str],
     columns: Mapping[str, str],
     batch_rows: int,
-    _use_threads: bool,
+    has_sentences: bool,
 ) -> Iterator[_RawBatch]:
     names = column_names(piece.path, piece.format)
     wanted = resolve_columns(names, needed, columns, where=piece.path)
     if piece.format == "csv":
         parse, find_ends = _csv_parser(piece.path, names, wanted), csv_ends(len(names))
     else:
-        parse, find_ends = _jsonl_parser(wanted), line_ends
+        parse, find_ends = _jsonl_parser(wanted, has_sentences), line_ends
     for records, offsets in _record_batches(piece, batch_rows, find_ends):
         yield parse(records, offsets)
 
@@ -318,12 +331,13 @@ def _json_object(line: bytes) -> _Cells | str:
     return row if isinstance(row, dict) else "not a JSON object"
 
 
-def _jsonl_parser(wanted: Mapping[str, str]) -> _Parser:
+def _jsonl_parser(wanted: Mapping[str, str], has_sentences: bool) -> _Parser:
     def parse(lines: list[bytes], _offsets: list[int]) -> _RawBatch:
         block = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
         # Told the types: Arrow would otherwise read text that looks like a date as a date.
         types = pajson.ParseOptions(
-            explicit_schema=_schema_like(lines[0], wanted), unexpected_field_behavior="ignore"
+            explicit_schema=_schema_like(lines[0], wanted, has_sentences),
+            unexpected_field_behavior="ignore",
         )
         reading = pajson.ReadOptions(use_threads=False, block_size=len(block))
         try:
@@ -336,13 +350,13 @@ def _jsonl_parser(wanted: Mapping[str, str]) -> _Parser:
             table = None
         if table is not None and table.num_rows == len(lines):
             return _RawBatch(table, None)
-        rows = [_json_cells(line, wanted) for line in lines]
-        return _table(rows, _binary_schema(wanted))
+        rows = [_json_cells(line, wanted, has_sentences) for line in lines]
+        return _table(rows, _binary_schema(wanted, has_sentences))
 
     return parse
 
 
-def _schema_like(line: bytes, wanted: Mapping[str, str]) -> pa.Schema:
+def _schema_like(line: bytes, wanted: Mapping[str, str], has_sentences: bool) -> pa.Schema:
     """Guess the types of a batch from its first line; a wrong guess costs time, not rows."""
     row = _json_object(line)
     first = row if isinstance(row, dict) else {}
@@ -350,37 +364,49 @@ def _schema_like(line: bytes, wanted: Mapping[str, str]) -> pa.Schema:
     for name, theirs in wanted.items():
         value = first.get(theirs)
         is_int = name in IDS and isinstance(value, int) and not isinstance(value, bool)
-        is_list = name in LISTS and isinstance(value, list)
-        types[theirs] = pa.int64() if is_int else TEXT_LIST if is_list else pa.string()
+        types[theirs] = pa.int64() if is_int else pa.string()
+        for _ in range(_depth(name, has_sentences)):
+            if isinstance(value, list):
+                types[theirs] = pa.list_(types[theirs])
+                value = next(iter(value), None)
     return pa.schema(types)
 
 
-def _binary_schema(wanted: Mapping[str, str]) -> pa.Schema:
-    types = {
-        theirs: pa.list_(pa.binary()) if name in LISTS else pa.binary()
-        for name, theirs in wanted.items()
-    }
+def _depth(name: str, has_sentences: bool) -> int:
+    """Return how many lists may be around a text of a column."""
+    return 0 if name in IDS else (name in LISTS) + has_sentences
+
+
+def _binary_schema(wanted: Mapping[str, str], has_sentences: bool) -> pa.Schema:
+    types = {}
+    for name, theirs in wanted.items():
+        types[theirs] = pa.binary()
+        for _ in range(_depth(name, has_sentences)):
+            types[theirs] = pa.list_(types[theirs])
     return pa.schema(types)
 
 
-def _json_cells(line: bytes, wanted: Mapping[str, str]) -> _Cells | str:
+def _json_cells(line: bytes, wanted: Mapping[str, str], has_sentences: bool) -> _Cells | str:
     row = _json_object(line)
     if isinstance(row, str):
         return row
     cells: _Cells = {}
     for name, theirs in wanted.items():
         try:
-            cells[theirs] = _json_cell(name, row.get(theirs))
+            cells[theirs] = _json_cell(name, row.get(theirs), has_sentences)
         except (TypeError, UnicodeEncodeError) as error:
             is_text = isinstance(error, UnicodeEncodeError)
             return f"`{theirs}` {'is not valid UTF-8' if is_text else error}"
     return cells
 
 
-def _json_cell(name: str, value: Any) -> bytes | list[bytes] | None:  # noqa: ANN401  (any JSON)
-    if name in LISTS:
+def _json_cell(name: str, value: Any, has_sentences: bool) -> Any:  # noqa: ANN401  (any JSON)
+    if _depth(name, has_sentences) == 2 and _is_nested(value):
+        return [_json_cell(CANDIDATE, item, True) for item in value if item is not None]
+    if _depth(name, has_sentences):
         texts = text_list_or_none(value)
-        return None if texts is None else [_bytes_if_broken(text) for text in texts]
+        listed = None if texts is None else [_bytes_if_broken(text) for text in texts]
+        return listed if listed is None or _depth(name, has_sentences) == 1 else [listed]
     if name in IDS and isinstance(value, int | float):
         value = json.dumps(value)  # as Arrow writes it: true, 7, 0.5
     if value is None:
@@ -388,6 +414,10 @@ def _json_cell(name: str, value: Any) -> bytes | list[bytes] | None:  # noqa: AN
     if not isinstance(value, str):
         raise TypeError(f"must be text, got {type(value).__name__}")
     return _bytes_if_broken(value)
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(item, list) for item in value)
 
 
 # CSV

@@ -2,6 +2,7 @@
 
 The canonical table has `document_id`, `system_id`, the needed ones of `candidate` (text),
 `references` and `sources` (lists of text), and `unreadable`: null, or why this row cannot be read.
+Where texts are given as lists of sentences, it has them as one text, the sentences joined.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ UNREADABLE = "unreadable"
 
 IDS = (DOCUMENT_ID, SYSTEM_ID)
 LISTS = (REFERENCES, SOURCES)
-TEXT_LIST = pa.list_(pa.string())
 
 # What a file may call each canonical column, in order of preference.
 _ACCEPTED = {
@@ -95,6 +95,7 @@ def canonical_table(
     *,
     reasons: pa.Array | None = None,
     where: str = "the corpus",
+    sentence_end: str | None = None,
 ) -> pa.Table:
     """Turn a table as it was read into the canonical table.
 
@@ -113,6 +114,9 @@ def canonical_table(
         What the reader already found wrong, null where a row is fine.
     where : str
         Named in errors.
+    sentence_end : str, optional
+        Every text is a list of sentences (or is one sentence), which are joined by this; several
+        references or sources are a list of such lists.
 
     Raises
     ------
@@ -124,7 +128,12 @@ def canonical_table(
     arrays = {}
     for name, theirs in wanted.items():
         read = _text_lists if name in LISTS else _ids if name in IDS else _texts
-        arrays[name], is_bad = read(_one_array(raw.column(theirs)), f"`{theirs}` in {where}")
+        array, place = _one_array(raw.column(theirs)), f"`{theirs}` in {where}"
+        is_bad_list = np.zeros(len(array), dtype=bool)
+        if sentence_end is not None and name not in IDS:
+            array, is_bad_list = _joined(array, sentence_end, place)
+        arrays[name], is_bad = read(array, place)
+        is_bad |= is_bad_list
         found[is_bad & (found == None)] = f"`{theirs}` is not valid UTF-8"  # noqa: E711
     unreadable = pa.array(found, pa.string())
     if reasons is not None:
@@ -220,12 +229,34 @@ def _text_lists(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
     # Masked cells must still own a consistent run of values, so their texts go as well.
     is_kept = np.asarray(texts.is_valid()) & ~is_bad[parents]
     counts = np.bincount(parents[is_kept], minlength=len(array))
+    return _lists_of(texts.filter(pa.array(is_kept)), counts, array, is_bad), is_bad
+
+
+def _lists_of(
+    texts: pa.Array, counts: np.ndarray, given: pa.Array, is_bad: np.ndarray
+) -> pa.ListArray:
+    """Put texts into lists, null where they were or are bad; those have no texts."""
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    is_null = np.asarray(array.is_null()) | is_bad
-    lists = pa.ListArray.from_arrays(
-        pa.array(offsets), texts.filter(pa.array(is_kept)), mask=pa.array(is_null)
-    )
-    return lists, is_bad
+    is_null = np.asarray(given.is_null()) | is_bad
+    return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=pa.array(is_null))
+
+
+def _joined(array: pa.Array, sentence_end: str, where: str) -> tuple[pa.Array, np.ndarray]:
+    """Join the sentences of every text, of a list of texts those of each."""
+    if not is_list(array.type):
+        return array, np.zeros(len(array), dtype=bool)
+    if not is_list(array.type.value_type):
+        lists, is_bad = _text_lists(array, where)
+        values = pc.replace_substring(lists.values, sentence_end, " ")
+        lists = pa.ListArray.from_arrays(lists.offsets, values, mask=lists.is_null())
+        return pc.binary_join(lists, sentence_end), is_bad
+    texts, is_bad_text = _joined(pc.list_flatten(array), sentence_end, where)
+    parents = np.asarray(pc.list_parent_indices(array))
+    is_bad = np.zeros(len(array), dtype=bool)
+    is_bad[parents[is_bad_text]] = True
+    is_kept = ~is_bad[parents]
+    counts = np.bincount(parents[is_kept], minlength=len(array))
+    return _lists_of(texts.filter(pa.array(is_kept)), counts, array, is_bad), is_bad
 
 
 def text_list_or_none(value: object) -> list[str] | None:

@@ -93,6 +93,8 @@ class Job:
     """Of everything the scores depend on; its first 12 characters name the files."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Our column name to the file's name, where they differ."""
+    sentence_end: str | None = None
+    """Joins the sentences of texts that are given as lists of them, as in `canonical_table`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Goes into every scores file: signatures, versions."""
     batch_rows: int = 1024
@@ -215,7 +217,12 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     clock = _Clock()
     before = Counter(scorer.counters())
     batches = read_batches(
-        shard, scorer.input_columns, job.columns, job.batch_rows, use_threads=job.threads > 1
+        shard,
+        scorer.input_columns,
+        job.columns,
+        job.batch_rows,
+        use_threads=job.threads > 1,
+        sentence_end=job.sentence_end,
     )
     tables = clock.each("read", batches)
     if job.overlaps:

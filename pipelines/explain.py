@@ -35,6 +35,7 @@ from sms.encoders.registry import parse_spec
 from sms.explaining import Explanation, RowScorer, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import ScoringConfig, SummaryScorer
+from sms.sentences import sentence_end
 
 SAME_ATOL = 1e-12
 """Scores that differ by no more count as equal to those of a scores folder, whatever computed them;
@@ -57,6 +58,8 @@ class Explainer:
     scorer: RowScorer
     column: str
     """Score that is explained."""
+    sentence_end: str | None = None
+    """What joins sentences that the corpus gives, as in `cluster.schema.canonical_table`."""
     recorded: Sequence[InputFile] = ()
     """Scores files to agree with."""
     tolerance: float = 0.0
@@ -228,6 +231,7 @@ def open_explainer(
         columns={ours: theirs for ours, theirs in (columns or {}).items() if ours != RATER},
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
+        sentence_end=sentence_end(config.sentences),
         recorded=recorded,
         tolerance=_tolerance(metrics, config),
         ratings=rated,
@@ -309,7 +313,7 @@ def _is_same(explanation: Explanation, recorded: float | None, tolerance: float)
 def _rows_of(explainer: Explainer, wanted: Mapping[str, Sequence[str]]) -> dict[str, pa.Table]:
     """Find the candidates that are wanted, each once, in the order of the corpus."""
     needed = explainer.scorer.input_columns
-    batches = list(_matching(explainer.files, needed, explainer.columns, wanted))
+    batches = list(_matching(explainer, needed, wanted))
     found = pa.concat_tables(batches) if batches else None
     tables = {}
     for document, systems in wanted.items():
@@ -321,23 +325,20 @@ def _rows_of(explainer: Explainer, wanted: Mapping[str, Sequence[str]]) -> dict[
 
 
 def _matching(
-    files: Sequence[InputFile],
-    needed: Sequence[str],
-    columns: Mapping[str, str],
-    documents: Iterable[str],
+    explainer: Explainer, needed: Sequence[str], documents: Iterable[str]
 ) -> Iterator[pa.Table]:
     listed = pa.array(list(documents), pa.string())
-    for table in _tables(files, needed, columns):
+    for table in _tables(explainer, needed):
         kept = table.filter(pc.is_in(table[DOCUMENT_ID], listed))
         if kept.num_rows:
             yield kept
 
 
-def _tables(
-    files: Sequence[InputFile], needed: Sequence[str], columns: Mapping[str, str]
-) -> Iterator[pa.Table]:
-    for shard in plan_shards(files):
-        yield from read_batches(shard, needed, columns, _BATCH_ROWS)
+def _tables(explainer: Explainer, needed: Sequence[str]) -> Iterator[pa.Table]:
+    for shard in plan_shards(explainer.files):
+        yield from read_batches(
+            shard, needed, explainer.columns, _BATCH_ROWS, sentence_end=explainer.sentence_end
+        )
 
 
 def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
@@ -369,7 +370,7 @@ def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
 
 def _no_document(document: str, explainer: Explainer) -> str:
     known: dict[str, None] = {}
-    for table in _tables(explainer.files, (CANDIDATE,), explainer.columns):
+    for table in _tables(explainer, (CANDIDATE,)):
         known |= dict.fromkeys(table[DOCUMENT_ID].drop_null().to_pylist())
         if len(known) >= _MAX_IDS:
             break

@@ -19,6 +19,7 @@ import pyarrow as pa
 from cluster.store import is_url
 from pipelines.learned_names import LEARNED_MEANINGS, NAME, PREFIX, cut_column
 from sms.scoring import SummaryScorer
+from sms.sentences import SENTENCE_END
 
 if TYPE_CHECKING:
     from reffree.scorer import LearnedScorer
@@ -138,11 +139,14 @@ class WithLearned:
             if (reason := _why_no_score(text, own or ()))
         }
         usable = [row for row in range(len(candidates)) if row not in reasons]
-        sources = [[text for text in given[row] if not _why_unusable(text)] for row in usable]
+        sources = [
+            [_as_text(text) for text in given[row] if not _why_unusable(text)] for row in usable
+        ]
+        usable_candidates = [_as_text(candidates[row]) for row in usable]
         scores = {}
         unseen: dict[int, list[str]] = {}
         for name, scorer in self._learned.items():
-            found = scorer.score_against_all(sources, [candidates[row] for row in usable])
+            found = scorer.score_against_all(sources, usable_candidates)
             for column, values in ((name, found.scores), (cut_column(name), found.is_cut)):
                 scores[column] = np.full(len(candidates), np.nan)
                 scores[column][usable] = values
@@ -223,6 +227,11 @@ def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str |
     if all(reasons):
         return f"source:{reasons[0] if reasons else 'missing'}"
     return None
+
+
+def _as_text(text: str) -> str:
+    """Write a text without the ends of given sentences: a learned scorer finds them itself."""
+    return text.replace(SENTENCE_END, " ")
 
 
 def _why_unusable(text: str | None) -> str | None:

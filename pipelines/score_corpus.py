@@ -77,6 +77,7 @@ from sms.encoders import EncoderRuntime
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import ScoringConfig, SummaryScorer
+from sms.sentences import sentence_end
 from sms.urls import check_no_secrets
 
 ROWS_PER_SHARD = 20_000
@@ -172,6 +173,7 @@ def score_corpus(
     preset: str = "default",
     multi_reference: str = "best",
     language: str = "en",
+    sentences: str = "split",
     source_tokens: int | None = None,
     precision: str = "auto",
     device: str = "auto",
@@ -205,7 +207,7 @@ def score_corpus(
         Alias to specification, see `assay encoders`; the first is the default. Without: `minilm`.
     columns : mapping of str to str, optional
         Our column name to the file's, where they differ.
-    preset, multi_reference, language, source_tokens
+    preset, multi_reference, language, sentences, source_tokens
         As in `sms.scoring.ScoringConfig`.
     precision : {"auto", "fp32", "bf16", "fp16"}
         What neural encoders compute in; `auto` is fp32 on CPUs and bf16 on GPUs.
@@ -273,6 +275,7 @@ def score_corpus(
         preset=preset,
         multi_reference=multi_reference,
         language=language,
+        sentences=sentences,
         source_tokens=source_tokens,
         precision=precision,
     )
@@ -525,7 +528,7 @@ def _checked_plan(
             without.append(file.path)
         elif id(file.outline.schema) not in seen:  # one object for all files that have it
             seen.add(id(file.outline.schema))
-            _check_schema(file, file.outline.schema, needed, columns)
+            _check_schema(file, file.outline.schema, needed, columns, asked["sentences"])
     plan = plan_shards(files, asked["rows_per_shard"], asked["limit"])
     planned = {piece.path for shard in plan for piece in shard.pieces} if without else set()
     for path in without:
@@ -551,12 +554,22 @@ def _names_of(file: InputFile) -> list[str]:
 
 
 def _check_schema(
-    file: InputFile, schema: pa.Schema, needed: Sequence[str], columns: Mapping[str, str]
+    file: InputFile,
+    schema: pa.Schema,
+    needed: Sequence[str],
+    columns: Mapping[str, str],
+    sentences: str,
 ) -> None:
     """Check the names and types of the columns of a Parquet file."""
     resolve_columns(schema.names, needed, columns, where=file.path)
     try:
-        canonical_table(schema.empty_table(), needed, columns, where=file.path)
+        canonical_table(
+            schema.empty_table(),
+            needed,
+            columns,
+            where=file.path,
+            sentence_end=sentence_end(sentences),
+        )
     except (pa.ArrowException, KeyError) as error:
         raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
 
@@ -615,6 +628,7 @@ def _score_rest(
         out=out,
         fingerprint=manifest.fingerprint,
         columns=manifest.configuration["columns"],
+        sentence_end=sentence_end(manifest.configuration["sentences"]),
         batch_rows=batch_rows,
         metadata={
             "assay.version": manifest.versions["assay"],

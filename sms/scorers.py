@@ -10,10 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sms.scoring import ScoringConfig, SummaryScorer, to_rows
-
-Texts = Sequence[str] | Sequence[Sequence[str]]
-"""One text per candidate, or several."""
+from sms.scoring import Against, Candidate, ScoringConfig, SummaryScorer, to_rows
 
 
 class _OneMetric:
@@ -27,6 +24,7 @@ class _OneMetric:
         against: str,
         multi_reference: str,
         language: str,
+        sentences: str,
     ) -> None:
         self._side = "references" if against == "reference" else "sources"
         config = ScoringConfig(
@@ -34,6 +32,7 @@ class _OneMetric:
             encoders={f"encoder{k}": spec for k, spec in enumerate(encoders, 1)},
             multi_reference=multi_reference,
             language=language,
+            sentences=sentences,
         )
         self._scorer = SummaryScorer(config)
         self._column = config.requests[0].columns[0]
@@ -48,14 +47,16 @@ class _OneMetric:
         """Whether the second argument of `score` are references, or else sources."""
         return self._side == "references"
 
-    def score(self, candidates: Sequence[str], against: Texts) -> np.ndarray:
+    def score(self, candidates: Sequence[Candidate], against: Sequence[Against]) -> np.ndarray:
         """Return the similarity of each candidate to its reference or source.
 
         Parameters
         ----------
         candidates : sequence of str
+            With `sentences="given"` of list of str, the sentences.
         against : sequence of str or of list of str
-            References or sources, as many as candidates; a candidate with several has a list.
+            References or sources, as many as candidates; a candidate with several has a list. With
+            `sentences="given"` a list of str is one text, and a list of such lists is several.
 
         Returns
         -------
@@ -67,7 +68,8 @@ class _OneMetric:
         ValueError
             If a text has nothing to score, naming the first one, or lengths differ.
         """
-        rows = to_rows(candidates, **{self._side: against})
+        given = {self._side: against}
+        rows = to_rows(candidates, sentences=self._scorer.config.sentences, **given)
         table = self._scorer.score(rows)
         scores = table[self._column].to_numpy()
         if table[self._column].null_count:
@@ -93,6 +95,8 @@ class SentenceMover(_OneMetric):
     multi_reference : {"best", "mean", "first"}
     language : str
         Of the texts, as in `sms.languages`.
+    sentences : {"split", "given"}
+        Whether texts are cut into sentences, or are lists of them.
 
     Examples
     --------
@@ -109,11 +113,17 @@ class SentenceMover(_OneMetric):
         against: str = "reference",
         multi_reference: str = "best",
         language: str = "en",
+        sentences: str = "split",
     ) -> None:
         if kind not in ("sms", "wms", "s+wms"):
             raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
         super().__init__(
-            kind, [encoder], against=against, multi_reference=multi_reference, language=language
+            kind,
+            [encoder],
+            against=against,
+            multi_reference=multi_reference,
+            language=language,
+            sentences=sentences,
         )
 
 
@@ -128,6 +138,8 @@ class EmbeddingCosine(_OneMetric):
     multi_reference : {"best", "mean", "first"}
     language : str
         Of the texts, as in `sms.languages`.
+    sentences : {"split", "given"}
+        Whether texts are cut into sentences, or are lists of them.
     """
 
     def __init__(
@@ -137,6 +149,7 @@ class EmbeddingCosine(_OneMetric):
         against: str = "reference",
         multi_reference: str = "best",
         language: str = "en",
+        sentences: str = "split",
     ) -> None:
         encoders = [encoder] if isinstance(encoder, str) else encoder
         super().__init__(
@@ -145,6 +158,7 @@ class EmbeddingCosine(_OneMetric):
             against=against,
             multi_reference=multi_reference,
             language=language,
+            sentences=sentences,
         )
 
 
@@ -159,6 +173,8 @@ class Rouge(_OneMetric):
     multi_reference : {"best", "mean", "first"}
     language : str
         Of the texts, as in `sms.languages`.
+    sentences : {"split", "given"}
+        Whether texts are cut into sentences, or are lists of them.
 
     Examples
     --------
@@ -173,9 +189,15 @@ class Rouge(_OneMetric):
         against: str = "reference",
         multi_reference: str = "best",
         language: str = "en",
+        sentences: str = "split",
     ) -> None:
         if not column.startswith("rouge") or column[-2:] not in ("_p", "_r", "_f"):
             raise ValueError(f"`column` must be like rougeL_f, got {column!r}")
         super().__init__(
-            column, ["minilm"], against=against, multi_reference=multi_reference, language=language
+            column,
+            ["minilm"],
+            against=against,
+            multi_reference=multi_reference,
+            language=language,
+            sentences=sentences,
         )

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,16 @@ from sms.languages import LANGUAGES
 from sms.metrics import ALL, MetricRequest, parse_metric
 from sms.naming import several
 from sms.ragged import Ragged
+from sms.sentences import joined
 from sms.text import ChunkTable, SegmentedTexts, Segmenter, TextRules
 
 if TYPE_CHECKING:
     from sms.encoders import EncodedSentences, Encoder
 
+Candidate: TypeAlias = str | Sequence[str] | None
+"""A text; its sentences where these are given."""
+Against: TypeAlias = str | Sequence[str] | Sequence[Sequence[str]] | None
+"""One text to compare with, or several."""
 PRESETS = ("default", "clark2019")
 MULTI_REFERENCE = ("best", "mean", "first")
 LEAST_KNOWN = 0.5
@@ -50,6 +55,9 @@ class ScoringConfig:
     language: str = "en"
     """Chooses sentence rules, words and stop list; ROUGE then counts those words, where for
     English it counts the tokens of `rouge-score`, which knows no other letters than a to z."""
+    sentences: str = "split"
+    """`split`, or `given`: every text is a list of sentences, which are taken as they are. Several
+    references or sources are then a list of such lists, and a text is one sentence."""
     source_tokens: int | None = None
     """Read only this many whitespace-separated tokens of each source, whatever the metric (Sun and
     Nenkova, figure 2); other texts stay whole."""
@@ -97,7 +105,7 @@ class ScoringConfig:
     def rules(self) -> TextRules:
         """How text is cut."""
         words = "clark2019" if self.preset == "clark2019" else "default"
-        return TextRules(language=self.language, words=words)
+        return TextRules(language=self.language, words=words, sentences=self.sentences)
 
     @property
     def used_encoders(self) -> tuple[str, ...]:
@@ -424,9 +432,9 @@ def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:
 
 
 def score_texts(
-    candidates: Sequence[str | None],
-    references: Sequence[str | Sequence[str] | None] | None = None,
-    sources: Sequence[str | Sequence[str] | None] | None = None,
+    candidates: Sequence[Candidate],
+    references: Sequence[Against] | None = None,
+    sources: Sequence[Against] | None = None,
     **options: Any,  # noqa: ANN401
 ) -> pa.Table:
     """Score a list of texts.
@@ -434,8 +442,10 @@ def score_texts(
     Parameters
     ----------
     candidates : sequence of str
+        With `sentences="given"` of list of str, the sentences.
     references, sources : sequence of str or of list of str, optional
-        As many as candidates; several references or sources for one candidate as a list.
+        As many as candidates; several references or sources for one candidate as a list. With
+        `sentences="given"` a list of str is one text, and a list of such lists is several.
     **options
         Fields of `ScoringConfig`, for example `metrics=("sms", "rougeL")`.
 
@@ -457,8 +467,8 @@ def score_texts(
     >>> table["rouge1_r"].to_pylist()
     [0.5]
     """
-    rows = to_rows(candidates, references=references, sources=sources)
     config = ScoringConfig(**options)
+    rows = to_rows(candidates, references, sources, sentences=config.sentences)
     missing = [name for name in config.input_columns if name not in rows.column_names]
     if missing:
         raise ValueError(f"`{missing[0]}` must be given for {', '.join(config.metrics)}")
@@ -466,17 +476,29 @@ def score_texts(
 
 
 def to_rows(
-    candidates: Sequence[str | None],
-    references: Sequence[str | Sequence[str] | None] | None = None,
-    sources: Sequence[str | Sequence[str] | None] | None = None,
+    candidates: Sequence[Candidate],
+    references: Sequence[Against] | None = None,
+    sources: Sequence[Against] | None = None,
+    *,
+    sentences: str = "split",
 ) -> pa.Table:
     """Make the table that `SummaryScorer` reads from lists of texts.
+
+    Parameters
+    ----------
+    candidates, references, sources
+        As in `score_texts`.
+    sentences : {"split", "given"}
+        As in `ScoringConfig`.
 
     Raises
     ------
     ValueError
         If lengths differ.
+    TypeError
+        If something else is given where a text belongs.
     """
+    is_given = sentences == "given"
     for name, given in (
         ("candidates", candidates),
         ("references", references),
@@ -484,7 +506,8 @@ def to_rows(
     ):
         if isinstance(given, str):  # a sequence too, of one-letter texts
             raise TypeError(f"`{name}` must be a list of texts, got one text; put it in a list")
-    columns: dict[str, pa.Array] = {"candidate": pa.array(candidates, pa.string())}
+    texts = [_text(text, f"`candidates` in row {k}", is_given) for k, text in enumerate(candidates)]
+    columns: dict[str, pa.Array] = {"candidate": pa.array(texts, pa.string())}
     for name, side in (("references", references), ("sources", sources)):
         if side is None:
             continue
@@ -492,6 +515,32 @@ def to_rows(
             raise ValueError(
                 f"`{name}` must be as many as candidates, got {len(side)} and {len(candidates)}"
             )
-        listed = [[item] if isinstance(item, str) else item for item in side]
+        listed = [_texts(item, f"`{name}` in row {k}", is_given) for k, item in enumerate(side)]
         columns[name] = pa.array(listed, pa.list_(pa.string()))
     return pa.table(columns)
+
+
+def _text(text: Candidate, where: str, is_given: bool) -> str | None:
+    """Return a text as the tables have it."""
+    if text is None or isinstance(text, str):
+        return text
+    if not is_given:
+        raise TypeError(
+            f"{where} must be a text, got a {type(text).__name__}; for lists of sentences say "
+            '`sentences="given"`'
+        )
+    sentences = [sentence for sentence in text if sentence is not None]
+    if not all(isinstance(sentence, str) for sentence in sentences):
+        raise TypeError(f"{where} must be a text or a list of sentences, got {text!r:.60}")
+    return joined(sentences)
+
+
+def _texts(item: Against, where: str, is_given: bool) -> list[str | None] | None:
+    """Return the texts a candidate is compared with."""
+    if item is None:
+        return None
+    is_one = isinstance(item, str) or (
+        is_given and all(text is None or isinstance(text, str) for text in item)
+    )
+    texts = [item] if is_one else item
+    return [_text(cast("Candidate", text), where, is_given) for text in texts]

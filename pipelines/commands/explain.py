@@ -32,6 +32,7 @@ from pipelines.commands.common import DONE, columns_of, columns_option, show, sp
     "--multi-reference", metavar="best|mean|first", help="As in `assay score`.  [default: best]"
 )
 @click.option("--language", metavar="CODE", help="Language of the texts.  [default: en]")
+@click.option("--sentences", metavar="split|given", help="As in `assay score`.  [default: split]")
 @click.option(
     "--source-tokens", metavar="N", type=int, help="Read only the first N tokens of a source."
 )

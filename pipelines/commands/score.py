@@ -97,6 +97,14 @@ class CountOrAuto(click.ParamType[int | str | None]):
     "same name.",
 )
 @click.option(
+    "--sentences",
+    metavar="split|given",
+    default="split",
+    show_default=True,
+    help="`given` takes every text as a list of sentences and cuts none; several references or "
+    "sources are lists of such lists.",
+)
+@click.option(
     "--source-tokens",
     metavar="N",
     type=int,

@@ -24,7 +24,7 @@ from sms.explaining.records import (
 )
 from sms.explaining.units import placed_sentences
 from sms.metrics import MetricRequest
-from sms.scoring import Prepared, ScoringConfig, SummaryScorer, first_tokens, to_rows
+from sms.scoring import Against, Prepared, ScoringConfig, SummaryScorer, first_tokens, to_rows
 from sms.text import SegmentedTexts, Segmenter, TextRules
 
 SCORE_ATOL = 1e-12
@@ -53,9 +53,9 @@ class RowScorer(Protocol):
 
 
 def explain(
-    candidate: str,
-    reference: str | Sequence[str] | None = None,
-    source: str | Sequence[str] | None = None,
+    candidate: str | Sequence[str],
+    reference: Against = None,
+    source: Against = None,
     *,
     metric: str = "s+wms",
     encoder: str = "minilm",
@@ -66,8 +66,9 @@ def explain(
     Parameters
     ----------
     candidate : str
+        With `sentences="given"` a list of str.
     reference, source : str or sequence of str, optional
-        What the metric compares with.
+        What the metric compares with, as in `score_texts`.
     metric : str
         As in `sms.metrics.parse_metric`; of a ROUGE variant without a part, the F measure.
     encoder : str
@@ -97,6 +98,7 @@ def explain(
         [candidate],
         references=None if reference is None else [reference],
         sources=None if source is None else [source],
+        sentences=config.sentences,
     )
     for name in config.input_columns:
         if name not in rows.column_names:

@@ -227,3 +227,32 @@ def test_null_in_place_of_a_row_does_not_end_the_process(tmp_path):
         "malformed JSON",
         None,
     ]
+
+
+@pytest.mark.parametrize("broken", [[], [b"{"], [b'{"document_id": 3, "candidate": ["x"]}']])
+def test_jsonl_of_sentences(tmp_path, broken):
+    """Whether Arrow reads the lines or, where they differ in kind, each is read by itself."""
+    lines = [
+        b'{"document_id": 1, "system_id": 1, "candidate": ["a.", "b"], "reference": ["c", "d"]}',
+        b'{"document_id": 2, "system_id": 1, "candidate": "a. b", "reference": [["c"], ["d","e"]]}',
+        b'{"document_id": 3, "system_id": 1, "candidate": [], "reference": null}',
+        b'{"document_id": 4, "system_id": 1, "candidate": [["a"]], "reference": "c"}',
+    ]
+    path = jsonl(tmp_path, *lines, *broken)
+    (shard,) = plan_shards(list_inputs([str(path)]))
+    needed = ("candidate", "references")
+    (table,) = read_batches(shard, needed, {}, 100, sentence_end="|")
+    assert table["candidate"].to_pylist()[:4] == ["a.|b", "a. b", "", None]
+    assert table["references"].to_pylist()[:3] == [["c|d"], ["c", "d|e"], None]
+    assert table["unreadable"].to_pylist()[:3] == [None] * 3
+    assert "must be text or a list of text" in table["unreadable"][3].as_py()
+
+
+def test_jsonl_of_sentences_of_one_kind(tmp_path):
+    line = (
+        b'{"document_id": "1", "system_id": "s", "candidate": ["a."], "reference": [["c"], ["d"]]}'
+    )
+    (shard,) = plan_shards(list_inputs([str(jsonl(tmp_path, line, line))]))
+    (table,) = read_batches(shard, ("candidate", "references"), {}, 100, sentence_end="|")
+    assert table["candidate"].to_pylist() == ["a."] * 2
+    assert table["references"].to_pylist() == [["c", "d"]] * 2

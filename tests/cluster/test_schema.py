@@ -160,3 +160,57 @@ def test_column_of_nulls_is_text_that_is_missing():
 def test_no_rows():
     raw = raw_table(candidate=pa.array([], pa.string()), references=pa.array([], pa.string()))
     assert canonical_table(raw, ("candidate", "references")).num_rows == 0
+
+
+# Texts given as lists of sentences
+
+JOIN = "|"
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string()], ids=str)
+def test_sentences_of_a_candidate_are_joined(kind):
+    cells = [["a", None, "b"], [], None, ["c|d"]]
+    raw = raw_table(candidate=pa.array(cells).cast(pa.list_(kind)))
+    table = canonical_table(raw, ("candidate",), sentence_end=JOIN)
+    assert table["candidate"].to_pylist() == ["a|b", "", None, "c d"]
+    assert table["unreadable"].null_count == 4
+
+
+@pytest.mark.parametrize("name", ["reference", "source"])
+def test_list_of_sentences_is_one_text_and_a_list_of_lists_several(name):
+    plural = f"{name}s"
+    one = raw_table(**{name: pa.array([["a", "b"], None, []], pa.list_(pa.string()))})
+    assert canonical_table(one, (plural,), sentence_end=JOIN)[plural].to_pylist() == [
+        ["a|b"],
+        None,
+        [""],
+    ]
+    several = pa.array([[["a", "b"], ["c"], None], [], None], pa.list_(pa.list_(pa.string())))
+    table = canonical_table(raw_table(**{name: several}), (plural,), sentence_end=JOIN)
+    assert table[plural].to_pylist() == [["a|b", "c"], [], None]
+
+
+def test_text_is_one_sentence():
+    raw = raw_table(candidate=["a. b."], reference=["c"])
+    table = canonical_table(raw, ("candidate", "references"), sentence_end=JOIN)
+    assert table["candidate"].to_pylist() == ["a. b."]
+    assert table["references"].to_pylist() == [["c"]]
+
+
+def test_invalid_utf8_in_a_sentence_spoils_its_row_only():
+    cells = pa.array([[b"a", b"\xff"], [b"b"]], pa.list_(pa.binary()))
+    nested = pa.array([[[b"a"]], [[b"a"], [b"\xff"]]], pa.list_(pa.list_(pa.binary())))
+    raw = raw_table(candidate=cells, references=nested)
+    table = canonical_table(raw, ("candidate", "references"), sentence_end=JOIN)
+    assert table["candidate"].to_pylist() == [None, "b"]
+    assert table["references"].to_pylist() == [["a"], None]
+    assert table["unreadable"].to_pylist() == [
+        "`candidate` is not valid UTF-8",
+        "`references` is not valid UTF-8",
+    ]
+
+
+def test_list_without_the_option_is_no_text():
+    raw = raw_table(candidate=pa.array([["a"]]))
+    with pytest.raises(ValueError, match="`candidate` in the corpus must be text, got list"):
+        canonical_table(raw, ("candidate",))

@@ -19,11 +19,12 @@ from cluster.seals import sealed_parquet
 from pipelines import score_corpus
 from pipelines.cli import app
 from pipelines.duplicate_keys import count_duplicate_keys
+from pipelines.explain import open_explainer
 from pipelines.manifest import read_manifest
 from pipelines.score_corpus import RunInterrupted, ScoreRun
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
-from sms.scoring import SummaryScorer
+from sms.scoring import SummaryScorer, score_texts
 
 # The attribute of the package is the function.
 MODULE = importlib.import_module("pipelines.score_corpus")
@@ -718,3 +719,53 @@ def test_ray_and_local_give_the_same_table(corpus, out, monkeypatch):
     assert table_of(out).equals(table_of(Path(f"{out}-local")))
     assert run.means == alone.means
     assert files_of(out) == files_of(Path(f"{out}-local"))
+
+
+# Given sentences
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_corpus_of_sentences_scores_as_lists_do(tmp_path, out, format):
+    rows = [
+        {
+            "document_id": f"d{i}",
+            "system_id": "s",
+            "candidate": ["cats sat", "dogs ran"][: i + 1],
+            "reference": ["dogs ran", "cats sat"],
+        }
+        for i in range(2)
+    ]
+    path = tmp_path / f"corpus.{format}"
+    if format == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)))
+    metrics = ("length", "rougeLsum_f")
+    run = score(path, out, metrics=metrics, sentences="given")
+    expected = score_texts(
+        [row["candidate"] for row in rows],
+        [row["reference"] for row in rows],
+        metrics=metrics,
+        sentences="given",
+    )
+    found = pq.read_table(Path(run.scores))
+    for name in ("length", "rougeLsum_f", "status"):
+        assert found[name].to_pylist() == expected[name].to_pylist()
+    assert "|split:given|" in run.signatures["rougeLsum_f"]
+    explainer = open_explainer(metric="rougeLsum_f", scores=out)  # reads the setting, and agrees
+    (explained,) = explainer.explain({"d1": ()})["d1"]
+    candidate = explained.explanation.candidate
+    assert [unit.text for unit, _ in candidate.sentences()] == ["cats sat", "dogs ran"]
+    assert "\x1e" not in explainer.page("d1")
+
+
+def test_column_of_lists_without_the_option_rejected(tmp_path, out):
+    path = tmp_path / "corpus.parquet"
+    pq.write_table(pa.table({"document_id": ["d"], "system_id": ["s"], "candidate": [["a"]]}), path)
+    with pytest.raises(ValueError, match=r"`candidate` in .* must be text, got list"):
+        score(path, out, metrics=("length",))
+
+
+def test_sentences_are_split_or_given(corpus, out):
+    with pytest.raises(ValueError, match="`sentences` must be one of split, given, got 'no'"):
+        score(corpus, out, sentences="no")
