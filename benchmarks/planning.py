@@ -53,7 +53,7 @@ def plan(folder: Path, out: Path, n_rows: int, rows_per_shard: int) -> dict[str,
     """Do what a run does before it scores, and what one that goes on does; return the figures."""
     from cluster import list_inputs
     from pipelines.manifest import Manifest, read_manifest, write_manifest
-    from pipelines.score_corpus import _checked_plan
+    from pipelines.score import _checked_plan
 
     started = {"list": time.perf_counter()}
     files = list_inputs([str(folder)])

@@ -21,7 +21,7 @@ from timing import in_one_line, interleave, machine, print_json, say
 from tokenizers import Tokenizer
 from torch import nn
 
-from pipelines.score_corpus import score_corpus
+from pipelines.score import score_corpus
 from reffree.building import build
 from reffree.models import ModelConfig
 from reffree.scorer import load_scorer, save_scorer

@@ -19,11 +19,11 @@ from pipelines.agreement import correlate, partial_correlate
 from pipelines.agreement.coefficients import merge_close
 from pipelines.correlation.ratings import read_ratings
 from pipelines.correlation.tables import KEYS, RATER
-from pipelines.evaluate_scorer import TRAITS
+from pipelines.evaluate import TRAITS
 from pipelines.learned_names import PREFIX
 from pipelines.prepare_pairs import SPLIT
 from pipelines.progress import Progress
-from pipelines.score_corpus import score_corpus
+from pipelines.score import score_corpus
 from sms.naming import AnyPath, OneOrMore, several
 
 LEVELS = ("system", "summary")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster import list_inputs, with_content
 from cluster.output import Output
-from pipelines.train_scorer import fingerprint_of, train_scorer
+from pipelines.train import fingerprint_of, train_scorer
 from reffree.evaluation import KindFigures, main_figure
 from reffree.learning import Recipe
 from reffree.scorer import SCORER_FILE, read_settings

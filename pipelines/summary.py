@@ -16,7 +16,7 @@ from pipelines.progress import duration
 from sms.metrics import METRICS
 
 if TYPE_CHECKING:
-    from pipelines.score_corpus import ScoreRun
+    from pipelines.score import ScoreRun
 
 MAX_SYSTEMS = 40
 """The table of means has no more rows."""

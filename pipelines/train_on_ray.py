@@ -20,7 +20,7 @@ from cluster.ray_process import ProcessLost, call_apart
 from reffree.ranks import Ranks
 
 if TYPE_CHECKING:
-    from pipelines.train_scorer import Machines
+    from pipelines.train import Machines
 
 
 def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) -> None:
@@ -70,7 +70,7 @@ def _drive(
     except ImportError as error:
         raise ValueError("`--workers` needs Ray Train; pip install 'assay[train]'") from error
 
-    from pipelines.train_scorer import RAY_FOLDER
+    from pipelines.train import RAY_FOLDER
 
     uses_gpu = machines.gpus_per_worker > 0
     resources = {"CPU": 1.0, **({"GPU": machines.gpus_per_worker} if uses_gpu else {})}

@@ -73,7 +73,7 @@ def compare(
     the documents both have. A metric whose signature differs is refused.
     """
     from cluster.output import Output
-    from pipelines.compare_scores import compare_scores
+    from pipelines.compare import compare_scores
     from pipelines.reports.comparison import FORMATS, comparison_text
 
     output = Output.named("--out", out) if out else None

@@ -30,8 +30,8 @@ from pipelines.commands.pair_options import (
 from pipelines.commands.train import figures_table, shown
 
 if TYPE_CHECKING:
+    from pipelines.evaluate import DomainResult
     from pipelines.evaluate_by_ratings import RatedResult
-    from pipelines.evaluate_scorer import DomainResult
 
 
 @click.command()
@@ -111,8 +111,8 @@ def evaluate(
         output.check_file()
         output.check_apart([*pairs, *filter(None, [corpus, ratings])])
 
+    from pipelines.evaluate import evaluate_scorer
     from pipelines.evaluate_by_ratings import evaluate_by_ratings
-    from pipelines.evaluate_scorer import evaluate_scorer
     from pipelines.progress import show_progress
 
     named = columns_of(columns)

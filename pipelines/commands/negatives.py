@@ -30,7 +30,7 @@ from pipelines.commands.pair_options import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.write_negatives import NegativesRun
+    from pipelines.negatives import NegativesRun
     from reffree.examples import Example
     from reffree.mixture import NegativesConfig
 
@@ -114,8 +114,8 @@ def negatives(
     refuses_leaks = refuses(leaks)
     config = _config(**options)
 
+    from pipelines.negatives import write_negatives
     from pipelines.progress import show_progress
-    from pipelines.write_negatives import write_negatives
 
     shown = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
     with nullcontext() if quiet else shown as on_progress:

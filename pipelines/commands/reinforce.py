@@ -32,7 +32,7 @@ from pipelines.commands.pair_options import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.reinforce_summariser import ReinforcedSummarisers, ReinforceRecipe
+    from pipelines.reinforcement import ReinforcedSummarisers, ReinforceRecipe
     from reffree.loop import TrainNews
 
 _SHOWN = {
@@ -161,7 +161,7 @@ def reinforce(
     recipe = _recipe(**options)
 
     from pipelines.progress import show_progress
-    from pipelines.reinforce_summariser import reinforce_summariser
+    from pipelines.reinforcement import reinforce_summariser
 
     shown = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
     try:
@@ -221,7 +221,7 @@ def _recipe(
     block_trigrams: bool,
     **both: Any,  # noqa: ANN401  (fields of `StageConfig` that both stages share)
 ) -> ReinforceRecipe:
-    from pipelines.reinforce_summariser import ReinforceRecipe
+    from pipelines.reinforcement import ReinforceRecipe
     from reinforce.decoding import BeamConfig
     from reinforce.learning import SummariserConfig
     from reinforce.stages import RewardConfig, StageConfig
@@ -268,7 +268,7 @@ def _show_news(news: TrainNews) -> None:
 
 
 def _summary(found: ReinforcedSummarisers) -> list[str]:
-    from pipelines.reinforce_summariser import SUMMARIES_FILE
+    from pipelines.reinforcement import SUMMARIES_FILE
 
     sides = ", ".join(f"{side} {n:,}" for side, n in found.pairs.n_pairs.items())
     left_out = [f"Left out: {n:,} rows or texts, {why}." for why, n in found.pairs.left_out.items()]

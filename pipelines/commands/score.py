@@ -29,7 +29,7 @@ from pipelines.commands.common import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.score_corpus import ScoreRun
+    from pipelines.score import ScoreRun
 
 _ALIAS = re.compile(r"([^=:/\\,]+)=(.*)", re.DOTALL)
 _AFTER_KIND = re.compile(r"[:,]")
@@ -201,7 +201,7 @@ def score(
 
 def _score(corpora: Sequence[str], out: str, asked: Mapping[str, Any], *, is_quiet: bool) -> int:
     from pipelines.progress import show_progress
-    from pipelines.score_corpus import RunInterrupted, score_corpus
+    from pipelines.score import RunInterrupted, score_corpus
     from pipelines.summary import summary_text
 
     shown = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())

@@ -38,7 +38,7 @@ from pipelines.commands.pair_options import (
 
 if TYPE_CHECKING:
     from pipelines.learning_curve import CurvePoint
-    from pipelines.train_scorer import TrainedScorer
+    from pipelines.train import TrainedScorer
     from reffree.evaluation import KindFigures
     from reffree.learning import Recipe
     from reffree.loop import TrainNews
@@ -215,7 +215,7 @@ def train(
 
     from pipelines.learning_curve import learning_curve
     from pipelines.progress import show_progress
-    from pipelines.train_scorer import train_scorer
+    from pipelines.train import train_scorer
 
     machines = machines_of(
         workers=workers,

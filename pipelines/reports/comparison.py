@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.compare_scores import RUNS, ScoreComparison
+from pipelines.compare import RUNS, ScoreComparison
 from pipelines.reports.numbers import UNDEFINED, p_value_text
 from pipelines.reports.tables import Column, PaperTable, escape_markdown, to_markdown
 from pipelines.summary import decimals, meanings, number, table_text

@@ -96,7 +96,7 @@ def scorer_folder(bench: Bench, need: ScorerNeed) -> Path | None:
     pairs = bench.pairs(PAIRS[need.data], need.n_pairs)
     if not bench.specs([need.encoder]) or pairs is None:
         return None
-    from pipelines.train_scorer import Machines, train_scorer
+    from pipelines.train import Machines, train_scorer
 
     bench.tell(Progress(stage=f"training {need.name}"))
     out = bench.folder_of(need)
@@ -203,7 +203,7 @@ def _accuracy(bench: Bench, need: ScorerNeed, n_pairs: int) -> float | None:
     pairs = bench.pairs(PAIRS["cnn-dailymail"], n_pairs)
     if folder is None or pairs is None:
         return None
-    from pipelines.evaluate_scorer import evaluate_scorer
+    from pipelines.evaluate import evaluate_scorer
 
     (found,) = evaluate_scorer(
         [folder], [pairs], kinds=CROSS_PAIR, device=bench.device, on_progress=bench.tell

@@ -34,7 +34,7 @@ from pipelines.reproduction.needs import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.score_corpus import ScoreRun
+    from pipelines.score import ScoreRun
 
 _KEYS = ["document_id", "system_id"]
 
@@ -247,7 +247,7 @@ class Bench:
         encoders: Mapping[str, str],
         options: Mapping[str, Any],
     ) -> ScoreRun:
-        from pipelines.score_corpus import score_corpus
+        from pipelines.score import score_corpus
 
         asked = json.dumps([metrics, encoders, options], sort_keys=True)
         n_tokens = options["source_tokens"]

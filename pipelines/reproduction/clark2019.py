@@ -21,7 +21,7 @@ from pipelines.reproduction.target import Made, Target, named
 
 if TYPE_CHECKING:
     from pipelines.correlation.published import PublishedTable
-    from pipelines.reinforce_summariser import ReinforceRecipe
+    from pipelines.reinforcement import ReinforceRecipe
     from pipelines.reproduction.bench import Bench, Judged
 
 SUMMARIES = DataNeed(name="chaganty2018", what="summaries of Chaganty et al. 2018 and ratings")
@@ -282,8 +282,8 @@ def _summarisers(bench: Bench) -> Path | None:
     encoders = bench.specs([GLOVE, FASTTEXT])
     if not bench.has(PAIRS) or len(encoders) < 2:
         return None
-    from pipelines.reinforce_summariser import reinforce_summariser
-    from pipelines.train_scorer import Machines
+    from pipelines.reinforcement import reinforce_summariser
+    from pipelines.train import Machines
 
     pairs, _ = bench.imported(PAIRS)
     out = bench.folder_of(SUMMARISERS)
@@ -300,7 +300,7 @@ def _summarisers(bench: Bench) -> Path | None:
 
 def recipe_of(glove: str, fasttext: str, seed: int) -> ReinforceRecipe:
     """Return the recipe of section 5 and appendix A.3: the defaults of `assay reinforce`."""
-    from pipelines.reinforce_summariser import ReinforceRecipe
+    from pipelines.reinforcement import ReinforceRecipe
     from reinforce.decoding import BeamConfig
     from reinforce.learning import SummariserConfig
     from reinforce.stages import RewardConfig, StageConfig

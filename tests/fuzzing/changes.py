@@ -169,7 +169,7 @@ def _score_arguments(corpus: Path, out: Path, vectors: Path, *options: str) -> l
 
 
 def _run(arguments: Sequence[str]) -> tuple[int, str, str]:
-    module = importlib.import_module("pipelines.score_corpus")  # the attribute is the function
+    module = importlib.import_module("pipelines.score")
     with patch.object(module, "ROWS_PER_SHARD", 3):
         return run_captured(arguments)
 

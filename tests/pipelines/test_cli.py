@@ -17,7 +17,7 @@ import pytest
 from pipelines.cli import run
 from pipelines.commands.common import columns_of, columns_option, config_option, split
 from pipelines.progress import SCORING, Lines, Pace, Progress, describe, show_progress
-from pipelines.score_corpus import ScoreRun
+from pipelines.score import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
 
@@ -34,7 +34,7 @@ class SlowScorer(SummaryScorer):
         time.sleep(0.1)
         return super().prepare(rows)
 
-module = importlib.import_module("pipelines.score_corpus")
+module = importlib.import_module("pipelines.score")
 module.SummaryScorer, module.ROWS_PER_SHARD = SlowScorer, 2
 main(sys.argv[1:])
 """
@@ -72,7 +72,7 @@ def score(corpus, tmp_path):
 @pytest.fixture
 def small_shards(monkeypatch):
     """Cut the corpus in this process as the slow command line does."""
-    monkeypatch.setattr(sys.modules["pipelines.score_corpus"], "ROWS_PER_SHARD", 2)
+    monkeypatch.setattr(sys.modules["pipelines.score"], "ROWS_PER_SHARD", 2)
 
 
 @pytest.fixture

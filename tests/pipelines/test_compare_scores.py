@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from pipelines.cli import run
-from pipelines.compare_scores import RUNS, SYSTEMS, compare_scores, signature_difference
+from pipelines.compare import RUNS, SYSTEMS, compare_scores, signature_difference
 from pipelines.reports.comparison import MAX_ROWS, comparison_text
 
 DOCUMENTS = 40

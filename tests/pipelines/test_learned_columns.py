@@ -13,7 +13,7 @@ import pytest
 from pipelines.cli import run
 from pipelines.explain import open_explainer
 from pipelines.learned_columns import AskedMetrics, with_learned
-from pipelines.score_corpus import score_corpus
+from pipelines.score import score_corpus
 from reffree import readers
 from reffree.building import build
 from reffree.models import ModelConfig

@@ -31,7 +31,7 @@ def japanese(rng: np.random.Generator) -> str:
 
 def score_both(tmp_path: Path, n: int, rows_per_shard: int, monkeypatch, *options: str):
     """Score `n` rows without the poisonous one, and with it in their middle."""
-    module = importlib.import_module("pipelines.score_corpus")
+    module = importlib.import_module("pipelines.score")
     monkeypatch.setattr(module, "ROWS_PER_SHARD", rows_per_shard)
     rng = np.random.default_rng(3)
     rows = [

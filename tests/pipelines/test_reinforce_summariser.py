@@ -2,7 +2,6 @@
 
 import json
 import sys
-from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from pipelines import reinforcement as module
 from pipelines.cli import run
 from reinforce.learning import load_summariser
 from tests.reinforce.conftest import known_words, make_documents
 from tests.reinforce.tiny_models import write_tiny_model
-
-module = import_module("pipelines.reinforce_summariser")  # the package's attribute is the function
 
 N = 30
 

@@ -1,12 +1,12 @@
 """`score_corpus`: checks first, resumes what is missing, counts what came of it."""
 
-import importlib
 import json
 import os
-import sys
+import pkgutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import cluster
+import pipelines
+import pipelines.score as MODULE
+import reffree
+import sms.explaining
 from cluster import RayOptions, ShardReport, local_runner, run_local
 from cluster.seals import sealed_parquet
 from pipelines import score_corpus
@@ -21,13 +26,11 @@ from pipelines.cli import app
 from pipelines.duplicate_keys import count_duplicate_keys
 from pipelines.explain import open_explainer
 from pipelines.manifest import read_manifest
-from pipelines.score_corpus import RunInterrupted, ScoreRun
+from pipelines.score import RunInterrupted, ScoreRun
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
 from sms.scoring import SummaryScorer, score_texts
 
-# The attribute of the package is the function.
-MODULE = importlib.import_module("pipelines.score_corpus")
 METRICS = ("length", "rouge1_r")
 
 
@@ -95,12 +98,12 @@ def files_of(out):
     return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
 
 
-def test_function_wins_over_the_submodule_of_its_name():
-    import pipelines
-    import pipelines.score_corpus as by_import
-
-    assert sys.modules["pipelines.score_corpus"] is MODULE
-    assert pipelines.score_corpus is by_import is MODULE.score_corpus
+def test_no_submodule_is_called_like_a_public_name():
+    for package in (cluster, pipelines, reffree, sms, sms.explaining):
+        names = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        assert not names & {*package.__all__}
+    assert isinstance(MODULE, ModuleType)
+    assert pipelines.score_corpus is MODULE.score_corpus
     assert pipelines.ScoreRun is ScoreRun
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = pipelines.nothing

@@ -28,7 +28,7 @@ from pipelines.status import run_status
 RUN_THAT_HANGS = """
 import sys, time
 from pipelines import live, score_corpus
-from pipelines.score_corpus import SummaryScorer
+from pipelines.score import SummaryScorer
 
 class Hangs(SummaryScorer):
     def prepare(self, rows):
@@ -36,7 +36,7 @@ class Hangs(SummaryScorer):
             time.sleep(600)
         return super().prepare(rows)
 
-sys.modules["pipelines.score_corpus"].SummaryScorer = Hangs
+sys.modules["pipelines.score"].SummaryScorer = Hangs
 live.BEAT_EVERY_S = 0.05
 score_corpus(sys.argv[1], sys.argv[2], metrics=["length"], local=True, workers=1, rows_per_shard=2)
 """

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from pipelines.train_scorer import Machines, train_scorer
+from pipelines.train import Machines, train_scorer
 from reffree.learning import Recipe
 from reffree.loop import read_metrics
 from reffree.mixture import NegativesConfig

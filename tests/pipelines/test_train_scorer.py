@@ -2,7 +2,6 @@
 
 import json
 import sys
-from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +10,10 @@ import pytest
 import torch
 from scipy.special import logit
 
+from pipelines import train as module
 from pipelines.cli import run
 from reffree.scorer import load_scorer
 from tests.reffree.tiny_bert import write_tiny_bert
-
-module = import_module("pipelines.train_scorer")  # the package's attribute is the function
 
 N = 40
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import run
-from pipelines.write_negatives import SCHEMA
+from pipelines.negatives import SCHEMA
 from reffree import buckets
 from reffree.pairs import text_key
 from sms.words import split_words

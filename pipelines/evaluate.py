@@ -22,7 +22,7 @@ from pipelines.correlation.tables import names_of_paths
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import REPEATED, prepare_pairs
 from pipelines.progress import Progress
-from pipelines.train_scorer import chosen_device
+from pipelines.train import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example

@@ -30,7 +30,7 @@ from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
 from pipelines.progress import Progress
 from pipelines.summary_table import SummaryTable, compare_summaries
-from pipelines.train_scorer import (
+from pipelines.train import (
     PAIRS_FOLDER,
     RAY_FOLDER,
     Machines,
