@@ -40,8 +40,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/assay score examples/quality_ladder.jsonl --out scores/ladder --fresh
 
+# As many processes as cores; each test runs whole in one of them.
 test: install
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n logical --dist worksteal
 
 # The last -m wins over the one in pyproject.toml.
 test-all: install

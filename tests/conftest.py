@@ -12,6 +12,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("POT_BACKEND_DISABLE_TENSORFLOW", "1")
 os.environ.setdefault("POT_BACKEND_DISABLE_JAX", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # threads of several such processes would wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("RAY_AUTH_MODE", "token")  # of the clusters that tests start or join
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
 

@@ -33,7 +33,7 @@ ROWS = [
     {"document_id": f"d{i // 2}", "system_id": f"s{i % 2}", "candidate": "A cat sat. " * (i + 1)}
     for i in range(6)
 ]
-TEXTS = ("reference", "references", "source", "sources")
+TEXTS = ("candidate", "reference", "references", "source", "sources")
 RECIPE = Recipe(
     model=ModelConfig(scorer="features", features=("length",)),
     negatives=NegativesConfig(kinds=("delete",)),
@@ -250,7 +250,6 @@ SEVERAL_PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path],
         lambda x, h: evaluate_by_ratings(x, h / "corpus.parquet", h / "ratings.csv"),
     ),
     (cluster.list_inputs, "corpora", "corpus.parquet", lambda x, h: cluster.list_inputs(x)),
-    (cluster.read_inputs, "paths", "corpus.parquet", lambda x, h: cluster.read_inputs(x)),
 ]
 SEVERAL_NAMES: list[tuple[Callable[..., object], str, str, Callable[[Any, Path], object]]] = [
     *(

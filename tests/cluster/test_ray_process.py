@@ -83,7 +83,7 @@ def test_import_path_has_no_item_that_means_the_working_directory(path, monkeypa
 
 IMPORTS = """
 import sys
-import pipelines.score_corpus
+import pipelines.score
 from cluster import RayOptions, run_ray
 from cluster.worker import Job
 from cluster.shards import Shard

@@ -86,6 +86,7 @@ def test_shard_that_always_fails_is_reported_and_the_others_finish(
     assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
 
 
+@pytest.mark.slow
 def test_shard_that_always_kills_its_worker_is_reported_and_the_others_finish(
     plan, make_scorer, job, run, make_rows
 ):
@@ -180,12 +181,14 @@ def test_run_ends_when_no_worker_works(write_corpus, job, run, make_scorer, make
         run(plan, make, job, workers=1)
 
 
+@pytest.mark.slow
 def test_shard_whose_worker_is_lost_after_the_commit_is_done(plan, make_scorer, job, run):
     """The file is the commit, whoever reports it."""
     reports = run(plan[:1], dies_after_commit(make_scorer), job, workers=1, max_attempts=1)
     assert [(report.error, report.n_rows) for report in reports] == [(None, 8)]
 
 
+@pytest.mark.slow
 def test_cluster_that_is_lost_after_all_is_committed_is_no_failure(
     plan, make_scorer, job, run, ray_cluster, tmp_path, monkeypatch, caplog
 ):
@@ -298,6 +301,7 @@ def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
         run(plan, make, job, workers=1)
 
 
+@pytest.mark.slow
 def test_workers_that_die_before_they_are_ready_stop_the_run(
     plan, job, run, ray_cluster, monkeypatch
 ):

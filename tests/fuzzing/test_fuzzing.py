@@ -12,7 +12,7 @@ import pytest
 from tests.fuzzing.campaign import Findings, run_seeds
 from tests.fuzzing.hostile import damaged
 
-N_QUICK, N_ALL = 200, 10_000
+N_QUICK, N_ALL = 60, 10_000
 
 
 def report(findings: Findings) -> str:
@@ -65,9 +65,9 @@ def test_damage_changes_a_file():
 @pytest.mark.parametrize(
     ("what", "found"),
     [
-        ("raise KeyError('x')", "KeyError"),
+        pytest.param("raise KeyError('x')", "KeyError", marks=pytest.mark.slow),
         ("import os; os.abort()", "died with status -6"),
-        ("while True: pass", "takes too long"),
+        pytest.param("while True: pass", "takes too long", marks=pytest.mark.slow),
     ],
 )
 def test_trouble_is_seen(monkeypatch, tmp_path, what, found):

@@ -237,7 +237,7 @@ def test_command_does_the_same_everywhere(places, where, name, monkeypatch, caps
 
 @pytest.mark.parametrize("name", FOLDERS_ONLY)
 def test_command_that_needs_a_folder_says_so_before_it_begins(places, name, capsys, monkeypatch):
-    for begins in ("cluster.inputs.read_inputs", "reffree.scorer.load_scorer"):
+    for begins in ("cluster.inputs._input_file", "reffree.scorer.load_scorer"):
         monkeypatch.setattr(begins, lambda *_, **__: pytest.fail("has begun"))
     assert run(words_of(FOLDERS_ONLY[name], places["s3"], "new")) == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,7 @@ import torch
 
 import cluster.worker
 from cluster import Job, part_path, score_shard
+from cluster.seals import sealed_parquet
 from pipelines import compare_scores, open_explainer, score_corpus
 from pipelines.manifest import read_manifest
 from sms.encoders import SCORE_TOLERANCE, packed_model
@@ -140,7 +142,9 @@ def test_second_copy_of_another_size_is_read_again(corpus, finished):
     path = part_path(str(out), 1, manifest.fingerprint)
     table = pq.read_table(path)
     halved = table.set_column(2, "sms", pa.array([score.as_py() / 2 for score in table["sms"]]))
-    pq.write_table(halved, path, compression="none")
+    sink = pa.BufferOutputStream()
+    pq.write_table(halved, sink, compression="none")
+    Path(path).write_bytes(sealed_parquet(sink.getvalue().to_pybytes(), Path(path).name)[0])
     again = score(corpus, out)
     assert (again.n_new_shards, again.n_rows, again.is_complete) == (0, 12, True)
     rows = [row["sms"] for row in scores_of(out) if row["system_id"] == "s0"]

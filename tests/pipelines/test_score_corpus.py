@@ -709,6 +709,7 @@ def test_progress_counts_rows(corpus, out, watched):
     assert [(p.n_done, p.n_earlier) for p in told[2:]] == [(8, 8), (10, 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.filterwarnings("default")
 def test_ray_and_local_give_the_same_table(corpus, out, monkeypatch):

@@ -153,6 +153,7 @@ def test_table_is_that_of_a_local_run(proxy, server, bucket, expected, rate):
     assert written["inputs"][0]["path"] == f"s3://{bucket}/in/0.parquet"
 
 
+@pytest.mark.slow
 def test_score_of_a_run_on_a_store_is_explained(proxy, bucket, expected):
     url = f"s3://{bucket}"
     score(url)
@@ -189,6 +190,7 @@ def test_options_of_the_url_reach_everything(server, bucket, expected, proxy, mo
     assert table_of(f"s3://{bucket}/out{options}").equals(expected[0])
 
 
+@pytest.mark.slow
 def test_vectors_that_change_refuse_to_go_on(proxy, bucket):
     score(f"s3://{bucket}")
     write_whole(f"s3://{bucket}/tiny.txt", b"cats 1.0 2.0\nmats 2.0 3.0\n")

@@ -314,7 +314,7 @@ def test_half_precision_keeps_the_order_of_similarities(precision, together, seg
     assert np.abs(found.pooled - together.pooled).max() > 1e-6  # it was another format
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.slow)])
 def test_neighbours_change_little_in_half_precision(precision, segmented):
     runtime = EncoderRuntime(device="cpu", precision=precision)
     together = load_minilm(runtime=runtime).encode(segmented)
