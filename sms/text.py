@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, repeat
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -291,25 +291,33 @@ class ChunkTable:
         rows = [*map(self._chunk_rows.get, chunks)]
         unknown = [chunk for chunk, row in zip(chunks, rows, strict=True) if row is None]
         if unknown:
-            tried = {chunk: self._tokenise(chunk) for chunk in dict.fromkeys(unknown)}
-            self._add({chunk: own for chunk, own in tried.items() if own is not None})
+            self._add(dict.fromkeys(unknown))
             rows = [*map(self._chunk_rows.get, chunks, repeat(0))]
         found = np.array(rows, dtype=np.int64)
         return self._rows.take(found), found == 0
 
-    def _add(self, fresh: Mapping[str, Sequence[str]]) -> None:
-        """Add the tokens of new chunks; every line leaves what is known as it was."""
+    def _add(self, chunks: Iterable[str]) -> None:
+        """Add new chunks and their tokens; every line leaves what is known as it was."""
+        fresh: list[str] = []
+        tokens: list[str] = []
+        lengths: list[int] = []
+        for chunk in chunks:
+            own = self._tokenise(chunk)
+            if own is not None:
+                fresh.append(chunk)
+                tokens.extend(own)
+                lengths.append(len(own))
         known = self._token_numbers
-        distinct = dict.fromkeys(chain.from_iterable(fresh.values()))
-        new = [token for token in distinct if token not in known]
-        numbers = dict(zip(new, range(len(self.tokens), len(self.tokens) + len(new)), strict=True))
+        new = [token for token in dict.fromkeys(tokens) if token not in known]
+        numbers = range(len(self.tokens), len(self.tokens) + len(new))
         self.tokens.extend(new)
-        known.update(numbers)
-        values = [known[token] for token in chain.from_iterable(fresh.values())]
+        known.update(zip(new, numbers, strict=True))
         rows = range(len(self._rows), len(self._rows) + len(fresh))
         self._rows = Ragged.from_lengths(
-            np.concatenate([self._rows.values, np.array(values, dtype=np.int64)]),
-            np.concatenate([self._rows.lengths, [len(tokens) for tokens in fresh.values()]]),
+            np.concatenate(
+                [self._rows.values, np.array([*map(known.__getitem__, tokens)], dtype=np.int64)]
+            ),
+            np.concatenate([self._rows.lengths, np.array(lengths, dtype=np.int64)]),
         )
         self._chunk_rows.update(zip(fresh, rows, strict=True))
 
