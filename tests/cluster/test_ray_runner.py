@@ -61,6 +61,7 @@ def test_same_bytes_as_in_one_process(plan, make_scorer, job, run, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_killed_worker_loses_and_doubles_nothing(
     plan, make_scorer, job, run, tmp_path, read_scores, make_rows, capfd
 ):
@@ -75,6 +76,7 @@ def test_killed_worker_loses_and_doubles_nothing(
     assert capfd.readouterr().out == ""  # where results go
 
 
+@pytest.mark.slow
 def test_shard_that_always_fails_is_reported_and_the_others_finish(
     plan, make_scorer, job, run, make_rows
 ):
@@ -97,6 +99,7 @@ def test_shard_that_always_kills_its_worker_is_reported_and_the_others_finish(
     assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
 
 
+@pytest.mark.slow
 def test_scorer_is_thrown_away_after_a_failure(plan, make_scorer, job, run, read_scores, make_rows):
     """What a failure leaves in a scorer spoils no later score."""
     base, poison = type(make_scorer()(1)), make_rows(48)[9]["candidate"]
@@ -293,6 +296,7 @@ def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
     assert read_scores(job.out)["characters"].to_pylist() == lengths
 
 
+@pytest.mark.slow
 def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
     def make(threads):
         raise FileNotFoundError("no weights")

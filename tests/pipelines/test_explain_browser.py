@@ -6,6 +6,8 @@ import pytest
 
 from pipelines.explain import open_explainer
 
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
 VECTORS = """cat 0.0 0.0
 dog 3.0 4.0
 bird 0.0 1.0

@@ -9,7 +9,7 @@ from pipelines.reports.agreement_report import render_report
 from pipelines.reports.numbers import number_text
 from tests.pipelines.reports.made_up import METRICS, SYSTEMS, value_of
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 DRAWN = "html[data-charts=drawn]"
 PHONE = {"width": 360, "height": 740}

@@ -221,6 +221,7 @@ def writer(folder: Path, start: int, stop: int) -> subprocess.Popen:
     return process
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_folder(tmp_path):
     writers = [writer(tmp_path, 0, 400), writer(tmp_path, 200, 600)]
     reader, seen = cache(tmp_path), set()
@@ -235,6 +236,7 @@ def test_two_processes_share_a_folder(tmp_path):
     assert read(cache(tmp_path), range(600)) == set(range(600))
 
 
+@pytest.mark.slow
 def test_process_killed_while_writing_leaves_whole_entries(tmp_path):
     for delay_s in (0.0, 0.01, 0.03):
         process = writer(tmp_path, 0, 1_000_000)
