@@ -63,13 +63,13 @@ def check(tables: list[pa.Table], n: int) -> None:
     assert all(column.null_count == 1 for column in scores.columns)
     others = pa.concat_tables([poisoned.slice(0, n // 2), poisoned.slice(n // 2 + 1)])
     assert others.combine_chunks().equals(without)
-    assert without["status"].null_count == n
 
 
 def test_other_rows_are_the_same(tmp_path, monkeypatch):
     options = ("--metrics", "length,rouge1_f,rougeL_f")
     tables, statuses = score_both(tmp_path, 30, 8, monkeypatch, *options)
     assert statuses == [0, 0]
+    assert tables[0]["status"].null_count == 30
     check(tables, 30)
 
 
@@ -81,6 +81,8 @@ def test_strict_run_does_not_accept_the_row(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_two_thousand_other_rows_are_the_same(tmp_path, monkeypatch):
+    # minilm knows little Japanese, and is refused for it; what it knows is scored here all the same
+    monkeypatch.setattr("sms.scoring.LEAST_KNOWN", 0.0)
     options = ("--metrics", "sms,wms,s+wms,cosine,rouge1_f,rouge2_f,rougeL_f,rougeLsum_f,length")
     tables, statuses = score_both(tmp_path, 2_000, 500, monkeypatch, *options)
     assert statuses == [0, 0]
