@@ -49,8 +49,8 @@ test-all: install
 	$(BIN)/pytest -q -m ''
 
 # What there is to compute, without Ray, browsers and optional encoders.
-CORE := sms cluster reffree/ tests/sms tests/cluster tests/reffree tests/pipelines/test_cli.py \
-  tests/pipelines/test_score_corpus.py tests/pipelines/agreement tests/pipelines/correlation
+CORE := agreement sms cluster reffree/ tests/sms tests/cluster tests/reffree tests/pipelines/test_cli.py \
+  tests/pipelines/test_score_corpus.py tests/agreement tests/pipelines/correlation
 
 test-python:
 	$(PYTHON) -m venv .venv-$(notdir $(PYTHON))
@@ -81,7 +81,7 @@ docs-figures: install
 clean:
 	rm -rf build *.egg-info scores/ladder
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find sms reffree reinforce cluster pipelines tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find agreement sms reffree reinforce cluster pipelines tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf .venv

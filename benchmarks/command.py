@@ -68,7 +68,7 @@ def assay_score(
     watch : callable, optional
         Called with the process id every fifth of a second.
     """
-    command = [sys.executable, "-m", "pipelines.cli", "score", str(corpus), "--out", str(out)]
+    command = [sys.executable, "-m", "pipelines.cli.app", "score", str(corpus), "--out", str(out)]
     started = time.perf_counter()
     process = subprocess.Popen(
         [*command, *options, "--fresh", "--quiet"],

@@ -71,7 +71,15 @@ class Used:
 
 
 def run(pairs: Path, out: Path, options: list[str]) -> Used:
-    command = [sys.executable, "-m", "pipelines.cli", "negatives", str(pairs), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "pipelines.cli.app",
+        "negatives",
+        str(pairs),
+        "--out",
+        str(out),
+    ]
     own = [0]
     started = time.perf_counter()
     process = subprocess.Popen(

@@ -88,7 +88,7 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
     from cluster import Piece, Shard, ShardReport
     from cluster.ray_runner import _Driver, ray
     from cluster.schedule import Schedule
-    from pipelines.history import History
+    from pipelines.runs.history import History
 
     ray.init(
         address="local",

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipelines.compare import compare_scores
-    from pipelines.correlation.records import AgreementResult
     from pipelines.correlation.run import correlate
+    from pipelines.datasets.exporting import export_data
+    from pipelines.datasets.run import import_data
     from pipelines.evaluate import evaluate_scorer
     from pipelines.explain import open_explainer
-    from pipelines.importing.exporting import export_data
-    from pipelines.importing.run import import_data
     from pipelines.negatives import write_negatives
+    from pipelines.papers.run import reproduce
     from pipelines.reinforcement import ReinforceRecipe, reinforce_summariser
-    from pipelines.reproduction.run import reproduce
     from pipelines.score import ScoreRun, score_corpus
+    from pipelines.tables.records import AgreementResult
     from pipelines.train import Machines, train_scorer
 
 __all__ = [
@@ -42,18 +42,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AgreementResult": "pipelines.correlation.records",
+    "AgreementResult": "pipelines.tables.records",
     "Machines": "pipelines.train",
     "ReinforceRecipe": "pipelines.reinforcement",
     "ScoreRun": "pipelines.score",
     "compare_scores": "pipelines.compare",
     "correlate": "pipelines.correlation.run",
     "evaluate_scorer": "pipelines.evaluate",
-    "export_data": "pipelines.importing.exporting",
-    "import_data": "pipelines.importing.run",
+    "export_data": "pipelines.datasets.exporting",
+    "import_data": "pipelines.datasets.run",
     "open_explainer": "pipelines.explain",
     "reinforce_summariser": "pipelines.reinforcement",
-    "reproduce": "pipelines.reproduction.run",
+    "reproduce": "pipelines.papers.run",
     "score_corpus": "pipelines.score",
     "train_scorer": "pipelines.train",
     "write_negatives": "pipelines.negatives",

@@ -15,11 +15,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import polars as pl
 
-from pipelines.agreement import TIE_RTOL, compare_systems, holm
-from pipelines.correlation.records import InputRecord
-from pipelines.correlation.scores import Scores, find_scores, read_scores
-from pipelines.correlation.study import cell_matrix
-from pipelines.correlation.tables import (
+from agreement import TIE_RTOL, compare_systems, holm
+from pipelines.tables.keyed import (
     KEYS,
     SHOWN,
     collect,
@@ -28,6 +25,9 @@ from pipelines.correlation.tables import (
     place,
     scan_files,
 )
+from pipelines.tables.records import InputRecord
+from pipelines.tables.scores import Scores, find_scores, read_scores
+from pipelines.tables.study import cell_matrix
 from sms.naming import AnyPath, several
 
 RUNS, SYSTEMS = "runs", "systems"

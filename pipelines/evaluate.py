@@ -18,10 +18,10 @@ import numpy as np
 
 from cluster.fetching import fetch
 from cluster.store import local_folder
-from pipelines.correlation.tables import names_of_paths
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import REPEATED, prepare_pairs
-from pipelines.progress import Progress
+from pipelines.runs.progress import Progress
+from pipelines.tables.keyed import names_of_paths
 from pipelines.train import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once

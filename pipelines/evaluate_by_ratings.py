@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pipelines.agreement import correlate, partial_correlate
-from pipelines.agreement.coefficients import merge_close
-from pipelines.correlation.ratings import read_ratings
-from pipelines.correlation.tables import KEYS, RATER
+from agreement import correlate, partial_correlate
+from agreement.coefficients import merge_close
 from pipelines.evaluate import TRAITS
 from pipelines.learned_names import PREFIX
 from pipelines.prepare_pairs import SPLIT
-from pipelines.progress import Progress
+from pipelines.runs.progress import Progress
 from pipelines.score import score_corpus
+from pipelines.tables.keyed import KEYS, RATER
+from pipelines.tables.ratings import read_ratings
 from sms.naming import AnyPath, OneOrMore, several
 
 LEVELS = ("system", "summary")

@@ -22,14 +22,14 @@ from cluster import InputFile, list_inputs, plan_shards, write_whole
 from cluster.reading import read_batches
 from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute
-from pipelines.correlation.ratings import read_ratings
-from pipelines.correlation.scores import find_scores
-from pipelines.correlation.tables import RATER, collect, place, scan_files
 from pipelines.fetched import fetched_config, fetched_metrics
 from pipelines.learned_columns import AskedMetrics, with_learned
-from pipelines.manifest import read_manifest
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
+from pipelines.runs.manifest import read_manifest
+from pipelines.tables.keyed import RATER, collect, place, scan_files
+from pipelines.tables.ratings import read_ratings
+from pipelines.tables.scores import find_scores
 from sms.encoders import SCORE_TOLERANCE
 from sms.encoders.registry import parse_spec
 from sms.explaining import Explanation, RowScorer, column_of, explain_rows

@@ -15,7 +15,7 @@ import polars as pl
 
 from cluster import InputFile
 from cluster.store import real_path
-from pipelines.correlation.tables import files_of, listed, read_table
+from pipelines.tables.keyed import files_of, listed, read_table
 from sms.naming import AnyPath, OneOrMore, several
 
 DEFAULT_CRITERION = "overall"

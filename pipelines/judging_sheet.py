@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from cluster.output import Output
-from pipelines.correlation.tables import (
+from pipelines.judgements import KEY_COLUMNS, SHEET_COLUMNS, SIDES
+from pipelines.tables.keyed import (
     KEYS,
     check_unique,
     collect,
@@ -24,7 +25,6 @@ from pipelines.correlation.tables import (
     place,
     scan_files,
 )
-from pipelines.judgements import KEY_COLUMNS, SHEET_COLUMNS, SIDES
 
 CLARK_CRITERIA = ("non-redundancy", "coherence", "focus", "overall")
 """Table 6 of Clark et al. (2019)."""

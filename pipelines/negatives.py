@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from cluster.output import Output
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
-from pipelines.progress import Progress
+from pipelines.runs.progress import Progress
 from reffree.buckets import bucket_paths
 from reffree.examples import Example, Examples
 from reffree.mixture import NegativesConfig

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import polars as pl
 
-from pipelines.agreement.multiple import holm
-from pipelines.agreement.preferences import (
+from agreement.multiple import holm
+from agreement.preferences import (
     FIRST,
     SECOND,
     TIE,
@@ -29,9 +29,9 @@ from pipelines.agreement.preferences import (
     strength_intervals,
     win_share,
 )
-from pipelines.correlation.records import InputRecord
-from pipelines.correlation.tables import files_of, record_of
 from pipelines.judgements import COUNTS, Judgements, read_judgements
+from pipelines.tables.keyed import files_of, record_of
+from pipelines.tables.records import InputRecord
 from sms.naming import AnyPath, OneOrMore, several
 
 
@@ -105,7 +105,7 @@ class Preferences:
     """Judgements that were left blank."""
     inputs: tuple[InputRecord, ...]
     interval: str
-    """One of `pipelines.agreement.preferences.SHARE_METHODS`."""
+    """One of `agreement.preferences.SHARE_METHODS`."""
     confidence: float
     n_resamples: int
     seed: int

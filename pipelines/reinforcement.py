@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 from cluster import list_inputs, with_content
 from cluster.fetching import fetch
 from pipelines.fetched import check_on_disk
-from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
-from pipelines.progress import Progress
+from pipelines.runs.manifest import library_versions
+from pipelines.runs.progress import Progress
 from pipelines.summary_table import SummaryTable, compare_summaries
 from pipelines.train import (
     PAIRS_FOLDER,

@@ -55,12 +55,12 @@ from cluster.store import (
     local_folder,
 )
 from cluster.worker import SCORES_FOLDER, node_name, one_line
-from pipelines.duplicate_keys import count_duplicate_keys
 from pipelines.fetched import fetched_config, fetched_metrics
-from pipelines.history import History, delete_history, read_history
 from pipelines.learned_columns import AskedMetrics, WithLearned, with_learned, with_sources
-from pipelines.live import LiveReport
-from pipelines.manifest import (
+from pipelines.runs.duplicate_keys import count_duplicate_keys
+from pipelines.runs.history import History, delete_history, read_history
+from pipelines.runs.live import LiveReport
+from pipelines.runs.manifest import (
     OWN_NAMES,
     SUCCESS_FILE,
     Manifest,
@@ -72,7 +72,7 @@ from pipelines.manifest import (
     write_manifest,
     write_success,
 )
-from pipelines.progress import SCORING, Progress
+from pipelines.runs.progress import SCORING, Progress
 from sms.encoders import EncoderRuntime
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several

@@ -20,9 +20,9 @@ from cluster.inputs import READERS
 from cluster.lock import BEAT_S, LOCK_FILE, Holder
 from cluster.seals import read_sealed_json, read_sealed_parquet
 from cluster.store import absolute, join, list_names, read_whole
-from pipelines.history import last_errors, written_groups
-from pipelines.live import BEAT_EVERY_S, KEPT_ERRORS
-from pipelines.manifest import PROGRESS_FILE, RUN_FILE, SUCCESS_FILE, Manifest, read_manifest
+from pipelines.runs.history import last_errors, written_groups
+from pipelines.runs.live import BEAT_EVERY_S, KEPT_ERRORS
+from pipelines.runs.manifest import PROGRESS_FILE, RUN_FILE, SUCCESS_FILE, Manifest, read_manifest
 from sms.naming import AnyPath
 
 COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", "stopped", "died"

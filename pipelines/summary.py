@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.learned_names import LEARNED_MEANINGS
-from pipelines.progress import duration
+from pipelines.runs.progress import duration
 from sms.metrics import METRICS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from pipelines.agreement import compare_systems, rank_systems
+from agreement import compare_systems, rank_systems
 from pipelines.reports.tables import Column, PaperTable, to_markdown
 from pipelines.summary import decimals, number, table_text
 from reinforce.words import repetition_rate, words_of

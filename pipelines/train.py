@@ -19,9 +19,9 @@ from typing import Any
 from cluster import InputFile, list_inputs, with_content
 from cluster.store import base_name, local_folder
 from pipelines.fetched import check_on_disk
-from pipelines.manifest import library_versions
 from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
-from pipelines.progress import Progress
+from pipelines.runs.manifest import library_versions
+from pipelines.runs.progress import Progress
 from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
 from reffree.building import Built
 from reffree.calibration import Calibrated

@@ -1,7 +1,7 @@
 """How well a scorer tells references from negatives, kind by kind, and what else it goes by.
 
 Figures of a kind are over its negatives and the references of the same pairs. They are about the
-synthetic negatives; whether people agree is another question (`pipelines.agreement`).
+synthetic negatives; whether people agree is another question (`agreement`).
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from pipelines.correlation.details import (
     system_rows,
 )
 from pipelines.correlation.estimates import Settings, correlation_rows, estimate
-from pipelines.correlation.records import DISAGREEMENTS, About, AgreementResult, table
-from pipelines.correlation.study import Study
-from pipelines.correlation.tables import KEYS
-from pipelines.correlation.texts import TEXTS
+from pipelines.tables.keyed import KEYS
+from pipelines.tables.records import DISAGREEMENTS, About, AgreementResult, table
+from pipelines.tables.study import Study
+from pipelines.tables.texts import TEXTS
 
 
 def analyse(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipelines.agreement import (
+from agreement import (
     bonferroni,
     clusters,
     compare_correlations,
@@ -23,9 +23,9 @@ from pipelines.agreement import (
     shared_cells,
     systems_for_difference,
 )
-from pipelines.agreement.intervals import bootstrap_name, percentile_interval
-from pipelines.agreement.swapping import COEFFICIENTS as QUICK
-from pipelines.agreement.swapping import swap_tests
+from agreement.intervals import bootstrap_name, percentile_interval
+from agreement.swapping import COEFFICIENTS as QUICK
+from agreement.swapping import swap_tests
 from pipelines.correlation.estimates import (
     MOST_CELLS_IN_PAIRS,
     Estimates,
@@ -33,7 +33,7 @@ from pipelines.correlation.estimates import (
     Settings,
     can_be_resampled,
 )
-from pipelines.correlation.study import Study
+from pipelines.tables.study import Study
 from sms.processors import n_processors
 
 ALPHA = 0.05

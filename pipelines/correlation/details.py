@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pipelines.agreement import (
+from agreement import (
     Resamples,
     correlate,
     documents_for_correlation,
@@ -22,7 +22,7 @@ from pipelines.agreement import (
     systems_for_width,
 )
 from pipelines.correlation.estimates import Settings, can_be_resampled
-from pipelines.correlation.study import Study
+from pipelines.tables.study import Study
 
 ALPHAS = ("ordinal", "interval")
 WIDTH = 0.2

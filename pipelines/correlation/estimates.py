@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.agreement import (
+from agreement import (
     COEFFICIENTS,
     LEVELS,
     Correlation,
@@ -24,15 +24,15 @@ from pipelines.agreement import (
     shared_cells,
     soft_pairwise_accuracy,
 )
-from pipelines.agreement.intervals import bootstrap_name, percentile_interval
-from pipelines.agreement.levels import merged_means
-from pipelines.agreement.matrices import (
+from agreement.intervals import bootstrap_name, percentile_interval
+from agreement.levels import merged_means
+from agreement.matrices import (
     require_choice,
     require_distinct,
     require_fraction,
     require_positive,
 )
-from pipelines.correlation.study import Study, is_baseline
+from pipelines.tables.study import Study, is_baseline
 
 ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
 CHOICES = (*COEFFICIENTS, *ACCURACIES)

@@ -15,7 +15,7 @@ import polars as pl
 
 from cluster.output import Output
 from cluster.store import delete_file, join, list_names
-from pipelines.correlation.records import TABLES, AgreementResult
+from pipelines.tables.records import TABLES, AgreementResult
 
 ABOUT_FILE = "about.json"
 LONG_FOLDER = "tables/long"

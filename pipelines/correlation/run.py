@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pipelines.agreement import LEVELS
+from agreement import LEVELS
 from pipelines.correlation.analysis import analyse
 from pipelines.correlation.estimates import DEFAULT_COEFFICIENTS, Settings
 from pipelines.correlation.files import (
@@ -20,14 +20,14 @@ from pipelines.correlation.files import (
     write_about,
     write_tables,
 )
-from pipelines.correlation.papers import paper_tables, write_paper_tables
-from pipelines.correlation.published import HUMAN_SYSTEMS, PublishedTable
-from pipelines.correlation.ratings import Ratings, read_ratings
-from pipelines.correlation.records import About, AgreementResult, InputRecord
-from pipelines.correlation.scores import Scores, find_scores, read_scores
-from pipelines.correlation.study import Study, find_lengths, make_study, remarks
-from pipelines.correlation.texts import read_texts
+from pipelines.papers.from_study import paper_tables, write_paper_tables
+from pipelines.papers.published import HUMAN_SYSTEMS, PublishedTable
 from pipelines.reports.file_names import EXPLAIN_FOLDER
+from pipelines.tables.ratings import Ratings, read_ratings
+from pipelines.tables.records import About, AgreementResult, InputRecord
+from pipelines.tables.scores import Scores, find_scores, read_scores
+from pipelines.tables.study import Study, find_lengths, make_study, remarks
+from pipelines.tables.texts import read_texts
 from sms.naming import AnyPath, OneOrMore, several
 from sms.signature import version
 

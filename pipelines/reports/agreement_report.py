@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.store import write_whole
-from pipelines.correlation.records import AgreementResult
 from pipelines.reports.charts import draw_files, paper_plots
 from pipelines.reports.markdown import render_markdown
 from pipelines.reports.pages import render_page
 from pipelines.reports.tables import paper_tables, to_csv, to_latex
 from pipelines.reports.view import report_view
+from pipelines.tables.records import AgreementResult
 
 PAGE_FILE = "report.html"
 MARKDOWN_FILE = "report.md"

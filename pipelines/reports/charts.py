@@ -16,10 +16,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from pipelines.correlation.records import AgreementResult
 from pipelines.reports.file_names import file_stem
 from pipelines.reports.pages import vega_lite_version
 from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, TESTS, in_order
+from pipelines.tables.records import AgreementResult
 
 EXPRESSION = "="
 """A title that begins with it is an expression over the reader's choices."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.correlation.records import AgreementResult
 from pipelines.reports.words import (
     ACCURACIES,
     COEFFICIENTS,
@@ -21,6 +20,7 @@ from pipelines.reports.words import (
     LEVELS,
     in_order,
 )
+from pipelines.tables.records import AgreementResult
 
 AXIS_STEPS = ((0.3, 0.1), (0.9, 0.2), (math.inf, 0.5))
 """Up to which span of an axis its ticks are so far apart."""

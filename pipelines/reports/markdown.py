@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.correlation.records import About, AgreementResult
 from pipelines.reports.tables import PaperTable, escape_markdown, to_markdown
 from pipelines.reports.words import counted, listed
+from pipelines.tables.records import About, AgreementResult
 
 LONG_TABLES = ("differences", "systems", "sample_size", "disagreements")
 """Beginnings of the names of tables that are only named, for they are for programs."""

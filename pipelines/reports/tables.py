@@ -13,7 +13,6 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.correlation.records import AgreementResult
 from pipelines.reports.file_names import file_stem
 from pipelines.reports.numbers import (
     MINUS,
@@ -34,6 +33,7 @@ from pipelines.reports.words import (
     sentence,
     statistic_name,
 )
+from pipelines.tables.records import AgreementResult
 
 COUNTS = {
     "n_systems": "systems",

@@ -12,7 +12,6 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.correlation.records import AgreementResult
 from pipelines.reports import charts
 from pipelines.reports.correlation_panels import (
     CorrelationPanel,
@@ -34,6 +33,7 @@ from pipelines.reports.words import (
     selection,
     statistic_name,
 )
+from pipelines.tables.records import AgreementResult
 
 SHOWN_DISAGREEMENTS = 6
 """Per aspect and metric; the table on disk has all."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 from tests.fuzzing.cases import METRICS, write_vectors
 from tests.fuzzing.folder_cases import sound_lines
 

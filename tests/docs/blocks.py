@@ -26,7 +26,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 
 RUNS = ("python", "sh")
 SHOWN = ("csv", "json", "text", "toml")

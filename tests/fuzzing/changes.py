@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster import part_path, report_from_file
-from pipelines.history import HistoryWriter
-from pipelines.live import LiveReport
-from pipelines.manifest import read_manifest, write_manifest
-from pipelines.progress import SCORING, Progress
+from pipelines.runs.history import HistoryWriter
+from pipelines.runs.live import LiveReport
+from pipelines.runs.manifest import read_manifest, write_manifest
+from pipelines.runs.progress import SCORING, Progress
 from tests.fuzzing.cases import WORDS
 from tests.fuzzing.folder_cases import other_json
 from tests.fuzzing.hostile import damaged, pick

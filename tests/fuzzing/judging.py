@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 from tests.fuzzing import folder_cases, model_cases, parquet_cases, table_cases, text_cases
 from tests.fuzzing.cases import SOUND, Case, score_arguments, sound_row
 

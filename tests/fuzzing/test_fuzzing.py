@@ -73,7 +73,7 @@ def test_damage_changes_a_file():
 def test_trouble_is_seen(monkeypatch, tmp_path, what, found):
     """A command that raises, dies or hangs is found, and the input before it has its answer."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import pipelines.cli as cli\n"
+        "import pipelines.cli.app as cli\n"
         "usual = cli.run\n"
         "def run(arguments):\n"
         "    if 'compare' in arguments:\n"

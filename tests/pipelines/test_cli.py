@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import run
-from pipelines.commands.common import columns_of, columns_option, config_option, split
-from pipelines.progress import SCORING, Lines, Pace, Progress, describe, show_progress
+from pipelines.cli.app import run
+from pipelines.cli.common import columns_of, columns_option, config_option, split
+from pipelines.runs.progress import SCORING, Lines, Pace, Progress, describe, show_progress
 from pipelines.score import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # The command line with a scorer that takes its time: 0.1 s for every batch.
 SLOW = """
 import importlib, sys, time
-from pipelines.cli import main
+from pipelines.cli.app import main
 from sms.scoring import SummaryScorer
 
 class SlowScorer(SummaryScorer):
@@ -117,7 +117,7 @@ def table_of(out):
 def test_help_is_quick_and_loads_nothing_heavy():
     heavy = {"torch", "ray", "polars", "numpy", "pyarrow", "numba"}
     code = (
-        "import sys; from pipelines.cli import run; status = run(['--help']); "
+        "import sys; from pipelines.cli.app import run; status = run(['--help']); "
         f"sys.exit(status or ', '.join({heavy} & set(sys.modules)) or 0)"
     )
     started = time.perf_counter()

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from cluster.store import join, open_input
-from pipelines.cli import app, run
+from pipelines.cli.app import app, run
 from tests.cluster.object_stores import direct, s3_environment, s3_server
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")

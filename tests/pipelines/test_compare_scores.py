@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 from pipelines.compare import RUNS, SYSTEMS, compare_scores, signature_difference
 from pipelines.reports.comparison import MAX_ROWS, comparison_text
 

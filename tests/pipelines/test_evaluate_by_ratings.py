@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from scipy.stats import spearmanr
 
-from pipelines.agreement import partial_correlate
-from pipelines.cli import run
+from agreement import partial_correlate
+from pipelines.cli.app import run
 from pipelines.evaluate_by_ratings import evaluate_by_ratings
 from reffree.building import build
 from reffree.models import ModelConfig

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.exact_sums import ExactSum, ScoreSums
+from pipelines.runs.exact_sums import ExactSum, ScoreSums
 
 NUMBERS = st.lists(st.floats(-1e12, 1e12), max_size=30)
 

@@ -12,7 +12,7 @@ import pytest
 
 from cluster import list_inputs
 from pipelines import score_corpus
-from pipelines.cli import run
+from pipelines.cli.app import run
 from pipelines.explain import Explainer, open_explainer
 from pipelines.reports.explain_matrix import MAX_GROUPS, matrix_svg
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster import ShardReport
-from pipelines import history as module
 from pipelines import score_corpus
-from pipelines.history import HistoryWriter, read_history
-from pipelines.manifest import read_manifest, write_manifest
+from pipelines.runs import history as module
+from pipelines.runs.history import HistoryWriter, read_history
+from pipelines.runs.manifest import read_manifest, write_manifest
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.learned_columns import AskedMetrics, with_learned
 from pipelines.score import score_corpus

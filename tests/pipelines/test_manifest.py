@@ -6,7 +6,7 @@ import pytest
 
 from cluster import InputFile, Piece, Shard
 from cluster.seals import sealed_json
-from pipelines.manifest import (
+from pipelines.runs.manifest import (
     Manifest,
     delete_own_files,
     differences,

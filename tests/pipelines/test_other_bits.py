@@ -14,7 +14,7 @@ import cluster.worker
 from cluster import Job, part_path, score_shard
 from cluster.seals import sealed_parquet
 from pipelines import compare_scores, open_explainer, score_corpus
-from pipelines.manifest import read_manifest
+from pipelines.runs.manifest import read_manifest
 from sms.encoders import SCORE_TOLERANCE, packed_model
 from sms.scoring import ScoringConfig, SummaryScorer
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 
 POISON = "㌖" * 8_000
 """SudachiPy refuses it: it reads three letters in each sign, and has a limit."""

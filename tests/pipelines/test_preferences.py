@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 from pipelines.judging_sheet import CLARK_CRITERIA, make_sheet
 from pipelines.preferences import compare_preferences
 

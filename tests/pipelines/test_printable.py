@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from pipelines.cli import run
-from pipelines.commands.common import MAX_MESSAGE, fail, printable, show
-from pipelines.correlation.tables import collect, files_of, scan_files
-from pipelines.manifest import RUN_FILE, read_manifest
+from pipelines.cli.app import run
+from pipelines.cli.common import MAX_MESSAGE, fail, printable, show
+from pipelines.runs.manifest import RUN_FILE, read_manifest
+from pipelines.tables.keyed import collect, files_of, scan_files
 
 
 @pytest.mark.parametrize(

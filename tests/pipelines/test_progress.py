@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.progress import SCORING, Pace, Progress
+from pipelines.runs.progress import SCORING, Pace, Progress
 
 
 class Run:

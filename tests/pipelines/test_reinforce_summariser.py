@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pipelines import reinforcement as module
-from pipelines.cli import run
+from pipelines.cli.app import run
 from reinforce.learning import load_summariser
 from tests.reinforce.conftest import known_words, make_documents
 from tests.reinforce.tiny_models import write_tiny_model

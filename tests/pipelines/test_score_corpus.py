@@ -22,10 +22,10 @@ import sms.explaining
 from cluster import RayOptions, ShardReport, local_runner, run_local
 from cluster.seals import sealed_parquet
 from pipelines import score_corpus
-from pipelines.cli import app
-from pipelines.duplicate_keys import count_duplicate_keys
+from pipelines.cli.app import app
 from pipelines.explain import open_explainer
-from pipelines.manifest import read_manifest
+from pipelines.runs.duplicate_keys import count_duplicate_keys
+from pipelines.runs.manifest import read_manifest
 from pipelines.score import RunInterrupted, ScoreRun
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
@@ -428,7 +428,7 @@ def test_duplicate_keys_counted(tmp_path, out):
 @pytest.mark.parametrize("rows_at_once", [7, 500_000])
 def test_duplicate_keys_counted_over_many_files(tmp_path, monkeypatch, rows_at_once):
     """Of 300 rows in 20 files, 100 documents have one, 100 have two."""
-    monkeypatch.setattr("pipelines.duplicate_keys.ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr("pipelines.runs.duplicate_keys.ROWS_AT_ONCE", rows_at_once)
     ids = [str(i % 200) for i in range(300)]
     paths = []
     for first in range(0, 300, 15):

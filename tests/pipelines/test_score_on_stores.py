@@ -19,11 +19,11 @@ import pytest
 from cluster.lock import FolderInUse, FolderLock, Holder, LockLost
 from cluster.store import delete_file, join, list_names, open_input, write_whole
 from pipelines import score_corpus
-from pipelines.cli import run
-from pipelines.correlation.scores import find_scores
+from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.fetched import fetched_config, fetched_metrics
 from pipelines.learned_columns import AskedMetrics
+from pipelines.tables.scores import find_scores
 from sms.scoring import ScoringConfig
 from tests.cluster.object_stores import FaultyProxy, direct, gcs_server, s3_environment, s3_server
 

@@ -17,11 +17,12 @@ from cluster import InputFile, Piece, Shard, ShardReport, part_path, write_whole
 from cluster.lock import LOCK_FILE, FolderLock, Holder
 from cluster.seals import sealed_json, sealed_parquet
 from cluster.store import base_name
-from pipelines import cli, score_corpus
-from pipelines.history import HistoryWriter
-from pipelines.live import LiveReport
-from pipelines.manifest import Manifest, write_manifest, write_success
-from pipelines.progress import SCORING, Progress
+from pipelines import score_corpus
+from pipelines.cli import app as cli
+from pipelines.runs.history import HistoryWriter
+from pipelines.runs.live import LiveReport
+from pipelines.runs.manifest import Manifest, write_manifest, write_success
+from pipelines.runs.progress import SCORING, Progress
 from pipelines.status import run_status
 
 # Runs for ever at the third of five shards, once it has written down that it does.

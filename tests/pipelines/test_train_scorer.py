@@ -11,7 +11,7 @@ import torch
 from scipy.special import logit
 
 from pipelines import train as module
-from pipelines.cli import run
+from pipelines.cli.app import run
 from reffree.scorer import load_scorer
 from tests.reffree.tiny_bert import write_tiny_bert
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 from pipelines.negatives import SCHEMA
 from reffree import buckets
 from reffree.pairs import text_key

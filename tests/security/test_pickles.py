@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.cli import run
-from pipelines.importing.realsumm import load_plain
+from pipelines.cli.app import run
+from pipelines.datasets.realsumm import load_plain
 from reffree.checkpoint import CHECKPOINT_FILE, read_checkpoint
 from reffree.scorer import load_scorer
 from sms.encoders import EncoderRuntime

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 from sms.urls import SECRET_VARIABLES, check_no_secrets, redacted
 from tests.fuzzing.cases import write_vectors
 from tests.fuzzing.folder_cases import sound_lines
@@ -155,7 +155,7 @@ def test_secrets_are_not_in_what_ray_writes(corpus, tmp_path):
     data[4:400] = b"\xff" * 396
     broken.write_bytes(data)
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "score", str(path), str(broken), "--workers", "2",
+        [sys.executable, "-m", "pipelines.cli.app", "score", str(path), str(broken), "--workers=2",
          f"--encoder=glove:{vectors}", "--metrics=sms", f"--out={tmp_path / 'out'}"],
         cwd=ROOT, capture_output=True, text=True, timeout=500,
         env=os.environ | {name: f"{PLANTED}{k}" for k, name in enumerate(SECRET_VARIABLES)},

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 
 KEYS = ["document_id", "system_id"]
 

@@ -192,7 +192,7 @@ def test_too_many_raters_for_the_cells_are_said(bench, monkeypatch):
     ratings = rated_by(bench.rows, ["Ann", "Bob"])
     bench.correlate(ratings=bench.ratings(ratings))
     expected = bench.table()
-    monkeypatch.setattr("pipelines.correlation.study.MOST_RATER_CELLS", 10)
+    monkeypatch.setattr("pipelines.tables.study.MOST_RATER_CELLS", 10)
     _, out, _ = bench.correlate("--fresh", ratings=bench.ratings(ratings))
     assert "Agreement among raters is not computed" in out
     assert bench.table().equals(expected)

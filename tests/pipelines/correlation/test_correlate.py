@@ -4,11 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from agreement import bonferroni, holm
 from pipelines import AgreementResult, correlate
-from pipelines.agreement import bonferroni, holm
-from pipelines.cli import run
-from pipelines.correlation.records import TABLES, table
-from pipelines.correlation.study import is_baseline
+from pipelines.cli.app import run
+from pipelines.tables.records import TABLES, table
+from pipelines.tables.study import is_baseline
 
 KEYS = ["document_id", "system_id"]
 

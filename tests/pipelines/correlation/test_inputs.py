@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines import score_corpus
-from pipelines.correlation.ratings import pools_of, read_ratings
-from pipelines.correlation.scores import find_scores, read_scores
-from pipelines.correlation.tables import number_columns
+from pipelines.tables.keyed import number_columns
+from pipelines.tables.ratings import pools_of, read_ratings
+from pipelines.tables.scores import find_scores, read_scores
 
 KEYS = ["document_id", "system_id"]
 BY_PATH_OR_URL = pytest.mark.parametrize("named", [str, Path.as_uri], ids=["path", "url"])

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.cli import run
-from pipelines.correlation.papers import PAPERS, paper_tables, write_paper_tables
-from pipelines.correlation.published import (
+from pipelines.cli.app import run
+from pipelines.papers.from_study import PAPERS, paper_tables, write_paper_tables
+from pipelines.papers.published import (
     PublishedTable,
     base_of,
     is_against_source,
@@ -18,9 +18,9 @@ from pipelines.correlation.published import (
     typed,
     variant_of,
 )
-from pipelines.correlation.ratings import read_ratings
-from pipelines.correlation.scores import find_scores, read_scores
-from pipelines.correlation.study import Study, make_study
+from pipelines.tables.ratings import read_ratings
+from pipelines.tables.scores import find_scores, read_scores
+from pipelines.tables.study import Study, make_study
 
 PEERS = ("rouge1_f", "rougeL_f", "bertscore_f", "qaeval_f1")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipelines.correlation.bao2020 import bao2020_tables
+from pipelines.papers.bao2020_tables import bao2020_tables
 
 SYSTEMS = ["human-A", "m1", "m2", "m3"]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipelines.agreement import williams
-from pipelines.correlation.clark2019 import clark2019_tables, stars, williams_table
+from agreement import williams
+from pipelines.papers.clark2019_tables import clark2019_tables, stars, williams_table
 
 # Table 2: summaries, ROUGE-L, then WMS, SMS, S+WMS with GloVe, then with ELMo.
 SUMMARIES = (

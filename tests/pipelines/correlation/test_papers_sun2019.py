@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from pipelines.agreement import correlate
-from pipelines.correlation.sun2019 import average_ranks, correlation_table, sun2019_tables
-from pipelines.correlation.sun2019_figures import N_DRAWS, source_cuts
+from agreement import correlate
+from pipelines.papers.sun2019_figures import N_DRAWS, source_cuts
+from pipelines.papers.sun2019_tables import average_ranks, correlation_table, sun2019_tables
 
 
 def with_correlation(y, r, rng):

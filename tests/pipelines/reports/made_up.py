@@ -2,7 +2,7 @@
 
 from itertools import combinations, product
 
-from pipelines.correlation.records import About, AgreementResult, InputRecord, table
+from pipelines.tables.records import About, AgreementResult, InputRecord, table
 
 METRICS = ["sms", "rouge_L", "<script>alert(1)</script>", "length"]
 ASPECTS = ["relevance", "fluency & flow"]

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import polars as pl
 import pytest
 
-from pipelines.correlation.records import CORRELATIONS
 from pipelines.reports.agreement_report import render_report, write_report
 from pipelines.reports.file_names import EXPLAIN_FOLDER, explain_file, file_stem
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
+from pipelines.tables.records import CORRELATIONS
 from tests.pipelines.reports.made_up import ASPECTS, LEVELS, SYSTEMS, UNDEFINED_REASON
 
 PLOTTED = {

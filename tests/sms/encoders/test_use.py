@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import run
+from pipelines.cli.app import run
 from sms import score_texts
 from sms.encoders import EncoderRuntime, use
 from sms.encoders.registry import load_encoder

@@ -1,0 +1,114 @@
+"""Things about a matrix that a reader must be told: repeated systems, constant documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from agreement.coefficients import tie_classes
+from agreement.matrices import TIE_RTOL, as_matrices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateSystems:
+    """Two systems with the same score on every document both have."""
+
+    first: int
+    second: int
+    """Rows of the matrix, `first` < `second`."""
+    n_documents: int
+    """Documents they were compared on."""
+
+
+def duplicate_systems(scores: np.ndarray, *, fewest: int = 2) -> list[DuplicateSystems]:
+    """Find systems that are probably one system listed twice.
+
+    Counted twice, a system weighs double in every correlation and interval.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_systems, n_documents)
+        NaN where missing. Use a metric with fine steps; ratings tie by chance.
+    fewest : int
+        Documents that both must have.
+
+    Returns
+    -------
+    list of DuplicateSystems
+        Every pair, in order of rows.
+
+    Examples
+    --------
+    >>> duplicate_systems(np.array([[0.1, 0.2], [0.5, 0.6], [0.1, 0.2]]))
+    [DuplicateSystems(first=0, second=2, n_documents=2)]
+    """
+    (matrix,) = as_matrices(scores=scores)
+    have = ~np.isnan(matrix)
+    sizes = np.abs(matrix)
+    found = []
+    for first in range(len(matrix) - 1):
+        shared = have[first] & have[first + 1 :]
+        tolerance = TIE_RTOL * np.maximum(sizes[first], sizes[first + 1 :])
+        differences = np.abs(matrix[first] - matrix[first + 1 :])
+        is_same = ((differences <= tolerance) | ~shared).all(1) & (shared.sum(1) >= fewest)
+        found += [
+            DuplicateSystems(
+                first=first, second=first + 1 + int(row), n_documents=int(shared[row].sum())
+            )
+            for row in np.flatnonzero(is_same)
+        ]
+    return found
+
+
+def constant_documents(scores: np.ndarray) -> np.ndarray:
+    """Find documents on which all systems have the same score: no correlation there.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_systems, n_documents)
+        NaN where missing.
+
+    Returns
+    -------
+    ndarray of int
+        Columns with at least one score and no two different ones.
+
+    Examples
+    --------
+    >>> constant_documents(np.array([[0.1 + 0.2, 1.0], [0.3, 2.0]])).tolist()
+    [0]
+    """
+    (matrix,) = as_matrices(scores=scores)
+    constant = [
+        document
+        for document, column in enumerate(matrix.T)
+        if (present := column[~np.isnan(column)]).size and tie_classes(present, TIE_RTOL).max() == 0
+    ]
+    return np.array(constant, dtype=np.int64)
+
+
+def count_tied_cells(scores: np.ndarray) -> int:
+    """Count cells whose score another system also has on the same document.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_systems, n_documents)
+        NaN where missing.
+
+    Returns
+    -------
+    int
+        Cells, not pairs: three equal scores are three tied cells.
+
+    Examples
+    --------
+    >>> count_tied_cells(np.array([[1.0, 5.0], [1.0, 6.0], [2.0, 6.0]]))
+    4
+    """
+    (matrix,) = as_matrices(scores=scores)
+    tied = 0
+    for column in matrix.T:
+        _, sizes = np.unique(tie_classes(column[~np.isnan(column)]), return_counts=True)
+        tied += int(sizes[sizes > 1].sum())
+    return tied

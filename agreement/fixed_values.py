@@ -1,0 +1,176 @@
+"""Coefficients of fixed values under many weightings, every metric with every aspect.
+
+In a resample of systems inside a document, or of cells, the values stay and only the counts
+change. Pearson then comes from weighted sums, all of them one matrix product; Spearman from
+cumulated counts in an order that is sorted once, and so does what Kendall is divided by.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agreement.coefficients import Scale, all_pairs, combine, n_distinct, tie_classes
+from agreement.matrices import TIE_RTOL
+
+SAFE_SPREAD = 1e-6
+"""Variance from sums of squares is used down to this share of the largest squared deviation; it
+then has nine correct digits. Below, the row is computed again in two passes."""
+
+FEW_VALUES = 64
+"""Up to so many values, ranks and class sizes come from one matrix product, not from sorting."""
+
+Array = np.ndarray
+
+
+def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
+    """Correlate every row of `x` with every row of `y` under every row of weights.
+
+    Equal to `all_pairs` with the values repeated along a leading axis, without repeating them.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n_x, n)
+        Values, none missing.
+    y : ndarray, shape (n_y, n)
+        Values, none missing.
+    weights : ndarray, shape (n_rows, n)
+        Counts.
+    coefficient : str
+        "pearson" or "spearman".
+
+    Returns
+    -------
+    ndarray, shape (n_rows, n_x, n_y)
+        NaN where a side is constant under the weights.
+    """
+    if coefficient == "spearman":
+        left, x_scale = _ranked(x, weights)
+        right, y_scale = _ranked(y, weights)
+        products = left @ np.swapaxes(right * weights[:, None], 1, 2)
+        result = combine(products, x_scale.column(), y_scale.row(), coefficient)
+        return blank_nearly_constant(result, x, y, weights)
+    x_scaled, y_scaled = _scaled(x), _scaled(y)
+    total = weights.sum(1, keepdims=True)
+    sums_x, sums_y = weights @ x_scaled.T, weights @ y_scaled.T
+    variance_x = total * (weights @ (x_scaled**2).T) - sums_x**2
+    variance_y = total * (weights @ (y_scaled**2).T) - sums_y**2
+    products = (x_scaled[:, None] * y_scaled[None]).reshape(-1, x.shape[1])
+    covariance = total[..., None] * (weights @ products.T).reshape(-1, len(x), len(y))
+    covariance -= sums_x[:, :, None] * sums_y[:, None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inverse_x, inverse_y = 1.0 / np.sqrt(variance_x), 1.0 / np.sqrt(variance_y)
+        covariance *= inverse_x[:, :, None]
+        covariance *= inverse_y[:, None, :]
+    result = np.clip(covariance, -1.0, 1.0, out=covariance)
+    safe = SAFE_SPREAD * total**2
+    again = (variance_x <= safe).any(1) | (variance_y <= safe).any(1)
+    if again.any():
+        result[again] = all_pairs(x[None], y[None], weights[again], coefficient)
+    return result
+
+
+def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> Array:
+    """Set coefficients of ranks to NaN where only the last bits of a side differ.
+
+    Parameters
+    ----------
+    result : ndarray, shape (n_rows, n_x, n_y)
+        Changed in place.
+    x, y : ndarray, shapes (n_x, n) and (n_y, n)
+        The values.
+    weights : ndarray, shape (n_rows, n)
+        Counts.
+
+    Returns
+    -------
+    ndarray
+        `result`.
+    """
+    for by_variable, values in ((result.swapaxes(0, 1), x), (result.transpose(2, 0, 1), y)):
+        near = tie_classes(values, TIE_RTOL)
+        is_close = near.max(axis=1) < tie_classes(values).max(axis=1)
+        for variable in np.flatnonzero(is_close):
+            by_variable[variable, n_distinct(near[variable], weights) < 2] = np.nan
+    return result
+
+
+def kendall_scale(classes: Array, weights: Array, coefficient: str) -> Scale:
+    """Return what Kendall's numerator is divided by, for every variable and weighting.
+
+    Parameters
+    ----------
+    classes : ndarray, shape (n_variables, n)
+        From `tie_classes`.
+    weights : ndarray, shape (n_rows, n)
+        Counts.
+    coefficient : str
+        "kendall_b" or "kendall_c".
+
+    Returns
+    -------
+    Scale
+        Fields of shape (n_rows, n_variables).
+    """
+    half_square = 0.5 * weights.sum(1) ** 2
+    n = weights.shape[1]
+    if n <= FEW_VALUES:
+        members = (classes[:, None, :] == np.arange(n)[:, None]).astype(np.float64)
+        totals = (weights @ members.reshape(-1, n).T).reshape(-1, len(classes), n)
+        norms = np.repeat(half_square[:, None], len(classes), axis=1)
+        if coefficient == "kendall_b":
+            norms -= 0.5 * np.einsum("bvg,bvg->bv", totals, totals)
+            return Scale(norms, np.where(norms > 0, 2, 1))
+        return Scale(norms, np.count_nonzero(totals, axis=2))
+    norms = np.empty((len(weights), len(classes)))
+    distinct = np.empty(norms.shape, dtype=np.int64)
+    for variable, each in enumerate(classes):
+        totals = np.diff(_cumulated_to_class_ends(each, weights), axis=1, prepend=0.0)
+        distinct[:, variable] = (totals > 0).sum(1)
+        norms[:, variable] = half_square
+        if coefficient == "kendall_b":
+            norms[:, variable] -= 0.5 * np.einsum("bg,bg->b", totals, totals)
+    return Scale(norms, distinct)
+
+
+def _scaled(values: Array) -> Array:
+    """Deviations from the row's mean, the largest of them 1."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    largest = np.abs(centred).max(axis=1, keepdims=True)
+    return centred / np.where(largest > 0, largest, 1.0)
+
+
+def _ranked(values: Array, weights: Array) -> tuple[Array, Scale]:
+    """Mid-ranks minus their mean, without the weights; shape (n_rows, n_variables, n)."""
+    if values.shape[1] <= FEW_VALUES:
+        ranks = _ranked_by_product(tie_classes(values), weights)
+    else:
+        ranks = _ranked_by_sorting(tie_classes(values), weights)
+    squared_norm = np.matmul(ranks**2, weights[:, :, None])[..., 0]
+    return ranks, Scale(squared_norm, np.where(squared_norm > 0, 2, 1))
+
+
+def _ranked_by_product(classes: Array, weights: Array) -> Array:
+    # Twice the centred mid-rank is the weight below minus the weight above.
+    halves = 0.5 * np.sign(classes[:, :, None] - classes[:, None, :])
+    n = classes.shape[1]
+    return (weights @ halves.reshape(-1, n).T).reshape(-1, *classes.shape)
+
+
+def _ranked_by_sorting(stack: Array, weights: Array) -> Array:
+    ranks = np.empty((len(weights), *stack.shape))
+    total = weights.sum(1, keepdims=True)
+    for variable, classes in enumerate(stack):
+        upto = _cumulated_to_class_ends(classes, weights)
+        # Twice the centred mid-rank: weight below plus weight up to the class, minus all.
+        doubled = upto - total
+        doubled[:, 1:] += upto[:, :-1]
+        np.take(doubled, classes, axis=1, out=ranks[:, variable])
+    ranks *= 0.5
+    return ranks
+
+
+def _cumulated_to_class_ends(classes: Array, weights: Array) -> Array:
+    """Weight of each class and those below it, shape (n_rows, n_classes)."""
+    order = np.argsort(classes, kind="stable")
+    ends = np.flatnonzero(np.diff(classes[order], append=classes.size))
+    return np.cumsum(weights[:, order], axis=1)[:, ends]

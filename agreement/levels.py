@@ -1,0 +1,288 @@
+"""Agreement of scores with ratings at system, summary and global level, with all counts.
+
+System level correlates per-system means; summary level correlates across systems inside each
+document and averages the documents; global level flattens both matrices and correlates once.
+No document is left out because its coefficient is small or insignificant: doing that biases
+the mean upwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from agreement.coefficients import (
+    COEFFICIENTS,
+    merge_close,
+    rowwise,
+    undefined_reason,
+)
+from agreement.matrices import as_matrices, require_choice, shared_cells
+
+LEVELS = ("system", "summary", "global")
+"""Names of the levels."""
+
+CERTAIN = 1e-10
+"""A partial correlation is undefined when a variable is determined by the third up to this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """One coefficient at one level, and what it was computed from."""
+
+    value: float
+    """NaN where undefined; then `reason` says why."""
+    level: str
+    coefficient: str
+    n_systems: int
+    """Systems with at least one cell that both sides have."""
+    n_documents: int
+    """Documents with at least one cell that both sides have."""
+    n_missing: int
+    """Cells of the matrix that a side lacks; they were left out on both."""
+    n_skipped: int
+    """Documents on which the coefficient is undefined (summary level only, else 0)."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrelationTest:
+    """Whether a correlation differs from zero, by the textbook test."""
+
+    value: float
+    p_value: float
+    """Two-sided."""
+    n: int
+    """Systems at system level, cells at global level."""
+    reason: str | None = None
+
+
+def correlate(
+    scores: np.ndarray, ratings: np.ndarray, *, level: str, coefficient: str = "pearson"
+) -> Correlation:
+    """Correlate a metric's scores with ratings at one level, on the cells both have.
+
+    Parameters
+    ----------
+    scores, ratings : ndarray, shape (n_systems, n_documents)
+        NaN where missing.
+    level : str
+        One of `LEVELS`.
+    coefficient : str
+        One of `COEFFICIENTS`.
+
+    Returns
+    -------
+    Correlation
+        Value and counts; a value of NaN comes with its reason.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, a value is infinite, or a name is not known.
+
+    Examples
+    --------
+    >>> scores = np.array([[1.0, 2.0], [3.0, 1.0], [5.0, 9.0]])
+    >>> ratings = np.array([[1.0, 3.0], [2.0, 3.0], [3.0, 3.0]])
+    >>> result = correlate(scores, ratings, level="summary", coefficient="spearman")
+    >>> result.value, result.n_documents, result.n_skipped
+    (1.0, 2, 1)
+    """
+    require_choice("level", level, LEVELS)
+    require_choice("coefficient", coefficient, COEFFICIENTS)
+    x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
+    by_document = rowwise(x.T, y.T, coefficient) if level == "summary" else None
+    value = level_values(x, y, level, coefficient) if by_document is None else _mean(by_document)
+    return _described(float(value), x, by_document, level, coefficient, _reason(x, y, level))
+
+
+def partial_correlate(
+    scores: np.ndarray,
+    ratings: np.ndarray,
+    given: np.ndarray,
+    *,
+    level: str,
+    coefficient: str = "pearson",
+) -> Correlation:
+    r"""Correlate scores with ratings, with a third matrix (such as length) held fixed.
+
+    .. math:: r_{xy \cdot z} = (r_{xy} - r_{xz} r_{yz}) / \sqrt{(1 - r_{xz}^2)(1 - r_{yz}^2)}
+
+    at system and global level; inside each document, then averaged, at summary level. For
+    Kendall the same formula holds (Kendall 1942).
+
+    Parameters
+    ----------
+    scores, ratings, given : ndarray, shape (n_systems, n_documents)
+        NaN where missing; only cells that all three have are used.
+    level : str
+        One of `LEVELS`.
+    coefficient : str
+        One of `COEFFICIENTS`.
+
+    Returns
+    -------
+    Correlation
+        Undefined also where `given` is constant or determines one of the others.
+    """
+    require_choice("level", level, LEVELS)
+    x, y, z = shared_cells(*as_matrices(scores=scores, ratings=ratings, given=given))
+    first, second, third = (_rows(each, level) for each in (x, y, z))
+    r_xy = rowwise(first, second, coefficient)
+    r_xz = rowwise(first, third, coefficient)
+    r_yz = rowwise(second, third, coefficient)
+    unexplained = (1.0 - r_xz**2) * (1.0 - r_yz**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        partial = (r_xy - r_xz * r_yz) / np.sqrt(unexplained)
+    partial = np.where(unexplained > CERTAIN, np.clip(partial, -1.0, 1.0), np.nan)
+    reason = _reason(x, y, level) or "`given` is constant or determines scores or ratings"
+    by_document = partial if level == "summary" else None
+    return _described(float(_mean(partial)), x, by_document, level, coefficient, reason)
+
+
+def correlation_test(
+    scores: np.ndarray, ratings: np.ndarray, *, level: str, coefficient: str = "pearson"
+) -> CorrelationTest:
+    """Test whether a correlation at system or global level differs from zero.
+
+    The usual test of each coefficient: Student's t with n-2 degrees of freedom for Pearson and
+    Spearman, the exact or normal distribution for Kendall. It treats the units (systems, or
+    cells) as independent, which cells are not: at global level it is too sure of itself.
+
+    Parameters
+    ----------
+    scores, ratings : ndarray, shape (n_systems, n_documents)
+        NaN where missing.
+    level : str
+        "system" or "global"; a mean over documents has no such test and comes back undefined.
+    coefficient : str
+        One of `COEFFICIENTS`.
+
+    Returns
+    -------
+    CorrelationTest
+        Two-sided p-value.
+    """
+    result = correlate(scores, ratings, level=level, coefficient=coefficient)
+    if level == "summary":
+        reason = "a mean over documents has no textbook test; use a bootstrap interval"
+        return CorrelationTest(value=result.value, p_value=np.nan, n=0, reason=reason)
+    x, y = (_rows(each, level)[0] for each in shared_cells(scores, ratings))
+    present = ~np.isnan(x)
+    n = int(present.sum())
+    problem = result.reason or (None if n > 2 else f"needs at least 3 units, got {n}")
+    if problem:
+        return CorrelationTest(value=result.value, p_value=np.nan, n=n, reason=problem)
+    pair = x[present], y[present]
+    if coefficient == "pearson":
+        p_value = stats.pearsonr(*pair).pvalue
+    elif coefficient == "spearman":
+        p_value = stats.spearmanr(*pair).pvalue
+    else:
+        p_value = stats.kendalltau(*pair, variant=coefficient[-1]).pvalue
+    return CorrelationTest(value=result.value, p_value=float(p_value), n=n)
+
+
+def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> np.ndarray:
+    """Correlate stacks of matrices at one level.
+
+    Parameters
+    ----------
+    x, y : ndarray, shape (..., n_systems, n_documents)
+        NaN in the same cells of both; leading axes broadcast.
+    level, coefficient : str
+        See `correlate`.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        NaN where undefined.
+    """
+    values = rowwise(_rows(x, level), _rows(y, level), coefficient)
+    return _mean(values)
+
+
+def system_means(scores: np.ndarray) -> np.ndarray:
+    """Average each system over the documents it has.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (..., n_systems, n_documents)
+        NaN where missing.
+
+    Returns
+    -------
+    ndarray, shape (..., n_systems)
+        NaN for a system without any score.
+    """
+    counts = (~np.isnan(scores)).sum(-1)
+    sums = np.nansum(scores, axis=-1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def merged_means(scores: np.ndarray) -> np.ndarray:
+    """Average like `system_means`; means that differ in how they were summed only are equal."""
+    return merge_close(system_means(scores), system_means(np.abs(scores)))
+
+
+def _rows(x: np.ndarray, level: str) -> np.ndarray:
+    """Return what is correlated, shape (..., n_correlations, n): means, documents or all cells."""
+    if level == "system":
+        return merged_means(x)[..., None, :]
+    if level == "summary":
+        return np.swapaxes(x, -1, -2)
+    return x.reshape(*x.shape[:-2], 1, -1)
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Mean over the last axis of the values that are defined; NaN if none is."""
+    is_defined = ~np.isnan(values)
+    sums = np.where(is_defined, values, 0.0).sum(-1)
+    return np.where(is_defined.any(-1), sums / np.maximum(is_defined.sum(-1), 1), np.nan)
+
+
+def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
+    """Say why a plain correlation at this level would be undefined."""
+    if np.isnan(x).all():
+        return "no cell has both a score and a rating"
+    if level == "system":
+        found = undefined_reason(merged_means(x), merged_means(y))
+        n_systems = int((~np.isnan(x)).any(-1).sum())
+        return f"fewer than 2 systems, got {n_systems}" if n_systems < 2 else found
+    if level == "global":
+        return undefined_reason(x.ravel(), y.ravel())
+    with_cells = (~np.isnan(x)).any(0)
+    reasons = [
+        undefined_reason(a, b) for a, b in zip(x.T[with_cells], y.T[with_cells], strict=True)
+    ]
+    if None in reasons:
+        return None
+    first = max(set(reasons), key=lambda each: (reasons.count(each), str(each)))
+    return f"undefined in every document, mostly because {first}"
+
+
+def _described(
+    value: float,
+    x: np.ndarray,
+    by_document: np.ndarray | None,
+    level: str,
+    coefficient: str,
+    reason: str | None,
+) -> Correlation:
+    present = ~np.isnan(x)
+    skipped = 0
+    if by_document is not None:
+        skipped = int((np.isnan(by_document) & present.any(0)).sum())
+    return Correlation(
+        value=value,
+        level=level,
+        coefficient=coefficient,
+        n_systems=int(present.any(1).sum()),
+        n_documents=int(present.any(0).sum()),
+        n_missing=int((~present).sum()),
+        n_skipped=skipped,
+        reason=reason if np.isnan(value) else None,
+    )

@@ -1,0 +1,273 @@
+"""Order systems by scores alone, with how sure the order is: paired bootstrap over documents.
+
+A bootstrap of few documents is too sure of itself: it never draws a document that was not there,
+and of one document nothing else. So there are no ends and no p-values for fewer than
+`FEWEST_DOCUMENTS`, and no one-sided p-value is below 0.5**n for n documents on which two systems
+differ: that is how often all n fall on one side when either side is as likely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from agreement.intervals import MOST_UNDEFINED, Interval, percentile_interval
+from agreement.levels import system_means
+from agreement.matrices import (
+    TIE_RTOL,
+    as_matrices,
+    as_stack,
+    require_fraction,
+    require_positive,
+)
+from agreement.resampling import draw_resamples
+
+FEWEST_DOCUMENTS = 2
+"""With one alone all resamples are the same."""
+
+CHUNK_NUMBERS = 1_000_000
+"""Numbers in the largest array of one step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SystemRanking:
+    """Systems in the order of their mean scores, as rows were given."""
+
+    means: tuple[Interval, ...]
+    """Mean score of each system over the documents it has; no ends for fewer than
+    `FEWEST_DOCUMENTS`."""
+    ranks: np.ndarray
+    """Shape (n_systems,); 1 is best, equal means share the better rank, 0 is no score at all."""
+    rank_low: np.ndarray
+    rank_high: np.ndarray
+    """Shape (n_systems,); percentiles of the rank over the resamples that draw a document of every
+    system, 0 for a system with fewer documents than `FEWEST_DOCUMENTS` and, for all, where more
+    than `MOST_UNDEFINED` of the resamples leave a system out."""
+    p_values: np.ndarray
+    """Shape (n_systems, n_systems); `[i, j]` is the share of resamples in which i is not better
+    than j on the documents both have, the observed one included (where none of those is drawn, i
+    is not), and at least 0.5**n for n documents on which they differ. NaN where they share fewer
+    than `FEWEST_DOCUMENTS`, and on the diagonal."""
+    n_documents: int
+    n_missing: int
+    n_resamples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedBootstrap:
+    """Which of two systems has the higher mean score."""
+
+    difference: Interval
+    """Mean of A minus mean of B over the documents both have."""
+    p_a_better: float
+    """Share of resamples in which A is not better, the observed one included, and at least 0.5**n
+    for n documents on which the two differ; so a two-sided one is at least 2 * 0.5**n."""
+    p_b_better: float
+    n_documents: int
+    """Documents both have."""
+    n_missing: int
+    """Documents that one of them lacks."""
+    reason: str | None = None
+
+
+def rank_systems(
+    scores: np.ndarray,
+    *,
+    n_resamples: int = 1_000,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> SystemRanking:
+    """Rank systems by their mean score, documents being drawn with replacement.
+
+    Speaks of this metric and of more documents like these, not of human judgement.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_systems, n_documents)
+        NaN where missing; higher is better.
+    n_resamples : int
+        Draws of documents, shared by all systems.
+    confidence : float
+        For intervals of means and ranks.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    SystemRanking
+        Correct its p-values for many comparisons before reading them (`holm`).
+    """
+    require_fraction("confidence", confidence)
+    (matrix,) = as_matrices(scores=scores)
+    n_systems, n_documents = matrix.shape
+    resamples = draw_resamples(
+        n_systems, n_documents, n_resamples=n_resamples, rng=rng, over="documents"
+    )
+    have = ~np.isnan(matrix)
+    filled = np.where(have, matrix, 0.0)
+    counts = resamples.document_counts
+    n_drawn = counts @ have.T.astype(np.float64)
+
+    def drawn(cells: np.ndarray) -> np.ndarray:
+        return np.where(n_drawn > 0, counts @ cells.T / np.maximum(n_drawn, 1.0), np.nan)
+
+    draws, means = drawn(filled), system_means(matrix)
+    n_scored = have.sum(1)
+    sizes = (drawn(np.abs(filled)), system_means(np.abs(matrix)))
+    ends = _rank_ends((draws, means), sizes, n_scored, confidence)
+    return SystemRanking(
+        means=tuple(
+            percentile_interval(
+                draws[:, system],
+                float(means[system]),
+                confidence,
+                "bootstrap-documents",
+                _too_few(int(n_scored[system]), "the system has no score"),
+            )
+            for system in range(n_systems)
+        ),
+        ranks=_ranks(means[None], sizes[1][None])[0],
+        rank_low=ends[0],
+        rank_high=ends[1],
+        p_values=_pairwise_p_values(filled, have, counts),
+        n_documents=n_documents,
+        n_missing=int((~have).sum()),
+        n_resamples=n_resamples,
+    )
+
+
+def compare_systems(
+    scores_a: np.ndarray,
+    scores_b: np.ndarray,
+    *,
+    n_resamples: int = 1_000,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> PairedBootstrap:
+    """Compare two systems' scores on the same documents by a paired bootstrap (Koehn 2004).
+
+    Parameters
+    ----------
+    scores_a, scores_b : ndarray, shape (n_documents,)
+        Scores of two systems on the same documents in the same order; NaN where missing.
+    n_resamples, confidence, rng
+        See `rank_systems`.
+
+    Returns
+    -------
+    PairedBootstrap
+        Undefined, with a reason, if they share fewer documents than `FEWEST_DOCUMENTS`.
+    """
+    require_fraction("confidence", confidence)
+    require_positive("n_resamples", n_resamples)
+    a, b = as_stack("scores_a", scores_a, 1), as_stack("scores_b", scores_b, 1)
+    if a.shape != b.shape:
+        raise ValueError(f"`scores_b` must have {a.size} documents like `scores_a`, got {b.size}")
+    shared = ~(np.isnan(a) | np.isnan(b))
+    n_shared = int(shared.sum())
+    reason = _too_few(n_shared, "no document has both scores")
+    differences = _differences(a, b)[shared]
+    draws, p_a, p_b = np.full(n_resamples, np.nan), np.nan, np.nan
+    if reason is None:
+        both = np.stack([differences, np.abs(differences)], axis=1)
+        draws, sizes = _resampled_means(both, n_resamples, rng).T
+        tolerance = TIE_RTOL * sizes
+        smallest = 0.5 ** int(np.count_nonzero(differences))
+        p_a = max(smallest, (1 + int((draws <= tolerance).sum())) / (1 + n_resamples))
+        p_b = max(smallest, (1 + int((draws >= -tolerance).sum())) / (1 + n_resamples))
+    value = float(differences.mean()) if n_shared else np.nan
+    return PairedBootstrap(
+        difference=percentile_interval(draws, value, confidence, "bootstrap-documents", reason),
+        p_a_better=p_a,
+        p_b_better=p_b,
+        n_documents=n_shared,
+        n_missing=a.size - n_shared,
+        reason=reason,
+    )
+
+
+def _too_few(n_documents: int, reason_for_none: str) -> str | None:
+    """Say why there is nothing to resample, if so."""
+    if n_documents >= FEWEST_DOCUMENTS:
+        return None
+    return f"needs at least {FEWEST_DOCUMENTS} documents, got 1" if n_documents else reason_for_none
+
+
+def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Average rows drawn with replacement, shape (n_resamples, ...), some resamples at a time."""
+    n = len(values)
+    chances = np.full(n, 1.0 / n)
+    step = max(1, CHUNK_NUMBERS // n)
+    parts = [
+        rng.multinomial(n, chances, size=min(step, n_resamples - start)) @ values
+        for start in range(0, n_resamples, step)
+    ]
+    return np.concatenate(parts) / n
+
+
+def _differences(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """First minus second, exactly 0 where only the last bits differ."""
+    differences = a - b
+    is_close = np.abs(differences) <= TIE_RTOL * np.maximum(np.abs(a), np.abs(b))
+    return np.where(is_close, 0.0, differences)
+
+
+def _ranks(means: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """1 plus the number of systems that are better, per row; 0 for NaN.
+
+    `sizes` are the mean magnitudes of the scores behind each mean, which say how far rounding
+    takes equal means apart.
+    """
+    ranks = np.ones(means.shape, dtype=np.int64)
+    for system in range(means.shape[1]):
+        tolerance = TIE_RTOL * np.maximum(sizes, sizes[:, [system]])
+        ahead = means - means[:, [system]] > tolerance
+        ranks[:, system] += ahead.sum(1)
+    ranks[np.isnan(means)] = 0
+    return ranks
+
+
+def _rank_ends(
+    values: tuple[np.ndarray, np.ndarray],
+    sizes: tuple[np.ndarray, np.ndarray],
+    n_scored: np.ndarray,
+    confidence: float,
+) -> np.ndarray:
+    """Percentiles of the rank, shape (2, n_systems); 0 where undefined.
+
+    `values` are the resampled means and the means, `sizes` their magnitudes as in `_ranks`. A
+    resample that leaves a system out says nothing of its rank, and too good ones of the others.
+    """
+    # The mean of a document drawn alone is its score, however often it is drawn.
+    complete, complete_sizes = (
+        np.where(n_scored < FEWEST_DOCUMENTS, whole, draws) for draws, whole in (values, sizes)
+    )
+    is_complete = ~np.isnan(complete[:, n_scored > 0]).any(1)
+    if (~is_complete).sum() > MOST_UNDEFINED * is_complete.size:
+        return np.zeros((2, n_scored.size), dtype=np.int64)
+    tail = 0.5 * (1.0 - confidence)
+    ranks = _ranks(complete[is_complete], complete_sizes[is_complete])
+    ends = np.quantile(ranks, [tail, 1.0 - tail], axis=0, method="nearest")
+    return np.where(n_scored < FEWEST_DOCUMENTS, 0, ends).astype(np.int64)
+
+
+def _pairwise_p_values(filled: np.ndarray, have: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    n_systems = len(filled)
+    result = np.full((n_systems, n_systems), np.nan)
+    i, j = np.triu_indices(n_systems, 1)
+    step = max(1, CHUNK_NUMBERS // len(counts))
+    for start in range(0, i.size, step):
+        first, second = i[start : start + step], j[start : start + step]
+        shared = have[first] & have[second]
+        differences = np.where(shared, _differences(filled[first], filled[second]), 0.0)
+        # Only the sign of the resampled mean matters, so the sum will do.
+        sums = counts @ differences.T
+        tolerance = TIE_RTOL * (counts @ np.abs(differences).T)
+        smallest = 0.5 ** np.count_nonzero(differences, axis=1)
+        known = shared.sum(1) >= FEWEST_DOCUMENTS
+        not_better = np.maximum(smallest, (1 + (sums <= tolerance).sum(0)) / (1 + len(counts)))
+        not_worse = np.maximum(smallest, (1 + (sums >= -tolerance).sum(0)) / (1 + len(counts)))
+        result[first[known], second[known]] = not_better[known]
+        result[second[known], first[known]] = not_worse[known]
+    return result

@@ -1,0 +1,177 @@
+"""How far raters agree with each other: the ceiling for any metric.
+
+Pools of raters are never mixed here: pass the raters of one pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from agreement.coefficients import merge_close
+from agreement.levels import Correlation, correlate
+from agreement.matrices import as_stack, require_choice
+
+MEASUREMENTS = ("nominal", "ordinal", "interval")
+"""What a difference of two ratings means: unequal, ranks between them, or their distance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alpha:
+    """Krippendorff's alpha and what it was computed from."""
+
+    value: float
+    """1 for perfect agreement, 0 for chance; NaN where undefined."""
+    measurement: str
+    n_raters: int
+    n_units: int
+    """Units with at least two ratings; the others say nothing about agreement."""
+    n_pairable: int
+    """Ratings in those units."""
+    n_missing: int
+    """Ratings that the table of raters and units lacks."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveOneOut:
+    """How well each rater agrees with the mean of the others."""
+
+    value: float
+    """Mean over raters for whom it is defined; NaN if there is none."""
+    per_rater: tuple[Correlation, ...]
+    """In the order of the raters."""
+    n_raters: int
+    n_undefined: int
+    """Raters for whom it is undefined; they are not in the mean."""
+    reason: str | None = None
+
+
+def krippendorff_alpha(ratings: np.ndarray, *, measurement: str = "interval") -> Alpha:
+    r"""Measure agreement among raters beyond chance, any number missing.
+
+    .. math:: \alpha = 1 - D_o / D_e
+
+    the disagreement observed within units over the one expected from all pairable ratings
+    (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability").
+
+    Parameters
+    ----------
+    ratings : ndarray, shape (n_raters, n_units)
+        NaN where missing. A unit is a candidate: flatten systems and documents.
+    measurement : str
+        One of `MEASUREMENTS`. Ratings on a scale of five are ordinal; interval takes the
+        steps as equally wide.
+
+    Returns
+    -------
+    Alpha
+        Undefined if no unit has two ratings, or all pairable ratings are equal.
+
+    Examples
+    --------
+    >>> krippendorff_alpha(np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])).value
+    1.0
+    """
+    require_choice("measurement", measurement, MEASUREMENTS)
+    table = as_stack("ratings", ratings, 2)
+    present = ~np.isnan(table)
+    per_unit = present.sum(0)
+    pairable = table[:, per_unit >= 2]
+    values, codes = np.unique(pairable[~np.isnan(pairable)], return_inverse=True)
+    reason = None
+    if values.size == 0:
+        reason = "no unit has two ratings"
+    elif values.size == 1:
+        reason = "all ratings are equal"
+    value = np.nan
+    if reason is None:
+        counts = np.zeros((pairable.shape[1], values.size))
+        units = np.nonzero(~np.isnan(pairable))[1]
+        np.add.at(counts, (units, codes), 1.0)
+        sizes = counts.sum(1)
+        scaled = counts / (sizes - 1.0)[:, None]
+        coincidences = scaled.T @ counts - np.diag(scaled.sum(0))
+        totals = counts.sum(0)
+        distances = _squared_distances(values, totals, measurement)
+        observed = (coincidences * distances).sum()
+        expected = totals @ distances @ totals / (totals.sum() - 1.0)
+        value = 1.0 - observed / expected
+    return Alpha(
+        value=float(value),
+        measurement=measurement,
+        n_raters=len(table),
+        n_units=pairable.shape[1],
+        n_pairable=int((~np.isnan(pairable)).sum()),
+        n_missing=int((~present).sum()),
+        reason=reason,
+    )
+
+
+def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearson") -> LeaveOneOut:
+    """Correlate each rater with the mean of the other raters.
+
+    The mean of few raters is noisier than the mean of all, so this is a cautious ceiling for
+    a metric that is held against the mean of all.
+
+    Parameters
+    ----------
+    ratings : ndarray, shape (n_raters, n_systems, n_documents)
+        One aspect of one pool; NaN where missing.
+    level, coefficient : str
+        See `correlate`.
+
+    Returns
+    -------
+    LeaveOneOut
+        The mean, and a `Correlation` for each rater.
+    """
+    stack = as_stack("ratings", ratings, 3)
+    results = [
+        correlate(one, others, level=level, coefficient=coefficient)
+        for one, others in zip(stack, _means_of_others(stack), strict=True)
+    ]
+    defined = [each.value for each in results if each.reason is None]
+    reason = None
+    if len(stack) < 2:
+        reason = f"needs at least 2 raters, got {len(stack)}"
+    elif not defined:
+        reason = f"undefined for every rater; first: {results[0].reason}"
+    return LeaveOneOut(
+        value=float(np.mean(defined)) if defined else np.nan,
+        per_rater=tuple(results),
+        n_raters=len(stack),
+        n_undefined=len(stack) - len(defined),
+        reason=reason,
+    )
+
+
+def _means_of_others(stack: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield for each rater the mean of the others, NaN where no other has rated.
+
+    The others are added up: to take one rater off a sum of all would leave that rater's rounding
+    in it. Means that differ in how they were summed only are equal.
+    """
+    have = ~np.isnan(stack)
+    filled = np.where(have, stack, 0.0)
+    counts = have.sum(0)
+    before = np.zeros(stack.shape[1:])
+    from_here = np.cumsum(filled[::-1], axis=0)[::-1]
+    for k, one in enumerate(filled):
+        sums = before + from_here[k + 1] if k + 1 < len(filled) else before
+        n_others = counts - have[k]
+        means = np.where(n_others > 0, sums / np.maximum(n_others, 1), np.nan)
+        yield merge_close(means.ravel()).reshape(means.shape)
+        before = before + one
+
+
+def _squared_distances(values: np.ndarray, totals: np.ndarray, measurement: str) -> np.ndarray:
+    if measurement == "nominal":
+        return 1.0 - np.eye(values.size)
+    if measurement == "interval":
+        return np.asarray((values[:, None] - values) ** 2)
+    # Ratings between two values, plus half of those at either end.
+    middle = np.cumsum(totals) - 0.5 * totals
+    return np.asarray((middle[:, None] - middle) ** 2)

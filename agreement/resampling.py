@@ -1,0 +1,294 @@
+"""Coefficients of many metrics and aspects under thousands of resamples, all at once.
+
+A resample is a vector of counts, how often each system and each document was drawn. Counts
+are drawn once and shared by every metric, aspect and level, which makes differences of two
+metrics paired, and turns the work into matrix products:
+
+- system level: resampled system means are one product of scores with document counts;
+- summary level: documents are visited one after the other, with all metrics, aspects and
+  resamples of systems together, then weighted with the document counts;
+- global level: cells are weighted with the product of their two counts. Kendall, quadratic in
+  cells, is folded over unordered pairs of systems and of documents, a quarter of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from agreement.cell_pairs import exact_kind, resampled_kendall_of_cells, rows_of
+from agreement.coefficients import (
+    COEFFICIENTS,
+    all_pairs,
+    combine,
+    merge_close,
+    tie_classes,
+)
+from agreement.fixed_values import (
+    all_pairs_of_fixed,
+    blank_nearly_constant,
+    kendall_scale,
+)
+from agreement.levels import LEVELS
+from agreement.matrices import as_stacks, require_choice, require_positive
+
+OVER = ("both", "systems", "documents")
+"""What is drawn with replacement."""
+
+CHUNK_NUMBERS = 200_000
+"""Numbers in the largest array of one step; resamples are taken so many at a time that it fits.
+Twice as much or half as much is as quick; ten times as much leaves the processor's cache."""
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resamples:
+    """How often each system and each document was drawn, in every resample."""
+
+    system_counts: Array
+    """Shape (n_resamples, n_systems), or (1, n_systems) of ones where systems stay."""
+    document_counts: Array
+    """Shape (n_resamples, n_documents), or (1, n_documents) of ones where documents stay."""
+    over: str
+    """One of `OVER`."""
+    n_resamples: int
+
+
+def draw_resamples(
+    n_systems: int, n_documents: int, *, n_resamples: int, rng: np.random.Generator, over: str
+) -> Resamples:
+    """Draw systems, documents or both with replacement, as counts.
+
+    Parameters
+    ----------
+    n_systems, n_documents : int
+        Size of the matrices the resamples are for.
+    n_resamples : int
+        How many.
+    rng : numpy.random.Generator
+        Source of randomness.
+    over : str
+        One of `OVER`. Only "both" says something about new systems on new documents.
+
+    Returns
+    -------
+    Resamples
+        To be shared by all metrics and aspects over the same matrix.
+
+    Raises
+    ------
+    ValueError
+        If a size is below 1 or `over` is not known.
+    """
+    require_choice("over", over, OVER)
+    require_positive("n_systems", n_systems)
+    require_positive("n_documents", n_documents)
+    require_positive("n_resamples", n_resamples)
+
+    def counts(n: int, *, is_drawn: bool) -> Array:
+        if not is_drawn:
+            return np.ones((1, n))
+        return rng.multinomial(n, np.full(n, 1.0 / n), size=n_resamples).astype(np.float64)
+
+    return Resamples(
+        counts(n_systems, is_drawn=over != "documents"),
+        counts(n_documents, is_drawn=over != "systems"),
+        over,
+        n_resamples,
+    )
+
+
+def resampled_correlations(
+    scores: Array,
+    ratings: Array,
+    resamples: Resamples,
+    *,
+    level: str,
+    coefficient: str = "pearson",
+) -> Array:
+    """Compute every metric's coefficient with every aspect in every resample.
+
+    Equal to building each resampled pair of matrices and calling `correlate`, several hundred
+    times faster. Each metric and aspect are compared on the cells both have.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_metrics, n_systems, n_documents)
+        NaN where missing.
+    ratings : ndarray, shape (n_aspects, n_systems, n_documents)
+        NaN where missing.
+    resamples : Resamples
+        From `draw_resamples`, for these systems and documents.
+    level : str
+        One of `LEVELS`.
+    coefficient : str
+        One of `COEFFICIENTS`. Kendall at global level takes time quadratic in cells.
+
+    Returns
+    -------
+    ndarray, shape (n_resamples, n_metrics, n_aspects)
+        NaN where the resample leaves the coefficient undefined.
+
+    Raises
+    ------
+    ValueError
+        If the resamples were drawn for another size, or a name is not known.
+    """
+    require_choice("level", level, LEVELS)
+    require_choice("coefficient", coefficient, COEFFICIENTS)
+    metrics, aspects = as_stacks(scores, ratings)
+    drawn = resamples.system_counts.shape[1], resamples.document_counts.shape[1]
+    if drawn != metrics.shape[1:]:
+        raise ValueError(
+            f"`resamples` must be drawn for {metrics.shape[1:]} systems and documents, got {drawn}"
+        )
+    step = {"system": _system_level, "summary": _summary_level, "global": _global_level}[level]
+    chunk = max(64, CHUNK_NUMBERS // _numbers_per_resample(metrics, aspects, level, coefficient))
+    parts = []
+    for start in range(0, resamples.n_resamples, chunk):
+        rows = slice(start, min(start + chunk, resamples.n_resamples))
+        system_counts = rows_of(resamples.system_counts, rows)
+        document_counts = rows_of(resamples.document_counts, rows)
+        parts.append(step(metrics, aspects, system_counts, document_counts, coefficient))
+    return np.concatenate(parts)
+
+
+def _numbers_per_resample(metrics: Array, aspects: Array, level: str, coefficient: str) -> int:
+    n_variables, n_systems, n_documents = len(metrics) + len(aspects), *metrics.shape[1:]
+    is_kendall = coefficient.startswith("kendall")
+    if level == "global":
+        return 1 if is_kendall else n_variables * n_systems * n_documents
+    if level == "summary" and is_kendall:
+        return max(len(metrics) * len(aspects), n_systems * (n_systems - 1) // 2, 1)
+    return n_variables * (n_systems * (n_systems - 1) // 2 if is_kendall else n_systems) + 1
+
+
+def _blocks(metrics_have: Array, aspects_have: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield the metrics and aspects that share one pattern of cells, and the pattern."""
+    for which_metrics, pattern in _patterns(metrics_have):
+        for which_aspects, other in _patterns(aspects_have):
+            yield which_metrics, which_aspects, pattern & other
+
+
+def _patterns(have: Array) -> list[tuple[Array, Array]]:
+    groups: dict[bytes, list[int]] = {}
+    for index, pattern in enumerate(have):
+        groups.setdefault(pattern.tobytes(), []).append(index)
+    return [(np.array(members), have[members[0]]) for members in groups.values()]
+
+
+def _system_level(
+    metrics: Array, aspects: Array, system_counts: Array, document_counts: Array, coefficient: str
+) -> Array:
+    n_rows = max(len(system_counts), len(document_counts))
+    result = np.full((n_rows, len(metrics), len(aspects)), np.nan)
+    for m, a, joint in _blocks(~np.isnan(metrics), ~np.isnan(aspects)):
+        n_cells = document_counts @ joint.T.astype(np.float64)
+        weights = system_counts * (n_cells > 0)
+        x = _resampled_means(metrics[m], joint, document_counts, n_cells)
+        y = _resampled_means(aspects[a], joint, document_counts, n_cells)
+        result[:, m[:, None], a] = all_pairs(x, y, weights, coefficient)
+    return result
+
+
+def _resampled_means(stack: Array, joint: Array, document_counts: Array, n_cells: Array) -> Array:
+    """System means, shape (n_rows, n_variables, n_systems); NaN without a cell."""
+    filled = np.where(joint, stack, 0.0)
+    n_cells = n_cells[:, None, :]
+
+    def means_of(cells: Array) -> Array:
+        sums = document_counts @ cells.reshape(-1, cells.shape[-1]).T
+        sums = sums.reshape(len(document_counts), *cells.shape[:2])
+        return np.where(n_cells > 0, sums / np.maximum(n_cells, 1.0), np.nan)
+
+    means = means_of(filled)
+    return merge_close(means, means_of(np.abs(filled)) if (filled < 0).any() else means)
+
+
+def _summary_level(
+    metrics: Array, aspects: Array, system_counts: Array, document_counts: Array, coefficient: str
+) -> Array:
+    n_rows = max(len(system_counts), len(document_counts))
+    sums = np.zeros((n_rows, len(metrics), len(aspects)))
+    n_defined = np.zeros_like(sums)
+    inside = _DocumentCorrelations(system_counts, coefficient)
+    for document in range(metrics.shape[-1]):
+        x, y = metrics[..., document], aspects[..., document]
+        counts = document_counts[:, document, None, None]
+        for m, a, joint in _blocks(~np.isnan(x), ~np.isnan(y)):
+            if joint.sum() < 2:
+                continue
+            values = inside.correlate(x[m], y[a], joint)
+            is_defined = ~np.isnan(values)
+            values[~is_defined] = 0.0
+            if len(m) == len(x) and len(a) == len(y):
+                sums += counts * values
+                n_defined += counts * is_defined
+            else:
+                block = slice(None), m[:, None], a
+                sums[block] += counts * values
+                n_defined[block] += counts * is_defined
+    return np.where(n_defined > 0, sums / np.maximum(n_defined, 1.0), np.nan)
+
+
+class _DocumentCorrelations:
+    """Correlations across systems inside one document, for fixed counts of systems.
+
+    The values do not depend on the resample here, only the counts do; what Kendall multiplies
+    (products of the counts of two systems) is made once for all documents.
+    """
+
+    def __init__(self, system_counts: Array, coefficient: str) -> None:
+        self._counts = system_counts
+        self._coefficient = coefficient
+        n_systems = system_counts.shape[1]
+        self._i, self._j = np.triu_indices(n_systems, 1)
+        if coefficient.startswith("kendall"):
+            kind = exact_kind(n_systems)
+            self._pair_counts = (system_counts[:, self._i] * system_counts[:, self._j]).astype(kind)
+
+    def correlate(self, x: Array, y: Array, joint: Array) -> Array:
+        """Return (n_rows, n_metrics, n_aspects) from (n_metrics, n_systems) and its like."""
+        counts = np.ascontiguousarray(self._counts[:, joint])
+        x, y = x[:, joint], y[:, joint]
+        if not self._coefficient.startswith("kendall"):
+            return all_pairs_of_fixed(x, y, counts, self._coefficient)
+        x_classes, y_classes = tie_classes(x), tie_classes(y)
+        left, right = self._signs(x_classes, joint), self._signs(y_classes, joint)
+        products = (left[:, None] * right[None]).reshape(-1, left.shape[-1])
+        numerator = (self._pair_counts @ products.T).reshape(-1, len(left), len(right))
+        x_scale = kendall_scale(x_classes, counts, self._coefficient)
+        y_scale = kendall_scale(y_classes, counts, self._coefficient)
+        result = combine(numerator, x_scale.column(), y_scale.row(), self._coefficient)
+        return blank_nearly_constant(result, x, y, counts)
+
+    def _signs(self, classes: Array, joint: Array) -> Array:
+        """Signs of the differences of all pairs of systems, 0 for a pair not in `joint`."""
+        of_all = np.zeros((len(classes), joint.size), dtype=np.int64)
+        of_all[:, joint] = classes
+        signs = np.sign(of_all[:, self._i] - of_all[:, self._j])
+        signs *= joint[self._i] & joint[self._j]
+        return signs.astype(self._pair_counts.dtype)
+
+
+def _global_level(
+    metrics: Array, aspects: Array, system_counts: Array, document_counts: Array, coefficient: str
+) -> Array:
+    n_rows = max(len(system_counts), len(document_counts))
+    result = np.full((n_rows, len(metrics), len(aspects)), np.nan)
+    for m, a, joint in _blocks(~np.isnan(metrics), ~np.isnan(aspects)):
+        if joint.sum() < 2:
+            continue
+        block = slice(None), m[:, None], a
+        if coefficient.startswith("kendall"):
+            result[block] = resampled_kendall_of_cells(
+                metrics[m], aspects[a], joint, system_counts, document_counts, coefficient
+            )
+        else:
+            cells = (system_counts[:, :, None] * document_counts[:, None, :])[:, joint]
+            x, y = metrics[m][:, joint], aspects[a][:, joint]
+            result[block] = all_pairs_of_fixed(x, y, cells, coefficient)
+    return result

@@ -1,0 +1,129 @@
+"""The command `assay`: reads the command line, calls the function, prints what came of it.
+
+Exit status: 0 done; 1 finished with failed shards, or with rows that `--strict` does not accept;
+2 the request was wrong (one line on standard error); 130 interrupted from the keyboard. Progress
+goes to standard error, results to standard output. Each command is in `pipelines.cli`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from pipelines.cli import (
+    compare,
+    correlate,
+    evaluate,
+    example,
+    explain,
+    import_data,
+    listing,
+    negatives,
+    preferences,
+    reinforce,
+    reproduce,
+    score,
+    status,
+    train,
+)
+from pipelines.cli.common import (
+    DONE,
+    INTERRUPTED,
+    NOT_ACCEPTED,
+    WRONG_REQUEST,
+    fail,
+    sentence_of,
+)
+from sms.naming import nearest
+
+# Everything heavier is imported by the command that needs it, so that `--help` is quick.
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit status."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit status; what is wrong is said in one line."""
+    try:
+        status = app.main(args=list(arguments), prog_name="assay", standalone_mode=False)
+    except click.ClickException as error:
+        return fail(error.format_message(), WRONG_REQUEST)
+    except click.Abort:
+        return fail("interrupted", INTERRUPTED)
+    except (ValueError, OSError) as error:
+        return fail(sentence_of(error), WRONG_REQUEST)
+    except RuntimeError as error:
+        return fail(sentence_of(error), NOT_ACCEPTED)
+    return status if isinstance(status, int) else DONE
+
+
+class _Group(click.Group):
+    """Names the nearest command when there is none of that name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            raise click.UsageError(f"no such command `{name}`; {nearest(name, self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        from importlib import metadata
+
+        try:
+            print(f"assay {metadata.version('assay')}")
+        except metadata.PackageNotFoundError:
+            print("assay, not installed (run from its source)")
+        ctx.exit()
+
+
+@click.group(
+    cls=_Group,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def app(ctx: click.Context) -> None:
+    """Score summaries at scale, and learn whether the scores mean anything."""
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+for _command in (
+    score.score,
+    status.status,
+    train.train,
+    evaluate.evaluate,
+    correlate.correlate,
+    compare.compare,
+    explain.explain,
+    example.example,
+    negatives.negatives,
+    preferences.preferences,
+    import_data.import_data,
+    import_data.export_data,
+    reproduce.reproduce,
+    reinforce.reinforce,
+    listing.metrics,
+    listing.encoders,
+):
+    app.add_command(_command)
+
+
+if __name__ == "__main__":
+    main()

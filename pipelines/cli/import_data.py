@@ -1,0 +1,113 @@
+"""`assay import` and `assay export`: other formats into ours, and ours into other tools'."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import click
+
+from pipelines.cli.common import DONE, show
+
+if TYPE_CHECKING:
+    from pipelines.datasets.run import ImportRun
+    from pipelines.datasets.source import DataSource
+
+_WIDTH = 96
+
+
+@click.command("import")
+@click.argument("name", required=False, metavar="NAME")
+@click.argument("files", nargs=-1, metavar="FILES...")
+@click.option("--out", metavar="FILE", help="Parquet file for the corpus, or the pairs. Required.")
+@click.option("--ratings", metavar="FILE", help="Parquet file for what people said.")
+@click.option("--scores", metavar="FILE", help="Parquet file for metric scores that come along.")
+@click.option("--list", "is_list", is_flag=True, help="Show the data sets, one a line.")
+def import_data(
+    name: str | None,
+    files: tuple[str, ...],
+    out: str | None,
+    ratings: str | None,
+    scores: str | None,
+    is_list: bool,
+) -> int:
+    """Turn a data set, as its owner gives it out, into our columns.
+
+    NAME is one of `assay import --list`; alone, it shows what the data set is and what FILES it
+    takes. FILES are files, folders or tar archives. The files appear when all has been read.
+    """
+    from pipelines.datasets.registry import SOURCES, find_source
+
+    if is_list:
+        print(_listing(list(SOURCES.values())))
+        return DONE
+    if name is None:
+        raise click.UsageError("name a data set; `assay import --list` shows them")
+    source = find_source(name)
+    if not files and out is None:
+        print(_description(source))
+        return DONE
+    if not files:
+        raise click.UsageError(f"name the files of {name}: {source.takes}")
+    if out is None:
+        raise click.UsageError("`--out` is missing; name a Parquet file to write")
+
+    from pipelines.datasets.run import import_data as run_import
+
+    show("\n".join(_summary(run_import(name, files, out, ratings=ratings, scores=scores))))
+    return DONE
+
+
+@click.command("export")
+@click.argument("name", metavar="NAME")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--out", metavar="DIR", required=True, help="Folder to make.")
+def export_data(name: str, files: tuple[str, ...], out: str) -> int:
+    """Write corpora and scores in the format of another tool.
+
+    NAME is sacrerouge or mt-metrics-eval. FILES are corpora (files with a column `candidate`),
+    ratings, score files, and folders of `assay score`.
+    """
+    from pipelines.datasets.exporting import export_data as run_export
+
+    run = run_export(name, files, out)
+    print(f"{run.n_candidates:,} candidates and {run.n_scored:,} rows of scores in {run.out}:")
+    show("\n".join(run.files))
+    return DONE
+
+
+def _listing(sources: list[DataSource]) -> str:
+    from pipelines.summary import table_text
+
+    rows = [(source.name, source.gives, source.title) for source in sources]
+    table = table_text(("name", "gives", "what it is"), rows, n_left=3)
+    return f"{table}\n`assay import NAME` says which files a data set takes and where they are."
+
+
+def _description(source: DataSource) -> str:
+    cells = {
+        "gives": source.gives,
+        "files": source.takes,
+        "from": source.origin,
+        "licence": source.licence,
+        "paper": source.paper,
+        "note": source.note,
+    }
+    wrap = textwrap.TextWrapper(
+        _WIDTH, subsequent_indent=" " * 9, break_on_hyphens=False, break_long_words=False
+    )
+    described = [wrap.fill(f"{name:<9}{text}") for name, text in cells.items() if text]
+    return "\n".join([f"{source.name}: {source.title}", *described])
+
+
+def _summary(run: ImportRun) -> list[str]:
+    lines = []
+    for name, table in run.tables.items():
+        columns = ", ".join(table.columns)
+        where = f"in {table.path}" if table.path else f"not written; name a file with --{name}"
+        what = run.source.gives if name == "corpus" and run.source.gives == "pairs" else name
+        lines.append(f"{table.n_rows:,} rows of {what} {where} ({columns})")
+    if run.human_systems:
+        lines.append(f"Written by people: {', '.join(run.human_systems)}.")
+    lines += [f"Left out: {n:,}, {reason}." for reason, n in run.left_out.items()]
+    return lines

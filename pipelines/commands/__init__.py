@@ -1,1 +1,0 @@
-"""The commands of `assay`, a file for each; `pipelines.cli` puts them together."""

@@ -1,0 +1,290 @@
+"""The place where tables are made: finds what is needed, imports, scores, correlates.
+
+What was imported and scored stays in a folder and serves all tables that need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from pipelines.papers.needs import (
+    DataNeed,
+    Found,
+    Need,
+    ScorerNeed,
+    SummarisersNeed,
+    WeightsNeed,
+    find_data,
+    find_trained,
+    find_weights,
+    imported_paths,
+)
+from pipelines.runs.progress import Progress
+from pipelines.tables.ratings import read_ratings
+from pipelines.tables.scores import find_scores, read_scores
+from pipelines.tables.study import Study, make_study
+
+if TYPE_CHECKING:
+    from pipelines.score import ScoreRun
+
+_KEYS = ["document_id", "system_id"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judged:
+    """A corpus with ratings, as two Parquet files."""
+
+    name: str
+    corpus: Path
+    ratings: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measured:
+    """Scores and ratings in matrices, shape (n_systems, n_documents), NaN where missing."""
+
+    study: Study
+    scores: Mapping[str, np.ndarray]
+    ratings: Mapping[str, np.ndarray]
+    signatures: Mapping[str, str]
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """One run of `reproduce`; remembers what was missing."""
+
+    data: Path | None
+    work: Path
+    """Folder for what is imported and scored."""
+    encoders: Mapping[str, str] = field(default_factory=dict)
+    """Specifications that take the place of the paper's, by alias."""
+    scorers: Path | None = None
+    trains: bool = False
+    """Whether scorers that are not there are trained."""
+    device: str = "auto"
+    seed: int = 0
+    tell: Callable[[Progress], None] = lambda _progress: None
+    missing: dict[str, None] = field(default_factory=dict)
+    """Sentences on what was needed and is not there, in order."""
+    differs: dict[str, None] = field(default_factory=dict)
+    """Sentences on weights that are not the paper's."""
+
+    # What is there
+
+    def find(self, need: Need) -> Found:
+        """Say where something is, or belongs."""
+        if isinstance(need, DataNeed):
+            return find_data(need, self.data)
+        if isinstance(need, WeightsNeed):
+            return find_weights(need, self.spec_of(need))
+        return find_trained(need, self.scorers)
+
+    def spec_of(self, need: WeightsNeed) -> str:
+        """Return the specification of an encoder: the one asked for, or the paper's."""
+        return self.encoders.get(need.alias) or need.spec_in(self.data)
+
+    def has(self, need: Need) -> bool:
+        """Say whether something is there, and remember it if not."""
+        found = self.find(need)
+        if not found.is_there:
+            self.missing[f"{found.kind} {found.name} ({found.what}): {found.place}"] = None
+        elif isinstance(need, WeightsNeed) and need.alias in self.encoders:
+            self.differs[f"{need.alias} is {self.encoders[need.alias]}, not {need.what}."] = None
+        return found.is_there
+
+    def folder_of(self, need: ScorerNeed | SummarisersNeed) -> Path:
+        """Return the folder of what is, or will be, trained."""
+        assert self.scorers is not None  # noqa: S101  (checked with the request)
+        return self.scorers / need.name
+
+    def specs(self, needs: Sequence[WeightsNeed]) -> dict[str, str]:
+        """Return the specifications of the encoders that are there, by alias."""
+        return {need.alias: self.spec_of(need) for need in needs if self.has(need)}
+
+    # Data
+
+    def judged(
+        self,
+        need: DataNeed,
+        keep: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] | None = None,
+        variant: str = "",
+    ) -> Judged | None:
+        """Return a judged corpus, imported and cut down to what a paper used.
+
+        Parameters
+        ----------
+        need : DataNeed
+        keep : callable, optional
+            Gets corpus and ratings, returns the corpus that is kept.
+        variant : str
+            What tells this corpus from others of the same data set.
+
+        Returns
+        -------
+        Judged or None
+            None if it is not there.
+
+        Raises
+        ------
+        ValueError
+            If nothing is kept.
+        """
+        if not self.has(need):
+            return None
+        corpus, ratings = self.imported(need)
+        if keep is None:
+            return Judged(name=need.name, corpus=corpus, ratings=ratings)
+        all_ratings = pl.read_parquet(ratings)
+        kept = keep(pl.read_parquet(corpus), all_ratings)
+        if kept.is_empty():
+            raise ValueError(
+                f"`{need.name}` must hold the summaries that the paper judged, got none after its "
+                f"filter; see what `assay import {need.name}` takes"
+            )
+        name = f"{need.name}{variant}"
+        judged = Judged(
+            name=name,
+            corpus=self.work / "data" / f"{name}-kept.parquet",
+            ratings=self.work / "data" / f"{name}-kept_ratings.parquet",
+        )
+        judged.corpus.parent.mkdir(parents=True, exist_ok=True)
+        _write_if_new(kept, judged.corpus)
+        _write_if_new(all_ratings.join(kept.select(_KEYS), on=_KEYS, how="semi"), judged.ratings)
+        return judged
+
+    def pairs(self, need: DataNeed, n_pairs: int) -> Path | None:
+        """Return pairs of a data set, at most so many, drawn at random; None if it is not there."""
+        if not self.has(need):
+            return None
+        whole, _ = self.imported(need)
+        path = self.work / "data" / f"{need.name}-{n_pairs}-seed{self.seed}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        n_rows = pl.scan_parquet(whole).select(pl.len()).collect().item()
+        drawn = np.random.default_rng(self.seed).permutation(n_rows)[:n_pairs]
+        rows = pl.scan_parquet(whole).with_row_index("row")
+        kept = pl.LazyFrame({"row": np.sort(drawn).astype(np.uint32)})
+        found = kept.join(rows, on="row", how="left", maintain_order="left")
+        _write_if_new(found.drop("row").collect(), path)
+        return path
+
+    def imported(self, need: DataNeed) -> tuple[Path, Path]:
+        """Import a data set that is there, unless its files are imported already.
+
+        Returns the imported files.
+        """
+        assert self.data is not None  # noqa: S101  (`has` has found it)
+        ours = imported_paths(need, self.data)
+        if all(path.is_file() for path in ours[: 1 + need.is_rated]):
+            return ours
+        source = self.data / need.name
+        corpus, ratings = imported_paths(need, self.work / "imported" / _state_of(source))
+        if not corpus.exists():
+            from pipelines.datasets.run import import_data
+
+            self.tell(Progress(stage=f"importing {need.name}"))
+            corpus.parent.mkdir(parents=True, exist_ok=True)
+            ratings.unlink(missing_ok=True)  # of an import that did not end
+            import_data(
+                need.name,
+                [source],
+                corpus,
+                ratings=ratings if need.is_rated else None,
+            )
+        return corpus, ratings
+
+    # Scores
+
+    def measure(
+        self,
+        judged: Judged,
+        *,
+        metrics: Sequence[str],
+        encoders: Mapping[str, str],
+        aspects: Sequence[str] = (),
+        raters: Sequence[str] = (),
+        source_tokens: Sequence[int | None] = (None,),
+        **options: Any,  # noqa: ANN401  (of `score_corpus`)
+    ) -> Measured:
+        """Score a corpus and lay scores and ratings out over its systems and documents.
+
+        Parameters
+        ----------
+        judged : Judged
+        metrics, encoders, options
+            Of `score_corpus`.
+        aspects, raters : sequence of str
+            As in `pipelines.correlate`.
+        source_tokens : sequence of int or None
+            The corpus is scored once for each; with several, a metric is called `RUN/METRIC`.
+        """
+        runs = [
+            self._score(judged, metrics, encoders, {**options, "source_tokens": n_tokens})
+            for n_tokens in source_tokens
+        ]
+        rated = read_ratings(str(judged.ratings), aspects=aspects, raters=raters, columns={})
+        found = read_scores([find_scores(run.out) for run in runs], rated.keys, columns={})
+        study = make_study(rated, found)
+        return Measured(
+            study=study,
+            scores=dict(zip(study.metrics, study.scores, strict=True)),
+            ratings=dict(zip(study.aspects, study.ratings, strict=True)),
+            signatures=found.signatures,
+        )
+
+    def _score(
+        self,
+        judged: Judged,
+        metrics: Sequence[str],
+        encoders: Mapping[str, str],
+        options: Mapping[str, Any],
+    ) -> ScoreRun:
+        from pipelines.score import score_corpus
+
+        asked = json.dumps([metrics, encoders, options], sort_keys=True)
+        n_tokens = options["source_tokens"]
+        cut = f"first{n_tokens}-" if n_tokens else ""
+        digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+        run = score_corpus(
+            [judged.corpus],
+            self.work / "scores" / f"{judged.name}-{cut}{digest}",
+            metrics=metrics,
+            encoders=dict(encoders) or None,
+            device=self.device,
+            local=True,
+            on_progress=self.tell,
+            **options,
+        )
+        if not run.is_complete:
+            raise RuntimeError(f"not all of {judged.name} could be scored: {run.failed_shards}")
+        return run
+
+    def clear(self) -> None:
+        """Delete what earlier runs imported and scored."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def _state_of(folder: Path) -> str:
+    """Tell one state of a data set's files from another, by their sizes and times of change."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            about = path.stat()
+            digest.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:8]
+
+
+def _write_if_new(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table whole, unless the file has it already: scores know their input by its bytes."""
+    if not (path.exists() and pl.read_parquet(path).equals(frame)):
+        aside = path.with_name(f".{path.name}")
+        frame.write_parquet(aside)
+        aside.replace(path)

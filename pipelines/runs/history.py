@@ -1,0 +1,207 @@
+"""What became of each shard of a run: kept small in memory, and on storage while the run goes on.
+
+While a run goes on, its driver writes what is new into files of `history/` every now and then, each
+whole; `run.json` takes all of it over at the end, or when a run that died goes on. So neither
+a resumed run nor `assay status` has to open the scores files. A shard's scores file alone says
+whether the shard is done: what is said here of a shard without one does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from cluster import ShardReport, committed, part_path, report_from_file, write_whole
+from cluster.inputs import READERS
+from cluster.seals import read_sealed_json, sealed_json
+from cluster.store import delete_file, is_url, join, list_names
+from cluster.worker import check_parts
+from pipelines.runs.exact_sums import ScoreSums
+from pipelines.runs.manifest import HISTORY_FOLDER, Manifest
+
+WRITE_EVERY_S = 10.0
+WRITE_SHARE = 0.01
+"""Of the time since the start: a long run writes less often, so that its files stay few."""
+
+_MEASURED = ("node", "processor", "seconds", "cpu_seconds", "stage_seconds", "counters", "attempts")
+"""What only the run that scored a shard knows of it."""
+_KEPT = ("index", "n_rows", "n_bytes", "seal", "n_status", *_MEASURED, "error")
+
+
+class History:
+    """Every shard's report but for its sums, which are added up."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, bytes] = {}  # as JSON: a tenth of what the objects need
+        self.sums = ScoreSums()
+        self.errors: dict[int, str] = {}
+        """Why a shard failed, by its place in the plan."""
+        self.statuses: Counter[str] = Counter()
+        """Rows by status."""
+        self.counters: Counter[str] = Counter()
+        """What the scorers counted."""
+        self.n_rows = 0
+        """Rows that are scored."""
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._lines
+
+    @property
+    def n_done(self) -> int:
+        """Shards that are scored."""
+        return len(self._lines) - len(self.errors)
+
+    def add(self, report: ShardReport) -> None:
+        """Take note of what became of a shard."""
+        self.add_record({name: getattr(report, name) for name in _KEPT})
+        self.sums.add(report.sums, report.counts)
+
+    def add_record(self, record: Mapping[str, Any]) -> None:
+        """Take over a record whose scores are in `sums` already."""
+        index = record["index"]
+        self._lines[index] = json.dumps(record, ensure_ascii=False).encode(
+            "utf-8", "surrogateescape"
+        )
+        if record.get("error") is not None:
+            self.errors[index] = record["error"]
+            return
+        self.n_rows += record["n_rows"]
+        self.statuses.update(record["n_status"])
+        self.counters.update(record.get("counters", {}))
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Return what is known of every shard, in the order of the plan."""
+        for index in sorted(self._lines):
+            yield json.loads(self._lines[index])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `json.dumps` can write."""
+        return {"shards": list(self.records()), "sums": self.sums.to_json()}
+
+
+class HistoryWriter:
+    """Writes what is new into `history/` from time to time; may be called from any thread."""
+
+    def __init__(self, out: str, fingerprint: str) -> None:
+        self._out, self._fingerprint = out, fingerprint
+        self._lock = threading.Lock()
+        self._new = History()
+        self._started = self._written_at = time.monotonic()
+
+    def add(self, report: ShardReport) -> None:
+        """Take note of a report; it is written later."""
+        with self._lock:
+            self._new.add(report)
+
+    def write_if_due(self) -> None:
+        """Write what is new if the last time is some seconds ago."""
+        now = time.monotonic()
+        if now - self._written_at >= max(WRITE_EVERY_S, WRITE_SHARE * (now - self._started)):
+            self.write()
+
+    def write(self) -> None:
+        """Write what is new."""
+        with self._lock:
+            new, self._new = self._new, History()
+            self._written_at = time.monotonic()
+        if len(new):
+            values = {"fingerprint": self._fingerprint, **new.to_json()}
+            name = f"{time.time_ns():020d}-{uuid4().hex[:8]}.json"
+            text = json.dumps(values, ensure_ascii=False)
+            write_whole(join(self._out, HISTORY_FOLDER, name), sealed_json(text, HISTORY_FOLDER))
+
+
+def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> History:
+    """Gather what is known of the shards that earlier runs have scored.
+
+    Only shards whose scores file is there, as it was written, are taken as scored. The scores
+    themselves are counted only where sums would have a shard that is not there any more, and of
+    shards that were scored right before a driver was killed.
+
+    Parameters
+    ----------
+    out : str
+        Folder or URL of the run.
+    manifest : Manifest
+        The run that goes on.
+    earlier : Manifest, optional
+        What `run.json` says.
+
+    Raises
+    ------
+    ValueError
+        If a scores file or a file of `history/` is damaged or was changed.
+    """
+    history = History()
+    if earlier is None:
+        return history
+    parts = {
+        index: part_path(out, index, manifest.fingerprint)
+        for index in sorted(committed(out, manifest.shards, manifest.fingerprint))
+    }
+    there = dict(zip(parts, check_parts(list(parts.values())), strict=True))
+    past: dict[int, dict[str, Any]] = {}
+    for group in (earlier.result, *written_groups(out, manifest.fingerprint)):
+        records = [r for r in group.get("shards", []) if r.get("error") is None]
+        past |= {record["index"]: record for record in records}
+        is_all_there = all(there.get(r["index"]) == r["seal"] for r in records)
+        is_new = not any(record["index"] in history for record in records)
+        if records and "sums" in group and is_all_there and is_new:
+            history.sums.merge(ScoreSums.from_json(group["sums"]))
+            for record in records:
+                history.add_record(record)
+    unknown = [part for index, part in parts.items() if index not in history]
+    with ThreadPoolExecutor(READERS) as pool:
+        for report in pool.map(report_from_file, unknown):
+            known = past.get(report.index, {})
+            measured = {name: known[name] for name in _MEASURED if name in known}
+            history.add(replace(report, **measured))
+    return history
+
+
+def delete_history(out: str) -> None:
+    """Delete the files of `history/`, once `run.json` says what they say."""
+    for name in _names(out):
+        delete_file(join(out, HISTORY_FOLDER, name))
+    if not is_url(out):
+        with suppress(OSError):  # not there, or something else is in it
+            os.rmdir(join(out, HISTORY_FOLDER))
+
+
+def last_errors(groups: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Return why shards failed, of those that have failed the last time they were tried."""
+    found: dict[int, str] = {}
+    for record in (record for group in groups for record in group.get("shards", [])):
+        found.pop(record["index"], None)
+        if record.get("error") is not None:
+            found[record["index"]] = record["error"]
+    return found
+
+
+def written_groups(out: str, fingerprint: str) -> list[dict[str, Any]]:
+    """Read the files of `history/` that belong to a run, in the order they were written."""
+
+    def read(name: str) -> dict[str, Any]:
+        remedy = "delete it, and what it says is counted again from the scores"
+        return read_sealed_json(join(out, HISTORY_FOLDER, name), HISTORY_FOLDER, remedy)
+
+    with ThreadPoolExecutor(READERS) as pool:
+        groups = list(pool.map(read, _names(out)))
+    return [group for group in groups if group["fingerprint"] == fingerprint]
+
+
+def _names(out: str) -> list[str]:
+    names = list_names(join(out, HISTORY_FOLDER))
+    return [name for name in names if name.endswith(".json")]

@@ -1,0 +1,1 @@
+"""Keyed tables of any kind, read from files and made into matrices."""

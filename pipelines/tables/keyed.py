@@ -1,0 +1,312 @@
+"""Reads tables of keys and numbers: Parquet, CSV and JSONL files, lazily, checked column by column.
+
+A key is a document and a system, both compared as text. What these tables mean (scores, ratings,
+texts) is known to the files that use this one.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+
+import polars as pl
+from polars import selectors
+from polars.io.plugins import register_io_source
+
+from cluster import InputFile, list_inputs
+from cluster.store import is_url, open_input
+from pipelines.tables.records import InputRecord
+
+KEYS = ("document_id", "system_id")
+RATER = "rater"
+NOT_NUMBERS = frozenset(
+    {*KEYS, RATER, "status", "candidate", "reference", "references", "source", "sources"}
+    | {"", "Unnamed: 0", "__index_level_0__"}  # what pandas calls a row's number
+)
+"""Columns that are neither a metric nor an aspect."""
+
+SHOWN = 3
+"""Examples in a message."""
+
+_BLOCK_BYTES = 1 << 20
+_LIKE_A_NUMBER = r"^[-+\u2212]?[\d.,'\u2019\s]*\d[\d.,'\u2019\s]*[%\u2030]?$"
+
+
+def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.LazyFrame:
+    """Open files of one kind as one lazy table, with keys as text.
+
+    Parameters
+    ----------
+    files : sequence of InputFile
+        At least one; all of one format and with the same columns.
+    columns : mapping of str to str
+        Our column name to the file's. A file that lacks the latter is left as it is.
+
+    Returns
+    -------
+    polars.LazyFrame
+        CSV columns are all text; nothing is read yet but what tells the columns.
+
+    Raises
+    ------
+    ValueError
+        If a key column is missing or is not text or whole numbers, or a file is damaged.
+    """
+    where = place(files)
+    formats = {file.format for file in files}
+    if len(formats) > 1:
+        raise ValueError(
+            f"files of one input must be of one kind, got {', '.join(sorted(formats))}"
+        )
+    try:
+        lazy = _scan(files, formats.pop())
+        schema = lazy.collect_schema()
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"cannot read {where}: {_first_line(error)}") from error
+    theirs = {name: ours for ours, name in columns.items() if name in schema}
+    taken = set(theirs.values())
+    # By selector: `pl.col` would take the names `*` and `^a.*$` for patterns.
+    kept = [name for name in schema if name in theirs or name not in taken]
+    lazy = lazy.select(selectors.by_name(*kept)).rename(theirs)
+    return lazy.with_columns(_key(lazy.collect_schema(), key, where) for key in KEYS)
+
+
+def read_table(file: InputFile) -> pl.DataFrame:
+    """Read a file of any of our formats; all columns of CSV as text, blank as null.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged.
+    """
+    try:
+        with open_input(file.path) as stream:
+            content = stream.read()
+        if file.format == "parquet":
+            return pl.read_parquet(content)
+        if file.format == "jsonl":
+            return pl.read_ndjson(content, infer_schema_length=None)
+        # As text: a number is then told from a text value by value, and "007" stays an id.
+        return pl.read_csv(content, infer_schema=False)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"cannot read {file.path}: {_first_line(error)}") from error
+
+
+def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
+    """Read a lazy table with the streaming engine, which holds no more than the result."""
+    try:
+        return lazy.collect(engine="streaming")
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"cannot read {where}: {_first_line(error)}") from error
+
+
+def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.DataFrame:
+    """Turn columns into float64, NaN into null; columns without any number are left out.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        With the key columns.
+    names : sequence of str
+        Columns to turn.
+    where : str
+        File, for messages.
+
+    Returns
+    -------
+    polars.DataFrame
+        All other columns as they were. A column of nothing but nulls counts as numbers.
+
+    Raises
+    ------
+    ValueError
+        If a column has numbers and text, or an infinite number.
+    """
+    found = {name: _numbers(frame, name, where) for name in names}
+    kept = [column.alias(name) for name, column in found.items() if column is not None]
+    return frame.drop(names).with_columns(kept)
+
+
+def notes_on_dropped(
+    frame: pl.DataFrame, names: Sequence[str], kept: pl.DataFrame, where: str
+) -> list[str]:
+    """Say which columns `number_columns` has left out though people would read numbers there."""
+    notes = []
+    for name in names:
+        if name in kept.columns or frame[name].dtype != pl.String:
+            continue
+        cells = frame[name].str.strip_chars().drop_nulls()
+        cells = cells.filter(cells != "")
+        if 2 * int(cells.str.contains(_LIKE_A_NUMBER).sum()) > len(cells):
+            notes.append(
+                f"Column `{name}` of {where} is left out, its cells are no numbers: {cells[0]!r}; "
+                "write them as 1234.5, without %, a decimal comma or marks between thousands"
+            )
+    return notes
+
+
+def check_unique(frame: pl.DataFrame, keys: Sequence[str], where: str, remedy: str) -> None:
+    """Refuse a table in which keys repeat, saying how many and three of them.
+
+    Raises
+    ------
+    ValueError
+        If a combination of `keys` occurs twice.
+    """
+    repeated = frame.group_by(keys).len().filter(pl.col("len") > 1).sort(keys)
+    if repeated.height:
+        raise ValueError(
+            f"({', '.join(keys)}) must name one row of {where}, but {repeated.height:,} repeat, "
+            f"for example {examples(repeated.select(keys))}; {remedy}"
+        )
+
+
+def examples(keys: pl.DataFrame) -> str:
+    """Show the first few rows of a table of keys."""
+    return ", ".join(f"({', '.join(map(str, row))})" for row in keys.head(SHOWN).iter_rows())
+
+
+def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[str]:
+    """Return the names that match any pattern such as `expert-*`, in their own order.
+
+    Raises
+    ------
+    ValueError
+        If a pattern matches none; the message lists what there is.
+    """
+    for pattern in patterns:
+        if not any(name == pattern or fnmatchcase(name, pattern) for name in names):
+            raise ValueError(
+                f"`{option}` must match something, got `{pattern}`; there are {listed(names)}"
+            )
+    return [
+        name
+        for name in names
+        if any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """List names, the first few where there are many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most]) or 'none'}{more}"
+
+
+def files_of(path: str) -> list[InputFile]:
+    """List the files of a path, glob or URL; a problem is a `ValueError` or an `OSError`."""
+    return list_inputs([path])
+
+
+def place(files: Sequence[InputFile]) -> str:
+    """Name files in a message."""
+    return files[0].path if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more files"
+
+
+def names_of_paths(paths: Sequence[str]) -> list[str]:
+    """Name inputs by the end of their path, as much of it as makes them different.
+
+    Examples
+    --------
+    >>> names_of_paths(["news/pairs.csv", "law/pairs.csv"]), names_of_paths(["runs/a.csv", "b.csv"])
+    (['news/pairs', 'law/pairs'], ['a', 'b'])
+    """
+    parts = [path.rstrip("/").split("/") for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        labels = ["/".join(each[-length:]) for each in parts]
+        stems = [os.path.splitext(label)[0] for label in labels]
+        for found in (stems, labels):
+            if len(set(found)) == len(found):
+                return found
+    return list(paths)
+
+
+def record_of(file: InputFile, role: str) -> InputRecord:
+    """Describe a file by its size and the hash of its content."""
+    digest = hashlib.sha256()
+    with open_input(file.path) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            digest.update(block)
+    return InputRecord(path=file.path, bytes=file.size, sha256=digest.hexdigest(), role=role)
+
+
+def _scan(files: Sequence[InputFile], file_format: str) -> pl.LazyFrame:
+    paths = [file.path for file in files]
+    if any(map(is_url, paths)):  # polars would go to the store by ways of its own
+        return register_io_source(partial(_read_in_turn, files), schema=read_table(files[0]).schema)
+    if file_format == "parquet":
+        return pl.scan_parquet(paths, glob=False)
+    if file_format == "csv":
+        return pl.scan_csv(paths, glob=False, infer_schema=False)
+    return pl.scan_ndjson([glob.escape(path) for path in paths], infer_schema_length=None)
+
+
+def _read_in_turn(
+    files: Sequence[InputFile],
+    columns: list[str] | None,
+    predicate: pl.Expr | None,
+    n_rows: int | None,
+    _batch_size: int | None,
+) -> Iterator[pl.DataFrame]:
+    """Read one file after the other, as `register_io_source` asks for it."""
+    for file in files:
+        lazy = read_table(file).lazy()
+        lazy = lazy if columns is None else lazy.select(selectors.by_name(*columns))
+        lazy = lazy if predicate is None else lazy.filter(predicate)
+        frame = (lazy if n_rows is None else lazy.head(n_rows)).collect()
+        yield frame
+        if n_rows is not None:
+            n_rows -= frame.height
+            if not n_rows:
+                return
+
+
+def _key(schema: pl.Schema, key: str, where: str) -> pl.Expr:
+    if key not in schema:
+        raise ValueError(
+            f"column `{key}` is missing in {where}, which has {listed(schema.names())}; "
+            f"name it with `--columns {key}=NAME`"
+        )
+    if not (schema[key].is_integer() or schema[key] in (pl.String, pl.Categorical, pl.Null)):
+        raise ValueError(
+            f"`{key}` in {where} must hold text or whole numbers, got {schema[key]}; convert it"
+        )
+    return pl.col(key).cast(pl.String)
+
+
+def _numbers(frame: pl.DataFrame, name: str, where: str) -> pl.Series | None:
+    """Return the column as float64, or None if it holds no number but something else."""
+    column = frame[name]
+    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null, pl.String)):
+        return None
+    if column.dtype == pl.String:
+        text = column.str.strip_chars()
+        text = text.set(text == "", None)
+        numbers = text.cast(pl.Float64, strict=False)
+        is_text = text.is_not_null() & numbers.is_null()
+        if is_text.any() and not numbers.is_not_null().any():
+            return None
+        _refuse(frame, name, is_text, "numbers", where, "leave the cell empty if it is missing")
+    else:
+        numbers = column.cast(pl.Float64)
+    _refuse(frame, name, numbers.is_infinite(), "finite numbers", where, "leave the cell empty")
+    return numbers.fill_nan(None)
+
+
+def _refuse(
+    frame: pl.DataFrame, name: str, is_bad: pl.Series, rule: str, where: str, remedy: str
+) -> None:
+    bad = frame.filter(is_bad.fill_null(value=False))
+    if bad.height:
+        row = bad.row(0, named=True)
+        raise ValueError(
+            f"column `{name}` in {where} must hold {rule}, got {row[name]!r} for document "
+            f"{row[KEYS[0]]}, system {row[KEYS[1]]} ({bad.height:,} such rows); {remedy}"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,236 @@
+"""Reads human ratings: which aspects, which raters of which pool, which systems."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from agreement.matrices import require_distinct
+from pipelines.tables.keyed import (
+    KEYS,
+    NOT_NUMBERS,
+    RATER,
+    check_unique,
+    collect,
+    files_of,
+    listed,
+    matching,
+    notes_on_dropped,
+    number_columns,
+    place,
+    record_of,
+    scan_files,
+)
+from pipelines.tables.records import InputRecord
+from sms.naming import AnyPath
+
+MEAN_COLUMN = "mean column"
+"""What stands for the raters where the ratings name none."""
+
+_NUMBER_AT_END = re.compile(r"[-_ .]*\d+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ratings:
+    """Ratings of the systems and by the raters that are kept."""
+
+    frame: pl.DataFrame
+    """`document_id`, `system_id`, `rater` where raters are named, and a float64 column per
+    aspect; one row per candidate (and rater), sorted by all of these."""
+    all_keys: pl.DataFrame
+    """Candidates rated by these raters, each once, before systems were left out."""
+    aspects: Sequence[str]
+    raters: str
+    """See `About.raters`."""
+    rater_names: Sequence[str]
+    """Empty where the ratings name none."""
+    excluded_systems: Sequence[str]
+    records: Sequence[InputRecord]
+    notes: Sequence[str]
+
+    @property
+    def keys(self) -> pl.DataFrame:
+        """Rated candidates, each once, sorted."""
+        return self.frame.select(KEYS).unique().sort(KEYS)
+
+
+def read_ratings(
+    path: AnyPath,
+    *,
+    aspects: Sequence[str] = (),
+    raters: Sequence[str] = (),
+    systems: Sequence[str] = (),
+    exclude_systems: Sequence[str] = (),
+    columns: Mapping[str, str],
+) -> Ratings:
+    """Read ratings and keep what is asked for.
+
+    Parameters
+    ----------
+    path : path
+        Parquet, CSV or JSONL with `document_id`, `system_id`, maybe `rater`, and numbers.
+    aspects : sequence of str
+        Columns to keep, all columns of numbers where empty.
+    raters, systems, exclude_systems : sequence of str
+        Patterns such as `expert-*`; where empty, all raters must be of one pool, all systems
+        are kept, none is left out.
+    columns : mapping of str to str
+        Our column name to the file's.
+
+    Returns
+    -------
+    Ratings
+        With sentences on what was left out.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or holds text, an aspect is named twice, a pattern matches nothing,
+        keys repeat, or there are several pools of raters and none was chosen.
+    """
+    require_distinct("--aspects", aspects)
+    files = files_of(os.fspath(path))
+    where = place(files)
+    frame = collect(scan_files(files, columns), where)
+    frame, n_without_key = _keyed(frame, where)
+    names = [name for name in frame.columns if name not in NOT_NUMBERS]
+    asked = [*(_present(aspects, names, where) or names)]
+    numbers = number_columns(frame, asked, where)
+    dropped_notes = notes_on_dropped(frame, asked, numbers, where)
+    frame = numbers
+    kept_aspects = [name for name in aspects or names if name in frame.columns]
+    _check_aspects(kept_aspects, aspects, where)
+    notes = [f"{n_without_key:,} rows of {where} have no key and are left out"] * (
+        n_without_key > 0
+    )
+    frame, pool, rater_names, said = _choose_raters(frame, raters, where)
+    all_systems = frame["system_id"].unique().sort().to_list()
+    kept_systems = matching(all_systems, systems, "--systems") if systems else all_systems
+    dropped = (
+        set(matching(all_systems, exclude_systems, "--exclude-systems"))
+        if exclude_systems
+        else set()
+    )
+    kept_systems = [name for name in kept_systems if name not in dropped]
+    if not kept_systems:
+        raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
+    excluded = [name for name in all_systems if name not in kept_systems]
+    if excluded:
+        notes.append(
+            f"{len(kept_systems)} of {len(all_systems)} systems are kept; left out: "
+            f"{', '.join(excluded)}"
+        )
+    all_keys = frame.select(KEYS).unique()
+    frame = frame.filter(pl.col("system_id").is_in(kept_systems))
+    by = [*KEYS, RATER] if rater_names else [*KEYS]
+    remedy = (
+        "keep one rating of each rater"
+        if rater_names
+        else "keep one row of each, or name the raters with `--columns rater=NAME`"
+    )
+    check_unique(frame, by, where, remedy)
+    return Ratings(
+        frame=frame.select(*by, *kept_aspects).sort(by),
+        all_keys=all_keys.sort(KEYS),
+        aspects=kept_aspects,
+        raters=pool,
+        rater_names=rater_names,
+        excluded_systems=excluded,
+        records=[record_of(file, "ratings") for file in files],
+        notes=[*notes, *dropped_notes, *said],
+    )
+
+
+def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:
+    """Return the ratings with their raters as text.
+
+    Raises
+    ------
+    ValueError
+        If the column does not hold names or numbers.
+    """
+    kind = frame.schema[RATER]
+    if kind.is_nested() or kind in (pl.Binary, pl.Object):
+        raise ValueError(
+            f"`{RATER}` in {where} must hold text or numbers, got {kind}; keep a row for each rater"
+        )
+    return frame.with_columns(pl.col(RATER).cast(pl.String))
+
+
+def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
+    """Group raters by their name without the number at its end.
+
+    Where no name ends in a number (Ann, Bob) names say nothing about pools: one pool, "".
+
+    Examples
+    --------
+    >>> pools_of(["expert-1", "expert-2", "turker-1"])
+    {'expert': ['expert-1', 'expert-2'], 'turker': ['turker-1']}
+    >>> pools_of(["Ann", "Bob"])
+    {'': ['Ann', 'Bob']}
+    """
+    pools: dict[str, list[str]] = {}
+    for name in raters:
+        pools.setdefault(_NUMBER_AT_END.sub("", name), []).append(name)
+    return pools if any(_NUMBER_AT_END.search(name) for name in raters) else {"": list(raters)}
+
+
+def _keyed(frame: pl.DataFrame, where: str) -> tuple[pl.DataFrame, int]:
+    """Leave out rows without a key; without any row there is nothing to do."""
+    kept = frame.drop_nulls(KEYS)
+    if not kept.height:
+        raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
+    return kept, frame.height - kept.height
+
+
+def _present(aspects: Sequence[str], names: Sequence[str], where: str) -> Sequence[str]:
+    for name in aspects:
+        if name not in names:
+            raise ValueError(f"aspect `{name}` is not in {where}, which has {listed(names)}")
+    return aspects
+
+
+def _check_aspects(found: Sequence[str], asked: Sequence[str], where: str) -> None:
+    for name in asked:
+        if name not in found:
+            raise ValueError(f"aspect `{name}` in {where} must hold numbers, got text only")
+    if not found:
+        raise ValueError(f"{where} must have a column of numbers besides the keys, got none")
+
+
+def _choose_raters(
+    frame: pl.DataFrame, patterns: Sequence[str], where: str
+) -> tuple[pl.DataFrame, str, list[str], list[str]]:
+    """Keep the raters asked for; return them, what to call them, and what to say about it."""
+    if RATER not in frame.columns:
+        if patterns:
+            raise ValueError(
+                f"`--raters` needs a column `{RATER}`, which {where} lacks; leave the option out, "
+                "or name the column with `--columns rater=NAME`"
+            )
+        return frame, MEAN_COLUMN, [], []
+    frame = with_rater_names(frame, where)
+    n_unnamed = frame[RATER].null_count()
+    if n_unnamed:
+        raise ValueError(f"`{RATER}` in {where} must be filled in, got {n_unnamed:,} rows without")
+    names = frame[RATER].unique().sort().to_list()
+    pools = pools_of(names)
+    if not patterns:
+        if len(pools) > 1:
+            shown = "; ".join(f"{pool}: {listed(members, 6)}" for pool, members in pools.items())
+            first = next(iter(pools))
+            raise ValueError(
+                f"raters of {where} are of {len(pools)} pools, which are not mixed unasked "
+                f"({shown}); choose with `--raters '{first}*'`"
+            )
+        return frame, "all", names, [f"Raters: all {len(names)} ({listed(names)})"]
+    kept = matching(names, patterns, "--raters")
+    mixed = [pool for pool, members in pools.items() if set(members) & set(kept)]
+    notes = [f"Raters kept: {len(kept)} of {len(names)} ({listed(kept)})"]
+    if len(mixed) > 1:
+        notes.append(f"Raters of {len(mixed)} pools are mixed, as asked: {', '.join(mixed)}")
+    return frame.filter(pl.col(RATER).is_in(kept)), ",".join(patterns), kept, notes

@@ -1,0 +1,340 @@
+"""Reads scores of rated candidates: folders of `assay score`, and any tool's files.
+
+Only rows that have a rating are ever held: the join is made while the files are read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow.fs as pafs
+
+from cluster import InputFile, committed, part_path
+from cluster.store import absolute, filesystem_for, list_names, naming, real_path
+from cluster.worker import check_parts, is_part
+from pipelines.learned_names import cut_column
+from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
+from pipelines.tables.keyed import (
+    KEYS,
+    NOT_NUMBERS,
+    check_unique,
+    collect,
+    examples,
+    files_of,
+    listed,
+    matching,
+    names_of_paths,
+    notes_on_dropped,
+    number_columns,
+    place,
+    record_of,
+    scan_files,
+)
+from pipelines.tables.records import InputRecord
+from sms.naming import AnyPath
+from sms.signature import without_content
+
+_NO_METRICS = ("coverage@", cut_column(""))
+"""Columns that begin so tell how many words had a vector, or whether a source was cut; they are a
+metric to nobody who does not name them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreInput:
+    """One of the score folders or files that were named."""
+
+    path: str
+    files: Sequence[InputFile]
+    signatures: Mapping[str, str]
+    """By column; empty for other tools' files."""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scores:
+    """Scores of the rated candidates."""
+
+    frame: pl.DataFrame
+    """The rated keys, sorted, and a float64 column per metric; null where there is no score."""
+    metrics: Sequence[str]
+    signatures: Mapping[str, str]
+    """By metric as in `metrics`."""
+    origins: Mapping[str, tuple[str, str]]
+    """By metric that `assay score` computed: the folder of the run, and its column there."""
+    records: Sequence[InputRecord]
+    notes: Sequence[str]
+    left_out: Sequence[str] = ()
+    """Those of the notes that tell of columns which are no numbers, but look like some."""
+
+
+def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> ScoreInput:
+    """Find the files of one input: the committed parts of a run, or the files themselves.
+
+    Parameters
+    ----------
+    path : path
+        Folder of `assay score`, a file or a glob; on this machine or, as a URL, in a store.
+    is_unfinished_accepted : bool
+        Take what an unfinished run has committed so far.
+
+    Returns
+    -------
+    ScoreInput
+        A folder's files are those its `_SUCCESS` lists, not whatever lies there.
+
+    Raises
+    ------
+    ValueError
+        If a folder holds no run, or one that has not finished, or a scores file of a run is not
+        as it was written.
+    OSError
+        If there is nothing of that name.
+    """
+    path = os.fspath(path)
+    if not is_folder(path):
+        files = files_of(path)
+        check_parts([file.path for file in files if is_part(file.path)])
+        return ScoreInput(path=absolute(path), files=files, signatures={})
+    folder = absolute(path).rstrip("/")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise ValueError(
+            f"{path} must be a folder of `assay score`, but has no {RUN_FILE}; name files instead"
+        )
+    is_finished = SUCCESS_FILE in list_names(folder)
+    if not (is_finished or is_unfinished_accepted):
+        raise ValueError(
+            f"the run in {path} has not finished; finish it with the same `assay score`, or take "
+            "what there is with `--accept-unfinished`"
+        )
+    there = sorted(committed(folder, manifest.shards, manifest.fingerprint))
+    notes = []
+    if len(there) < len(manifest.shards):
+        if is_finished or not there:
+            raise ValueError(
+                f"{path} must hold {len(manifest.shards)} scores files of its run, got "
+                f"{len(there)}; score again with `assay score`"
+            )
+        notes.append(f"{path} is unfinished: {len(there)} of {len(manifest.shards)} shards")
+    parts = [part_path(folder, index, manifest.fingerprint) for index in there]
+    check_parts(parts)
+    return ScoreInput(
+        path=folder,
+        files=[file for part in parts for file in files_of(part)],
+        signatures=manifest.signatures,
+        notes=notes,
+    )
+
+
+def is_folder(path: str) -> bool:
+    """Say whether a path or URL names a folder, going by what its store says."""
+    filesystem, inner = filesystem_for(path)
+    with naming(path):
+        return bool(filesystem.get_file_info(inner).type == pafs.FileType.Directory)
+
+
+def read_scores(
+    inputs: Sequence[ScoreInput],
+    rated: pl.DataFrame,
+    *,
+    all_rated: pl.DataFrame | None = None,
+    metrics: Sequence[str] = (),
+    columns: Mapping[str, str],
+) -> Scores:
+    """Read the scores of rated candidates out of all inputs.
+
+    Parameters
+    ----------
+    inputs : sequence of ScoreInput
+        From `find_scores`. A column of numbers is a metric; a name that several inputs have is
+        written `INPUT/METRIC` in all of them.
+    rated : polars.DataFrame
+        `document_id` and `system_id` of the rated candidates, sorted, each once.
+    all_rated : polars.DataFrame, optional
+        The same before systems were left out; by default `rated`. Rows with other keys are
+        counted as rows without a rating.
+    metrics : sequence of str
+        Names or patterns to keep; all where empty.
+    columns : mapping of str to str
+        Our column name to the file's.
+
+    Returns
+    -------
+    Scores
+        With sentences on keys that do not match.
+
+    Raises
+    ------
+    ValueError
+        If an input has no rated candidate (of the systems that are kept), a key repeats, a column
+        holds text and numbers, or a metric was computed in the same way with other weights or
+        vectors.
+    """
+    _refuse_repeated(inputs)
+    lazies = [scan_files(each.files, columns) for each in inputs]
+    names = [
+        [name for name in lazy.collect_schema() if _may_be_metric(name, metrics)] for lazy in lazies
+    ]
+    calls = _unique_names(inputs, names)
+    known = [call for called in calls for call in called.values()]
+    wanted = set(_chosen(known, calls, metrics))
+    _refuse_other_content(inputs, calls, wanted)
+    frame, notes = rated, [note for each in inputs for note in each.notes]
+    left_out: list[str] = []
+    signatures: dict[str, str] = {}
+    origins: dict[str, tuple[str, str]] = {}
+    for source, lazy, called in zip(inputs, lazies, calls, strict=True):
+        kept = {name: call for name, call in called.items() if call in wanted}
+        if not kept:
+            continue
+        part, dropped, said = _rated_rows(
+            lazy,
+            list(kept),
+            rated,
+            rated if all_rated is None else all_rated,
+            place(source.files),
+            metrics,
+        )
+        left_out += dropped
+        notes += [*dropped, *said]
+        kept = {name: call for name, call in kept.items() if name in part.columns}
+        frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
+        for name, call in kept.items():
+            if name in source.signatures:
+                signatures[call] = source.signatures[name]
+                origins[call] = (source.path, name)
+    found = [name for name in frame.columns if name not in KEYS]
+    if not found:
+        raise ValueError("the scores must have a column of numbers besides the keys, got none")
+    shared = sorted({call for call in found if call not in {n for called in calls for n in called}})
+    if shared:
+        notes.append(f"Columns that several inputs have are named by input: {listed(shared)}")
+    return Scores(
+        frame=frame,
+        metrics=found,
+        signatures=signatures,
+        origins=origins,
+        records=[record_of(file, "scores") for each in inputs for file in each.files],
+        notes=notes,
+        left_out=left_out,
+    )
+
+
+def _rated_rows(
+    lazy: pl.LazyFrame,
+    names: Sequence[str],
+    rated: pl.DataFrame,
+    all_rated: pl.DataFrame,
+    where: str,
+    asked: Sequence[str],
+) -> tuple[pl.DataFrame, list[str], list[str]]:
+    """Read the rows that have a rating.
+
+    Also returns what to say of columns that are left out, and of rows that have no rating or are
+    missing.
+    """
+    n_rows = collect(lazy.select(pl.len()), where).item()
+    rows = collect(
+        lazy.select(*KEYS, *names).join(all_rated.lazy(), on=KEYS, how="semi"),
+        where,
+    )
+    n_unrated = n_rows - rows.height
+    if not rows.height:
+        theirs = collect(lazy.select(KEYS).head(3), where)
+        raise ValueError(
+            f"no row of {where} has a rating: 0 of its {n_rows:,} keys are among the "
+            f"{all_rated.height:,} rated ones; scores have {examples(theirs)}, ratings "
+            f"{examples(all_rated)}; name the right columns with `--columns`"
+        )
+    rows = rows.join(rated, on=KEYS, how="semi")
+    if not rows.height:
+        raise ValueError(
+            f"no row of {where} is of a system that is kept; choose others with `--systems` and "
+            "`--exclude-systems`"
+        )
+    check_unique(rows, KEYS, where, "keep one row of each")
+    numbers = number_columns(rows, names, where)
+    texts = [name for name in names if name not in numbers.columns]
+    if texts and asked:
+        raise ValueError(f"metric `{texts[0]}` in {where} must hold numbers, got text only")
+    notes = []
+    missing = rated.join(rows, on=KEYS, how="anti").sort(KEYS)
+    if missing.height:
+        notes.append(
+            f"{missing.height:,} of {rated.height:,} rated candidates are not in {where}, for "
+            f"example {examples(missing)}"
+        )
+    if n_unrated:
+        notes.append(f"{n_unrated:,} of {n_rows:,} rows of {where} have no rating")
+    return numbers, notes_on_dropped(rows, names, numbers, where), notes
+
+
+def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:
+    times = Counter(real_path(each.path) for each in inputs)
+    repeated = [path for path, n in times.items() if n > 1]
+    if repeated:
+        raise ValueError(f"`scores` must name every input once, got {repeated[0]} twice")
+
+
+def _refuse_other_content(
+    inputs: Sequence[ScoreInput], calls: Sequence[Mapping[str, str]], wanted: set[str]
+) -> None:
+    """Refuse metrics that look the same but for the hash of the files behind them.
+
+    Those that were asked for in another way, such as with another cut of the source, may be
+    compared: their signatures say what the difference is.
+    """
+    first: dict[tuple[str, str], tuple[str, str]] = {}
+    for source, called in zip(inputs, calls, strict=True):
+        for name, call in called.items():
+            signature = source.signatures.get(name)
+            if signature is None or call not in wanted:
+                continue
+            path, other = first.setdefault(
+                (name, without_content(signature)), (source.path, signature)
+            )
+            if other != signature:
+                raise ValueError(
+                    f"`{name}` must be computed with the same files in all inputs, but the hashes "
+                    f"in its signatures differ in {path} and {source.path}; score one of them "
+                    "again under another name (`--encoder ALIAS=...` and METRIC@ALIAS), or leave "
+                    "one out"
+                )
+
+
+def _may_be_metric(name: str, asked: Sequence[str]) -> bool:
+    if name.startswith(_NO_METRICS):
+        return name in asked
+    return name not in NOT_NUMBERS
+
+
+def _unique_names(
+    inputs: Sequence[ScoreInput], names: Sequence[Sequence[str]]
+) -> list[dict[str, str]]:
+    """Name every column of every input, with the input before it where others have it too."""
+    n_inputs = Counter(name for columns in names for name in columns)
+    labels = names_of_paths([each.path for each in inputs])
+    return [
+        {name: f"{label}/{name}" if n_inputs[name] > 1 else name for name in columns}
+        for label, columns in zip(labels, names, strict=True)
+    ]
+
+
+def _chosen(
+    known: Sequence[str], calls: Sequence[Mapping[str, str]], patterns: Sequence[str]
+) -> Sequence[str]:
+    """Return the metrics a user names: as they are called, or by their column in any input."""
+    if not patterns:
+        return known
+    by_column = {name: call for called in calls for name, call in called.items()}
+    columns = set(matching([*known, *by_column], patterns, "--metrics"))
+    return [
+        call
+        for called in calls
+        for name, call in called.items()
+        if call in columns or name in columns
+    ]

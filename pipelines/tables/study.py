@@ -1,0 +1,217 @@
+"""The matrices of a study: scores, ratings and raters over the same systems and documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from agreement import count_tied_cells, duplicate_systems
+from agreement.coefficients import merge_close
+from pipelines.tables.keyed import RATER, listed
+from pipelines.tables.ratings import MEAN_COLUMN, Ratings
+from pipelines.tables.records import BASELINES
+from pipelines.tables.scores import Scores
+
+MOST_RATER_CELLS = 50_000_000
+"""Raters times cells; with more, agreement among raters is not computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Study:
+    """Everything the statistics need, NaN where missing."""
+
+    systems: Sequence[str]
+    documents: Sequence[str]
+    metrics: Sequence[str]
+    aspects: Sequence[str]
+    scores: np.ndarray
+    """Shape (n_metrics, n_systems, n_documents)."""
+    ratings: np.ndarray
+    """Shape (n_aspects, n_systems, n_documents); the mean over raters."""
+    by_rater: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By aspect, shape (n_raters, n_systems, n_documents); empty where raters are not named, or are
+    too many for the cells."""
+    pool: str
+    """See `About.raters`."""
+    lengths: np.ndarray | None = None
+    """Shape (n_systems, n_documents), of the candidates; None where unknown."""
+
+
+def make_study(ratings: Ratings, scores: Scores) -> Study:
+    """Lay scores and ratings out over the rated systems and documents, both sorted.
+
+    Parameters
+    ----------
+    ratings : Ratings
+        From `read_ratings`.
+    scores : Scores
+        From `read_scores`, for the keys of the ratings.
+
+    Returns
+    -------
+    Study
+        A cell's rating is the mean over the raters who rated it.
+    """
+    systems = ratings.frame["system_id"].unique().sort().to_list()
+    documents = ratings.frame["document_id"].unique().sort().to_list()
+    i, j = (
+        _places(ratings.frame[key], names)
+        for key, names in (("system_id", systems), ("document_id", documents))
+    )
+    values = {
+        aspect: ratings.frame[aspect].fill_null(np.nan).to_numpy() for aspect in ratings.aspects
+    }
+    shape = len(systems), len(documents)
+    return Study(
+        systems=systems,
+        documents=documents,
+        metrics=scores.metrics,
+        aspects=ratings.aspects,
+        scores=np.stack(
+            [cell_matrix(scores.frame, name, systems, documents) for name in scores.metrics]
+        ),
+        ratings=np.stack([_cell_means(each, i, j, shape) for each in values.values()]),
+        by_rater=_by_rater(ratings, values, i, j, shape),
+        pool=ratings.raters,
+    )
+
+
+def cell_matrix(
+    frame: pl.DataFrame, column: str, systems: Sequence[str], documents: Sequence[str]
+) -> np.ndarray:
+    """Lay a column out over systems and documents, shape (n_systems, n_documents)."""
+    matrix = np.full((len(systems), len(documents)), np.nan)
+    i, j = _places(frame["system_id"], systems), _places(frame["document_id"], documents)
+    matrix[i, j] = frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return matrix
+
+
+def is_baseline(metric: str) -> bool:
+    """Say whether a metric, whatever input it comes from, is a trivial one.
+
+    Examples
+    --------
+    >>> is_baseline("length"), is_baseline("other_run/lead3"), is_baseline("sms")
+    (True, True, False)
+    """
+    return metric.rpartition("/")[2].partition(":")[0] in BASELINES
+
+
+def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray | None, str | None]:
+    """Find the candidates' lengths: a metric `length`, or the words of the texts.
+
+    Parameters
+    ----------
+    study : Study
+        Its metrics are looked through first.
+    texts : polars.DataFrame or None
+        Keys and `candidate`.
+
+    Returns
+    -------
+    lengths : ndarray, shape (n_systems, n_documents), or None
+    note : str or None
+        Where they come from.
+    """
+    for index, metric in enumerate(study.metrics):
+        if metric.rpartition("/")[2] == "length":
+            return study.scores[index], f"Length given in partial correlations: metric {metric}"
+    if texts is None:
+        return None, None
+    words = texts.with_columns(pl.col("candidate").str.count_matches(r"\S+").alias("length"))
+    lengths = cell_matrix(words, "length", study.systems, study.documents)
+    return lengths, "Length given in partial correlations: words of the candidates"
+
+
+def remarks(study: Study) -> list[str]:
+    """Say what a reader of the numbers must know about the matrices."""
+    shape = f"{len(study.systems)} systems x {len(study.documents)} documents"
+    notes = []
+    for kind, names, stack in (
+        ("ratings", study.aspects, study.ratings),
+        ("scores", study.metrics, study.scores),
+    ):
+        for name, matrix in zip(names, stack, strict=True):
+            n_missing = int(np.isnan(matrix).sum())
+            if n_missing == matrix.size:
+                notes.append(f"{name} has no {kind} at all")
+            elif n_missing:
+                notes.append(
+                    f"{name} lacks {kind} in {n_missing:,} of {matrix.size:,} cells ({shape})"
+                )
+    if not study.by_rater and study.pool != MEAN_COLUMN:
+        notes.append("Agreement among raters is not computed: too many raters for so many cells")
+    notes += _duplicates(study)
+    ties = {
+        name: n
+        for name, matrix in zip(study.metrics, study.scores, strict=True)
+        if (n := count_tied_cells(matrix))
+    }
+    if ties:
+        most = max(ties, key=lambda name: ties[name])
+        notes.append(
+            f"Scores tied with another system's on the same document: {ties[most]:,} cells of "
+            f"{most}, the most of any metric; {len(ties)} of {len(study.metrics)} metrics have ties"
+        )
+    return notes
+
+
+def _duplicates(study: Study) -> list[str]:
+    """Systems that are one system twice by a metric with fine steps and by no metric are not."""
+    pairs: dict[tuple[int, int], list[str]] = {}
+    n_judging = 0
+    for name, matrix in zip(study.metrics, study.scores, strict=True):
+        if is_baseline(name) or np.isnan(matrix).all():
+            continue
+        n_judging += 1
+        for found in duplicate_systems(matrix):
+            pairs.setdefault((found.first, found.second), []).append(name)
+    return [
+        f"{study.systems[first]} and {study.systems[second]} have the same scores on every "
+        f"document under {listed(names, 3)}: probably one system listed twice"
+        for (first, second), names in pairs.items()
+        if len(names) == n_judging
+    ]
+
+
+def _cell_means(
+    values: np.ndarray, i: np.ndarray, j: np.ndarray, shape: tuple[int, int]
+) -> np.ndarray:
+    """Mean over the values of each cell; NaN where there is none.
+
+    Means that differ in how they were summed only, such as those of .1, .2, .3 and .3, .2, .1,
+    are equal.
+    """
+    present = ~np.isnan(values)
+    sums, counts = np.zeros(shape), np.zeros(shape)
+    np.add.at(sums, (i[present], j[present]), values[present])
+    np.add.at(counts, (i[present], j[present]), 1.0)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
+    return means if (counts <= 1.0).all() else merge_close(means.ravel()).reshape(shape)
+
+
+def _by_rater(
+    ratings: Ratings,
+    values: Mapping[str, np.ndarray],
+    i: np.ndarray,
+    j: np.ndarray,
+    shape: tuple[int, int],
+) -> dict[str, np.ndarray]:
+    """Lay every rater's ratings out, if raters are named and this fits."""
+    raters = list(ratings.rater_names)
+    if not raters or len(raters) * math.prod(shape) > MOST_RATER_CELLS:
+        return {}
+    k = _places(ratings.frame[RATER], raters)
+    stacks = {}
+    for aspect, column in values.items():
+        stacks[aspect] = np.full((len(raters), *shape), np.nan)
+        stacks[aspect][k, i, j] = column
+    return stacks
+
+
+def _places(values: pl.Series, names: Sequence[str]) -> np.ndarray:
+    return values.replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()

@@ -1,0 +1,90 @@
+"""Reads the texts of rated candidates, to be shown where metric and people disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from pipelines.tables.keyed import (
+    KEYS,
+    check_unique,
+    collect,
+    examples,
+    files_of,
+    listed,
+    place,
+    record_of,
+    scan_files,
+)
+from pipelines.tables.records import InputRecord
+
+TEXTS = ("candidate", "reference", "source")
+
+_CALLED = {
+    "candidate": ("candidate",),
+    "reference": ("reference", "references"),
+    "source": ("source", "sources"),
+}
+
+
+def read_texts(
+    path: str, rated: pl.DataFrame, columns: Mapping[str, str]
+) -> tuple[pl.DataFrame, Sequence[InputRecord], list[str]]:
+    """Read the texts of rated candidates.
+
+    Parameters
+    ----------
+    path : str
+        Corpus: Parquet, CSV or JSONL with the keys and `candidate`; references and sources where
+        there are any.
+    rated : polars.DataFrame
+        Keys of the rated candidates.
+    columns : mapping of str to str
+        Our column name to the file's.
+
+    Returns
+    -------
+    frame : polars.DataFrame
+        Keys, `candidate`, `reference` (the first) and `source`; null where absent.
+    records : sequence of InputRecord
+        The files.
+    notes : list of str
+        How many candidates have no text.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, a key repeats, or no rated candidate is there.
+    """
+    files = files_of(path)
+    where = place(files)
+    lazy = scan_files(files, columns)
+    schema = lazy.collect_schema()
+    if "candidate" not in schema:
+        raise ValueError(
+            f"column `candidate` is missing in {where}, which has {listed(schema.names())}; "
+            "name it with `--columns candidate=NAME`"
+        )
+    wanted = [*KEYS, *(_text(schema, name) for name in TEXTS)]
+    frame = collect(lazy.select(wanted).join(rated.lazy(), on=KEYS, how="semi"), where)
+    if not frame.height:
+        raise ValueError(
+            f"no row of {where} is rated; ratings have {examples(rated)}; name the right columns "
+            "with `--columns`"
+        )
+    check_unique(frame, KEYS, where, "keep one row of each")
+    n_missing = rated.height - frame.height
+    notes = [f"{n_missing:,} rated candidates have no text in {where}"] * (n_missing > 0)
+    return frame, [record_of(file, "texts") for file in files], notes
+
+
+def _text(schema: pl.Schema, name: str) -> pl.Expr:
+    """Make a text of a column of texts or of lists of texts, or null where there is none."""
+    found = next((called for called in _CALLED[name] if called in schema), None)
+    if found is None:
+        return pl.lit(None, pl.String).alias(name)
+    if isinstance(schema[found], pl.List):
+        texts = pl.col(found).list
+        return (texts.first() if name == "reference" else texts.join("\n\n")).alias(name)
+    return pl.col(found).cast(pl.String).alias(name)

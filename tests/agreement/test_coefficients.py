@@ -1,0 +1,158 @@
+"""Coefficients agree with scipy, with hand-worked values and with the laws they must obey."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from agreement import kendall_b, kendall_c, pearson, spearman, undefined_reason
+from agreement.coefficients import (
+    COEFFICIENTS,
+    SORTING_BEATS_PAIRS,
+    all_pairs,
+    merge_close,
+    rowwise,
+    tie_classes,
+)
+
+SCIPY = {
+    "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
+    "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
+    "kendall_b": lambda x, y: stats.kendalltau(x, y, variant="b").statistic,
+    "kendall_c": lambda x, y: stats.kendalltau(x, y, variant="c").statistic,
+}
+WITH_TIES = hnp.arrays(np.float64, (2, 9), elements=st.integers(-4, 4).map(lambda i: i / 3))
+# Scores of one metric on one scale; magnitudes that differ by 1e12 would count as ties.
+MEASURED = hnp.arrays(np.float64, (2, 7), elements=st.floats(-100, 100).map(lambda x: round(x, 6)))
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@given(pair=st.one_of(WITH_TIES, MEASURED))
+def test_coefficient_matches_scipy(coefficient, pair):
+    x, y = pair
+    value = rowwise(x, y, coefficient)
+    if undefined_reason(x, y):
+        assert np.isnan(value)
+    else:
+        assert value == pytest.approx(SCIPY[coefficient](x, y), abs=1e-9)
+
+
+def test_kendall_b_and_c_by_hand():
+    # Published values for a gold and a metric of five values, one tie in the gold.
+    gold, metric = np.array([1.0, 2, 2, 3, 4]), np.array([2.0, 1, 1.5, 5, 3])
+    assert kendall_b(metric, gold) == pytest.approx(0.316227766, abs=1e-9)
+    assert kendall_c(metric, gold) == pytest.approx(0.32, abs=1e-12)
+
+
+def test_nearly_constant_values_are_constant():
+    x, y = np.array([0.30000000000000004, 0.3, 0.3]), np.array([1.0, 2.0, 3.0])
+    # What happens without a tolerance; np.corrcoef has none.
+    assert np.corrcoef(x, y)[0, 1] == pytest.approx(-0.5, abs=0.4)
+    for coefficient in (pearson, spearman, kendall_b, kendall_c):
+        assert np.isnan(coefficient(x, y))
+        assert np.isnan(coefficient(y, x))
+    assert undefined_reason(x, y) == "scores are constant"
+    assert undefined_reason(y, x) == "ratings are constant"
+
+
+def test_only_equal_values_are_tied_as_in_scipy():
+    # One published metric has three such pairs on SummEval; other libraries rank them.
+    x, y = np.array([0.1 + 0.2, 0.3, 0.7]), np.array([2.0, 1.0, 3.0])
+    assert spearman(x, y) == 1.0
+    assert kendall_b(x, y) == stats.kendalltau(x, y).statistic == 1.0
+
+
+def test_close_means_are_merged_and_missing_ones_stay():
+    merged = merge_close(np.array([[0.1 + 0.2, np.nan, 0.7, 0.3], [1.0, 2.0, 2.0, np.nan]]))
+    np.testing.assert_array_equal(merged, [[0.3, np.nan, 0.7, 0.3], [1.0, 2.0, 2.0, np.nan]])
+
+
+def test_small_differences_on_a_large_offset_are_not_constant():
+    x = 1_000.0 + 1e-6 * np.array([1.0, 2.0, 3.0])
+    assert pearson(x, np.array([1.0, 2.0, 3.0])) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@given(pair=WITH_TIES, counts=hnp.arrays(np.int64, 9, elements=st.integers(0, 3)))
+def test_weights_count_like_repeated_values(coefficient, pair, counts):
+    repeated = np.repeat(pair, counts, axis=1)
+    weighted = rowwise(*pair, coefficient, counts)
+    np.testing.assert_allclose(weighted, rowwise(*repeated, coefficient), atol=1e-9)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@given(pair=WITH_TIES, which=hnp.arrays(np.bool_, (2, 9)))
+def test_missing_pairs_are_left_out(coefficient, pair, which):
+    x, y = np.where(which, np.nan, pair)
+    kept = ~which.any(0)
+    expected = rowwise(pair[0][kept], pair[1][kept], coefficient)
+    np.testing.assert_allclose(rowwise(x, y, coefficient), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@given(pair=MEASURED, scale=st.floats(0.01, 100), shift=st.floats(-100, 100))
+def test_positive_affine_maps_change_nothing_and_negative_ones_the_sign(
+    coefficient, pair, scale, shift
+):
+    x, y = pair
+    value = rowwise(x, y, coefficient)
+    mapped = np.round(x, 6) * scale + shift
+    if len(np.unique(tie_classes(mapped))) == len(np.unique(x)):
+        np.testing.assert_allclose(rowwise(mapped, y, coefficient), value, atol=1e-5)
+        np.testing.assert_allclose(rowwise(-mapped, y, coefficient), -value, atol=1e-5)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@given(pair=WITH_TIES, order=st.permutations(range(9)))
+def test_order_of_pairs_is_irrelevant_and_sides_are_exchangeable(coefficient, pair, order):
+    x, y = pair
+    value = rowwise(x, y, coefficient)
+    np.testing.assert_allclose(rowwise(x[order], y[order], coefficient), value, atol=1e-12)
+    np.testing.assert_allclose(rowwise(y, x, coefficient), value, atol=1e-12)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_leading_axes_broadcast(coefficient, rng):
+    x, y = rng.normal(size=(3, 1, 6)), rng.normal(size=(4, 6))
+    values = rowwise(x, y, coefficient)
+    assert values.shape == (3, 4)
+    assert values[2, 1] == pytest.approx(SCIPY[coefficient](x[2, 0], y[1]))
+    every = all_pairs(x[:, 0], y, np.ones(6), coefficient)
+    np.testing.assert_allclose(every, values, atol=1e-12)
+
+
+@pytest.mark.parametrize("coefficient", ["kendall_b", "kendall_c"])
+def test_long_rows_agree_with_pairs(coefficient, rng):
+    n = SORTING_BEATS_PAIRS + 1
+    x, y = np.round(rng.normal(size=(2, n)), 1)
+    x[3] = np.nan
+    by_sorting = rowwise(x, y, coefficient)
+    kept = ~np.isnan(x)
+    by_pairs = all_pairs(x[None, kept], y[None, kept], np.ones(n - 1), coefficient)[0, 0]
+    assert by_sorting == pytest.approx(by_pairs, abs=1e-12)
+    assert np.isnan(rowwise(np.ones(n), y, coefficient))
+
+
+def test_perfect_correlation_is_exactly_one():
+    x = np.array([0.1, 0.2, 0.7])
+    assert float(pearson(x, 2 * x)) == 1.0
+    assert float(pearson(x, -x)) == -1.0
+
+
+def test_two_pairs_are_enough_and_one_is_not():
+    assert pearson(np.array([1.0, 2.0]), np.array([5.0, 4.0])) == -1.0
+    assert np.isnan(pearson(np.array([1.0]), np.array([5.0])))
+    assert np.isnan(kendall_b(np.zeros(0), np.zeros(0)))
+    assert undefined_reason(np.array([1.0]), np.array([5.0])) == "fewer than 2 paired values"
+
+
+def test_unknown_coefficient_rejected():
+    with pytest.raises(ValueError, match=r"`coefficient` must be one of pearson, .*, got 'tau'"):
+        rowwise(np.ones(2), np.ones(2), "tau")
+
+
+def test_different_lengths_rejected():
+    with pytest.raises(ValueError, match=r"`y` must have as many values as `x`, 2, got 3"):
+        pearson(np.ones(2), np.ones(3))

@@ -1,0 +1,195 @@
+"""Tests of two correlations reproduce published statistics; formulae, not resampling."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from agreement import (
+    DEPENDENT_TESTS,
+    compare_correlations,
+    dependent_test,
+    fisher_interval,
+    independent_test,
+    pearson,
+    steiger,
+    williams,
+    zou_independent_interval,
+    zou_interval,
+)
+
+# Test, r_a, r_b, r_ab, n, statistic: examples published with four digits and recomputed in full.
+PUBLISHED = [
+    ("williams1959", 0.3, 0.4, 0.5, 100, -1.0767356378373487),
+    ("dunn1969", 0.3, 0.4, 0.5, 100, -1.0730358894550336),
+    ("dunn1969", 0.5, 0.6, 0.7, 100, -1.5838851122896274),
+    ("steiger1980", 0.4, 0.5, 0.1, 103, -0.8887184699558723),
+    ("steiger1980", 0.3, 0.4, 0.5, 100, -1.071816870183631),
+    ("hittner2003", 0.3, 0.4, 0.5, 100, -1.071515001658516),
+    ("meng1992", 0.3, 0.4, 0.5, 100, -1.0707406228920693),
+    ("meng1992", 0.63, -0.03, -0.19, 15, 1.6793854401761485),
+    ("hotelling1940", 0.612, 0.541, 0.466, 157, 1.158209255400295),
+    ("hendrickson1970", 0.5, 0.2, 0.3, 50, 2.0106999149077636),
+]
+# r_a, r_b, r_ab and one-sided p at n = 1,400.
+WILLIAMS_ONE_SIDED = [
+    (0.281035, 0.185097, 0.189692, 0.00166852324325283),
+    (0.281035, 0.211246, 0.203161, 0.0153390758001599),
+    (0.197408, 0.185097, 0.164799, 0.357340234622489),
+    (0.229848, 0.185097, 0.092669, 0.0998168461535601),
+    (0.229848, 0.211246, 0.086456, 0.296821018145753),
+]
+
+
+@pytest.mark.parametrize(("test", "r_a", "r_b", "r_ab", "n", "statistic"), PUBLISHED)
+def test_statistic_matches_publication(test, r_a, r_b, r_ab, n, statistic):
+    result = dependent_test(r_a, r_b, r_ab, n, test=test)
+    assert result.statistic == pytest.approx(statistic, abs=1e-12)
+    assert result.difference == pytest.approx(r_a - r_b)
+    assert (result.test, result.n, result.reason) == (test, n, None)
+
+
+@pytest.mark.parametrize(("r_a", "r_b", "r_ab", "p"), WILLIAMS_ONE_SIDED)
+def test_williams_one_sided_p_matches_publication(r_a, r_b, r_ab, p):
+    result = williams(r_a, r_b, r_ab, 1_400)
+    assert result.p_greater == pytest.approx(p, rel=1e-9)
+    assert result.p_value == pytest.approx(2 * p, rel=1e-9)
+
+
+def test_williams_has_n_minus_three_degrees_of_freedom():
+    # A well-known README prints 0.209243482964009, the value for n - 2.
+    result = williams(0.65, 0.55, 0.3, 50)
+    assert result.degrees_of_freedom == 47
+    assert result.p_greater == pytest.approx(0.20928617286753579, rel=1e-9)
+
+
+def test_williams_on_five_units_by_publication():
+    gold = np.array([[1.0, 2, 3, 4, 5]]).T
+    first = np.array([[1.1, 2, 3.1, 4, 5.1]]).T
+    second = np.array([[1.5, 2, 3.1, 4, 5.5]]).T
+    result = compare_correlations(first, second, gold, level="system")
+    assert result.p_greater == pytest.approx(0.019, abs=5e-4)
+    assert float(pearson(first[:, 0], gold[:, 0])) == pytest.approx(0.999, abs=5e-4)
+    assert float(pearson(second[:, 0], gold[:, 0])) == pytest.approx(0.987, abs=5e-4)
+
+
+def test_every_published_value_of_the_file(oracle):
+    values = oracle("statistics.json")
+    for case in values["correlation_difference_tests"]:
+        r_a, r_b, r_ab, n = (case[key] for key in ("r_jk", "r_jh", "r_kh", "n"))
+        result = dependent_test(r_a, r_b, r_ab, n, test=case["test"])
+        assert result.statistic == pytest.approx(case["statistic_full"], abs=1e-12)
+    for case in values["williams_one_sided"]:
+        result = williams(case["r12"], case["r13"], case["r23"], case["n"])
+        assert result.p_greater == pytest.approx(case["p"], rel=1e-9)
+    case = values["zou2007_interval"]
+    interval = zou_interval(case["r_jk"], case["r_jh"], case["r_kh"], case["n"])
+    np.testing.assert_allclose([interval.low, interval.high], case["ci_full"], atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("test", DEPENDENT_TESTS)
+def test_fewer_than_four_units_are_undefined(test, n):
+    result = dependent_test(0.3, 0.4, 0.5, n, test=test)
+    assert math.isnan(result.p_value)
+    assert result.reason == f"needs at least 4 units, got {n}"
+
+
+@pytest.mark.parametrize("test", DEPENDENT_TESTS)
+@given(r_a=st.floats(-0.9, 0.9), r_b=st.floats(-0.9, 0.9), r_ab=st.floats(-0.9, 0.9))
+def test_exchanging_the_metrics_changes_the_sign_only(test, r_a, r_b, r_ab):
+    assume(1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab > 1e-6)
+    one = dependent_test(r_a, r_b, r_ab, 20, test=test)
+    other = dependent_test(r_b, r_a, r_ab, 20, test=test)
+    assert one.statistic == pytest.approx(-other.statistic, abs=1e-9)
+    assert one.p_value == pytest.approx(other.p_value, abs=1e-9)
+    assert one.p_greater == pytest.approx(1 - other.p_greater, abs=1e-9)
+    assert 0 <= one.p_value <= 1
+
+
+def test_steiger_is_the_dispatched_test():
+    assert steiger(0.4, 0.5, 0.1, 103) == dependent_test(0.4, 0.5, 0.1, 103, test="steiger1980")
+
+
+def test_zou_interval_matches_publication():
+    interval = zou_interval(0.396, 0.179, 0.088, 66)
+    assert interval.low == pytest.approx(-0.09290192167481043, abs=1e-12)
+    assert interval.high == pytest.approx(0.5167599724816173, abs=1e-12)
+
+
+def test_zou_independent_interval_matches_publication():
+    interval = zou_independent_interval(0.49, 0.36, 145, 87)
+    assert (round(interval.low, 3), round(interval.high, 3)) == (-0.087, 0.359)
+
+
+def test_fisher_independent_matches_publication():
+    result = independent_test(0.4, 0.5, 100, 100)
+    assert result.statistic == pytest.approx(-0.8751012342, abs=1e-10)
+    assert result.p_value == pytest.approx(0.3815188256, abs=1e-10)
+
+
+def test_fisher_interval_by_hand():
+    interval = fisher_interval(0.5, 28)
+    half = 1.959963984540054 / 5
+    assert interval.low == pytest.approx(math.tanh(math.atanh(0.5) - half), abs=1e-12)
+    assert interval.high == pytest.approx(math.tanh(math.atanh(0.5) + half), abs=1e-12)
+
+
+def test_fisher_interval_of_ranks_is_wider_for_spearman():
+    widths = [
+        interval.high - interval.low
+        for interval in (fisher_interval(0.5, 20, coefficient=c) for c in ("pearson", "spearman"))
+    ]
+    assert widths[1] > widths[0]
+
+
+@pytest.mark.parametrize(("r", "n", "reason"), [(0.5, 3, "at least 4"), (1.0, 9, "strictly")])
+def test_fisher_interval_undefined(r, n, reason):
+    interval = fisher_interval(r, n)
+    assert math.isnan(interval.low)
+    assert reason in interval.reason
+
+
+def test_perfect_and_identical_metrics_are_undefined_not_infinite():
+    assert "perfect" in dependent_test(1.0, 0.5, 0.5, 10, test="steiger1980").reason
+    assert "perfectly with each other" in williams(0.5, 0.5, 1.0, 10).reason
+    assert "perfect" in independent_test(1.0, 0.5, 10, 10).reason
+    assert zou_interval(1.0, 0.5, 0.5, 10).reason is not None
+
+
+def test_impossible_correlations_rejected():
+    with pytest.raises(ValueError, match="`r_ab` must be possible next to the others"):
+        williams(0.9, -0.9, 0.9, 10)
+    with pytest.raises(ValueError, match=r"`r_a` must lie in \[-1, 1\], got 1.5"):
+        williams(1.5, 0.0, 0.0, 10)
+
+
+def test_comparison_uses_cells_that_all_three_have(pilot):
+    first, second, ratings = pilot
+    result = compare_correlations(first, second, ratings, level="global", test="steiger1980")
+    assert result.n == ratings.size - 3
+    assert result.reason is None
+
+
+@pytest.mark.parametrize("test", DEPENDENT_TESTS)
+def test_comparison_of_kendall_c_is_undefined(test):
+    """Two groups rated apart, ordered differently inside: 1, 1 and .2 do not fit together."""
+    a, b, y = np.array([[1, 2, 3, 7, 8, 9], [3, 2, 1, 9, 8, 7], [1, 1, 1, 2, 2, 2.0]])[..., None]
+    result = compare_correlations(a, b, y, level="system", coefficient="kendall_c", test=test)
+    assert "do not hold for kendall_c" in result.reason
+    assert math.isnan(result.p_value)
+    assert result.difference == 0.0
+
+
+def test_comparison_at_summary_level_is_undefined(pilot):
+    result = compare_correlations(*pilot, level="summary")
+    assert math.isnan(result.p_value)
+    assert "permutation" in result.reason
+
+
+def test_comparison_with_constant_ratings_is_undefined(pilot):
+    first, second, ratings = pilot
+    result = compare_correlations(first, second, np.ones_like(ratings), level="system")
+    assert result.reason == "r_a is undefined: ratings are constant"

@@ -1,0 +1,288 @@
+"""Levels, counts and reasons: the traps of correlating scores with ratings."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from agreement import (
+    LEVELS,
+    correlate,
+    correlation_test,
+    draw_resamples,
+    partial_correlate,
+    rank_systems,
+    resampled_correlations,
+    shared_cells,
+    system_means,
+)
+from agreement.coefficients import COEFFICIENTS
+from agreement.resampling import Resamples
+
+MATRICES = hnp.arrays(np.float64, (2, 4, 5), elements=st.integers(0, 6).map(float))
+
+
+@pytest.mark.parametrize("coefficient", ["pearson", "spearman", "kendall_b"])
+def test_levels_match_scipy(coefficient, pilot):
+    scores, _, ratings = pilot
+    function = {
+        "pearson": stats.pearsonr,
+        "spearman": stats.spearmanr,
+        "kendall_b": stats.kendalltau,
+    }[coefficient]
+    x, y = shared_cells(scores, ratings)
+    system = function(np.nanmean(x, 1), np.nanmean(y, 1)).statistic
+    inside = [
+        function(a[~np.isnan(a)], b[~np.isnan(b)]).statistic for a, b in zip(x.T, y.T, strict=True)
+    ]
+    flat = function(x[~np.isnan(x)], y[~np.isnan(y)]).statistic
+    expected = {"system": system, "summary": np.mean(inside), "global": flat}
+    for level in LEVELS:
+        result = correlate(scores, ratings, level=level, coefficient=coefficient)
+        assert result.value == pytest.approx(expected[level], abs=1e-12)
+
+
+def test_result_names_everything_it_is_made_of(pilot):
+    scores, _, ratings = pilot
+    result = correlate(scores, ratings, level="summary", coefficient="kendall_c")
+    assert (result.level, result.coefficient) == ("summary", "kendall_c")
+    assert (result.n_systems, result.n_documents, result.n_missing) == (8, 12, 2)
+    assert (result.n_skipped, result.reason) == (0, None)
+
+
+def test_constant_documents_are_skipped_and_counted():
+    scores = np.array([[1.0, 1.0, 0.3], [2.0, 2.0, 0.1 + 0.2], [3.0, 3.0, 0.3]])
+    ratings = np.array([[1.0, 5.0, 1.0], [2.0, 5.0, 2.0], [4.0, 5.0, 3.0]])
+    result = correlate(scores, ratings, level="summary", coefficient="spearman")
+    assert (result.value, result.n_documents, result.n_skipped) == (1.0, 3, 2)
+
+
+def test_means_that_differ_by_rounding_are_tied():
+    # 0.1 + 0.2 and 0.3 + 0.0 are the same mean; summing leaves one bit between them.
+    scores = np.array([[0.1, 0.2], [0.3, 0.0], [0.7, 0.7]])
+    ratings = np.array([[2.0, 2.0], [1.0, 1.0], [3.0, 3.0]])
+    result = correlate(scores, ratings, level="system", coefficient="kendall_b")
+    assert result.value == pytest.approx(2 / np.sqrt(2 * 3))
+
+
+# Each system's scores sum to 0, but for the last bits.
+CANCELLING = np.array(
+    [[0.1, 0.2, -0.3], [0.3, -0.1, -0.2], [-0.3, 0.2, 0.1], [0.7, -0.4, -0.3], [0.6, -0.5, -0.1]]
+)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_means_that_cancel_are_constant(coefficient, rng):
+    ratings = np.array([[1, 2, 3], [2, 2, 4], [1, 1, 1], [3, 3, 3], [5, 4, 4.0]])
+    result = correlate(CANCELLING, ratings, level="system", coefficient=coefficient)
+    assert np.isnan(result.value)
+    assert result.reason == "scores are constant"
+    whole = draw_resamples(5, 3, n_resamples=50, rng=rng, over="systems")
+    draws = resampled_correlations(
+        CANCELLING[None], ratings[None], whole, level="system", coefficient=coefficient
+    )
+    assert np.isnan(draws).all()
+    assert rank_systems(CANCELLING, n_resamples=20, rng=rng).ranks.tolist() == [1] * 5
+
+
+# Movers of unlike texts, in the order of their ratings, and one exact copy; the system that has it
+# is the worst one otherwise.
+TINY_WITH_COPY = 1e-14 * np.array([[4.0, 4], [3, 3], [2, 2], [1, 1], [0.5, 0.5]])
+TINY_WITH_COPY[4, 1] = 1.0
+ITS_RATINGS = np.array([[5.0, 5], [4, 4], [3, 3], [2, 2], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    # 4 of 10 pairs are out of order, at summary level in one document of two
+    [("system", 0.2), ("summary", (1.0 + 0.2) / 2)],
+)
+def test_one_exact_copy_does_not_tie_small_scores(level, expected):
+    found = correlate(TINY_WITH_COPY, ITS_RATINGS, level=level, coefficient="kendall_b")
+    assert found.value == pytest.approx(expected, abs=1e-12)
+    as_it_is = Resamples(np.ones((1, 5)), np.ones((1, 2)), "both", 1)
+    draws = resampled_correlations(
+        TINY_WITH_COPY[None], ITS_RATINGS[None], as_it_is, level=level, coefficient="kendall_b"
+    )
+    assert draws.item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_resample_without_the_exact_copy_is_not_constant():
+    # the system with the copy is not drawn; what is left is 4, 3, 2, 1
+    resamples = Resamples(np.array([[1.0, 1, 1, 1, 0]]), np.array([[1.0, 1.0]]), "both", 1)
+    for level in LEVELS:
+        for coefficient in COEFFICIENTS:
+            draws = resampled_correlations(
+                TINY_WITH_COPY[None],
+                ITS_RATINGS[None],
+                resamples,
+                level=level,
+                coefficient=coefficient,
+            )
+            assert draws.item() == pytest.approx(1.0, abs=1e-9), (level, coefficient)
+
+
+def test_documents_with_insignificant_correlation_stay_in_the_mean(rng):
+    # A released script drops documents whose tau is not significant; the mean rises.
+    ratings = rng.normal(size=(10, 200))
+    scores = 0.3 * ratings + rng.normal(size=(10, 200))
+    pairs = [stats.kendalltau(a, b) for a, b in zip(scores.T, ratings.T, strict=True)]
+    kept = np.mean([each.statistic for each in pairs if each.pvalue < 0.05])
+    result = correlate(scores, ratings, level="summary", coefficient="kendall_b")
+    assert result.value == pytest.approx(np.mean([each.statistic for each in pairs]))
+    assert result.n_skipped == 0
+    assert kept > 2 * result.value
+
+
+def test_a_system_more_shows_in_the_counts(rng):
+    # References added as one more "system" moved a published value from .85 to .47.
+    quality = rng.normal(size=(15, 1))
+    ratings = quality + 0.1 * rng.normal(size=(15, 40))
+    scores = quality + rng.normal(size=(15, 40))
+    without = correlate(scores, ratings, level="system")
+    scores = np.vstack([scores, np.full(40, -3.0)])
+    ratings = np.vstack([ratings, np.full(40, 3.0)])
+    including = correlate(scores, ratings, level="system")
+    assert (without.n_systems, including.n_systems) == (15, 16)
+    assert including.value < without.value - 0.3
+
+
+def test_only_cells_that_both_have_are_used():
+    scores = np.array([[1.0, 100.0], [2.0, 2.0], [3.0, 3.0]])
+    ratings = np.array([[1.0, np.nan], [2.0, 2.0], [3.0, 3.0]])
+    result = correlate(scores, ratings, level="system")
+    assert result.value == 1.0
+    assert (result.n_missing, result.n_systems, result.n_documents) == (1, 3, 2)
+
+
+def test_systems_and_documents_without_cells_are_not_counted():
+    scores = np.array([[1.0, np.nan, 3.0], [2.0, np.nan, 1.0], [np.nan, 1.0, np.nan]])
+    ratings = np.where(np.isnan(scores), 1.0, scores)
+    ratings[2] = np.nan
+    result = correlate(scores, ratings, level="system")
+    assert (result.n_systems, result.n_documents, result.n_missing) == (2, 2, 5)
+
+
+UNDEFINED = [
+    pytest.param(
+        np.ones((1, 3)), np.ones((1, 3)), "system", "fewer than 2 systems, got 1", id="one"
+    ),
+    pytest.param(np.eye(3), np.ones((3, 3)), "global", "ratings are constant", id="constant"),
+    pytest.param(
+        np.full((2, 2), np.nan), np.eye(2), "system", "no cell has both", id="all-missing"
+    ),
+    pytest.param(
+        np.eye(2), np.ones((2, 2)), "summary", "every document, mostly because ratings", id="every"
+    ),
+    pytest.param(
+        np.array([[1.0, 2.0], [2.0, 1.0]]), np.eye(2), "system", "scores and ratings", id="means"
+    ),
+]
+
+
+@pytest.mark.parametrize(("scores", "ratings", "level", "reason"), UNDEFINED)
+def test_undefined_comes_with_its_reason(scores, ratings, level, reason):
+    result = correlate(scores, ratings, level=level)
+    assert np.isnan(result.value)
+    assert reason in result.reason
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@given(
+    pair=MATRICES,
+    documents=st.permutations(range(5)),
+    systems=st.permutations(range(4)),
+    scale=st.sampled_from([0.5, 1.0, 4.0]),
+    shift=st.integers(-3, 3),
+)
+def test_value_does_not_depend_on_order_or_units(
+    level, coefficient, pair, documents, systems, scale, shift
+):
+    scores, ratings = pair
+    result = correlate(scores, ratings, level=level, coefficient=coefficient)
+    moved = np.ix_(systems, documents)
+    again = correlate(
+        scores[moved] * scale + shift, ratings[moved], level=level, coefficient=coefficient
+    )
+    np.testing.assert_allclose(again.value, result.value, atol=1e-9)
+    assert (again.n_skipped, again.reason is None) == (result.n_skipped, result.reason is None)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_partial_correlation_matches_residuals(level, rng):
+    length = rng.normal(size=(6, 30))
+    scores, ratings = length + rng.normal(size=(2, 6, 30))
+
+    def residual_correlation(x, y, z):
+        design = np.column_stack([np.ones(z.size), z])
+        x, y = (v - design @ np.linalg.lstsq(design, v, rcond=None)[0] for v in (x, y))
+        return stats.pearsonr(x, y).statistic
+
+    expected = {
+        "system": residual_correlation(*(m.mean(1) for m in (scores, ratings, length))),
+        "summary": np.mean(
+            [
+                residual_correlation(*each)
+                for each in zip(scores.T, ratings.T, length.T, strict=True)
+            ]
+        ),
+        "global": residual_correlation(*(m.ravel() for m in (scores, ratings, length))),
+    }[level]
+    result = partial_correlate(scores, ratings, length, level=level)
+    assert result.value == pytest.approx(expected, abs=1e-10)
+    assert result.value < correlate(scores, ratings, level=level).value
+
+
+def test_partial_correlation_given_the_score_itself_is_undefined(pilot):
+    scores, _, ratings = pilot
+    result = partial_correlate(scores, ratings, 2 * scores, level="system")
+    assert np.isnan(result.value)
+    assert "determines" in result.reason
+
+
+def test_partial_correlation_uses_cells_that_all_three_have(pilot):
+    result = partial_correlate(*pilot, level="global")
+    assert result.n_missing == 3
+
+
+def test_p_values_match_scipy(pilot):
+    scores, _, ratings = pilot
+    x, y = (system_means(each) for each in shared_cells(scores, ratings))
+    result = correlation_test(scores, ratings, level="system")
+    assert (result.p_value, result.n) == (pytest.approx(stats.pearsonr(x, y).pvalue), 8)
+    result = correlation_test(scores, ratings, level="system", coefficient="spearman")
+    assert result.p_value == pytest.approx(stats.spearmanr(x, y).pvalue)
+    result = correlation_test(scores, ratings, level="system", coefficient="kendall_b")
+    assert result.p_value == pytest.approx(stats.kendalltau(x, y).pvalue)
+
+
+def test_p_value_of_a_mean_or_of_two_systems_is_undefined(pilot):
+    scores, _, ratings = pilot
+    result = correlation_test(scores, ratings, level="summary")
+    assert np.isnan(result.p_value)
+    assert "bootstrap" in result.reason
+    result = correlation_test(scores[:2], ratings[:2], level="system")
+    assert result.reason == "needs at least 3 units, got 2"
+
+
+def test_different_shapes_rejected():
+    with pytest.raises(ValueError, match=r"`ratings` must have the shape of `scores`, \(2, 3\)"):
+        correlate(np.ones((2, 3)), np.ones((3, 2)), level="system")
+
+
+def test_infinite_score_rejected():
+    with pytest.raises(ValueError, match=r"`scores` must be finite or NaN, got inf at \(0, 1\)"):
+        correlate(np.array([[1.0, np.inf]]), np.ones((1, 2)), level="system")
+
+
+def test_text_rejected():
+    with pytest.raises(TypeError, match="`ratings` must hold numbers"):
+        correlate(np.ones((1, 2)), np.array([["1", "good"]]), level="system")
+
+
+def test_unknown_level_rejected():
+    with pytest.raises(ValueError, match="`level` must be one of system, summary, global"):
+        correlate(np.ones((2, 2)), np.ones((2, 2)), level="corpus")

@@ -1,0 +1,163 @@
+"""Numbers of systems and documents needed, by formula and by simulation."""
+
+import numpy as np
+import pytest
+from scipy import linalg, stats
+
+from agreement import (
+    correlate,
+    dependent_test,
+    documents_for_correlation,
+    fisher_interval,
+    forecast_system_correlation,
+    sample_size_curve,
+    simulated_power,
+    systems_for_correlation,
+    systems_for_difference,
+    systems_for_width,
+    variance_components,
+)
+
+
+def study(rng, n_systems, n_documents, noise=2.0):
+    """Scores and ratings of one system quality each, correlated .8, plus independent noise."""
+    quality = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], size=n_systems).T
+    return quality[:, :, None] + noise * rng.normal(size=(2, n_systems, n_documents))
+
+
+# r and n for 80 % power at 5 %, two-sided: any table of the correlation t-test, to one unit.
+@pytest.mark.parametrize(("r", "n"), [(0.1, 783), (0.3, 85), (0.5, 30), (-0.5, 30), (0.7, 14)])
+def test_systems_for_correlation_matches_tables(r, n):
+    assert systems_for_correlation(r).n == n
+
+
+def test_systems_for_difference_has_the_power_asked_for():
+    n = systems_for_difference(0.7, 0.5, 0.6).n
+    wanted = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    assert dependent_test(0.7, 0.5, 0.6, n, test="dunn1969").statistic >= wanted
+    assert dependent_test(0.7, 0.5, 0.6, n - 1, test="dunn1969").statistic < wanted
+
+
+def test_similar_metrics_need_fewer_systems():
+    assert systems_for_difference(0.7, 0.5, 0.8).n < systems_for_difference(0.7, 0.5, 0.4).n
+
+
+def test_systems_for_width_is_the_smallest_number():
+    n = systems_for_width(0.6, 0.3).n
+    widths = [i.high - i.low for i in (fisher_interval(0.6, n), fisher_interval(0.6, n - 1))]
+    assert widths[0] <= 0.3 < widths[1]
+
+
+def test_nothing_to_find_needs_no_number():
+    assert systems_for_correlation(0.0).n is None
+    assert "equal" in systems_for_difference(0.5, 0.5, 0.2).reason
+    # a metric that is the rating but for rounding
+    assert "a perfect" in systems_for_difference(0.8, 0.9999999999999998, 0.8).reason
+
+
+def test_components_of_an_exact_design():
+    # System effects -1, 1; document effects -2, 0, 2; nothing else.
+    scores = np.array([[-1.0], [1.0]]) + np.array([-2.0, 0.0, 2.0])
+    parts = variance_components(scores)
+    assert (parts.systems, parts.documents, parts.residual) == pytest.approx((2.0, 4.0, 0.0))
+
+
+def test_components_recover_what_was_simulated(rng):
+    scores, ratings = study(rng, 400, 60)
+    assert variance_components(scores).systems == pytest.approx(1.0, abs=0.2)
+    assert variance_components(scores).residual == pytest.approx(4.0, abs=0.1)
+    assert variance_components(scores, ratings).systems == pytest.approx(0.8, abs=0.2)
+
+
+def test_forecast_matches_larger_studies(rng):
+    pilot = study(rng, 400, 20)
+    forecast = forecast_system_correlation(*pilot, n_documents=200)
+    seen = correlate(*study(rng, 400, 200), level="system").value
+    assert forecast.value == pytest.approx(seen, abs=0.06)
+    assert forecast.limit == pytest.approx(0.8, abs=0.06)
+    here = forecast_system_correlation(*pilot, n_documents=20)
+    assert here.value == pytest.approx(correlate(*pilot, level="system").value, abs=1e-9)
+
+
+def test_documents_for_correlation_is_the_smallest_number(rng):
+    pilot = study(rng, 100, 30)
+    n = documents_for_correlation(*pilot, tolerance=0.05).n
+    forecasts = [forecast_system_correlation(*pilot, n_documents=each) for each in (n, n - 1)]
+    distances = [abs(each.value - each.limit) for each in forecasts]
+    assert distances[0] <= 0.05 < distances[1]
+
+
+def test_documents_for_correlation_looks_past_a_small_number_that_happens_to_be_close():
+    """With one document r is near its limit, with ten far above: shared noise goes first."""
+    of_systems, of_rest = np.array([[1, 0.5], [0.5, 1]]), np.array([[50, 4.3], [4.3, 1]])
+    contrasts, document = linalg.hadamard(4)[1:].astype(float), linalg.hadamard(8)[1]
+    # Four systems, eight documents; mean products are these covariances exactly.
+    means = np.linalg.cholesky(3 / 4 * (of_systems + of_rest / 8)) @ contrasts[:2]
+    rest = np.linalg.cholesky(21 / 32 * of_rest) @ contrasts[:2]
+    scores, ratings = means[..., None] + rest[..., None] * document
+
+    n = np.arange(1, 10_000)
+    (xx, xy), (_, yy) = of_systems[..., None] + of_rest[..., None] / n
+    is_far = np.abs(xy / np.sqrt(xx * yy) - 0.5) > 0.05
+    assert not is_far[0]
+    assert documents_for_correlation(scores, ratings).n == n[is_far][-1] + 1
+
+
+def test_pilot_without_system_variance_forecasts_nothing(rng):
+    noise = rng.normal(size=(2, 5, 50))
+    noise -= noise.mean(axis=2, keepdims=True)
+    result = forecast_system_correlation(*noise, n_documents=10)
+    assert np.isnan(result.value)
+    assert "no variance between systems" in result.reason
+    assert documents_for_correlation(*noise).n is None
+    assert (
+        "two documents"
+        in forecast_system_correlation(np.ones((1, 3)), np.ones((1, 3)), n_documents=2).reason
+    )
+
+
+def test_curve_ends_at_the_whole(pilot, rng):
+    scores, _, ratings = pilot
+    curve = sample_size_curve(
+        scores, ratings, [3, 12], level="system", coefficient="spearman", n_draws=20, rng=rng
+    )
+    whole = correlate(scores, ratings, level="system", coefficient="spearman").value
+    assert curve.means[1] == pytest.approx(whole)
+    assert curve.deviations[1] == pytest.approx(0.0, abs=1e-12)
+    assert curve.deviations[0] > 0
+    assert curve.low[0] < curve.means[0] < curve.high[0]
+    assert curve.n_undefined.tolist() == [0, 0]
+
+
+def test_curve_beyond_the_documents_rejected(pilot, rng):
+    scores, _, ratings = pilot
+    with pytest.raises(ValueError, match="`sizes` must lie between 1 and the 12 documents, got 13"):
+        sample_size_curve(scores, ratings, [3, 13], level="system", rng=rng)
+
+
+def test_more_systems_have_more_power(rng):
+    ratings, scores = study(rng, 60, 40, noise=1.0)
+    poor = rng.normal(size=ratings.shape) + 0.3 * ratings
+    power = [
+        simulated_power(
+            scores, poor, ratings, n_systems=n, n_documents=40, n_simulations=200, rng=rng
+        )
+        for n in (6, 60)
+    ]
+    assert power[0].value + 3 * power[0].standard_error < power[1].value + 0.3
+    assert power[0].value <= power[1].value
+
+
+def test_power_of_three_systems_is_nothing(pilot, rng):
+    result = simulated_power(*pilot, n_systems=3, n_documents=5, n_simulations=20, rng=rng)
+    assert (result.value, result.n_undefined) == (0.0, 20)
+
+
+def test_power_of_kendall_c_rejected(pilot, rng):
+    with pytest.raises(ValueError, match="`coefficient` must not be kendall_c: the formulae"):
+        simulated_power(*pilot, n_systems=9, n_documents=5, coefficient="kendall_c", rng=rng)
+
+
+def test_perfect_correlation_rejected():
+    with pytest.raises(ValueError, match="`r` must lie strictly between -1 and 1, got 1"):
+        systems_for_correlation(1.0)

@@ -1,0 +1,127 @@
+"""The fast resampling equals building every resampled matrix and correlating it."""
+
+import numpy as np
+import pytest
+
+from agreement import (
+    LEVELS,
+    cell_pairs,
+    correlate,
+    draw_resamples,
+    fixed_values,
+    resampled_correlations,
+    resampling,
+)
+from agreement.coefficients import COEFFICIENTS, rowwise
+
+
+def stacks(rng, *, with_holes, n_systems=6, n_documents=7):
+    """Three metrics and two aspects: one fine-grained metric, the rest with many ties."""
+    scores = np.round(rng.normal(size=(3, n_systems, n_documents)), 1)
+    scores[0] = rng.normal(size=(n_systems, n_documents))
+    ratings = rng.integers(1, 4, size=(2, n_systems, n_documents)).astype(float)
+    ratings[0, :, 2] = 3.0
+    scores[0, :4, 5] = [0.3, 0.1 + 0.2, 0.3, 0.3]  # nearly constant in some resamples
+    if with_holes:
+        scores[1][rng.random(scores[1].shape) < 0.2] = np.nan
+        scores[2, 4], ratings[1, :, 3] = np.nan, np.nan
+    return scores, ratings
+
+
+def one_by_one(scores, ratings, resamples, level, coefficient):
+    """Build each resample as matrices, with repeated rows and columns."""
+    result = np.empty((resamples.n_resamples, len(scores), len(ratings)))
+    for b in range(resamples.n_resamples):
+        s = resamples.system_counts[b % len(resamples.system_counts)].astype(int)
+        d = resamples.document_counts[b % len(resamples.document_counts)].astype(int)
+        cells = np.ix_(np.repeat(np.arange(s.size), s), np.repeat(np.arange(d.size), d))
+        for m, x in enumerate(scores):
+            for a, y in enumerate(ratings):
+                result[b, m, a] = correlate(
+                    x[cells], y[cells], level=level, coefficient=coefficient
+                ).value
+    return result
+
+
+@pytest.mark.parametrize("with_holes", [False, True])
+@pytest.mark.parametrize("over", resampling.OVER)
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_resampled_values_match_resampled_matrices(level, coefficient, over, with_holes, rng):
+    scores, ratings = stacks(rng, with_holes=with_holes)
+    resamples = draw_resamples(6, 7, n_resamples=25, rng=rng, over=over)
+    fast = resampled_correlations(scores, ratings, resamples, level=level, coefficient=coefficient)
+    slow = one_by_one(scores, ratings, resamples, level, coefficient)
+    np.testing.assert_allclose(fast, slow, atol=1e-9)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_small_steps_and_sorting_change_nothing(level, coefficient, rng, monkeypatch):
+    scores, ratings = stacks(rng, with_holes=True)
+    resamples = draw_resamples(6, 7, n_resamples=150, rng=rng, over="both")
+    at_once = resampled_correlations(
+        scores, ratings, resamples, level=level, coefficient=coefficient
+    )
+    monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 1)
+    monkeypatch.setattr(cell_pairs, "FORM_NUMBERS", 100)
+    monkeypatch.setattr(fixed_values, "FEW_VALUES", 1)
+    in_steps = resampled_correlations(
+        scores, ratings, resamples, level=level, coefficient=coefficient
+    )
+    np.testing.assert_allclose(in_steps, at_once, atol=1e-12)
+
+
+def test_nearly_equal_values_keep_their_digits(rng):
+    # Resamples without the outlier see values that differ by 1e-7 of its size.
+    scores = np.array([[1.0, 1.0 + 1e-7, 1.0 + 3e-7, 2.0, 1.0 + 2e-7]])
+    ratings = rng.normal(size=(1, 5))
+    weights = rng.multinomial(5, np.full(5, 0.2), size=200).astype(float)
+    fast = fixed_values.all_pairs_of_fixed(scores, ratings, weights, "pearson")[:, 0, 0]
+    slow = np.array([rowwise(scores[0], ratings[0], "pearson", each) for each in weights])
+    np.testing.assert_allclose(fast, slow, atol=1e-7)
+
+
+@pytest.mark.parametrize("over", resampling.OVER)
+def test_counts_sum_to_what_was_drawn(over, rng):
+    resamples = draw_resamples(6, 7, n_resamples=10, rng=rng, over=over)
+    assert set(resamples.system_counts.sum(1)) == {6.0}
+    assert set(resamples.document_counts.sum(1)) == {7.0}
+    assert len(resamples.system_counts) == (1 if over == "documents" else 10)
+    assert len(resamples.document_counts) == (1 if over == "systems" else 10)
+
+
+def test_same_seed_same_resamples():
+    first, second = (
+        draw_resamples(4, 5, n_resamples=3, rng=np.random.default_rng(1), over="both")
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.system_counts, second.system_counts)
+    np.testing.assert_array_equal(first.document_counts, second.document_counts)
+
+
+def test_whole_number_sums_stay_exact_in_the_faster_kind():
+    assert cell_pairs.exact_kind(100) is np.float32
+    assert cell_pairs.exact_kind(5_000) is np.float64
+
+
+def test_resamples_of_another_size_rejected(rng):
+    resamples = draw_resamples(4, 5, n_resamples=3, rng=rng, over="both")
+    with pytest.raises(ValueError, match=r"`resamples` must be drawn for \(5, 4\)"):
+        resampled_correlations(np.ones((1, 5, 4)), np.ones((1, 5, 4)), resamples, level="system")
+
+
+def test_stacks_of_different_cells_rejected(rng):
+    resamples = draw_resamples(4, 5, n_resamples=3, rng=rng, over="both")
+    with pytest.raises(ValueError, match=r"`ratings` must cover the \(4, 5\) systems"):
+        resampled_correlations(np.ones((1, 4, 5)), np.ones((1, 4, 6)), resamples, level="system")
+
+
+def test_unknown_scheme_rejected(rng):
+    with pytest.raises(ValueError, match="`over` must be one of both, systems, documents"):
+        draw_resamples(2, 2, n_resamples=3, rng=rng, over="inputs")
+
+
+def test_no_resamples_rejected(rng):
+    with pytest.raises(ValueError, match="`n_resamples` must be at least 1, got 0"):
+        draw_resamples(2, 2, n_resamples=0, rng=rng, over="both")

@@ -1,0 +1,150 @@
+"""The quick Perm-Both: equal to swapping cell by cell, whatever is tied or missing."""
+
+import numpy as np
+import pytest
+
+from agreement import LEVELS, permutation_test, swapping
+from agreement.coefficients import merge_close
+from agreement.levels import level_values
+from agreement.swap_nulls import SystemNull
+from agreement.swapping import COEFFICIENTS, swap_tests
+
+
+class Recorded:
+    """A generator that keeps the signs it hands out."""
+
+    def __init__(self, seed):
+        self._rng = np.random.default_rng(seed)
+        self.drawn = []
+
+    def integers(self, low, high, size, dtype):
+        self.drawn.append(self._rng.integers(low, high, size=size, dtype=dtype))
+        return self.drawn[-1]
+
+
+def example(*, is_tied, has_gaps):
+    """Two metrics and two aspects; tied scores, a constant document, missing cells and a system."""
+    rng = np.random.default_rng(3)
+    quality = rng.normal(size=(6, 1))
+    a, b = quality + rng.normal(size=(6, 7)), 0.5 * quality + rng.normal(size=(6, 7))
+    ratings = np.round(quality + rng.normal(size=(2, 6, 7)))
+    if is_tied:
+        a, b = np.round(a), np.round(b)
+        a[:, 2] = b[:, 2] = 1.0
+        a[:, 4] = b[:, 4] = 0.3
+        a[0, 4] = 0.1 + 0.2  # constant but for the last bits
+    if has_gaps:
+        a[1, 2], b[3, 3], a[5], ratings[:, 0, 0] = np.nan, np.nan, np.nan, np.nan
+    return a, b, ratings
+
+
+def by_swapping(a, b, y, is_plus, level, coefficient):
+    """p-value by swapping the cells themselves, with the given signs."""
+    missing = np.isnan(a) | np.isnan(b) | np.isnan(y)
+    a, b = (np.where(missing, np.nan, each) for each in (a, b))
+    a, b = ((each - np.nanmean(each)) / np.nanstd(each) for each in (a, b))
+    a, b = merge_close(np.concatenate([a, b], axis=None)).reshape(2, *a.shape)
+    y = np.where(missing, np.nan, y)
+
+    def difference(first, second):
+        values = [level_values(each, y, level, coefficient) for each in (first, second)]
+        return np.abs(values[0] - values[1])
+
+    swapped = difference(np.where(is_plus, a, b), np.where(is_plus, b, a))
+    return (1 + (~(swapped < difference(a, b) - 1e-12)).sum()) / (1 + len(is_plus))
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])
+@pytest.mark.parametrize("is_tied", [False, True])
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_p_value_matches_swapping_cell_by_cell(level, coefficient, is_tied, has_gaps):
+    a, b, ratings = example(is_tied=is_tied, has_gaps=has_gaps)
+    rng = Recorded(4)
+    tests = swap_tests(
+        a, b, ratings, level=level, coefficient=coefficient, n_first=200, n_most=200, rng=rng
+    )
+    drawn = np.concatenate(rng.drawn)
+    is_plus = np.ones((200, *a.shape), dtype=bool)
+    have = ~np.isnan(a + b + ratings[0])
+    if level == "system":
+        is_plus[:, have.any(1)] = drawn == 1
+    elif level == "summary":
+        is_plus = drawn.swapaxes(1, 2) == 1
+    else:
+        is_plus[:, have] = drawn.reshape(200, -1) == 1
+    for test, y in zip(tests, ratings, strict=True):
+        assert test.p_value == by_swapping(a, b, y, is_plus, level, coefficient)
+        assert test.n_resamples == 200
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_p_value_agrees_with_permutation_test(coefficient):
+    a, b, ratings = example(is_tied=False, has_gaps=True)
+    options = {"level": "summary", "coefficient": coefficient}
+    rng = np.random.default_rng(0)
+    quick = swap_tests(a, b, ratings[:1], **options, n_first=4_000, n_most=4_000, rng=rng)[0]
+    slow = permutation_test(a, b, ratings[0], **options, n_resamples=4_000, rng=rng)
+    error = np.sqrt(2 * slow.p_value * (1 - slow.p_value) / 4_000)
+    assert abs(quick.p_value - slow.p_value) < 4 * error
+
+
+def test_second_stage_is_for_small_p_values():
+    rng = np.random.default_rng(2)
+    quality = rng.normal(size=(12, 1))
+    good, noise = quality + 0.1 * rng.normal(size=(12, 20)), rng.normal(size=(12, 20))
+    other = rng.normal(size=(12, 20))
+    ratings = (quality + 0.1 * rng.normal(size=(12, 20)))[None]
+    options = {"level": "global", "coefficient": "pearson", "n_first": 100, "n_most": 900}
+    clear, open_one = (
+        swap_tests(first, noise, ratings, **options, rng=rng)[0] for first in (good, other)
+    )
+    assert (clear.n_resamples, clear.p_value) == (900, 1 / 901)
+    assert open_one.n_resamples == 100
+    assert open_one.p_value > swapping.GIVEN_UP
+
+
+def test_undefined_difference_has_no_p_value():
+    a, _, ratings = example(is_tied=False, has_gaps=False)
+    constant = np.full_like(a, 0.3)
+    constant[0] = 0.1 + 0.2
+    for level in LEVELS:
+        test = swap_tests(
+            a,
+            constant,
+            ratings,
+            level=level,
+            coefficient="pearson",
+            n_first=10,
+            n_most=10,
+            rng=np.random.default_rng(0),
+        )[0]
+        assert np.isnan(test.p_value)
+        assert test.n_resamples == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_rejects_as_often_as_it_should_under_the_null(level, coefficient):
+    rng = np.random.default_rng(8)
+    n_studies, n_rejected = 400, 0
+    for _ in range(n_studies):
+        quality = rng.normal(size=(10, 1))
+        a, b, y = (quality + rng.normal(size=(10, 15)) for _ in range(3))
+        test = swap_tests(
+            a, b, y[None], level=level, coefficient=coefficient, n_first=99, n_most=99, rng=rng
+        )[0]
+        n_rejected += test.p_value <= 0.05
+    # Kendall over ten systems is coarse and rejects too rarely, never too often.
+    assert n_rejected / n_studies <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_studies)
+    if not (level == "system" and coefficient != "pearson"):
+        assert n_rejected / n_studies >= 0.05 - 3 * np.sqrt(0.05 * 0.95 / n_studies)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_swapped_means_that_cancel_are_constant(coefficient):
+    """Every swap is undefined and counts; rounding noise would be correlated otherwise."""
+    scores = np.array([[0.1, 0.2, -0.3], [0.3, -0.1, -0.2], [-0.3, 0.2, 0.1], [0.7, -0.4, -0.3]])
+    null = SystemNull(scores, scores, np.arange(12.0).reshape(1, 4, 3), coefficient)
+    assert np.isnan(null.differences(np.ones((1, 4, 3)))).all()

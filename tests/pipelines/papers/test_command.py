@@ -1,0 +1,168 @@
+"""`assay reproduce`: what it prints and writes, what it refuses; SummEval."""
+
+import json
+
+import polars as pl
+import pytest
+
+from pipelines.cli.app import run
+from pipelines.papers.comparison import Ours, Reproduction
+from pipelines.papers.printed import printed_table, printed_tables
+from pipelines.papers.run import reproduce
+
+
+@pytest.fixture
+def command(capsys):
+    def call(*arguments):
+        status = run(["reproduce", *map(str, arguments), "--quiet"])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return call
+
+
+def test_list_has_a_line_per_table(command):
+    status, out, _ = command("--list")
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()][1:] == [*printed_tables(), "summeval"]
+    assert "clark2019-table2         page 5 " in out
+
+
+def test_terminal_and_files(command, tmp_path):
+    status, out, _ = command("clark2019-table6", "--out", tmp_path)
+    assert status == 0
+    assert "| overall | SMS | 85 | 179 | 36 | 67% / 68% (+1) |" in out
+    assert (tmp_path / "clark2019-table6.md").read_text("utf-8") == out
+    rows = pl.read_csv(tmp_path / "clark2019-table6.csv")
+    row = rows.filter(criterion="overall", against="SMS", column="% ↑").row(0, named=True)
+    assert (row["printed"], row["published"]) == ("67%", 67)
+    assert row["difference"] == pytest.approx(100 * 179 / 264 - 67)
+    written = json.loads((tmp_path / "clark2019-table6.json").read_text("utf-8"))
+    assert written["where"] == "page 8"
+    assert len(written["cells"]) == 48
+
+
+def test_cells_by_hand():
+    printed = printed_table("clark2019-table2")
+    ours = {
+        (("WMS",), "Summaries GloVe"): Ours(0.1704, before="**"),
+        (("WMS",), "Summaries ELMo"): Ours(None),
+        (("WMS",), "Essays GloVe"): Ours(0.42904),
+    }
+    result = Reproduction(printed=printed, ours=ours, differs=["other `weights`"])
+    (line,) = [text for text in result.to_markdown().splitlines() if text.startswith("| WMS")]
+    assert line == (
+        r"| WMS | \*\*0.180 / \*\*0.170 (-0.010) | \*\*0.160 / – | 0.429 / 0.429 (0.000) | 0.443 |"
+    )
+    assert result.n_compared == 2
+    assert "- other \\`weights\\`" in result.to_markdown()
+
+
+def test_dry_run(command, tmp_path):
+    (tmp_path / "asap-sas").mkdir()
+    (tmp_path / "encoders" / "elmo").mkdir(parents=True)
+    status, out, _ = command("clark2019-table2", "--data", tmp_path, "--dry-run")
+    assert status == 0
+    assert out.startswith("clark2019-table2: 2 of 4 are there\n")
+    there = {line.split()[2]: line.split()[0] for line in out.splitlines()[2:] if line}
+    assert there == {"chaganty2018": "no", "asap-sas": "yes", "GloVe": "no", "ELMo": "yes"}
+    assert str(tmp_path / "encoders" / "glove.840B.300d.txt") in out
+    assert command("clark2019-table6", "--dry-run")[1] == (
+        "clark2019-table6 needs nothing but what the paper prints\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a table; `assay reproduce --list` shows them"),
+        (["clark2019-table5"], "no such table `clark2019-table5`; did you mean `clark2019-table"),
+        (["clark2019-table2"], "nothing of clark2019-table2 can be made: not there are weights"),
+        (["sun2019-figure1"], "`out` must name a folder for sun2019-figure1"),
+        (["sun2019-table1", "--encoder", "avgg=minilm"], "got `avgg`; did you mean `avg`?"),
+        (["sun2019-table1", "--encoder", "avg"], "`--encoder` must be written ALIAS=SPEC"),
+        (["sun2019-table1", "--encoder", "avg=minilmm"], "unknown encoder 'minilmm'"),
+        (["sun2019-table1", "--data", "nowhere"], "`data` must be a folder, got nowhere"),
+        (["bao2020-table1", "--scorers", "nowhere"], "`scorers` must be a folder, got nowhere"),
+        (["bao2020-table1", "--train"], "`scorers` or `out` must name a folder"),
+    ],
+)
+def test_wrong_requests_are_one_line(command, arguments, message):
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_damaged_file_is_named(command, tmp_path):
+    (tmp_path / "asap-sas").mkdir()
+    (tmp_path / "asap-sas" / "train_rel_2.tsv").write_text("Id\tEssaySet\n1\t3\textra\n")
+    status, _, err = command("clark2019-table7", "--data", tmp_path)
+    assert status == 2
+    assert "train_rel_2.tsv, line 2 must have 2 columns, got 3" in err
+
+
+def test_second_run_scores_nothing_anew(made, writer, monkeypatch):
+    writer.asap_sas()
+    first = made("clark2019-table2")
+    scored = []
+    monkeypatch.setattr(
+        "pipelines.datasets.run.import_data", lambda *_args, **_options: scored.append("imported")
+    )
+    second = made("clark2019-table2", on_progress=lambda news: scored.append(news.stage))
+    assert second.ours == first.ours
+    assert "imported" not in scored
+    assert not any("scoring" in stage for stage in scored)
+    assert made("clark2019-table2").frame().equals(first.frame())
+
+
+def test_changed_data_are_imported_again(made, writer):
+    writer.asap_sas()
+    first = made("clark2019-table7")
+    assert made("clark2019-table7").ours == first.ours
+    writer.file("asap-sas/train_rel_2.tsv", "Id\tEssaySet\tScore1\tScore2\tEssayText\n"
+                f"1\t3\t0\t1\t{writer.text(5)}\n")  # fmt: skip
+    for is_fresh in (False, True):
+        again = made("clark2019-table7", fresh=is_fresh)
+        assert again.ours[("# documents",), "Essays"] == Ours(1.0)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_summeval_counterparts(data_dir, tmp_path):
+    (result,) = reproduce("summeval", data_dir, tmp_path)
+    assert result.missing == []
+    names = [figure.name for figure in result.figures]
+    assert names == [
+        "summeval-clark2019-table2",
+        "summeval-sun2019-table3",
+        *(f"summeval-bao2020-table{i}" for i in (5, 6, 7, 8)),
+    ]
+    clark = result.figures[0].frame.filter(level="system", aspect="consistency")
+    found = dict(zip(clark["metric"], clark["value"], strict=True))
+    assert found["sms@minilm"] == pytest.approx(0.759, abs=5e-4)  # as `assay correlate`
+    assert found["rougeL_f"] == pytest.approx(-0.035, abs=5e-4)
+    assert (tmp_path / "summeval-sun2019-table3.csv").is_file()
+    assert "| baseline | density | 0.256 | 0.850 |" in result.to_markdown()
+
+
+def test_summeval_without_some_vectors(writer, vectors, tmp_path):
+    keys = [(f"d{i}", f"s{k}") for i in range(4) for k in range(5)]
+    sources = {f"d{i}": writer.text(6) for i in range(4)}
+    corpus = [
+        {"document_id": d, "system_id": s, "candidate": writer.text(), "source": sources[d],
+         "references": [sources[d][:60]]}
+        for d, s in keys
+    ]  # fmt: skip
+    ratings = [
+        {"document_id": d, "system_id": s, "rater": f"{pool}-1", "overall": writer.rng.random()}
+        for d, s in keys
+        for pool in ("expert", "turker")
+    ]
+    pl.DataFrame(corpus).write_parquet(writer.root / "summeval.parquet")
+    pl.DataFrame(ratings).write_parquet(writer.root / "summeval_ratings.parquet")
+    encoders = dict.fromkeys(("minilm", "glove"), f"glove:{vectors}")
+    (result,) = reproduce("summeval", writer.root, tmp_path / "out", encoders=encoders)
+    assert len(result.figures) == 6
+    assert sum(text.startswith("weights") for text in result.missing) == 3
+    assert "No trained scorer" in result.notes[1]

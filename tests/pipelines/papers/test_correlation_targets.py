@@ -1,0 +1,262 @@
+"""Tables and figures that need judged summaries, made from small files in the true formats."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from pipelines.papers.clark2019 import recipe_of
+from pipelines.papers.printed import printed_table
+from sms import score_texts
+
+
+def filled(result):
+    """Return our numbers by row and column."""
+    return {(*row, column): ours.value for (row, column), ours in result.ours.items()}
+
+
+def means_by_system(corpus, ratings, aspect, values):
+    """Return mean value and mean rating of each system, by hand."""
+    scored = corpus.select("document_id", "system_id").with_columns(value=pl.Series(values))
+    rated = ratings.group_by("document_id", "system_id").agg(pl.col(aspect).mean())
+    joined = scored.join(rated, on=["document_id", "system_id"])
+    by_system = joined.group_by("system_id", maintain_order=True).agg(
+        pl.col("value", aspect).mean()
+    )
+    return by_system["value"].to_numpy(), by_system[aspect].to_numpy()
+
+
+def test_clark_table_1_obeys_its_laws(made):
+    found = filled(made("clark2019-table1"))
+    human, order, repeated = "Human summary", "Word order", "Repetition"
+    for metric in ("WMS", "SMS", "S+WMS"):
+        assert found[order, metric] == pytest.approx(found[human, metric], rel=1e-12)
+        assert found[repeated, metric] < found[human, metric]
+    for row in (human, order, repeated):
+        bound = np.sqrt(found[row, "WMS"] * found[row, "SMS"])
+        assert found[row, "S+WMS"] >= bound * (1 - 1e-12)
+    # rouge-score's tokens are not the paper's: near, not equal
+    for row in (human, order, repeated):
+        printed = printed_table("clark2019-table1").column("ROUGE-L")[row,]
+        assert found[row, "ROUGE-L"] == pytest.approx(printed, abs=3)
+
+
+def test_clark_table_1_without_weights_has_rouge(made):
+    result = made("clark2019-table1", encoders={})
+    assert {column for _, column in result.ours} == {"ROUGE-L"}
+    assert [text.split(" (")[0] for text in result.missing] == ["weights GloVe"]
+
+
+def test_clark_table_3_scores_the_printed_texts(made):
+    found = filled(made("clark2019-table3"))
+    assert found["Sample #2", "ROUGE-L"] > found["Sample #1", "ROUGE-L"]
+    assert len(found) == 8
+
+
+def test_clark_table_3_names_the_outer_quartiles(made, writer, vectors):
+    without = made("clark2019-table3")
+    assert without.notes == [
+        "Quartiles, which the paper sets in colour, need the data set of the summaries."
+    ]
+    writer.chaganty2018()
+    result = made("clark2019-table3", fresh=True)
+    (note,) = result.notes
+    assert note.startswith("In the top or bottom quartile of 17 summaries: ")
+    corpus = pl.read_parquet(writer.root.parent / "out/work/data/chaganty2018-kept.parquet")
+    scores = score_texts(
+        corpus["candidate"].to_list(),
+        corpus["references"].to_list(),
+        metrics=("rougeL",),
+        preset="clark2019",
+        encoders={"GloVe": f"glove:{vectors}"},
+    )
+    low, high = np.quantile(100 * scores["rougeL_f"].to_numpy(), (0.25, 0.75))
+    for sample in ("Sample #1", "Sample #2"):
+        value = filled(result)[sample, "ROUGE-L"]
+        assert (f"{sample} ROUGE-L bottom" in note) == (value <= low)
+        assert (f"{sample} ROUGE-L top" in note) == (value >= high)
+
+
+def test_clark_table_2_by_hand(made, writer, vectors):
+    writer.chaganty2018()
+    writer.asap_sas()
+    result = made("clark2019-table2")
+    assert result.n_compared == 16
+    assert result.notes[0].startswith("Summaries: 17 texts; the paper has 2,085")  # 6 x 3 less 1
+    assert result.notes[1].startswith("Essays: 10 texts")
+    assert result.missing == []
+    work = writer.root.parent / "out" / "work" / "data"
+    corpus = pl.read_parquet(work / "chaganty2018-kept.parquet")
+    ratings = pl.read_parquet(work / "chaganty2018-kept_ratings.parquet")
+    scores = score_texts(
+        corpus["candidate"].to_list(),
+        corpus["references"].to_list(),
+        metrics=("sms",),
+        encoders={"GloVe": f"glove:{vectors}"},
+        preset="clark2019",
+    )
+    rated = ratings.group_by("document_id", "system_id").agg(pl.col("overall").mean())
+    human = corpus.join(rated, on=["document_id", "system_id"], maintain_order="left")["overall"]
+    expected = stats.spearmanr(scores["sms"].to_numpy(), human.to_numpy()).statistic
+    assert filled(result)["SMS", "Summaries GloVe"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_clark_table_2_with_one_data_set_and_one_encoder(made, writer, vectors):
+    writer.asap_sas()
+    result = made("clark2019-table2", encoders={"GloVe": f"glove:{vectors}"})
+    columns = {column for (row,), column in result.ours if row != "ROUGE-L"}
+    assert columns == {"Essays GloVe"}
+    named = " ".join(result.missing)
+    assert "weights ELMo" in named
+    assert "data chaganty2018" in named
+    assert result.differs[0] == (
+        f"GloVe is glove:{vectors}, not GloVe of Common Crawl, 300 dimensions."
+    )
+
+
+def test_clark_footnotes_and_figure(made, writer):
+    writer.chaganty2018()
+    found = filled(made("clark2019-footnotes"))
+    assert set(found) == {(m, d) for m in ("SMS", "S+WMS", "WMS") for d in ("Summaries",)}
+    assert all(0 < p <= 0.5 for p in found.values())
+    figure = made("clark2019-figure3")
+    assert [each.name for each in figure.figures] == ["clark2019-figure3-summaries"]
+    out = writer.root.parent / "out"
+    assert (out / "clark2019-figure3-summaries.svg").read_text().startswith("<svg")
+    assert "clark2019-figure3-summaries.svg" in (out / "clark2019-figure3.md").read_text()
+
+
+def test_clark_table_4_from_results_of_reinforce(made, tmp_path):
+    folder = tmp_path / "scorers" / "clark2019-summarisers"
+    folder.mkdir(parents=True)
+    cells = [
+        {"system": system, "metric": metric, "mean": mean}
+        for system in ("mle", "mle+sms", "lead-3")
+        for metric, mean in (("rouge1_f", 0.375), ("sms", 0.09), ("repetition", 0.1))
+    ]
+    results = {"cells": cells, "pairs": {"test": 11_490}, "signatures": {"sms": "sms|enc:x"}}
+    (folder / "results.json").write_text(json.dumps(results))
+    result = made("clark2019-table4", encoders={}, scorers=tmp_path / "scorers")
+    assert filled(result) == {
+        ("MLE+Pgen", "none", "ROUGE-1"): 37.5,
+        ("MLE+Pgen", "none", "SMS"): 90.0,
+        ("MLE+Pgen+RL", "SMS", "ROUGE-1"): 37.5,
+        ("MLE+Pgen+RL", "SMS", "SMS"): 90.0,
+    }
+    assert result.notes == ["11,490 test pairs. SMS: sms|enc:x", "Not in the table: lead-3."]
+
+
+@pytest.mark.slow
+def test_clark_table_4_trains_summarisers_that_are_not_there(made, writer, monkeypatch):
+    def small(glove, fasttext, seed):
+        found = recipe_of(glove, fasttext, seed)
+        assert [reward.metric for reward in found.rewards] == ["rougeL_f", "wms", "sms", "s+wms"]
+        assert (found.mixed.learning_rate, found.beam.width) == (1e-5, 5)
+        limits = replace(found.summariser.limits, summary_words=6)
+        sizes = {"n_hidden": 4, "n_layers": 1, "vocabulary_size": 40}
+        network = replace(found.summariser, limits=limits, **sizes)
+        stages = {name: replace(getattr(found, name), epochs=1) for name in ("likelihood", "mixed")}
+        return replace(found, summariser=network, rewards=found.rewards[2:3], **stages)
+
+    monkeypatch.setattr("pipelines.papers.clark2019.recipe_of", small)
+    writer.pairs()
+    result = made("clark2019-table4", train=True)
+    assert {row[1] for row, _ in result.ours} == {"none", "SMS"}
+    assert (writer.root.parent / "out/scorers/clark2019-summarisers/mle+sms").is_dir()
+
+
+def test_clark_table_6_needs_nothing(made):
+    result = made("clark2019-table6")
+    assert filled(result)["overall", "SMS", "% ↑"] == pytest.approx(100 * 179 / 264)
+    assert result.n_compared == 12
+    assert result.missing == []
+
+
+def test_clark_table_7_by_hand(made, writer):
+    writer.asap_sas()
+    found = filled(made("clark2019-table7"))
+    # ten essays of 5 to 7 sentences with five words each
+    assert found["# documents", "Essays"] == 10
+    n_sentences = sum(5 + i % 3 for i in range(2, 12))
+    assert found["# tokens", "Essays"] == 5 * n_sentences
+    assert found["average length (sent.)", "Essays"] == pytest.approx(n_sentences / 10)
+    assert ("# documents", "Summaries") not in found
+
+
+def test_sun_table_1_by_hand(made, writer, vectors):
+    writer.duc2001()
+    writer.duc2002()
+    result = made("sun2019-table1")
+    assert result.n_compared == 88
+    assert result.notes == [
+        "DUC2001: 5 systems, 4 articles, 20 summaries.",
+        "DUC2002: 5 systems, 4 articles, 20 summaries.",  # without 17 and 30
+    ]
+    work = writer.root.parent / "out" / "work" / "data"
+    corpus = pl.read_parquet(work / "duc2002-kept.parquet")
+    ratings = pl.read_parquet(work / "duc2002-kept_ratings.parquet")
+    table = score_texts(
+        corpus["candidate"].to_list(),
+        sources=corpus["source"].to_list(),
+        metrics=("cosine:source",),
+        encoders={"tiny": f"glove:{vectors}"},
+    )
+    ours, human = means_by_system(corpus, ratings, "coverage", table["cosine:source"].to_pylist())
+    expected = stats.pearsonr(ours, human).statistic
+    assert filled(result)["enc-2", "DUC2002 P(doc)"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_sun_average_needs_all_encoders(made, writer, vectors):
+    writer.duc2001()
+    result = made("sun2019-table1", encoders={"avg": f"glove:{vectors}"})
+    rows = {row for (row,), _ in result.ours}
+    assert "avg" in rows
+    assert "enc-avg" not in rows
+    assert sum("weights" in text for text in result.missing) == 6
+
+
+def test_sun_table_2_by_hand(made, writer):
+    writer.duc2001()
+    found = filled(made("sun2019-table2"))
+    assert found["# of systems", "DUC2001"] == 5
+    assert found["Avg. document length", "DUC2001"] == 40
+    assert found["Avg. reference length", "DUC2001"] == 15
+    assert found["Avg annotated article per sys", "DUC2001"] == 4
+    assert 0 <= found["Min coverage score", "DUC2001"] < found["Max coverage range", "DUC2001"] <= 1
+
+
+@pytest.mark.parametrize("name", ["sun2019-table3", "sun2019-appendix-table2"])
+def test_sun_newsroom_tables_fill_two_columns(made, writer, name):
+    writer.newsroom_human()
+    result = made(name)
+    assert {column for _, column in result.ours} == {"IN", "RL"}
+    assert result.n_compared == 2 * 22
+    assert result.notes == ["4 systems, 4 articles."]  # without the oracle
+
+
+def test_sun_table_4_from_data_and_from_print(made, writer):
+    from_print = made("sun2019-table4")
+    assert filled(from_print)["enc-2", "P(ref)"] == pytest.approx(6.667, abs=0.001)
+    assert len(from_print.missing) == 3
+    writer.duc2001()
+    writer.duc2002()
+    writer.newsroom_human()
+    result = made("sun2019-table4")
+    assert result.missing == []
+    assert result.n_compared == 40
+    assert all(1 <= rank <= 10 for rank in filled(result).values())
+    assert filled(result) != filled(from_print)
+
+
+def test_sun_figures(made, writer, monkeypatch):
+    monkeypatch.setattr("pipelines.papers.run.plot_files", lambda _figure: {})
+    writer.duc2001()
+    assert [f.name for f in made("sun2019-figure1").figures] == ["sun2019-figure1-duc2001"]
+    (figure,) = made("sun2019-figure2").figures
+    assert figure.frame["source_tokens"].unique().to_list() == [None, 400, 750]
+    (figure,) = made("sun2019-figure3").figures
+    assert set(figure.frame["system_id"]) == {"1", "A1", "B2", "C3", "D4"}
+    assert set(figure.frame["metric"]) >= {"enc-avg", "R1-F", "ELMo-m"}
