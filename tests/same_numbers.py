@@ -1,0 +1,485 @@
+"""Do all commands give the same numbers before and after a change of the code?
+
+    python tests/same_numbers.py run BEFORE [--quick] [--only NAME,...] [--assay COMMAND]
+    python tests/same_numbers.py compare BEFORE AFTER [--rtol R]
+
+`run` prepares a folder of inputs (the example corpus, and without `--quick` parts of the data in
+`ASSAY_DATA`), runs every command of `COMMANDS` there as a user would, and writes what came out to
+BEFORE/NAME.json: one value for each key, floats as hexadecimal digits. `compare` prints every key
+whose value differs or that one side lacks, a line each, and ends with 1 if there is any.
+
+The code under test is the one that PYTHONPATH names. Where a change renames an output file, name
+both in `Command.reads`, with a bar between them: the first that exists is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("ASSAY_DATA") or ROOT.parent / "shared" / "data")
+EXACT, STATISTICS, NEURAL = 0.0, 1e-9, 1e-5
+"""How far numbers of one code may differ between two machines, relative to their size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command line, the files to read after it, and the commands it builds on."""
+
+    name: str
+    line: str
+    reads: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    if_known: str = ""
+    """Options that are added where the command's help has them."""
+    needs_data: bool = False
+    rtol: float = STATISTICS
+
+
+def _scored(name: str, line: str, after: tuple[str, ...] = ("example",), **fields: object) -> Command:
+    folder = name.removeprefix("score-")
+    reads = (f"{folder}/scores/*.parquet", f"{folder}/run.json#signatures")
+    line = f"score {line} --out {folder} --local --quiet"
+    return Command(name=name, line=line, reads=reads, after=after, **fields)  # type: ignore[arg-type]
+
+
+STATIC = "--encoder glove:vectors.txt"
+SHORT = "--epochs 2 --seed 1 --quiet"
+REPORT = "--resamples 100 --seed 3 --quiet"
+MOVERS = "sms,wms,s+wms,cosine"
+ON_SOURCE = ",".join(f"{name}:source" for name in MOVERS.split(","))
+BASELINES = "length,compression,coverage,density,novelty,lead3"
+OVERLAP = f"rouge1,rouge2,rouge4,rougeL,rougeLsum,rougeW,rouge1:source,{BASELINES}"
+ENCODERS = " ".join(
+    f"--encoder {name}={name}:news/{file}"
+    for name, file in (
+        ("glove", "glove.50d.2987.txt"),
+        ("word2vec", "word2vec.10d.2747.bin"),
+        ("fasttext", "fasttext.10d.1762.vec"),
+    )
+)
+
+COMMANDS = (
+    Command(name="example", line="example", reads=("*ladder.jsonl", "written*.csv"), rtol=EXACT),
+    Command(name="metrics", line="metrics", rtol=EXACT),
+    Command(name="encoders", line="encoders", rtol=EXACT),
+    _scored("score-default", "quality_ladder.jsonl", rtol=NEURAL),
+    _scored("score-static", f"quality_ladder.jsonl --metrics {MOVERS},{ON_SOURCE} {STATIC}"),
+    _scored("score-overlap", f"quality_ladder.jsonl --metrics {OVERLAP}", rtol=EXACT),
+    _scored(
+        "score-mean",
+        f"quality_ladder.jsonl --metrics {MOVERS},cosine@all,rougeL --multi-reference mean"
+        f" --encoder a=glove:vectors.txt --encoder b=glove:vectors.txt,pooling=max",
+    ),
+    _scored(
+        "score-clark2019",
+        f"quality_ladder.jsonl --metrics {MOVERS} --preset clark2019 --multi-reference first {STATIC}",
+    ),
+    _scored(
+        "score-words",
+        f"words.jsonl --metrics {MOVERS},rouge1,length --columns candidate=text {STATIC}",
+    ),
+    Command(
+        name="correlate",
+        line=f"correlate static overlap --ratings written_quality.csv --out report {REPORT}"
+        " --metrics sms,wms,rougeL_f,rouge1_r,length",
+        reads=("report/correlations.parquet", "report/tables/long/*.parquet|report/tables/*.parquet"),
+        after=("score-static", "score-overlap"),
+        if_known="--all-tables",
+    ),
+    Command(
+        name="compare",
+        line="compare static static --systems-a good --systems-b vague,extract --resamples 200"
+        " --out compared.json",
+        reads=("compared.json#rows",),
+        after=("score-static",),
+    ),
+    Command(
+        name="preferences",
+        line="preferences judged.csv --resamples 100 --out preferred.json",
+        reads=("preferred.json",),
+    ),
+    *(
+        Command(
+            name=f"explain-{metric}",
+            line=f"explain quality_ladder.jsonl --document harbour-bridge --metric {metric} {STATIC}"
+            f" --out {metric}.html",
+            after=("example",),
+        )
+        for metric in ("s+wms", "rougeL_f")
+    ),
+    Command(name="status", line="status static", after=("score-static",), rtol=EXACT),
+    Command(
+        name="export",
+        line="export sacrerouge quality_ladder.jsonl static --out exported",
+        reads=("exported/metrics.jsonl",),
+        after=("score-static",),
+    ),
+    Command(
+        name="import",
+        line="import sacrerouge exported --out corpus.parquet --ratings numbers.parquet",
+        reads=("corpus.parquet", "numbers.parquet"),
+        after=("export",),
+    ),
+    Command(
+        name="negatives",
+        line="negatives pairs.jsonl --kinds all --seed 3 --out negatives.parquet --quiet"
+        " --neighbour-encoder glove:vectors.txt",
+        reads=("negatives.parquet",),
+        rtol=EXACT,
+    ),
+    Command(
+        name="train-features",
+        line=f"train pairs.jsonl --features {BASELINES},rouge1_r:source --out features {SHORT}",
+        rtol=NEURAL,
+    ),
+    Command(
+        name="train-word",
+        line="train pairs.jsonl --scorer word --encoder glove:vectors.txt --loss bce --out word"
+        f" --negatives cross-pair,sentence-delete {SHORT}",
+        rtol=NEURAL,
+    ),
+    _scored(
+        "score-learned",
+        "quality_ladder.jsonl --metrics reffree@features,reffree@word,density",
+        after=("example", "train-features", "train-word"),
+        rtol=NEURAL,
+    ),
+    Command(
+        name="evaluate",
+        line="evaluate features pairs.jsonl --also word --json evaluated.json --quiet",
+        reads=("evaluated.json",),
+        after=("train-features", "train-word"),
+        rtol=NEURAL,
+    ),
+    Command(
+        name="reinforce",
+        line="reinforce pairs.jsonl --reward rougeL_f --encoder glove:vectors.txt --hidden 8"
+        " --dimensions 8 --summary-words 6 --epochs 1 --mixed-epochs 1 --batch-size 5 --seed 1"
+        " --out summarisers --quiet",
+        reads=("summarisers/results.json#cells",),
+        rtol=NEURAL,
+    ),
+    # over the data that nobody here wrote
+    _scored("score-news", f"news/summeval.parquet --metrics {MOVERS},cosine@all {ENCODERS}",
+            after=(), needs_data=True),
+    _scored("score-news-overlap", f"news/summeval.parquet --metrics {OVERLAP}",
+            after=(), needs_data=True, rtol=EXACT),
+    _scored("score-news-minilm", "few/summeval.parquet --metrics sms,wms,s+wms,cosine:source",
+            after=(), needs_data=True, rtol=NEURAL),
+    Command(
+        name="correlate-news",
+        line="correlate news news-overlap news/summeval_peer_scores.parquet --out agreement"
+        " --ratings news/summeval_ratings.parquet --raters expert-* --aspects relevance,fluency"
+        f" --metrics sms,wms,rouge1_r,rougeL_f,bertscore*,length {REPORT}",
+        reads=(
+            "agreement/correlations.parquet",
+            "agreement/tables/long/*.parquet|agreement/tables/*.parquet",
+        ),
+        after=("score-news", "score-news-overlap"),
+        if_known="--all-tables",
+        needs_data=True,
+    ),
+    Command(
+        name="negatives-papers",
+        line="negatives papers.parquet --preset bao2020 --seed 2 --out made.parquet --quiet",
+        reads=("made.parquet",),
+        needs_data=True,
+        rtol=EXACT,
+    ),
+    Command(
+        name="train-papers",
+        line=f"train papers.parquet --out papers {SHORT} --features {BASELINES},rouge2_p:source",
+        needs_data=True,
+        rtol=NEURAL,
+    ),
+    Command(
+        name="evaluate-papers",
+        line="evaluate papers papers.parquet --json judged.json --quiet --corpus"
+        " news/summeval.parquet --ratings news/summeval_ratings.parquet --raters expert-*",
+        reads=("judged.json",),
+        after=("train-papers",),
+        needs_data=True,
+        rtol=NEURAL,
+    ),
+    Command(
+        name="reproduce",
+        line="reproduce summeval --data few --out tables --quiet",
+        reads=("tables/summeval.json", "tables/*.csv"),
+        needs_data=True,
+        rtol=NEURAL,
+    ),
+)  # fmt: skip
+
+
+# The inputs
+
+
+def prepare(folder: Path, *, with_data: bool) -> None:
+    """Write what the commands read into an empty folder."""
+    example = pl.read_ndjson(ROOT / "pipelines/examples/quality_ladder.jsonl")
+    good = example.filter(pl.col("system_id") == "good")
+    sides = ["train"] * 8 + ["dev"] * 3 + ["test"] * (len(good) - 11)
+    pairs = good.select("document_id", "source", "references", split=pl.Series(sides))
+    pairs.write_ndjson(folder / "pairs.jsonl")
+    texts = [*example["source"], *example["candidate"], *good["references"].explode()]
+    words = sorted(set(re.findall("[a-z]+", " ".join(texts).lower())))
+    with open(folder / "vectors.txt", "w", encoding="utf-8") as file:
+        for word in words[::2] + words[1::4]:  # some words have no vector
+            digest = hashlib.sha256(word.encode()).digest()
+            file.write(f"{word} {' '.join(f'{byte / 64 - 2:.3f}' for byte in digest[:8])}\n")
+    odd = ["", None, "...", "The the of.", "Cracks in the bearing closed the bridge in May.\nYes."]
+    rows = [
+        {"document_id": f"d{i}", "system_id": "s", "text": text, "reference": reference}
+        for i, text in enumerate(odd)
+        for reference in [good["candidate"][0]]
+    ]
+    (folder / "words.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    lines = ["document_id,judge,system_a,system_b,winner"]
+    for i in range(40):
+        winner = ("old", "new", "new", "tie", "new")[i * i % 5]
+        lines.append(f"d{i % 20},{'ann' if i < 20 else 'bo'},old,new,{winner}")
+        lines.append(f"d{i % 20},{'ann' if i < 20 else 'bo'},new,third,{('new', 'third')[i % 3 > 0]}")
+    (folder / "judged.csv").write_text("\n".join(lines) + "\n")
+    if with_data:
+        _prepare_data(folder)
+
+
+def _prepare_data(folder: Path) -> None:
+    for part, n_documents in (("news", 25), ("few", 4)):
+        (folder / part).mkdir()
+        for vectors in ("*.txt", "*.bin", "*.vec"):
+            for path in DATA.glob(vectors):
+                (folder / part / path.name).symlink_to(path.resolve())
+        ids = pl.read_parquet(DATA / "summeval.parquet")["document_id"].unique(maintain_order=True)
+        for name in ("summeval", "summeval_ratings", "summeval_peer_scores"):
+            rows = pl.read_parquet(DATA / f"{name}.parquet")
+            kept = rows.filter(pl.col("document_id").is_in(ids[:n_documents].to_list()))
+            kept.write_parquet(folder / part / f"{name}.parquet")
+    papers = pl.read_parquet(DATA / "scitldr_pairs.parquet")
+    parts = [papers.filter(pl.col("split") == side).head(n)
+             for side, n in (("train", 120), ("dev", 30), ("test", 40))]  # fmt: skip
+    pl.concat(parts).write_parquet(folder / "papers.parquet")
+
+
+# What came out
+
+KEYS = (
+    "table", "document_id", "instance_id", "source_id", "system_id", "summarizer_id", "system",
+    "rater", "name", "criterion", "aspect", "metric", "level", "coefficient", "test", "metric_a",
+    "metric_b", "system_a", "system_b", "scorer", "domain", "kind", "place",
+)  # fmt: skip
+"""Columns whose texts say which row it is, whatever its place."""
+VOLATILE = re.compile(r"version|second|duration|elapsed|hardware|machine|created|started|path$")
+TIMES = re.compile(r" in [\d.,]+ (?:ms|s|min|h)\b|[\d.]+ rows/s|\bscorer-\S+")
+NUMBER = re.compile(r"(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+
+
+def told(value: object) -> object:
+    """Write a value so that JSON keeps every bit of it; a long text is told by its hash."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, str) and len(value) > 600:
+        return "sha256:" + hashlib.sha256(value.encode()).hexdigest()
+    return value if isinstance(value, int | str | None) else str(value)
+
+
+def walk(value: object, key: str) -> Iterator[tuple[str, object]]:
+    """Give every single value in nested dicts and lists a key of its own."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if not VOLATILE.search(str(name)):
+                yield from walk(inner, f"{key}.{name}")
+    elif isinstance(value, list):
+        seen: Counter[str] = Counter()
+        for place, inner in enumerate(value):
+            known = isinstance(inner, Mapping) and [n for n in KEYS if isinstance(inner.get(n), str)]
+            label = "|".join(inner[name] for name in known) if known else str(place)
+            seen[label] += 1
+            again = f"~{seen[label]}" if seen[label] > 1 else ""
+            left = {n: v for n, v in inner.items() if n not in known} if known else inner
+            yield from walk(left, f"{key}[{label}{again}]")
+    else:
+        yield key, told(value)
+
+
+def read_file(path: Path, part: str) -> Iterator[tuple[str, object]]:
+    """Read all values of a table or of (a part of) a JSON file."""
+    stem = re.sub(r"^part-(\d+)-\w+$", r"part-\1", path.stem)
+    if path.suffix == ".parquet":
+        value: object = pl.read_parquet(path).to_dicts()
+    elif path.suffix == ".csv":
+        value = pl.read_csv(path, infer_schema_length=None).to_dicts()
+    elif path.suffix == ".jsonl":
+        value = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    else:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        value = value[part] if part else value
+    return walk(value, f"{stem}.{part}" if part else stem)
+
+
+def read_printed(text: str) -> Iterator[tuple[str, object]]:
+    """Read the numbers of each printed line; the words around them are the key."""
+    seen: Counter[str] = Counter()
+    for line in text.splitlines():
+        line = TIMES.sub("", line)
+        label = " ".join(NUMBER.sub("#", line).split())
+        seen[label] += 1
+        for place, number in enumerate(NUMBER.findall(line)):
+            yield f"printed[{label}~{seen[label]}].{place}", number
+
+
+def values_of(command: Command, folder: Path, status: int, printed: str) -> dict[str, object]:
+    """Return everything that a command has given, by key."""
+    found: dict[str, object] = {"exit status": status}
+    if command.name in ("metrics", "encoders"):
+        found |= {f"listed[{line.split()[0]}]": True for line in printed.splitlines() if line}
+    else:
+        found |= read_printed(printed)
+    for entry in command.reads:
+        patterns, _, part = entry.partition("#")
+        matches = (sorted(folder.glob(pattern)) for pattern in patterns.split("|"))
+        paths = next((paths for paths in matches if paths), [])
+        found |= {} if paths else {f"{entry} is missing": True}
+        for path in paths:
+            found |= read_file(path, part)
+    return found
+
+
+# Running and comparing
+
+Call = Callable[[list[str], Path], tuple[int, str]]
+"""Runs arguments in a folder and returns the exit status and what was printed."""
+
+
+def chosen(names: Iterable[str], *, with_data: bool) -> list[Command]:
+    """Return the commands of these names (none: all) and those that they build on, in order."""
+    known = {command.name: command for command in COMMANDS}
+    wanted = [name for name in names] or [c.name for c in COMMANDS if with_data or not c.needs_data]
+    for name in wanted:  # grows while it is read
+        if name not in known:
+            raise SystemExit(f"no command `{name}`; there are {', '.join(known)}")
+        wanted.extend(known[name].after)
+    return [command for command in COMMANDS if command.name in wanted]
+
+
+def gather(commands: Iterable[Command], folder: Path, call: Call) -> Iterator[tuple[str, dict[str, object]]]:
+    """Run the commands in a prepared folder, one after the other, and read what each has given."""
+    for command in commands:
+        arguments = shlex.split(command.line)
+        if command.if_known and command.if_known in call([arguments[0], "--help"], folder)[1]:
+            arguments.append(command.if_known)
+        status, printed = call(arguments, folder)
+        yield command.name, values_of(command, folder, status, printed)
+
+
+def in_processes(assay: str) -> Call:
+    """Run each command in a process of its own, as a user does."""
+    fixed = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
+
+    def call(arguments: list[str], folder: Path) -> tuple[int, str]:
+        done = subprocess.run(
+            [*shlex.split(assay), *arguments], cwd=folder, env=os.environ | fixed,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            print(f"  assay {shlex.join(arguments)}: exit status {done.returncode}; {done.stderr[-600:]}")
+        return done.returncode, done.stdout
+
+    return call
+
+
+def run(folder: Path, commands: list[Command], assay: str) -> None:
+    """Run the commands and write FOLDER/NAME.json for each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        prepare(Path(scratch), with_data=any(command.needs_data for command in commands))
+        before = time.perf_counter()
+        for name, values in gather(commands, Path(scratch), in_processes(assay)):
+            text = json.dumps(values, indent=0, ensure_ascii=False)
+            (folder / f"{name}.json").write_text(text, encoding="utf-8")
+            print(f"{name:20} {len(values):6} values {time.perf_counter() - before:6.1f} s", flush=True)
+            before = time.perf_counter()
+
+
+def differs(before: object, after: object, rtol: float) -> bool:
+    """Say whether two values differ by more than `rtol`; only floats may differ at all."""
+    if before == after or rtol == 0:
+        return before != after
+    try:
+        a, b = float.fromhex(str(before)), float.fromhex(str(after))
+    except ValueError:
+        return True
+    is_float = "0x" in str(before) and "0x" in str(after)
+    return not (is_float and abs(a - b) <= rtol * max(abs(a), abs(b)))
+
+
+def compare(before: Path, after: Path, rtol: float) -> int:
+    """Print each difference in a line and return how many there are."""
+    sides = [{path.stem: json.loads(path.read_text()) for path in side.glob("*.json")} for side in (before, after)]  # fmt: skip
+    n_different = n_values = 0
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        left, right = (side.get(name) for side in sides)
+        if left is None or right is None:
+            print(f"{name}: only {'after' if left is None else 'before'}")
+            n_different += 1
+            continue
+        for key in [*left, *(key for key in right if key not in left)]:
+            n_values += 1
+            if key not in left or key not in right:
+                side, value = ("before", left[key]) if key in left else ("after", right[key])
+                print(f"{name}: {key}: only {side}, {shown(value)}")
+            elif differs(left[key], right[key], rtol):
+                print(f"{name}: {key}: {shown(left[key])} -> {shown(right[key])}")
+            else:
+                continue
+            n_different += 1
+    print(f"{n_different} of {n_values} values differ")
+    return n_different
+
+
+def shown(value: object) -> str:
+    """Write a stored value for people."""
+    is_hex = isinstance(value, str) and re.fullmatch(r"-?0x[\da-f.]+p[-+]\d+", value)
+    return repr(float.fromhex(value)) if is_hex else repr(value)  # type: ignore[arg-type]
+
+
+def main() -> None:
+    """Read the command line."""
+    default = "-m assay" if importlib.util.find_spec("assay") else '-c "from pipelines.cli import main; main()"'
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    runs = verbs.add_parser("run")
+    runs.add_argument("folder", type=Path)
+    runs.add_argument("--only", default="", help="commands, separated by commas")
+    runs.add_argument("--quick", action="store_true", help="the example corpus only")
+    runs.add_argument("--assay", default=f"{sys.executable} {default}", help="default: %(default)s")
+    compares = verbs.add_parser("compare")
+    compares.add_argument("before", type=Path)
+    compares.add_argument("after", type=Path)
+    compares.add_argument("--rtol", type=float, default=0.0, help="of floats")
+    given = parser.parse_args()
+    if given.verb == "compare":
+        sys.exit(compare(given.before, given.after, given.rtol) > 0)
+    names = [name for name in given.only.split(",") if name]
+    run(given.folder, chosen(names, with_data=not given.quick), given.assay)
+
+
+if __name__ == "__main__":
+    main()
