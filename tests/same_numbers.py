@@ -12,6 +12,8 @@ The code under test is the one that PYTHONPATH names. Where a change renames an 
 both in `Command.reads`, with a bar between them: the first that exists is read.
 """
 
+# ruff: noqa: T201 (a command line)
+
 from __future__ import annotations
 
 import argparse
@@ -38,7 +40,7 @@ EXACT, STATISTICS, NEURAL = 0.0, 1e-9, 1e-5
 """How far numbers of one code may differ between two machines, relative to their size."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Command:
     """A command line, the files to read after it, and the commands it builds on."""
 
@@ -52,15 +54,16 @@ class Command:
     rtol: float = STATISTICS
 
 
-def _scored(name: str, line: str, after: tuple[str, ...] = ("example",), **fields: object) -> Command:
+def _scored(name: str, line: str, after: tuple[str, ...] = ("example",), **fields) -> Command:
     folder = name.removeprefix("score-")
     reads = (f"{folder}/scores/*.parquet", f"{folder}/run.json#signatures")
     line = f"score {line} --out {folder} --local --quiet"
-    return Command(name=name, line=line, reads=reads, after=after, **fields)  # type: ignore[arg-type]
+    return Command(name, line, reads, after, **fields)
 
 
 STATIC = "--encoder glove:vectors.txt"
 SHORT = "--epochs 2 --seed 1 --quiet"
+LONG = "{0}/tables/long/*.parquet|{0}/tables/*.parquet"
 REPORT = "--resamples 100 --seed 3 --quiet"
 MOVERS = "sms,wms,s+wms,cosine"
 ON_SOURCE = ",".join(f"{name}:source" for name in MOVERS.split(","))
@@ -76,9 +79,9 @@ ENCODERS = " ".join(
 )
 
 COMMANDS = (
-    Command(name="example", line="example", reads=("*ladder.jsonl", "written*.csv"), rtol=EXACT),
-    Command(name="metrics", line="metrics", rtol=EXACT),
-    Command(name="encoders", line="encoders", rtol=EXACT),
+    Command("example", "example", reads=("*ladder.jsonl", "written*.csv"), rtol=EXACT),
+    Command("metrics", "metrics", rtol=EXACT),
+    Command("encoders", "encoders", rtol=EXACT),
     _scored("score-default", "quality_ladder.jsonl", rtol=NEURAL),
     _scored("score-static", f"quality_ladder.jsonl --metrics {MOVERS},{ON_SOURCE} {STATIC}"),
     _scored("score-overlap", f"quality_ladder.jsonl --metrics {OVERLAP}", rtol=EXACT),
@@ -89,69 +92,70 @@ COMMANDS = (
     ),
     _scored(
         "score-clark2019",
-        f"quality_ladder.jsonl --metrics {MOVERS} --preset clark2019 --multi-reference first {STATIC}",
+        f"quality_ladder.jsonl --metrics {MOVERS} {STATIC} --preset clark2019"
+        " --multi-reference first",
     ),
     _scored(
         "score-words",
         f"words.jsonl --metrics {MOVERS},rouge1,length --columns candidate=text {STATIC}",
     ),
     Command(
-        name="correlate",
-        line=f"correlate static overlap --ratings written_quality.csv --out report {REPORT}"
+        "correlate",
+        f"correlate static overlap --ratings written_quality.csv --out report {REPORT}"
         " --metrics sms,wms,rougeL_f,rouge1_r,length",
-        reads=("report/correlations.parquet", "report/tables/long/*.parquet|report/tables/*.parquet"),
+        reads=("report/correlations.parquet", LONG.format("report")),
         after=("score-static", "score-overlap"),
         if_known="--all-tables",
     ),
     Command(
-        name="compare",
-        line="compare static static --systems-a good --systems-b vague,extract --resamples 200"
+        "compare",
+        "compare static static --systems-a good --systems-b vague,extract --resamples 200"
         " --out compared.json",
         reads=("compared.json#rows",),
         after=("score-static",),
     ),
     Command(
-        name="preferences",
-        line="preferences judged.csv --resamples 100 --out preferred.json",
+        "preferences",
+        "preferences judged.csv --resamples 100 --out preferred.json",
         reads=("preferred.json",),
     ),
     *(
         Command(
-            name=f"explain-{metric}",
-            line=f"explain quality_ladder.jsonl --document harbour-bridge --metric {metric} {STATIC}"
-            f" --out {metric}.html",
+            f"explain-{metric}",
+            f"explain quality_ladder.jsonl --document harbour-bridge --metric {metric}"
+            f" {STATIC} --out {metric}.html",
             after=("example",),
         )
         for metric in ("s+wms", "rougeL_f")
     ),
-    Command(name="status", line="status static", after=("score-static",), rtol=EXACT),
+    Command("status", "status static", after=("score-static",), rtol=EXACT),
     Command(
-        name="export",
-        line="export sacrerouge quality_ladder.jsonl static --out exported",
+        "export",
+        "export sacrerouge quality_ladder.jsonl static --out exported",
         reads=("exported/metrics.jsonl",),
         after=("score-static",),
     ),
     Command(
-        name="import",
-        line="import sacrerouge exported --out corpus.parquet --ratings numbers.parquet",
+        "import",
+        "import sacrerouge exported --out corpus.parquet --ratings numbers.parquet",
         reads=("corpus.parquet", "numbers.parquet"),
         after=("export",),
     ),
     Command(
-        name="negatives",
-        line="negatives pairs.jsonl --kinds all --seed 3 --out negatives.parquet --quiet"
+        "negatives",
+        "negatives pairs.jsonl --kinds all --seed 3 --out negatives.parquet --quiet"
         " --neighbour-encoder glove:vectors.txt",
         reads=("negatives.parquet",),
         rtol=EXACT,
     ),
     Command(
-        name="train-features",
-        line=f"train pairs.jsonl --features {BASELINES},rouge1_r:source --out features {SHORT}",
+        "train-features",
+        f"train pairs.jsonl --features {BASELINES},rouge1_r:source --out features {SHORT}",
         rtol=NEURAL,
     ),
     Command(
-        name="train-word",
-        line="train pairs.jsonl --scorer word --encoder glove:vectors.txt --loss bce --out word"
+        "train-word",
+        "train pairs.jsonl --scorer word --encoder glove:vectors.txt --loss bce --out word"
         f" --negatives cross-pair,sentence-delete {SHORT}",
         rtol=NEURAL,
     ),
@@ -162,56 +166,67 @@ COMMANDS = (
         rtol=NEURAL,
     ),
     Command(
-        name="evaluate",
-        line="evaluate features pairs.jsonl --also word --json evaluated.json --quiet",
+        "evaluate",
+        "evaluate features pairs.jsonl --also word --json evaluated.json --quiet",
         reads=("evaluated.json",),
         after=("train-features", "train-word"),
         rtol=NEURAL,
     ),
     Command(
-        name="reinforce",
-        line="reinforce pairs.jsonl --reward rougeL_f --encoder glove:vectors.txt --hidden 8"
+        "reinforce",
+        "reinforce pairs.jsonl --reward rougeL_f --encoder glove:vectors.txt --hidden 8"
         " --dimensions 8 --summary-words 6 --epochs 1 --mixed-epochs 1 --batch-size 5 --seed 1"
         " --out summarisers --quiet",
         reads=("summarisers/results.json#cells",),
         rtol=NEURAL,
     ),
     # over the data that nobody here wrote
-    _scored("score-news", f"news/summeval.parquet --metrics {MOVERS},cosine@all {ENCODERS}",
-            after=(), needs_data=True),
-    _scored("score-news-overlap", f"news/summeval.parquet --metrics {OVERLAP}",
-            after=(), needs_data=True, rtol=EXACT),
-    _scored("score-news-minilm", "few/summeval.parquet --metrics sms,wms,s+wms,cosine:source",
-            after=(), needs_data=True, rtol=NEURAL),
+    _scored(
+        "score-vectors",
+        f"news/summeval.parquet --metrics {MOVERS},cosine@all {ENCODERS}",
+        after=(),
+        needs_data=True,
+    ),
+    _scored(
+        "score-words-shared",
+        f"news/summeval.parquet --metrics {OVERLAP}",
+        after=(),
+        needs_data=True,
+        rtol=EXACT,
+    ),
+    _scored(
+        "score-minilm",
+        "few/summeval.parquet --metrics sms,wms,s+wms,cosine:source",
+        after=(),
+        needs_data=True,
+        rtol=NEURAL,
+    ),
     Command(
-        name="correlate-news",
-        line="correlate news news-overlap news/summeval_peer_scores.parquet --out agreement"
-        " --ratings news/summeval_ratings.parquet --raters expert-* --aspects relevance,fluency"
+        "correlate-news",
+        "correlate vectors words-shared news/summeval_peer_scores.parquet --out agreement"
+        " --ratings news/summeval_ratings.parquet --raters expert-* --aspects relevance"
         f" --metrics sms,wms,rouge1_r,rougeL_f,bertscore*,length {REPORT}",
-        reads=(
-            "agreement/correlations.parquet",
-            "agreement/tables/long/*.parquet|agreement/tables/*.parquet",
-        ),
-        after=("score-news", "score-news-overlap"),
+        reads=("agreement/correlations.parquet", LONG.format("agreement")),
+        after=("score-vectors", "score-words-shared"),
         if_known="--all-tables",
         needs_data=True,
     ),
     Command(
-        name="negatives-papers",
-        line="negatives papers.parquet --preset bao2020 --seed 2 --out made.parquet --quiet",
+        "negatives-papers",
+        "negatives papers.parquet --preset bao2020 --seed 2 --out made.parquet --quiet",
         reads=("made.parquet",),
         needs_data=True,
         rtol=EXACT,
     ),
     Command(
-        name="train-papers",
-        line=f"train papers.parquet --out papers {SHORT} --features {BASELINES},rouge2_p:source",
+        "train-papers",
+        f"train papers.parquet --out papers {SHORT} --features {BASELINES},rouge2_p:source",
         needs_data=True,
         rtol=NEURAL,
     ),
     Command(
-        name="evaluate-papers",
-        line="evaluate papers papers.parquet --json judged.json --quiet --corpus"
+        "evaluate-papers",
+        "evaluate papers papers.parquet --json judged.json --quiet --corpus"
         " news/summeval.parquet --ratings news/summeval_ratings.parquet --raters expert-*",
         reads=("judged.json",),
         after=("train-papers",),
@@ -219,13 +234,13 @@ COMMANDS = (
         rtol=NEURAL,
     ),
     Command(
-        name="reproduce",
-        line="reproduce summeval --data few --out tables --quiet",
+        "reproduce",
+        "reproduce summeval --data few --out tables --quiet",
         reads=("tables/summeval.json", "tables/*.csv"),
         needs_data=True,
         rtol=NEURAL,
     ),
-)  # fmt: skip
+)
 
 
 # The inputs
@@ -233,7 +248,7 @@ COMMANDS = (
 
 def prepare(folder: Path, *, with_data: bool) -> None:
     """Write what the commands read into an empty folder."""
-    example = pl.read_ndjson(ROOT / "pipelines/examples/quality_ladder.jsonl")
+    example = pl.read_ndjson(next(ROOT.glob("*/examples/quality_ladder.jsonl")))
     good = example.filter(pl.col("system_id") == "good")
     sides = ["train"] * 8 + ["dev"] * 3 + ["test"] * (len(good) - 11)
     pairs = good.select("document_id", "source", "references", split=pl.Series(sides))
@@ -253,9 +268,9 @@ def prepare(folder: Path, *, with_data: bool) -> None:
     (folder / "words.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     lines = ["document_id,judge,system_a,system_b,winner"]
     for i in range(40):
-        winner = ("old", "new", "new", "tie", "new")[i * i % 5]
-        lines.append(f"d{i % 20},{'ann' if i < 20 else 'bo'},old,new,{winner}")
-        lines.append(f"d{i % 20},{'ann' if i < 20 else 'bo'},new,third,{('new', 'third')[i % 3 > 0]}")
+        item = f"d{i % 20},{'ann' if i < 20 else 'bo'}"
+        lines.append(f"{item},old,new,{('old', 'new', 'new', 'tie', 'new')[i * i % 5]}")
+        lines.append(f"{item},new,third,{('new', 'third')[i % 3 > 0]}")
     (folder / "judged.csv").write_text("\n".join(lines) + "\n")
     if with_data:
         _prepare_data(folder)
@@ -288,7 +303,7 @@ KEYS = (
 """Columns whose texts say which row it is, whatever its place."""
 VOLATILE = re.compile(r"version|second|duration|elapsed|hardware|machine|created|started|path$")
 TIMES = re.compile(r" in [\d.,]+ (?:ms|s|min|h)\b|[\d.]+ rows/s|\bscorer-\S+")
-NUMBER = re.compile(r"(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")  # noqa: RUF001
 
 
 def told(value: object) -> object:
@@ -309,7 +324,8 @@ def walk(value: object, key: str) -> Iterator[tuple[str, object]]:
     elif isinstance(value, list):
         seen: Counter[str] = Counter()
         for place, inner in enumerate(value):
-            known = isinstance(inner, Mapping) and [n for n in KEYS if isinstance(inner.get(n), str)]
+            names = inner.keys() if isinstance(inner, Mapping) else ()
+            known = [name for name in KEYS if name in names and isinstance(inner[name], str)]
             label = "|".join(inner[name] for name in known) if known else str(place)
             seen[label] += 1
             again = f"~{seen[label]}" if seen[label] > 1 else ""
@@ -338,6 +354,9 @@ def read_printed(text: str) -> Iterator[tuple[str, object]]:
     """Read the numbers of each printed line; the words around them are the key."""
     seen: Counter[str] = Counter()
     for line in text.splitlines():
+        if "|v:" in line:  # a signature
+            yield f"signature[{line.split('|')[0].strip()}~{len(seen)}]", line.strip()
+            continue
         line = TIMES.sub("", line)
         label = " ".join(NUMBER.sub("#", line).split())
         seen[label] += 1
@@ -351,7 +370,9 @@ def values_of(command: Command, folder: Path, status: int, printed: str) -> dict
     if command.name in ("metrics", "encoders"):
         found |= {f"listed[{line.split()[0]}]": True for line in printed.splitlines() if line}
     else:
-        found |= read_printed(printed)
+        if command.name == "status":  # its table of nodes has the machine's name and speed
+            printed = "\n".join(line for line in printed.splitlines() if ": " in line)
+        found |= read_printed(printed.replace(f"{folder}/", ""))
     for entry in command.reads:
         patterns, _, part = entry.partition("#")
         matches = (sorted(folder.glob(pattern)) for pattern in patterns.split("|"))
@@ -379,7 +400,10 @@ def chosen(names: Iterable[str], *, with_data: bool) -> list[Command]:
     return [command for command in COMMANDS if command.name in wanted]
 
 
-def gather(commands: Iterable[Command], folder: Path, call: Call) -> Iterator[tuple[str, dict[str, object]]]:
+Found = Iterator[tuple[str, dict[str, object]]]
+
+
+def gather(commands: Iterable[Command], folder: Path, call: Call) -> Found:
     """Run the commands in a prepared folder, one after the other, and read what each has given."""
     for command in commands:
         arguments = shlex.split(command.line)
@@ -399,7 +423,7 @@ def in_processes(assay: str) -> Call:
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode:
-            print(f"  assay {shlex.join(arguments)}: exit status {done.returncode}; {done.stderr[-600:]}")
+            print(f"  assay {shlex.join(arguments)}: {done.returncode}; {done.stderr[-600:]}")
         return done.returncode, done.stdout
 
     return call
@@ -414,7 +438,8 @@ def run(folder: Path, commands: list[Command], assay: str) -> None:
         for name, values in gather(commands, Path(scratch), in_processes(assay)):
             text = json.dumps(values, indent=0, ensure_ascii=False)
             (folder / f"{name}.json").write_text(text, encoding="utf-8")
-            print(f"{name:20} {len(values):6} values {time.perf_counter() - before:6.1f} s", flush=True)
+            seconds = time.perf_counter() - before
+            print(f"{name:20} {len(values):6} values {seconds:6.1f} s", flush=True)
             before = time.perf_counter()
 
 
@@ -432,7 +457,10 @@ def differs(before: object, after: object, rtol: float) -> bool:
 
 def compare(before: Path, after: Path, rtol: float) -> int:
     """Print each difference in a line and return how many there are."""
-    sides = [{path.stem: json.loads(path.read_text()) for path in side.glob("*.json")} for side in (before, after)]  # fmt: skip
+    sides = [
+        {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in side.glob("*.json")}
+        for side in (before, after)
+    ]
     n_different = n_values = 0
     for name in sorted(sides[0].keys() | sides[1].keys()):
         left, right = (side.get(name) for side in sides)
@@ -462,14 +490,17 @@ def shown(value: object) -> str:
 
 def main() -> None:
     """Read the command line."""
-    default = "-m assay" if importlib.util.find_spec("assay") else '-c "from pipelines.cli import main; main()"'
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    has_door = importlib.util.find_spec("assay") is not None
+    entry = "-m assay" if has_door else "-c 'from pipelines.cli import main; main()'"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     runs = verbs.add_parser("run")
     runs.add_argument("folder", type=Path)
     runs.add_argument("--only", default="", help="commands, separated by commas")
     runs.add_argument("--quick", action="store_true", help="the example corpus only")
-    runs.add_argument("--assay", default=f"{sys.executable} {default}", help="default: %(default)s")
+    runs.add_argument("--assay", default=f"{sys.executable} {entry}", help="default: %(default)s")
     compares = verbs.add_parser("compare")
     compares.add_argument("before", type=Path)
     compares.add_argument("after", type=Path)
