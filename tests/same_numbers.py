@@ -491,7 +491,7 @@ def shown(value: object) -> str:
 def main() -> None:
     """Read the command line."""
     has_door = importlib.util.find_spec("assay") is not None
-    entry = "-m assay" if has_door else "-c 'from pipelines.cli import main; main()'"
+    entry = "-m assay" if has_door else "-c 'from pipelines.cli.app import main; main()'"
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

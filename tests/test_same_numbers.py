@@ -26,7 +26,7 @@ RTOL = {command.name: command.rtol for command in COMMANDS}
 
 
 def call(arguments, folder):
-    from pipelines.cli import run
+    from pipelines.cli.app import run
 
     printed = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
