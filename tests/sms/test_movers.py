@@ -1,23 +1,17 @@
-"""Word and sentence mover's similarity against a plain version, and the laws they obey."""
+"""Word and sentence mover's similarity: the laws it obeys, and what the released code did."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-
 import numpy as np
-import ot
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from sms.comparing import SAME_ATOL
 from sms.movers import text_clouds
 from sms.ragged import Ragged
 from sms.scoring import ScoringConfig, SummaryScorer
-from sms.text import TextRules, split_sentences
 from sms.transport import (
     JOINT,
     SENTENCES,
@@ -26,200 +20,19 @@ from sms.transport import (
     mover_costs,
     point_cloud_transport,
 )
+from tests.sms.mover_cases import (
+    KNOWN,
+    METRICS,
+    PROFILE,
+    known_sentences,
+    known_text,
+    random_texts,
+    score,
+    sentence_of,
+)
+from tests.sms.test_definition import PLAIN_RTOL, defined, kept_sentences
 
-METRICS = ("wms", "sms", "s+wms")
-PLAIN_RTOL = 1e-9
 LAW_TOL = 1e-12
-
-VOCABULARY = (
-    "river bank water flood bridge mayor council budget school teacher pupil winter snow seller "
-    "online customer price dollar weather storm train driver station delay ticket market farmer "
-    "apple harvest paris o'clock 2,000 £40 well known"
-)
-KNOWN = VOCABULARY.split()
-UNKNOWN = ["quixotry", "zymurgy", "Xylograph", "brillig", "3.14"]
-STOP = ["the", "of", "and", "a", "in", "to"]
-PUNCTUATION = [",", ";", "-", "...", "(", ")"]
-PROFILE = settings(max_examples=60, deadline=None)
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """A vector file and what is in it."""
-
-    path: str
-    by_word: dict[str, np.ndarray]
-
-
-@pytest.fixture(scope="module")
-def vectors(tmp_path_factory):
-    rng = np.random.default_rng(2019)
-    table = rng.normal(size=(len(KNOWN), 12)).astype(np.float32) * np.float32(0.4)
-    path = tmp_path_factory.mktemp("vectors") / "small.txt"
-    path.write_text(
-        "".join(
-            f"{word} {' '.join(repr(float(value)) for value in row)}\n"
-            for word, row in zip(KNOWN, table, strict=True)
-        ),
-        encoding="utf-8",
-    )
-    by_word = {word: row.astype(np.float64) for word, row in zip(KNOWN, table, strict=True)}
-    return Vectors(str(path), by_word)
-
-
-def scorer_of(vectors, preset="default", **options):
-    return SummaryScorer(
-        ScoringConfig(
-            metrics=METRICS, encoders={"small": f"glove:{vectors.path}"}, preset=preset, **options
-        ),
-        threads=1,
-    )
-
-
-@pytest.fixture(scope="module")
-def scorer(vectors):
-    return scorer_of(vectors)
-
-
-@pytest.fixture(scope="module")
-def clark_scorer(vectors):
-    return scorer_of(vectors, "clark2019")
-
-
-def score(scorer, candidates, references):
-    """Similarities of every pair, shape (n_pairs, 3); NaN where undefined."""
-    rows = pa.table(
-        {
-            "candidate": pa.array(candidates, pa.string()),
-            "references": pa.array([[text] for text in references], pa.list_(pa.string())),
-        }
-    )
-    table = scorer.score(rows)
-    return np.column_stack(
-        [table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in METRICS]
-    )
-
-
-# The plain version: one pair at a time, dictionaries, POT
-
-
-def vector_of(word, by_word, zero_unknown):
-    for form in (word, word.lower(), word.lower().strip("£€")):
-        if form in by_word:
-            return form, by_word[form]
-    # every unknown word is the same point
-    return ("", np.zeros(12)) if zero_unknown else (None, None)
-
-
-def plain_sentences(text, vectors, preset):
-    """The vectors of the kept words of every sentence, by the word that was found."""
-    rules = TextRules(words=preset)
-    split = rules.splitter()
-    found = []
-    for sentence in split_sentences(text, "en"):
-        kept = []
-        for chunk in sentence.split():
-            for word in split(chunk):
-                if rules.counts(word):
-                    form, vector = vector_of(word, vectors.by_word, preset == "clark2019")
-                    if form is not None:
-                        kept.append((form, vector))
-        if kept:
-            found.append(kept)
-    return found
-
-
-def plain_cloud(sentences, metric):
-    """Points and their weights, of sum 1, of a text."""
-    clouds = []
-    if metric != "sms":
-        counts = Counter(form for sentence in sentences for form, _ in sentence)
-        of_form = {form: vector for sentence in sentences for form, vector in sentence}
-        clouds.append(([of_form[form] for form in counts], list(counts.values())))
-    if metric != "wms":
-        means = [np.mean([vector for _, vector in sentence], axis=0) for sentence in sentences]
-        clouds.append((means, [len(sentence) for sentence in sentences]))
-    points = np.concatenate([points for points, _ in clouds])
-    weights = np.concatenate([np.array(weights) / np.sum(weights) for _, weights in clouds])
-    return points, weights / weights.sum()
-
-
-def plain_similarities(candidate, reference, vectors, preset="default"):
-    texts = [plain_sentences(text, vectors, preset) for text in (candidate, reference)]
-    if not all(texts):
-        return [np.nan] * len(METRICS)
-    found = []
-    for metric in METRICS:
-        (x, a), (y, b) = (plain_cloud(text, metric) for text in texts)
-        found.append(np.exp(-ot.emd2(a, b, cdist(x, y))))
-    return found
-
-
-def means_of(text, vectors):
-    return np.mean([v for s in plain_sentences(text, vectors, "default") for _, v in s], axis=0)
-
-
-# Random texts
-
-some_word = st.one_of(
-    st.sampled_from(KNOWN),
-    st.sampled_from([word.capitalize() for word in KNOWN]),
-    st.sampled_from(UNKNOWN + STOP + PUNCTUATION),
-)
-known_word = st.sampled_from([word for word in KNOWN if word.isalpha()])
-
-
-def sentence_of(words):
-    return " ".join(words).capitalize() + "."
-
-
-loose_text = st.lists(
-    st.lists(some_word, max_size=9).map(lambda words: " ".join(words) + "."), max_size=5
-).map(" ".join)
-known_sentence = st.lists(known_word, min_size=1, max_size=9).map(sentence_of)
-known_sentences = st.lists(known_sentence, min_size=1, max_size=5)
-known_text = known_sentences.map(" ".join)
-
-
-def random_texts(rng, n):
-    pools = [KNOWN, UNKNOWN, STOP, PUNCTUATION]
-    texts = []
-    for _ in range(n):
-        sentences = []
-        for _ in range(rng.integers(0, 7)):
-            kinds = rng.choice(4, rng.integers(1, 16), p=[0.6, 0.1, 0.2, 0.1])
-            sentences.append(sentence_of([str(rng.choice(pools[kind])) for kind in kinds]))
-        texts.append(str(rng.choice([" ", "\n", "  "])).join(sentences))
-    return texts
-
-
-# Against the plain version
-
-
-@pytest.mark.parametrize("preset", ["default", "clark2019"])
-@pytest.mark.parametrize("seed", range(3))
-def test_similarities_match_plain_version(seed, preset, vectors):
-    rng = np.random.default_rng(seed)
-    texts = random_texts(rng, 60)
-    pairs = rng.integers(0, len(texts), (120, 2))
-    candidates, references = ([texts[k] for k in column] for column in pairs.T)
-    found = score(scorer_of(vectors, preset), candidates, references)
-    expected = [
-        plain_similarities(one, other, vectors, preset)
-        for one, other in zip(candidates, references, strict=True)
-    ]
-    assert np.isfinite(found).mean() > 0.5, "most texts must have words"
-    np.testing.assert_allclose(found, expected, rtol=PLAIN_RTOL)
-
-
-@PROFILE
-@given(candidate=loose_text, reference=loose_text)
-def test_any_similarity_matches_plain_version(candidate, reference, scorer, vectors):
-    found = score(scorer, [candidate], [reference])
-    expected = np.array([plain_similarities(candidate, reference, vectors)])
-    # texts that differ in unknown words only have no score in place of 1
-    expected[np.isnan(found) & (expected > np.exp(-SAME_ATOL))] = np.nan
-    np.testing.assert_allclose(found, expected, rtol=PLAIN_RTOL)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -278,37 +91,6 @@ def test_plan_has_given_marginals_and_cost(problem, scorer):
         assert np.isnan(np.delete(costs[k], column)).all()
 
 
-# By hand
-
-
-@pytest.fixture(scope="module")
-def axes(tmp_path_factory):
-    """Words on the axes, so that every distance is a whole number or a root."""
-    path = tmp_path_factory.mktemp("axes") / "axes.txt"
-    path.write_text("east 3 0\nnorth 0 4\nfar 6 0\nhome 0 0\n", encoding="utf-8")
-    return scorer_of(Vectors(str(path), {}))
-
-
-# candidate, reference, distances by words, sentences and both
-BY_HAND = [
-    pytest.param("East.", "North.", [5, 5, 5], id="one-word"),
-    pytest.param("East far.", "East home.", [3, 3, 3], id="half-moves-twice-as-far"),
-    # words are the same bag; the sentences (3,0) (0,4) and their mean (1.5,2) are 2.5 apart
-    pytest.param("East. North.", "East north.", [0, 2.5, 1.25], id="same-bag-cut-otherwise"),
-    # the joint problem moves words onto sentences: home-home 1/4, (3,0) to word far 1/4, and back
-    pytest.param("Home far.", "East.", [3, 0, 1.5], id="mean-equals-sentence"),
-    pytest.param("East east north.", "East north north.", [5 / 3, 5 / 3, 5 / 3], id="counts"),
-    # sentences weigh as many words as they keep: 2/3 and 1/3 against 1
-    pytest.param("East east. Home.", "East.", [1, 1, 1], id="sentences-by-length"),
-]
-
-
-@pytest.mark.parametrize(("candidate", "reference", "distances"), BY_HAND)
-def test_distances_by_hand(candidate, reference, distances, axes):
-    found = -np.log(score(axes, [candidate], [reference])[0])
-    np.testing.assert_allclose(found, distances, atol=1e-12)
-
-
 # Laws (static vectors, exact solver)
 
 
@@ -347,6 +129,11 @@ def test_doubled_document_changes_nothing(text, other, scorer):
 @given(text=known_text)
 def test_text_against_itself_scores_exactly_one(text, scorer):
     assert (score(scorer, [text], [text]) == 1.0).all()
+
+
+def means_of(text, vectors):
+    words = [word for sentence in kept_sentences(text, vectors, "default") for word in sentence]
+    return np.mean([vectors.by_word[word] for word in words], axis=0)
 
 
 @PROFILE
@@ -480,5 +267,5 @@ def test_more_than_375_entries_not_cut(vectors, scorer):
     long = " ".join(sentence_of(rng.choice(KNOWN[:30], 7).tolist()) for _ in range(450))
     short = random_texts(rng, 1)[0] + " River snow."
     np.testing.assert_allclose(
-        score(scorer, [long], [short]), [plain_similarities(long, short, vectors)], rtol=PLAIN_RTOL
+        score(scorer, [long], [short]), [defined(long, short, vectors)], rtol=PLAIN_RTOL
     )
