@@ -18,6 +18,7 @@ from sms.sentences import (
     blocks,
     cut,
     english_sentences,
+    has_breaks,
     has_case,
     library_pieces,
     without_layout,
@@ -98,16 +99,19 @@ class Language:
 
     def sentences(self, text: str) -> list[str]:
         """Cut a text into sentences; together they are the text."""
-        found: list[str] = []
         is_cased = has_case(text)
+        if not has_breaks(text):
+            return self._of_paragraph(text, is_cased)
+        found: list[str] = []
         for block in blocks(text, has_spaces=self.has_spaces):
-            shown = without_layout(block)
-            if self.own_sentences is None:
-                pieces = self._pieces(shown)
-            else:
-                pieces = self.own_sentences(shown, is_cased=is_cased)
-            found += cut(block, pieces)
+            pieces = self._of_paragraph(without_layout(block), is_cased)
+            found += cut(block, pieces) if len(pieces) > 1 else [block]
         return found
+
+    def _of_paragraph(self, text: str, is_cased: bool) -> list[str]:
+        if self.own_sentences is None:
+            return self._pieces(text)
+        return self.own_sentences(text, is_cased=is_cased)
 
     def _pieces(self, text: str) -> list[str]:
         """Cut as `sentencex` does, joined again where it cuts too often."""
