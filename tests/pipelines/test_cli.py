@@ -9,13 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli.app import run
-from pipelines.cli.common import columns_of, columns_option, config_option, split
 from pipelines.runs.progress import SCORING, Lines, Pace, Progress, describe, show_progress
 from pipelines.score import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
@@ -271,7 +269,12 @@ WRONG = [
     ),
     pytest.param(("--columns", "candidate"), "must be written OURS=THEIRS", id="columns"),
     pytest.param(("--worker", "1"), "No such option '--worker'", id="option"),
-    pytest.param(("--workers", "x"), "Invalid value for '--workers'", id="integer"),
+    pytest.param(("--workers", "x"), "`workers` must be a whole number or auto", id="integer"),
+    pytest.param(
+        ("--preset", "clark"),
+        "`preset` must be one of default, clark2019, got 'clark'; did you mean `clark2019`?",
+        id="choice",
+    ),
     pytest.param(("--limit", "0"), "`limit` must be at least 1, got 0", id="limit"),
     pytest.param(("--address", "auto"), "`--local` scores in one process", id="address"),
     pytest.param(("--config", "none.toml"), "no such file: none.toml", id="config"),
@@ -289,8 +292,8 @@ def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
     [
         (["scores"], "no such command `scores`; did you mean `score`?"),
         (["zzz"], "no such command `zzz`; there are score, "),
-        (["score"], "name at least one file, folder, glob or URL to score"),
-        (["score", "a.parquet"], "`--out` is missing; name a folder for the scores"),
+        (["score"], "name at least one file, folder, glob or URL"),
+        (["score", "a.parquet"], "`--out` is missing; folder or URL for the scores"),
         (["--verson"], "No such option '--verson'."),
     ],
 )
@@ -304,7 +307,7 @@ def test_config_file_gives_options_and_the_command_line_wins(corpus, tmp_path, c
     config = tmp_path / "run.toml"
     config.write_text(
         f'corpora = ["{corpus}"]\nout = "{tmp_path}/out"\nmetrics = ["wms@tiny", "length"]\n'
-        f'local = true\nlimit = 30\nworkers = 1\nquiet = true\nencoder.tiny = "glove:{vectors}"\n'
+        f'local = true\nlimit = 30\nworkers = 1\nencoder.tiny = "glove:{vectors}"\n'
         'columns = {candidate = "candidate"}\n',
         encoding="utf-8",
     )
@@ -315,70 +318,6 @@ def test_config_file_gives_options_and_the_command_line_wins(corpus, tmp_path, c
     assert asked["encoders"] == {"tiny": f"glove:{vectors}"}
     assert asked["columns"] == {"candidate": "candidate"}
     assert asked["limit"] == 6
-
-
-def test_config_file_names_options_as_they_are_written(tmp_path):
-    @click.command()
-    @click.argument("pairs", nargs=-1)
-    @click.option("--learning-curve", "curve")
-    @click.option("--as", "papers", multiple=True)
-    @config_option()
-    def command(pairs, curve, papers):
-        return pairs, curve, papers
-
-    config = tmp_path / "run.toml"
-    config.write_text('pairs = ["my a.csv", "b.csv"]\nlearning_curve = [5, 10]\nas = "sun2019"\n')
-    found = command.main(["--config", str(config)], standalone_mode=False)
-    assert found == (("my a.csv", "b.csv"), "5,10", ("sun2019",))
-    config.write_text('pairs = "my a.csv"\n')
-    found = command.main(["--config", str(config)], standalone_mode=False)
-    assert found == (("my a.csv",), None, ())
-    config.write_text('curve = "5"\n')
-    with pytest.raises(click.UsageError, match="unknown key `curve`"):
-        command.main(["--config", str(config)], standalone_mode=False)
-
-
-# what stands in the shell or the TOML file, and what our columns are called then
-COLUMNS = [
-    pytest.param(["candidate=a,reference=b"], {"candidate": "a", "reference": "b"}, id="commas"),
-    pytest.param(
-        ["candidate=a", " reference = b "], {"candidate": "a", "reference": "b"}, id="two"
-    ),
-    pytest.param(['"candidate=a, b",source=c'], {"candidate": "a, b", "source": "c"}, id="comma"),
-    pytest.param(['"candidate=say ""a,b"""'], {"candidate": 'say "a,b"'}, id="comma-and-quotes"),
-    pytest.param(['candidate=say "a"'], {"candidate": 'say "a"'}, id="quotes"),
-    pytest.param(["candidate=a=b"], {"candidate": "a=b"}, id="equals"),
-    pytest.param(["", "candidate=a,"], {"candidate": "a"}, id="nothing"),
-]
-
-
-@pytest.mark.parametrize(("options", "expected"), COLUMNS)
-def test_columns_may_have_any_name(options, expected):
-    assert columns_of(options) == expected
-
-
-@pytest.mark.parametrize("options", [['"candidate=a'], ["candidate=a,b"], ['"candidate=a"b']])
-def test_columns_half_quoted_rejected(options):
-    with pytest.raises(click.UsageError, match="must be"):
-        columns_of(options)
-
-
-def test_names_with_commas_in_a_config_file(tmp_path):
-    @click.command()
-    @click.option("--aspects")
-    @columns_option("candidate=summary")
-    @config_option()
-    def command(aspects, columns):
-        return split(aspects), columns_of(columns)
-
-    config = tmp_path / "run.toml"
-    config.write_text(
-        'aspects = ["clear, short", "true"]\n'
-        '[columns]\ncandidate = \'a, "b"\'\nreference = "c,source=d"\n'
-    )
-    found = command.main(["--config", str(config)], standalone_mode=False)
-    columns = {"candidate": 'a, "b"', "reference": "c,source=d"}
-    assert found == (["clear, short", "true"], columns)
 
 
 WORDS = ("cat", "sat", "mat")
@@ -484,16 +423,17 @@ def test_wrong_encoder_table_is_one_line(score, wrong, tmp_path, table, message)
     ("text", "message"),
     [
         ("metric = 'sms'", "unknown key `metric` in .*; did you mean `metrics`?"),
-        ("local = 'yes'", "`local` in .* must be true or false, got 'yes'"),
-        ("limit = true", "`limit` in .* must be a value, got True"),
-        ("encoders = 'minilm'", "`encoders` must be tables [encoders.ALIAS], got 'minilm'"),
-        ("encoders.x = 'minilm'", "`[encoders.x]` must be a table with `kind`, got 'minilm'"),
-        ("encoder.x.kind = 'minilm'", "`encoder` in .* must be made of single values, got {'x'"),
-        ("[encoder]\nx = 1", "unknown encoder '1'"),
-        ("[limit]\nx = 1", "`limit` in .* must be a value, not a table, got {'x': 1}"),
+        ("local = 'yes'", "run.toml: `local` must be true or false, got 'yes'"),
+        ("limit = true", "run.toml: `limit` must be a whole number, got True"),
+        ("encoders = 1", "`encoders` must be texts or tables [encoders.ALIAS], got 1"),
+        (
+            "[encoder]\nx = 1",
+            "`[encoders.x]` must be a specification, or a table with `kind`, got 1",
+        ),
+        ("[limit]\nx = 1", "`limit` must be a whole number, got {'x': 1}"),
         ("embeding_cache = 'x'", "unknown key `embeding_cache` in .*; did you mean `embedding_c"),
         ("encodrs = 1", "unknown key `encodrs` in .*; did you mean `encoder"),
-        ("limit = 2.5", "Invalid value for '--limit': '2.5' is not a valid integer."),
+        ("limit = 2.5", "run.toml: `limit` must be a whole number, got 2.5"),
         ("limit = ", "is not a TOML file: "),
     ],
 )

@@ -1,0 +1,1 @@
+"""What a user may set: one frozen dataclass for each verb, see `form`."""

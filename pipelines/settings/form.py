@@ -1,0 +1,313 @@
+"""How settings are written, checked and described: once, for the command, its TOML file and Python.
+
+A verb's settings are a frozen dataclass in a file of this package, so that its defaults, its
+choices and its help stand in one place:
+
+    @dataclass(frozen=True, kw_only=True)
+    class ScoreSettings(Settings):
+        out: Annotated[AnyPath, "DIR"]
+        \"\"\"Folder or URL for the scores.\"\"\"
+        metrics: Sequence[str] = ("sms", "wms")
+        \"\"\"METRIC[@ENCODER][:AGAINST]; see `assay metrics`.\"\"\"
+        preset: Literal["default", "clark2019"] = "default"
+        \"\"\"How text is handled; `clark2019` as the released code does it.\"\"\"
+        rows_per_shard: Annotated[int | None, "rare"] = None
+        \"\"\"Rows of one scores file; chosen by the encoders.\"\"\"
+
+The text under a field is its help; without a default the field must be given. Its type says what
+may be given and how it is written on the command line:
+
+    bool                       --fresh; of a default that is not False --control/--no-control
+    int, float, str, AnyPath   --limit 5
+    Literal["a", "b"]          --preset a; anything else is answered with the nearest choice
+    int | Literal["auto"]      --workers 5, --workers auto
+    Sequence[str] (or int)     --metrics sms,wms; as in CSV; in Python and TOML a list, or one text
+    Mapping[str, str]          --columns candidate=summary, repeated or with commas; a dict, a table
+    X | None                   the same, and None is what the help says
+
+`Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
+field's name with dashes; `rare` for TOML and Python alone; `python` for Python alone; `encoders`
+for encoders in their one syntax (`pipelines.settings.encoders`).
+
+`pipelines.cli.options.command` makes a command of them, `keywords` a function's signature. The
+files here import nothing that takes a moment: no numpy, no click.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import dataclasses
+import inspect
+import os
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from functools import cache, wraps
+from itertools import pairwise
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pipelines.settings.encoders import encoders_of
+from sms.naming import nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+WORDS = ("rare", "python", "encoders")
+"""What may be said of a field besides its METAVAR and its option."""
+_Form: TypeAlias = Literal["one", "list", "table", "object"]
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of a verb; subclasses that check more call this `__post_init__` first."""
+
+    def __post_init__(self) -> None:
+        for setting in settings_of(type(self)):
+            value = setting.checked(getattr(self, setting.name))
+            object.__setattr__(self, setting.name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is known of one field."""
+
+    name: str
+    annotation: Any
+    kind: type | None
+    """`bool`, `int`, `float` or `str`, of each item in a list; None where only choices count."""
+    form: _Form
+    """Whether it holds one value, several, several with names, or something of Python."""
+    choices: tuple[str, ...]
+    """Texts that are allowed; besides a number where there is a `kind`."""
+    may_be_none: bool
+    default: Any
+    """`dataclasses.MISSING` if it must be given."""
+    help: str
+    metavar: str
+    option: str
+    """With its dashes."""
+    words: frozenset[str]
+    """Out of `WORDS`."""
+
+    def checked(self, value: Any) -> Any:  # noqa: ANN401  (whatever is given)
+        """Return a value as settings hold it: lists as tuples, tables as dicts.
+
+        Raises
+        ------
+        ValueError
+            If it is nothing that the field may hold.
+        """
+        if self.form == "object" or (value is None and self.may_be_none):
+            return value
+        if "encoders" in self.words:
+            return encoders_of(value)
+        if self.form == "table":
+            if not isinstance(value, Mapping):
+                raise ValueError(f"`{self.name}` must be a table, got {value!r}")
+            return {str(key): self._one(item) for key, item in value.items()}
+        if self.form == "list":
+            items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+            return tuple(map(self._one, items))
+        return self._one(value)
+
+    def _one(self, value: Any) -> Any:  # noqa: ANN401
+        if isinstance(value, str) and value in self.choices:
+            return value
+        if self.kind is str and not self.choices and isinstance(value, str | os.PathLike):
+            return value
+        if self.kind is float and type(value) is int:
+            return float(value)
+        if self.kind in (bool, int, float) and type(value) is self.kind:
+            return value
+        rules = [_KINDS[self.kind]] if self.kind and not (self.choices and self.kind is str) else []
+        if self.choices:
+            rules.append(f"{'one of ' * (len(self.choices) > 1)}{', '.join(self.choices)}")
+        hint = nearest(value, self.choices) if isinstance(value, str) else ""
+        near = f"; {hint}" if hint.startswith("did") else ""
+        raise ValueError(f"`{self.name}` must be {' or '.join(rules)}, got {value!r}{near}")
+
+    def read(self, text: str) -> Any:  # noqa: ANN401
+        """Read what stands on the command line, or one of several such texts."""
+        if self.form == "list":
+            return tuple(self._number(item) for item in items_of(text))
+        if self.form == "table":
+            return pairs_of(text, self.option)
+        return self._number(text)
+
+    def _number(self, text: str) -> Any:  # noqa: ANN401
+        if self.kind in (int, float) and text not in self.choices:
+            try:
+                return self.kind(text)
+            except ValueError:
+                return text  # which `checked` refuses
+        return text
+
+
+def settings_of(settings: type) -> tuple[Setting, ...]:
+    """Describe the fields of a settings class, those of its bases first."""
+    return _settings_of(settings)
+
+
+@cache
+def _settings_of(settings: Any) -> tuple[Setting, ...]:  # noqa: ANN401  (a class, unknown to mypy)
+    hints = get_type_hints(settings, include_extras=True)
+    helps: dict[str, str] = {}
+    for base in reversed(settings.__mro__):
+        if dataclasses.is_dataclass(base):
+            helps |= _texts_under_fields(base)
+    return tuple(
+        _described(field, hints[field.name], helps.get(field.name, ""))
+        for field in dataclasses.fields(settings)
+    )
+
+
+def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting:  # noqa: ANN401
+    annotation, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    words = frozenset(mark for mark in marks if mark in WORDS)
+    spelled = [mark for mark in marks if mark.startswith("--")]
+    metavars = [mark for mark in marks if mark not in words and mark not in spelled]
+    if not text or any(mark.islower() for mark in metavars):
+        raise TypeError(f"the field `{field.name}` needs a text under it, and words out of {WORDS}")
+    parts = _parts(annotation)
+    container = next((get_origin(p) for p in parts if get_origin(p) in (Sequence, Mapping)), None)
+    if "python" in words:
+        form: _Form = "object"
+    elif container is not None:
+        form = "list" if container is Sequence else "table"
+        parts = tuple(each for p in parts if get_args(p) for each in _parts(get_args(p)[-1]))
+    else:
+        form = "one"
+    choices = [choice for p in parts if get_origin(p) is Literal for choice in get_args(p)]
+    kind = next((kind for kind in _KINDS if kind in parts), None)
+    shown = "|".join([*choices, *(["N"] if choices and kind in (int, float) else [])])
+    plain = {int: "N", float: "X", str: "TEXT"}.get(kind or str, "")
+    plain = {"list": "LIST", "table": "OURS=THEIRS"}.get(form, shown or plain)
+    default = field.default
+    return Setting(
+        name=field.name,
+        annotation=hint,
+        kind=kind,
+        form=form,
+        choices=tuple(choices),
+        may_be_none=types.NoneType in _parts(annotation),
+        default=field.default_factory() if field.default_factory is not MISSING else default,
+        help=" ".join(text.split()),
+        metavar=metavars[0] if metavars else plain,
+        option=spelled[0] if spelled else f"--{field.name.replace('_', '-')}",
+        words=words,
+    )
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    return get_args(annotation) if is_union else (annotation,)
+
+
+def _texts_under_fields(settings: Any) -> dict[str, str]:  # noqa: ANN401
+    """Read the text that stands under each field in the source."""
+    tree = ast.parse(Path(inspect.getfile(settings)).read_text(encoding="utf-8"))
+    body = next(
+        node.body
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name == settings.__name__
+    )
+    return {
+        field.target.id: text.value.value
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+class _Items(csv.excel):
+    skipinitialspace = True
+    strict = True
+
+
+def items_of(text: str) -> list[str]:
+    """Read a list separated by commas; an item that has one stands in quotation marks, as in CSV.
+
+    Examples
+    --------
+    >>> items_of('rougeL, "clear, short"')
+    ['rougeL', 'clear, short']
+    """
+    try:
+        found = [item.strip() for row in csv.reader([text], _Items) for item in row]
+    except csv.Error as error:
+        raise ValueError(
+            f"a list must be separated by commas, and an item with a comma stand in quotation "
+            f"marks, got `{text}` ({error})"
+        ) from error
+    return [item for item in found if item]
+
+
+def pairs_of(text: str, option: str = "--columns") -> dict[str, str]:
+    """Read `OURS=THEIRS`, several separated by commas.
+
+    Examples
+    --------
+    >>> pairs_of('candidate=summary, "source=a, b"')
+    {'candidate': 'summary', 'source': 'a, b'}
+    """
+    found: dict[str, str] = {}
+    for item in items_of(text):
+        ours, equals, theirs = item.partition("=")
+        if not (ours and equals and theirs):
+            raise ValueError(
+                f"`{option}` must be written OURS=THEIRS, got `{item}`; for example "
+                f"{option} candidate=summary, and {option} '\"candidate=short, final\"' where a "
+                "name has a comma"
+            )
+        found[ours.strip()] = theirs.strip()
+    return found
+
+
+def keywords(
+    settings: Callable[P, Any],
+) -> Callable[[Callable[[Any, Any], R]], Callable[Concatenate[Any, P], R]]:
+    """Make `function(data, settings)` one that takes the fields as keywords, and says which.
+
+    Editors complete them, `inspect.signature` and `help` show them with the text of each field.
+    """
+
+    def decorate(function: Callable[[Any, Any], R]) -> Callable[Concatenate[Any, P], R]:
+        @wraps(function)
+        def call(data: Any, /, *args: P.args, **given: P.kwargs) -> R:  # noqa: ANN401
+            return function(data, settings(*args, **given))
+
+        known = _settings_of(settings)
+        signature = inspect.signature(function)
+        first, _ = signature.parameters.values()
+        fields = inspect.signature(settings).parameters
+        own = [fields[setting.name] for setting in known]
+        call.__signature__ = signature.replace(parameters=[first, *own])  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in (first, *own)}
+        lines = [f"{s.name}\n    {s.help}" for s in known]
+        head, _, tail = (inspect.getdoc(function) or "").partition("\n\nReturns")
+        call.__doc__ = "\n".join([head, *lines]) + (f"\n\nReturns{tail}" if tail else "")
+        return call
+
+    return decorate

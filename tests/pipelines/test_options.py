@@ -1,0 +1,193 @@
+"""Settings: what may be given, in which words, and that the command, TOML and Python agree."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import click
+import pytest
+
+from pipelines.cli.options import command
+from pipelines.settings.form import Settings, items_of, keywords, pairs_of, settings_of
+from sms.naming import AnyPath
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toy(Settings):
+    """One field of every kind."""
+
+    out: Annotated[AnyPath, "DIR"]
+    """Where to write."""
+    names: Sequence[str] = ("a", "b")
+    """Some names."""
+    sizes: Sequence[int] = ()
+    """Some numbers."""
+    columns: Mapping[str, str] | None = None
+    """What a column is called."""
+    way: Literal["here", "there"] = "here"
+    """Which way."""
+    workers: int | Literal["auto"] | None = None
+    """How many."""
+    share: Annotated[float, "P"] = 0.5
+    """A share."""
+    control: bool = True
+    """Whether there is one."""
+    side: Annotated[str, "--split"] = "test"
+    """Which documents."""
+    rows: Annotated[int | None, "rare"] = None
+    """Rows at a time."""
+    on_news: Annotated[Callable[..., None] | None, "python"] = None
+    """Told of news."""
+
+
+@command(Toy, "PAIRS...")
+def toy(pairs: tuple[str, ...], settings: Toy):
+    """Return what has been read."""
+    return pairs, settings
+
+
+def call(*arguments):
+    return toy.main(list(arguments), standalone_mode=False)
+
+
+def test_a_command_line_by_hand():
+    pairs, read = call(
+        *("p", "q", "--out", "o", "--names", 'x, "y, z"', "--sizes", "5,10", "--workers", "auto"),
+        *("--columns", "a=b", "--columns", "c=d,e=f", "--way", "there", "--no-control"),
+        *("--share", "1", "--split", "all"),
+    )
+    assert pairs == ("p", "q")
+    assert read == Toy(
+        out="o",
+        names=["x", "y, z"],
+        sizes=(5, 10),
+        columns={"a": "b", "c": "d", "e": "f"},
+        way="there",
+        workers="auto",
+        share=1,
+        control=False,
+        side="all",
+    )
+
+
+def test_what_is_not_given_is_the_default_of_the_settings():
+    assert call("p", "--out", "o") == (("p",), Toy(out="o"))
+
+
+def test_file_has_the_keys_of_the_command_and_the_line_wins(tmp_path):
+    file = tmp_path / "toy.toml"
+    file.write_text(
+        'pairs = ["my a.csv"]\nout = "o"\nnames = "x"\nsplit = "train"\nrows = 7\nshare = 1\n'
+        "sizes = [1, 2]\n[columns]\na = 'x, \"y\"'\nb = 'z'\n"
+    )
+    pairs, read = call("--config", str(file), "--share", "0.25", "--columns", "b=c")
+    assert pairs == ("my a.csv",)
+    assert read == Toy(
+        out="o",
+        names="x",
+        sizes=[1, 2],
+        columns={"a": 'x, "y"', "b": "c"},
+        share=0.25,
+        side="train",
+        rows=7,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"way": "ther"}, "`way` must be one of here, there, got 'ther'; did you mean `there`?"),
+        ({"workers": "x"}, "`workers` must be a whole number or auto, got 'x'"),
+        ({"sizes": ["x"]}, "`sizes` must be a whole number, got 'x'"),
+        ({"control": 1}, "`control` must be true or false, got 1"),
+        ({"columns": "a=b"}, "`columns` must be a table, got 'a=b'"),
+    ],
+)
+def test_wrong_value_is_answered(given, message):
+    with pytest.raises(ValueError, match="^" + message.replace("?", "[?]") + "$"):
+        Toy(out="o", **given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["p"], "`--out` is missing; where to write"),
+        (["--out", "o"], "name at least one file, folder, glob or URL"),
+        (["p", "--rows", "5"], "No such option '--rows'"),
+    ],
+)
+def test_wrong_command_is_answered(arguments, message):
+    with pytest.raises(click.UsageError, match=message):
+        call(*arguments)
+
+
+def test_key_that_is_only_pythons_is_unknown(tmp_path):
+    file = tmp_path / "toy.toml"
+    file.write_text("on_news = 1\n")
+    with pytest.raises(click.UsageError, match=r"unknown key `on_news` in .*; there are out, "):
+        call("p", "--config", str(file))
+
+
+def test_help_says_the_default_and_what_may_be_given(capsys):
+    call("--help")
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in (
+        "--out DIR Where to write. Required.",
+        "--names LIST Some names. [default: a,b]",
+        "--way here|there Which way. [default: here]",
+        "--workers auto|N How many.",
+        "--control / --no-control Whether",
+    ):
+        assert text in shown
+    assert "--rows" not in shown
+
+
+def test_field_without_a_text_rejected():
+    @dataclass(frozen=True, kw_only=True)
+    class Silent(Settings):
+        x: int = 1
+
+    with pytest.raises(TypeError, match="the field `x` needs a text under it"):
+        settings_of(Silent)
+
+
+def test_keywords_are_those_of_the_settings():
+    @keywords(Toy)
+    def train(pairs, settings):
+        """Train."""
+        return pairs, settings
+
+    assert train("p", out="o", names="x") == ("p", Toy(out="o", names=("x",)))
+    assert list(inspect.signature(train).parameters) == ["pairs", *Toy.__dataclass_fields__]
+    assert inspect.signature(train).parameters["share"].default == 0.5
+    assert "share\n    A share." in train.__doc__
+
+
+# what stands in the shell, and what our columns are called then
+COLUMNS = [
+    pytest.param("candidate=a,reference=b", {"candidate": "a", "reference": "b"}, id="commas"),
+    pytest.param(" reference = b ", {"reference": "b"}, id="spaces"),
+    pytest.param('"candidate=a, b",source=c', {"candidate": "a, b", "source": "c"}, id="comma"),
+    pytest.param('"candidate=say ""a,b"""', {"candidate": 'say "a,b"'}, id="comma-and-quotes"),
+    pytest.param('candidate=say "a"', {"candidate": 'say "a"'}, id="quotes"),
+    pytest.param("candidate=a=b", {"candidate": "a=b"}, id="equals"),
+    pytest.param("candidate=a,", {"candidate": "a"}, id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), COLUMNS)
+def test_columns_may_have_any_name(text, expected):
+    assert pairs_of(text) == expected
+
+
+@pytest.mark.parametrize("text", ['"candidate=a', "candidate=a,b", '"candidate=a"b'])
+def test_columns_half_quoted_rejected(text):
+    with pytest.raises(ValueError, match="must be"):
+        pairs_of(text)
+
+
+def test_list_item_with_a_comma_is_quoted():
+    assert items_of('rougeL, "clear, short"') == ["rougeL", "clear, short"]
