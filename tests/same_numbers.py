@@ -4,12 +4,12 @@
     python tests/same_numbers.py compare BEFORE AFTER [--rtol R]
 
 `run` prepares a folder of inputs (the example corpus, and without `--quick` parts of the data in
-`ASSAY_DATA`), runs every command of `COMMANDS` there as a user would, and writes what came out to
-BEFORE/NAME.json: one value for each key, floats as hexadecimal digits. `compare` prints every key
-whose value differs or that one side lacks, a line each, and ends with 1 if there is any.
+`ASSAY_DATA`), runs every command of `same_numbers.toml` there as a user would, and writes what came
+out to BEFORE/NAME.json: one value for each key, floats as hexadecimal digits. `compare` prints
+every key whose value differs or that one side lacks, a line each, and ends with 1 if there is any.
 
 The code under test is the one that PYTHONPATH names. Where a change renames an output file, name
-both in `Command.reads`, with a bar between them: the first that exists is read.
+both in `reads`, with a bar between them: the first that exists is read.
 """
 
 # ruff: noqa: T201 (a command line)
@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -54,193 +55,17 @@ class Command:
     rtol: float = STATISTICS
 
 
-def _scored(name: str, line: str, after: tuple[str, ...] = ("example",), **fields) -> Command:
-    folder = name.removeprefix("score-")
-    reads = (f"{folder}/scores/*.parquet", f"{folder}/run.json#signatures")
-    line = f"score {line} --out {folder} --local --quiet"
-    return Command(name, line, reads, after, **fields)
+def _commands() -> tuple[Command, ...]:
+    """Read the commands from the file beside this one."""
+    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["command"]
+    rtol = {"exact": EXACT, "statistics": STATISTICS, "neural": NEURAL}
+    for each in listed:
+        each["rtol"] = rtol[each.get("rtol", "statistics")]
+        each |= {key: tuple(each.get(key, ())) for key in ("reads", "after")}
+    return tuple(Command(**each) for each in listed)
 
 
-STATIC = "--encoder glove:vectors.txt"
-SHORT = "--epochs 2 --seed 1 --quiet"
-LONG = "{0}/tables/long/*.parquet|{0}/tables/*.parquet"
-REPORT = "--resamples 100 --seed 3 --quiet"
-MOVERS = "sms,wms,s+wms,cosine"
-ON_SOURCE = ",".join(f"{name}:source" for name in MOVERS.split(","))
-BASELINES = "length,compression,coverage,density,novelty,lead3"
-OVERLAP = f"rouge1,rouge2,rouge4,rougeL,rougeLsum,rougeW,rouge1:source,{BASELINES}"
-ENCODERS = " ".join(
-    f"--encoder {name}={name}:news/{file}"
-    for name, file in (
-        ("glove", "glove.50d.2987.txt"),
-        ("word2vec", "word2vec.10d.2747.bin"),
-        ("fasttext", "fasttext.10d.1762.vec"),
-    )
-)
-
-COMMANDS = (
-    Command("example", "example", reads=("*ladder.jsonl", "written*.csv"), rtol=EXACT),
-    Command("metrics", "metrics", rtol=EXACT),
-    Command("encoders", "encoders", rtol=EXACT),
-    _scored("score-default", "quality_ladder.jsonl", rtol=NEURAL),
-    _scored("score-static", f"quality_ladder.jsonl --metrics {MOVERS},{ON_SOURCE} {STATIC}"),
-    _scored("score-overlap", f"quality_ladder.jsonl --metrics {OVERLAP}", rtol=EXACT),
-    _scored(
-        "score-mean",
-        f"quality_ladder.jsonl --metrics {MOVERS},cosine@all,rougeL --multi-reference mean"
-        f" --encoder a=glove:vectors.txt --encoder b=glove:vectors.txt,pooling=max",
-    ),
-    _scored(
-        "score-clark2019",
-        f"quality_ladder.jsonl --metrics {MOVERS} {STATIC} --preset clark2019"
-        " --multi-reference first",
-    ),
-    _scored(
-        "score-words",
-        f"words.jsonl --metrics {MOVERS},rouge1,length --columns candidate=text {STATIC}",
-    ),
-    Command(
-        "correlate",
-        f"correlate static overlap --ratings written_quality.csv --out report {REPORT}"
-        " --metrics sms,wms,rougeL_f,rouge1_r,length",
-        reads=("report/correlations.parquet", LONG.format("report")),
-        after=("score-static", "score-overlap"),
-        if_known="--all-tables",
-    ),
-    Command(
-        "compare",
-        "compare static static --systems-a good --systems-b vague,extract --resamples 200"
-        " --out compared.json",
-        reads=("compared.json#rows",),
-        after=("score-static",),
-    ),
-    Command(
-        "preferences",
-        "preferences judged.csv --resamples 100 --out preferred.json",
-        reads=("preferred.json",),
-    ),
-    *(
-        Command(
-            f"explain-{metric}",
-            f"explain quality_ladder.jsonl --document harbour-bridge --metric {metric}"
-            f" {STATIC} --out {metric}.html",
-            after=("example",),
-        )
-        for metric in ("s+wms", "rougeL_f")
-    ),
-    Command("status", "status static", after=("score-static",), rtol=EXACT),
-    Command(
-        "export",
-        "export sacrerouge quality_ladder.jsonl static --out exported",
-        reads=("exported/metrics.jsonl",),
-        after=("score-static",),
-    ),
-    Command(
-        "import",
-        "import sacrerouge exported --out corpus.parquet --ratings numbers.parquet",
-        reads=("corpus.parquet", "numbers.parquet"),
-        after=("export",),
-    ),
-    Command(
-        "negatives",
-        "negatives pairs.jsonl --kinds all --seed 3 --out negatives.parquet --quiet"
-        " --neighbour-encoder glove:vectors.txt",
-        reads=("negatives.parquet",),
-        rtol=EXACT,
-    ),
-    Command(
-        "train-features",
-        f"train pairs.jsonl --features {BASELINES},rouge1_r:source --out features {SHORT}",
-        rtol=NEURAL,
-    ),
-    Command(
-        "train-word",
-        "train pairs.jsonl --scorer word --encoder glove:vectors.txt --loss bce --out word"
-        f" --negatives cross-pair,sentence-delete {SHORT}",
-        rtol=NEURAL,
-    ),
-    _scored(
-        "score-learned",
-        "quality_ladder.jsonl --metrics reffree@features,reffree@word,density",
-        after=("example", "train-features", "train-word"),
-        rtol=NEURAL,
-    ),
-    Command(
-        "evaluate",
-        "evaluate features pairs.jsonl --also word --json evaluated.json --quiet",
-        reads=("evaluated.json",),
-        after=("train-features", "train-word"),
-        rtol=NEURAL,
-    ),
-    Command(
-        "reinforce",
-        "reinforce pairs.jsonl --reward rougeL_f --encoder glove:vectors.txt --hidden 8"
-        " --dimensions 8 --summary-words 6 --epochs 1 --mixed-epochs 1 --batch-size 5 --seed 1"
-        " --out summarisers --quiet",
-        reads=("summarisers/results.json#cells",),
-        rtol=NEURAL,
-    ),
-    # over the data that nobody here wrote
-    _scored(
-        "score-vectors",
-        f"news/summeval.parquet --metrics {MOVERS},cosine@all {ENCODERS}",
-        after=(),
-        needs_data=True,
-    ),
-    _scored(
-        "score-words-shared",
-        f"news/summeval.parquet --metrics {OVERLAP}",
-        after=(),
-        needs_data=True,
-        rtol=EXACT,
-    ),
-    _scored(
-        "score-minilm",
-        "few/summeval.parquet --metrics sms,wms,s+wms,cosine:source",
-        after=(),
-        needs_data=True,
-        rtol=NEURAL,
-    ),
-    Command(
-        "correlate-news",
-        "correlate vectors words-shared news/summeval_peer_scores.parquet --out agreement"
-        " --ratings news/summeval_ratings.parquet --raters expert-* --aspects relevance"
-        f" --metrics sms,wms,rouge1_r,rougeL_f,bertscore*,length {REPORT}",
-        reads=("agreement/correlations.parquet", LONG.format("agreement")),
-        after=("score-vectors", "score-words-shared"),
-        if_known="--all-tables",
-        needs_data=True,
-    ),
-    Command(
-        "negatives-papers",
-        "negatives papers.parquet --preset bao2020 --seed 2 --out made.parquet --quiet",
-        reads=("made.parquet",),
-        needs_data=True,
-        rtol=EXACT,
-    ),
-    Command(
-        "train-papers",
-        f"train papers.parquet --out papers {SHORT} --features {BASELINES},rouge2_p:source",
-        needs_data=True,
-        rtol=NEURAL,
-    ),
-    Command(
-        "evaluate-papers",
-        "evaluate papers papers.parquet --json judged.json --quiet --corpus"
-        " news/summeval.parquet --ratings news/summeval_ratings.parquet --raters expert-*",
-        reads=("judged.json",),
-        after=("train-papers",),
-        needs_data=True,
-        rtol=NEURAL,
-    ),
-    Command(
-        "reproduce",
-        "reproduce summeval --data few --out tables --quiet",
-        reads=("tables/summeval.json", "tables/*.csv"),
-        needs_data=True,
-        rtol=NEURAL,
-    ),
-)
+COMMANDS = _commands()
 
 
 # The inputs
