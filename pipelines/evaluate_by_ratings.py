@@ -18,7 +18,7 @@ import polars as pl
 from agreement import correlate, partial_correlate
 from agreement.coefficients import merge_close
 from pipelines.evaluate import TRAITS
-from pipelines.learned_names import PREFIX
+from pipelines.learned_columns import PREFIX
 from pipelines.prepare_pairs import SPLIT
 from pipelines.runs.progress import Progress
 from pipelines.score import score_corpus

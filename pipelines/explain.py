@@ -22,8 +22,8 @@ from cluster import InputFile, list_inputs, plan_shards, write_whole
 from cluster.reading import read_batches
 from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute
-from pipelines.fetched import fetched_config, fetched_metrics
-from pipelines.learned_columns import AskedMetrics, with_learned
+from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
+from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
 from pipelines.runs.manifest import read_manifest
@@ -206,14 +206,13 @@ def open_explainer(
         asked["encoders"] = dict(encoders)
     recorded: Sequence[InputFile] = ()
     if scores is None:
-        metrics = AskedMetrics.of((metric,))
-        config = ScoringConfig(metrics=metrics.of_sms, **asked)
+        config = ScoringConfig(metrics=(metric,), **asked)
     else:
         if asked:
             raise ValueError(
                 f"`scores` brings its own settings; leave out {', '.join(sorted(asked))}"
             )
-        metrics, config, columns, inputs = _settings_of(scores, metric, columns)
+        config, columns, inputs = _settings_of(scores, metric, columns)
         corpora = corpora or inputs
         recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
@@ -225,7 +224,7 @@ def open_explainer(
         ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in (*IDS, RATER)}
         rated = _mean_ratings(ratings, aspects, raters, ids)
     files = list_inputs(corpora)
-    scorer = with_learned(SummaryScorer(fetched_config(config)), fetched_metrics(metrics))
+    scorer = SummaryScorer(fetched_config(config))
     return Explainer(
         files=files,
         columns={ours: theirs for ours, theirs in (columns or {}).items() if ours != RATER},
@@ -233,14 +232,14 @@ def open_explainer(
         column=column_of(metric, scorer.score_fields),
         sentence_end=sentence_end(config.sentences),
         recorded=recorded,
-        tolerance=_tolerance(metrics, config),
+        tolerance=_tolerance(config),
         ratings=rated,
     )
 
 
 def _settings_of(
     scores: AnyPath, metric: str, columns: Mapping[str, str] | None
-) -> tuple[AskedMetrics, ScoringConfig, Mapping[str, str], list[str]]:
+) -> tuple[ScoringConfig, Mapping[str, str], list[str]]:
     """Read what a run computed: the part that bears on one metric, column names, inputs."""
     folder = absolute(os.fspath(scores)).rstrip("/")
     manifest = read_manifest(folder)
@@ -248,9 +247,8 @@ def _settings_of(
         raise ValueError(f"{scores} must be a folder of `assay score`, but has no run.json")
     kept = {field.name for field in fields(ScoringConfig)}
     settings = {key: value for key, value in manifest.configuration.items() if key in kept}
-    asked = AskedMetrics.of(settings["metrics"])
-    whole = ScoringConfig(**{**settings, "metrics": asked.of_sms})
-    column = column_of(metric, (*(whole.columns if asked.shows_sms else ()), *asked.folders))
+    whole = ScoringConfig(**settings)
+    column = column_of(metric, whole.columns)
     own = next((request for request in whole.requests if column in request.columns), None)
     # Metrics of the same encoder are computed together: with them the last digits are the same.
     metrics = tuple(
@@ -258,16 +256,15 @@ def _settings_of(
         for request in whole.requests
         if own is None or request == own or (own.encoder and request.encoder == own.encoder)
     )
-    learned = AskedMetrics.of([column]) if column in asked.folders else AskedMetrics(metrics, {})
-    config = ScoringConfig(**{**settings, "metrics": learned.of_sms})
+    config = ScoringConfig(**{**settings, "metrics": metrics})
     inputs = [file.path for file in manifest.inputs]
     names = {**manifest.configuration.get("columns", {}), **(columns or {})}
-    return learned, config, names, inputs
+    return config, names, inputs
 
 
-def _tolerance(metrics: AskedMetrics, config: ScoringConfig) -> float:
+def _tolerance(config: ScoringConfig) -> float:
     """Say how far a score may lie from the recorded one: its batch had other neighbours."""
-    if metrics.folders:  # the precision of learned scorers is their own
+    if config.models:  # the precision of learned scorers is their own
         return max(SCORE_TOLERANCE.values())
     return SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
 

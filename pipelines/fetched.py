@@ -6,14 +6,12 @@ last part of it, as for a local path, and the hash of the content is in the fing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from cluster.fetching import fetch
 from cluster.store import SCHEMES
-from pipelines.learned_columns import AskedMetrics
+from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
-from sms.scoring import ScoringConfig
 
 _PATHS = ("vectors",)  # options of encoders that are paths
 
@@ -34,15 +32,10 @@ def check_on_disk(**specs: str | None) -> None:
 
 
 def fetched_config(config: ScoringConfig) -> ScoringConfig:
-    """Fetch the files of the encoders that are used."""
+    """Fetch the files of the encoders that are used, and the folders of the scorers."""
     local = {alias: _fetched_spec(config.encoders[alias]) for alias in config.used_encoders}
-    return replace(config, encoders={**config.encoders, **local})
-
-
-def fetched_metrics(metrics: AskedMetrics) -> AskedMetrics:
-    """Fetch the folders of the scorers."""
-    folders: Mapping[str, str] = {name: fetch(path) for name, path in metrics.folders.items()}
-    return replace(metrics, folders=folders)
+    models = {name: fetch(path) for name, path in config.models.items()}
+    return replace(config, encoders={**config.encoders, **local}, models=models)
 
 
 def _fetched_spec(text: str) -> str:

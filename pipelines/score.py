@@ -55,8 +55,8 @@ from cluster.store import (
     local_folder,
 )
 from cluster.worker import SCORES_FOLDER, node_name, one_line
-from pipelines.fetched import fetched_config, fetched_metrics
-from pipelines.learned_columns import AskedMetrics, WithLearned, with_learned, with_sources
+from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
+from pipelines.fetched import fetched_config
 from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.history import History, delete_history, read_history
 from pipelines.runs.live import LiveReport
@@ -268,9 +268,8 @@ def score_corpus(
     corpora, metrics = several(corpora), several(metrics)
     for text in (*corpora, os.fspath(out), *metrics, *(encoders or {}).values()):
         check_no_secrets(text)
-    asked_metrics = AskedMetrics.of(metrics)
     config = ScoringConfig(
-        metrics=asked_metrics.of_sms,
+        metrics=tuple(metrics),
         encoders={"minilm": "minilm"} if encoders is None else dict(encoders),
         preset=preset,
         multi_reference=multi_reference,
@@ -293,7 +292,7 @@ def score_corpus(
     if embedding_cache is not None:
         cache_folder = str(local_folder("embedding_cache", embedding_cache))
     out = absolute(os.fspath(out)).rstrip("/")
-    if _is_neural(config) or asked_metrics.folders:
+    if _is_neural(config) or config.models:
         is_fast = machines.worker_device == "cuda"
         shard_rows = ROWS_PER_SHARD_GPU if is_fast else ROWS_PER_SHARD_NEURAL
         batch_rows = BATCH_ROWS_NEURAL
@@ -301,7 +300,6 @@ def score_corpus(
         shard_rows, batch_rows = ROWS_PER_SHARD, BATCH_ROWS
     asked = {
         **config.as_dict(),
-        "metrics": metrics,
         "columns": dict(columns or {}),
         "rows_per_shard": rows_per_shard or shard_rows,
         "limit": limit,
@@ -309,8 +307,7 @@ def score_corpus(
 
     tell(Progress(stage="reading the inputs"))
     files = _inputs(corpora, out)
-    needed = config.input_columns
-    plan = _checked_plan(files, with_sources(needed) if asked_metrics.folders else needed, asked)
+    plan = _checked_plan(files, config.input_columns, asked)
     inputs, plan = _known_by_content(files, plan)
     Output("--out", out).check_folder(*OWN_NAMES)
     with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
@@ -320,13 +317,11 @@ def score_corpus(
         make_scorer: Callable[..., Scorer] = partial(
             _make_scorer,
             config,
-            asked_metrics,
             device=machines.worker_device,
             cache_folder=cache_folder,
         )
         scorer = _make_scorer(
             config,
-            asked_metrics,
             machines.driver_threads,
             device=machines.driver_device,
             cache_folder=cache_folder,
@@ -462,17 +457,15 @@ def _already_made(made: list[Scorer], make_scorer: Callable[[int], Scorer], thre
 
 def _make_scorer(
     config: ScoringConfig,
-    metrics: AskedMetrics,
     threads: int | None,
     *,
     device: str,
     cache_folder: str | None,
     expected: Mapping[str, str] | None = None,
-) -> SummaryScorer | WithLearned:
+) -> SummaryScorer:
     """Make the scorer, whose content must be as `expected` where that is known."""
-    local, learned = fetched_config(config), fetched_metrics(metrics)
-    base = SummaryScorer(local, threads, device=device, cache_folder=cache_folder)
-    scorer = with_learned(base, learned, device=device, cache_folder=cache_folder)
+    local = fetched_config(config)
+    scorer = SummaryScorer(local, threads, device=device, cache_folder=cache_folder)
     for name, content in scorer.content.items():
         if expected is not None and content != expected[name]:
             raise ValueError(

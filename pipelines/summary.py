@@ -11,9 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.learned_names import LEARNED_MEANINGS
 from pipelines.runs.progress import duration
-from sms.metrics import METRICS
 
 if TYPE_CHECKING:
     from pipelines.score import ScoreRun
@@ -153,10 +151,13 @@ def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
 
 def _higher_is(column: str) -> str | None:
     """Say what a higher value of a column means, whatever encoder or side it names."""
+    from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
+    from sms.metrics import METRICS  # brings the compiler, which takes a moment
+
     name, at, _ = column.partition(":")[0].partition("@")
-    if at and name in LEARNED_MEANINGS:
-        return LEARNED_MEANINGS[name]
     for metric in METRICS.values():
+        if at and name in metric.companions:
+            return metric.companions[name]
         if name == metric.name or name in metric.columns:
             return metric.higher_is
     return None

@@ -10,9 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sms.config import ScoringConfig
     from sms.explaining import explain
     from sms.scorers import EmbeddingCosine, Rouge, SentenceMover
-    from sms.scoring import ScoringConfig, SummaryScorer, score_texts
+    from sms.scoring import SummaryScorer, score_texts
     from sms.transport import (
         exact_transport,
         exact_transport_batch,
@@ -36,7 +37,7 @@ _HOMES = {
     "EmbeddingCosine": "sms.scorers",
     "Rouge": "sms.scorers",
     "SentenceMover": "sms.scorers",
-    "ScoringConfig": "sms.scoring",
+    "ScoringConfig": "sms.config",
     "SummaryScorer": "sms.scoring",
     "score_texts": "sms.scoring",
     "exact_transport": "sms.transport",

@@ -7,9 +7,13 @@ the other metrics, some of them are counts or ratios that exceed 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from sms.compiled import kernel
+from sms.metric import Batch, Metric, MetricRequest
 from sms.overlap import check_pairs, number, number_ngrams, rouge_l
 from sms.ragged import Ragged, offsets_of, ranges
 
@@ -323,3 +327,76 @@ def _count_missing(
         for k in range(offsets[candidate[pair]], offsets[candidate[pair] + 1]):
             n_missing[pair] += seen_by[values[k]] != pair
     return n_missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline(Metric):
+    """A number computed from lower-cased words, of the candidate or of it and the source."""
+
+    of_words: Callable[..., np.ndarray]
+    """Called with `words` of every text and the text numbers of each pair."""
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Score every candidate, or pair it with every source."""
+        words = self.words(batch)
+        if not request.sides:
+            return {request.name: self.of_words(*words, batch.candidate)}
+        of = batch.pairs[request.sides[0]]
+        return {request.name: of.joined(self.of_words(*words, of.candidate, of.other))}
+
+    def words(self, batch: Batch) -> tuple[Ragged, ...]:
+        """Return what comes before the numbers of texts."""
+        texts = batch.texts
+        return (batch.once("words", lambda: texts.text_sentences.expand(_lower_words(batch))),)
+
+
+class Lead(Baseline):
+    """A baseline that reads the sentences of the source."""
+
+    def words(self, batch: Batch) -> tuple[Ragged, ...]:
+        """Return words by sentence, and sentences by text."""
+        return _lower_words(batch), batch.texts.text_sentences
+
+
+def _lower_words(batch: Batch) -> Ragged:
+    return batch.once("lower words", lambda: batch.texts.lower_words)
+
+
+BASELINES = (
+    Baseline(name="length", summary="words of the candidate", higher_is="longer", of_words=length),
+    Baseline(
+        name="compression",
+        summary="source words per candidate word",
+        higher_is="shorter",
+        needs=("source",),
+        of_words=compression,
+    ),
+    Baseline(
+        name="coverage",
+        summary="share of words copied from the source",
+        higher_is="copied",
+        needs=("source",),
+        of_words=coverage,
+    ),
+    Baseline(
+        name="density",
+        summary="mean length of the copied fragments",
+        higher_is="copied",
+        needs=("source",),
+        of_words=density,
+    ),
+    Baseline(
+        name="novelty",
+        summary="share of bigrams not in the source",
+        higher_is="less copied",
+        needs=("source",),
+        of_words=novelty,
+    ),
+    Lead(
+        name="lead3",
+        summary="ROUGE-L F against the source's first three sentences",
+        higher_is="closer to the lead",
+        needs=("source",),
+        of_words=lead3,
+    ),
+)

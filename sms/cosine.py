@@ -9,10 +9,15 @@ punctuation among them; 0 where the encoder knows none that counts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from sms.encoders import EncodedSentences
+from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
 from sms.ragged import Ragged
+from sms.same_texts import SAME_ATOL, only_the_same_to
+from sms.signature import encoder_part
 
 
 def text_vectors(
@@ -68,3 +73,47 @@ def cosine_similarities(
     similarity = np.einsum("ij,ij->i", units[candidate], units[reference])
     similarity = np.where(candidate == reference, 1.0, np.clip(similarity, -1.0, 1.0))
     return np.where(is_defined[candidate] & is_defined[reference], similarity, np.nan)
+
+
+class Cosine(Metric):
+    """The cosine of two texts' vectors, or its mean over encoders, null where one is null."""
+
+    averages = True
+
+    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+        """Name the encoders, and what weighs a sentence in the mean of its text if anything."""
+        parts = [f"mean-of:{len(request.encoders)}"] if request.is_average else []
+        for alias in request.encoders:
+            encoder = setting.encoders[alias]
+            parts.append(encoder_part(encoder))
+            if encoder.pooling == "mean" and encoder.unit != "text":
+                words = "kept-words" if alias in setting.static else "all-words"
+                parts.append(f"weight:{words}")
+        return parts
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Score every row under each encoder once."""
+        (side,) = request.sides
+
+        def alone(alias: str) -> np.ndarray:
+            return batch.once((Cosine, alias, side), lambda: self._under(alias, side, batch))
+
+        return {request.name: np.mean([alone(alias) for alias in request.encoders], axis=0)}
+
+    def _under(self, alias: str, side: str, batch: Batch) -> np.ndarray:
+        of, pooling = batch.pairs[side], batch.setting.encoders[alias].pooling
+        vectors = batch.once((Cosine, alias), lambda: text_vectors(*batch.encoded[alias], pooling))
+        found = cosine_similarities(*vectors, of.candidate, of.other)
+        is_near = found >= 1.0 - SAME_ATOL**2 / 2.0
+        is_same = only_the_same_to(alias, of, is_near, batch)
+        scores = of.joined(np.where(is_same, np.nan, found))
+        return batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)
+
+
+COSINE = Cosine(
+    name="cosine",
+    summary="cosine of the texts' embeddings; `cosine@all` is the mean over all encoders",
+    higher_is="closer, -1 to 1",
+    needs=(EITHER, "sentences"),
+    bounds=(-1.0, 1.0),
+)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sms.compiled import kernel
 from sms.encoders import EncodedSentences
+from sms.encoders.registry import EncoderSpec
+from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
 from sms.ragged import Ragged, offsets_of
+from sms.same_texts import SAME_ATOL, only_the_same_to
+from sms.signature import encoder_part
 from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, Clouds, mover_costs
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
@@ -165,3 +170,61 @@ def kept_words(encoded: EncodedSentences, text_sentences: Ragged) -> np.ndarray:
     lengths = encoded.weights[text_sentences.values]
     running = offsets_of(lengths)
     return running[text_sentences.offsets[1:]] - running[text_sentences.offsets[:-1]]
+
+
+class Mover(Metric):
+    """A mover's similarity; those of the same encoder share one block of distances."""
+
+    def check(self, request: MetricRequest, specs: Mapping[str, EncoderSpec]) -> None:
+        """Refuse encoders without vectors of words, or of sentences."""
+        for alias in request.encoders:
+            if specs[alias].values.get("unit") == "text":
+                raise ValueError(
+                    f"metric {request.name!r} compares sentences, but encoder `{alias}` reads "
+                    "whole texts; leave out `unit=text`"
+                )
+        super().check(request, specs)
+
+    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+        """Name the encoder and the problem."""
+        (alias,) = request.encoders
+        constant = "sim:exp-emd|cost:l2|weight:count|solver:exact"
+        return [encoder_part(setting.encoders[alias]), constant]
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Score every row, where its texts have words and are no longer than the solver takes."""
+        (alias,), (side,) = request.encoders, request.sides
+        together = frozenset(
+            other.metric.name
+            for other in batch.setting.requests
+            if isinstance(other.metric, Mover)
+            and (other.encoders, other.sides) == (request.encoders, request.sides)
+        )
+        of = batch.pairs[side]
+        found = batch.once(
+            (Mover, alias, side),
+            lambda: mover_similarities(
+                *batch.encoded[alias], of.candidate, of.other, together, batch.setting.threads
+            ),
+        )[self.name]
+        is_same = only_the_same_to(alias, of, found.values >= np.exp(-SAME_ATOL), batch)
+        scores = of.joined(np.where(is_same, np.nan, found.values))
+        scores = batch.without_doubtful(scores, side, "too_long", found.is_too_large)
+        return {request.name: batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)}
+
+
+def _mover(name: str, summary: str, vectors: str) -> Mover:
+    return Mover(
+        name=name,
+        summary=summary,
+        higher_is="closer, 0 to 1",
+        needs=(EITHER, vectors),
+        bounds=(0.0, 1.0),
+    )
+
+
+MOVERS = (
+    _mover("wms", "word mover's similarity, exp(-EMD) over words", "words"),
+    _mover("sms", "sentence mover's similarity, exp(-EMD) over sentences", "sentences"),
+    _mover("s+wms", "one transport problem over words and sentences", "words"),
+)

@@ -18,8 +18,6 @@ import pyarrow as pa
 from sms.naming import several
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 
-BOUNDS = {"mover": (0.0, 1.0), "cosine": (-1.0, 1.0), "rouge": (0.0, 1.0)}
-"""Lowest and highest value of a metric, by family."""
 CANDIDATE_ROLE = "assistant"
 """Whose message of a conversation is the candidate."""
 
@@ -144,7 +142,7 @@ class Reward:
             config = _config_of(metric, encoder, multi_reference, language, precision)
             request = config.requests[0]
             column = _only_column(request.columns)
-            bounds = BOUNDS[request.metric.family]
+            bounds = request.metric.bounds
             self.higher_is = request.metric.higher_is.partition(",")[0]
             self._load = partial(SummaryScorer, config, threads, device=device)
             metric = self._load()
@@ -332,7 +330,7 @@ def _config_of(
         precision=precision,
     )
     request = config.requests[0]
-    if request.metric.family not in BOUNDS:
+    if request.metric.bounds is None:
         raise ValueError(
             f"`metric` must be one of movers, cosine or ROUGE, got {metric!r}, which says nothing "
             "of how close two texts are"

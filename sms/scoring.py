@@ -1,205 +1,46 @@
 """Scoring a batch under many metrics at once: texts cut once, each encoder run once.
 
-`ScoringConfig` says what to compute, `SummaryScorer` computes it in two steps, `prepare` (text
-and embeddings) and `compare` (transport, cosine, overlap), so that a caller may prepare the
-next batch while this one is being compared.
+`SummaryScorer` computes what a `ScoringConfig` says in two steps, `prepare` (text and embeddings)
+and `compare` (transport, cosine, overlap), so that a caller may prepare the next batch while this
+one is being compared.
 """
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 
-from sms.encoders import PRECISIONS, EncoderRuntime, encode_texts
-from sms.encoders.registry import kinds_with, load_encoder, parse_spec
+from sms.comparing import leave_out_unsplit, statuses
+from sms.compiled import available_threads
+from sms.config import ScoringConfig
+from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, encode_texts
+from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
-from sms.metrics import ALL, MetricRequest, parse_metric
-from sms.naming import several
+from sms.metric import Batch, Model, Setting
 from sms.ragged import Ragged
 from sms.sentences import joined
-from sms.text import ChunkTable, SegmentedTexts, Segmenter, TextRules
+from sms.text import Segmenter
 
-if TYPE_CHECKING:
-    from sms.encoders import EncodedSentences, Encoder
+__all__ = [
+    "Against",
+    "Batch",
+    "Candidate",
+    "ScoringConfig",
+    "SummaryScorer",
+    "first_tokens",
+    "score_texts",
+    "to_rows",
+]
 
 Candidate: TypeAlias = str | Sequence[str] | None
 """A text; its sentences where these are given."""
 Against: TypeAlias = str | Sequence[str] | Sequence[Sequence[str]] | None
 """One text to compare with, or several."""
-PRESETS = ("default", "clark2019")
-MULTI_REFERENCE = ("best", "mean", "first")
 LEAST_KNOWN = 0.5
 """Share of a language's sample that an encoder must know, or it is refused for that language."""
-SIDES = ("candidate", "references", "sources")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoringConfig:
-    """What to compute for every row."""
-
-    metrics: tuple[str, ...] = ("sms", "wms", "s+wms", "cosine", "rougeL")
-    """Names as in `metrics.parse_metric`, or one of them."""
-    encoders: Mapping[str, str] = field(default_factory=lambda: {"minilm": "minilm"})
-    """Alias and specification, as in `registry.parse_spec`, of every encoder; the first is the
-    default."""
-    preset: str = "default"
-    """`clark2019` reproduces the text handling of the released sentence mover code."""
-    multi_reference: str = "best"
-    """With several references: the best, their mean, or the first. Sources are averaged."""
-    language: str = "en"
-    """Chooses sentence rules, words and stop list; ROUGE then counts those words, where for
-    English it counts the tokens of `rouge-score`, which knows no other letters than a to z."""
-    sentences: str = "split"
-    """`split`, or `given`: every text is a list of sentences, which are taken as they are. Several
-    references or sources are then a list of such lists, and a text is one sentence."""
-    source_tokens: int | None = None
-    """Read only this many whitespace-separated tokens of each source, whatever the metric (Sun and
-    Nenkova, figure 2); other texts stay whole."""
-    precision: str = "auto"
-    """What neural encoders compute in, one of `sms.encoders.PRECISIONS`."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", tuple(several(self.metrics)))
-        for name, choices in (
-            ("preset", PRESETS),
-            ("multi_reference", MULTI_REFERENCE),
-            ("precision", PRECISIONS),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
-                )
-        if self.source_tokens is not None:
-            if not isinstance(self.source_tokens, int) or isinstance(self.source_tokens, bool):
-                raise TypeError(f"`source_tokens` must be an integer, got {self.source_tokens!r}")
-            if self.source_tokens < 1:
-                raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
-        if not self.metrics:
-            raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
-        _check_encoders(self.encoders)
-        columns = self.columns
-        if len(set(columns)) != len(columns):
-            twice = next(column for column in columns if columns.count(column) > 1)
-            raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
-        for request in self.requests:
-            _check_vectors(request, self.encoders)
-        _ = self.rules
-        if self.source_tokens is not None and not LANGUAGES[self.language].has_spaces:
-            raise ValueError(
-                f"`source_tokens` counts what stands between spaces, which language "
-                f"{self.language!r} does not write; cut the sources beforehand"
-            )
-
-    @property
-    def requests(self) -> tuple[MetricRequest, ...]:
-        """The metrics, read."""
-        return tuple(parse_metric(name, list(self.encoders)) for name in self.metrics)
-
-    @property
-    def rules(self) -> TextRules:
-        """How text is cut."""
-        words = "clark2019" if self.preset == "clark2019" else "default"
-        return TextRules(language=self.language, words=words, sentences=self.sentences)
-
-    @property
-    def used_encoders(self) -> tuple[str, ...]:
-        """Aliases that some metric reads, in the order of `encoders`."""
-        named = {alias for request in self.requests for alias in request.encoders}
-        return tuple(alias for alias in self.encoders if alias in named)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the output columns: the metrics', then one of coverage per encoder of words."""
-        asked = tuple(column for request in self.requests for column in request.columns)
-        with_words = [
-            alias
-            for alias in self.used_encoders
-            if "words" in parse_spec(self.encoders[alias]).kind.vectors
-        ]
-        return asked + tuple(f"coverage@{alias}" for alias in with_words)
-
-    @property
-    def input_columns(self) -> tuple[str, ...]:
-        """Canonical columns that must be there: candidate and what the metrics compare with."""
-        reads = set()
-        for request in self.requests:
-            if request.against == "reference":
-                reads.add("references")
-            elif request.against == "source" or "source" in request.metric.needs:
-                reads.add("sources")
-        return tuple(side for side in SIDES if side == "candidate" or side in reads)
-
-    def sides_of(self, alias: str) -> tuple[str, ...]:
-        """Return what the metrics of an encoder compare with, of `references` and `sources`."""
-        reads = {_side(request) for request in self.requests if alias in request.encoders}
-        return tuple(side for side in SIDES if side in reads)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the configuration as JSON-able values, every encoder in its canonical form."""
-        encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}
-        return asdict(self) | {"encoders": encoders, "metrics": list(self.metrics)}
-
-
-def _check_encoders(encoders: Mapping[str, str]) -> None:
-    if not isinstance(encoders, Mapping):
-        raise TypeError(
-            "`encoders` must map aliases to specifications, as {'minilm': 'minilm'}, got "
-            f"{encoders!r}"
-        )
-    if not encoders:
-        raise ValueError("`encoders` must name at least one encoder; see `assay encoders`")
-    for alias, spec in encoders.items():
-        if alias == ALL:
-            raise ValueError(
-                f"encoder alias {alias!r} is taken: METRIC@all means the mean over all encoders"
-            )
-        if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
-            raise ValueError(f"encoder alias {alias!r} must be letters, digits, `.`, `-`, `_`")
-        if not isinstance(spec, str):
-            raise TypeError(f"encoder `{alias}` must be a text such as 'minilm', got {spec!r}")
-        parse_spec(spec)
-
-
-def _check_vectors(request: MetricRequest, encoders: Mapping[str, str]) -> None:
-    """Refuse a metric over words or sentences with an encoder that has none."""
-    for alias in request.encoders:
-        spec = parse_spec(encoders[alias])
-        kind = spec.kind
-        if request.metric.family == "mover" and spec.values.get("unit") == "text":
-            raise ValueError(
-                f"metric {request.name!r} compares sentences, but encoder `{alias}` reads whole "
-                "texts; leave out `unit=text`"
-            )
-        if "words" in request.metric.needs and "words" not in kind.vectors:
-            raise ValueError(
-                f"metric {request.name!r} needs word vectors, which `{kind.kind}` has not; "
-                f"encoders with word vectors are {kinds_with('words')}"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A batch after text handling and encoding."""
-
-    texts: SegmentedTexts
-    candidate: np.ndarray
-    """Text of every row's candidate, int64, shape (n_rows,)."""
-    sides: Mapping[str, Ragged]
-    """Texts of every row's references and sources."""
-    is_null: np.ndarray
-    """Texts that were null, bool, shape (n_texts,)."""
-    encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
-    """By encoder: its sentences, and the texts in terms of them."""
-    cannot_be_split: Mapping[str, np.ndarray]
-    """By encoder, the texts that its tokeniser failed on, bool, shape (n_texts,)."""
-    rouge_tokens: Ragged | None
-    """ROUGE tokens of every sentence."""
 
 
 class SummaryScorer:
@@ -237,15 +78,9 @@ class SummaryScorer:
         device: str = "auto",
         cache_folder: str | None = None,
     ) -> None:
-        from sms.compiled import available_threads
-
         self.config = config
         self.threads = threads or available_threads()
         self._segmenter = Segmenter(config.rules)
-        self._requests = config.requests
-        self._rouge = ChunkTable(_plain_rouge_tokens)
-        self.seconds = {"text": 0.0, "encode": 0.0, "transport": 0.0, "overlap": 0.0}
-        """Time spent in each stage so far."""
         runtime = EncoderRuntime(
             zero_unknown=config.preset == "clark2019",
             precision=config.precision,
@@ -257,6 +92,22 @@ class SummaryScorer:
             alias: load_encoder(config.encoders[alias], runtime) for alias in config.used_encoders
         }
         self._check_language()
+        self._models: dict[str, Model] = {}
+        for request in config.requests:
+            model = request.metric.load(request, config.models.get(request.name, ""), runtime)
+            if model is not None:
+                self._models[request.name] = model
+        self._setting = Setting(
+            requests=config.all_requests,
+            encoders=self.encoders,
+            static=frozenset(alias for alias in self.encoders if self._is_static(alias)),
+            models=self._models,
+            rules=config.rules,
+            preset=config.preset,
+            multi_reference=config.multi_reference,
+            source_tokens=config.source_tokens,
+            threads=self.threads,
+        )
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -270,28 +121,31 @@ class SummaryScorer:
 
     @property
     def content(self) -> dict[str, str]:
-        """Hash of every encoder's weights."""
-        return {alias: encoder.content_hash for alias, encoder in self.encoders.items()}
+        """Hash of the weights of every encoder, and of every metric with a model of its own."""
+        return {name: loaded.content_hash for name, loaded in self._loaded.items()}
 
     @property
     def signatures(self) -> dict[str, str]:
         """What identifies each column's numbers, from the configuration alone."""
-        from sms.signature import signatures
-
-        return signatures(self.config, self.encoders)
-
-    def state(self) -> dict[str, Any]:
-        """Return what was done so far: seconds by stage, and tokens and cache hits by encoder."""
-        encoders = {alias: dict(encoder.state()) for alias, encoder in self.encoders.items()}
-        return {"seconds": dict(self.seconds), "encoders": encoders}
+        found: dict[str, str] = {}
+        for request in self._setting.requests:
+            found |= request.metric.signatures(request, self._setting)
+        return {column: found[column] for column in self.score_fields}
 
     def counters(self) -> dict[str, int]:
-        """Return every encoder's counts so far, as `ALIAS.NAME`."""
+        """Return the counts so far of every encoder and model, as `ALIAS.NAME`."""
         return {
-            f"{alias}.{name}": n
-            for alias, encoder in self.encoders.items()
-            for name, n in encoder.state().items()
+            f"{name}.{what}": n
+            for name, loaded in self._loaded.items()
+            for what, n in loaded.state().items()
         }
+
+    @property
+    def _loaded(self) -> dict[str, Encoder | Model]:
+        return {**self.encoders, **self._models}
+
+    def _is_static(self, alias: str) -> bool:
+        return parse_spec(self.config.encoders[alias]).kind.is_static
 
     def _check_language(self) -> None:
         """Refuse encoders to which most words of the language would be one unknown word.
@@ -301,9 +155,7 @@ class SummaryScorer:
         """
         config = self.config
         learned = {
-            alias: encoder
-            for alias, encoder in self.encoders.items()
-            if not parse_spec(config.encoders[alias]).kind.is_static
+            alias: encoder for alias, encoder in self.encoders.items() if not self._is_static(alias)
         }
         if config.language == "en" or not learned:
             return
@@ -322,7 +174,7 @@ class SummaryScorer:
         """Prepare and compare in one step."""
         return self.compare(self.prepare(rows))
 
-    def prepare(self, rows: pa.Table) -> Prepared:
+    def prepare(self, rows: pa.Table) -> Batch:
         """Cut the distinct texts of a batch and encode their distinct sentences.
 
         Parameters
@@ -330,14 +182,8 @@ class SummaryScorer:
         rows : pyarrow.Table
             `candidate` (string) and, as needed, `references` and `sources` (list of string).
         """
-        started = time.perf_counter()
         texts, candidate, sides, is_null = _distinct_texts(rows, self.config)
         segmented = self._segmenter.segment(texts)
-        rouge_tokens = None
-        if any(request.metric.family == "rouge" for request in self._requests):
-            rouge_tokens = self._rouge_tokens(segmented)
-        self.seconds["text"] += time.perf_counter() - started
-        started = time.perf_counter()
         encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}
         cannot_be_split: dict[str, np.ndarray] = {}
         for alias, encoder in self.encoders.items():
@@ -347,20 +193,14 @@ class SummaryScorer:
                 needed[sides[side].values] = True
             own, text_sentences, failed = encode_texts(encoder, segmented, needed)
             encoded[alias], cannot_be_split[alias] = (own, text_sentences), failed
-        self.seconds["encode"] += time.perf_counter() - started
-        return Prepared(
-            segmented, candidate, sides, is_null, encoded, cannot_be_split, rouge_tokens
+        batch = Batch(
+            self._setting, rows, segmented, candidate, sides, is_null, encoded, cannot_be_split
         )
+        for request in self._setting.requests:
+            request.metric.prepare(request, batch)
+        return batch
 
-    def _rouge_tokens(self, segmented: SegmentedTexts) -> Ragged:
-        """Return the tokens of `rouge-score`, or words where it would lose letters."""
-        if self.config.language != "en":
-            return segmented.lower_words
-        if self._rouge.is_full:
-            self._rouge = ChunkTable(_plain_rouge_tokens)
-        return segmented.tokens(self._rouge)
-
-    def compare(self, batch: Prepared) -> pa.Table:
+    def compare(self, batch: Batch) -> pa.Table:
         """Score a prepared batch.
 
         Returns
@@ -369,19 +209,16 @@ class SummaryScorer:
             One float64 column per name in `score_fields`, null where undefined, and `status`,
             null where every score is defined and no text was cut.
         """
-        from sms.comparing import compare_batch
-
-        return compare_batch(self, batch)
-
-
-def _side(request: MetricRequest) -> str:
-    return "references" if request.against == "reference" else "sources"
-
-
-def _plain_rouge_tokens(chunk: str) -> list[str]:
-    from sms.overlap import rouge_tokens
-
-    return rouge_tokens(chunk, stem=False)
+        scores: dict[str, np.ndarray] = {}
+        for request in self._setting.requests:
+            scores |= request.metric.score(request, batch)
+        leave_out_unsplit(batch, scores)
+        for name, values in scores.items():
+            # A metric of one's own may divide by 0: no number one could average or rank.
+            scores[name] = np.where(np.isinf(values), np.nan, values)
+        status = statuses(batch, scores)
+        columns = {name: pa.array(scores[name], from_pandas=True) for name in self.score_fields}
+        return pa.table(columns | {"status": status})
 
 
 def _distinct_texts(
@@ -390,7 +227,7 @@ def _distinct_texts(
     """Give the distinct texts of a batch numbers, and each row's texts by number."""
     columns: list[pa.Array] = [_combined(rows["candidate"]).cast(pa.string())]
     offsets = {}
-    for side in config.input_columns[1:]:
+    for side in config.text_sides:
         lists = _combined(rows[side])
         lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
         offsets[side] = lengths.astype(np.int64)

@@ -8,12 +8,15 @@ import click
 @click.command()
 def metrics() -> None:
     """List the metrics, what each needs and what a higher value means."""
-    from pipelines.learned_names import LEARNED_MEANINGS, NAME, PREFIX
+    from pipelines.learned_columns import NAME, PREFIX
     from pipelines.summary import table_text
     from sms.metrics import METRICS
 
-    rows = [(m.name, m.higher_is, ", ".join(m.needs) or "–", m.summary) for m in METRICS.values()]
-    rows.append((f"{PREFIX}DIR", LEARNED_MEANINGS[NAME], "source", "a scorer from `assay train`"))
+    written = {NAME: f"{PREFIX}DIR"}
+    rows = [
+        (written.get(m.name, m.name), m.higher_is, ", ".join(m.needs) or "–", m.summary)
+        for m in METRICS.values()
+    ]
     print(table_text(("metric", "higher means", "needs", "what it is"), rows, n_left=4))
     print("\nWrite METRIC[@ENCODER][:AGAINST], for example sms, wms@glove, cosine:source,")
     print("or cosine@all, the mean over the encoders of the run.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pipelines.learned_names import PREFIX
+from pipelines.learned_columns import PREFIX
 from pipelines.papers.bao2020_tables import ALL, MACHINES, bao2020_tables
 from pipelines.papers.comparison import Cell, Ours
 from pipelines.papers.needs import DataNeed, ScorerNeed, WeightsNeed

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipelines.learned_names import PREFIX
+from pipelines.learned_columns import PREFIX
 from pipelines.papers.bao2020_tables import bao2020_tables
 from pipelines.papers.clark2019_tables import clark2019_tables
 from pipelines.papers.needs import DataNeed, WeightsNeed

@@ -16,7 +16,6 @@ import pyarrow.fs as pafs
 from cluster import InputFile, committed, part_path
 from cluster.store import absolute, filesystem_for, list_names, naming, real_path
 from cluster.worker import check_parts, is_part
-from pipelines.learned_names import cut_column
 from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from pipelines.tables.keyed import (
     KEYS,
@@ -38,7 +37,7 @@ from pipelines.tables.records import InputRecord
 from sms.naming import AnyPath
 from sms.signature import without_content
 
-_NO_METRICS = ("coverage@", cut_column(""))
+_NO_METRICS = ("coverage@", "cut@")
 """Columns that begin so tell how many words had a vector, or whether a source was cut; they are a
 metric to nobody who does not name them."""
 

@@ -15,7 +15,6 @@ from sms.explaining.records import (
     CANDIDATE,
     REFERENCE,
     SENTENCE,
-    SOURCE,
     WORD,
     Explanation,
     Moves,
@@ -23,8 +22,9 @@ from sms.explaining.records import (
     Unit,
 )
 from sms.explaining.units import placed_sentences
-from sms.metrics import MetricRequest
-from sms.scoring import Against, Prepared, ScoringConfig, SummaryScorer, first_tokens, to_rows
+from sms.metric import MetricRequest
+from sms.movers import Mover
+from sms.scoring import Against, Batch, ScoringConfig, SummaryScorer, first_tokens, to_rows
 from sms.text import SegmentedTexts, Segmenter, TextRules
 
 SCORE_ATOL = 1e-12
@@ -163,7 +163,7 @@ def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explana
             movers.explanation(about, number, row, score, status)
             for number, (row, (score, status)) in enumerate(zip(listed, scores, strict=True))
         ]
-    if isinstance(scorer, SummaryScorer):
+    if isinstance(scorer, SummaryScorer) and about.reads_texts:
         listed = [_as_read(row, scorer.config) for row in listed]
     return _by_omission(scorer, about, listed, scores)
 
@@ -189,7 +189,11 @@ class _About:
 
     @property
     def is_mover(self) -> bool:
-        return self.request is not None and self.request.metric.family == "mover"
+        return self.request is not None and isinstance(self.request.metric, Mover)
+
+    @property
+    def reads_texts(self) -> bool:
+        return self.request is None or self.request.metric.reads_texts
 
 
 def _about(scorer: RowScorer, column: str) -> _About:
@@ -202,10 +206,7 @@ def _about(scorer: RowScorer, column: str) -> _About:
     request = next((r for r in scorer.config.requests if column in r.columns), None)
     if request is None:
         return _About(column, signature, "known", sides, None, rules)
-    if request.against is not None:
-        sides = (request.against,)
-    else:
-        sides = (SOURCE,) if "source" in request.metric.needs else ()
+    sides = () if request.against is None else (request.against,)
     return _About(column, signature, request.metric.higher_is, sides, request, rules)
 
 
@@ -230,7 +231,7 @@ def _as_read(row: dict[str, Any], config: ScoringConfig) -> dict[str, Any]:
 class _MoverRows:
     """Explains rows of a prepared batch by their plans."""
 
-    def __init__(self, scorer: SummaryScorer, batch: Prepared, request: MetricRequest) -> None:
+    def __init__(self, scorer: SummaryScorer, batch: Batch, request: MetricRequest) -> None:
         alias = request.encoder or ""
         encoded, text_sentences = batch.encoded[alias]
         self._batch = batch

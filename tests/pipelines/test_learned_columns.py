@@ -12,7 +12,6 @@ import pytest
 
 from pipelines.cli.app import run
 from pipelines.explain import open_explainer
-from pipelines.learned_columns import AskedMetrics, with_learned
 from pipelines.score import score_corpus
 from reffree import readers
 from reffree.building import build
@@ -163,19 +162,18 @@ def rows_to_break(n):
     return to_rows([f"The cat saw {name}x. It sat."], None, [f"A cat saw {name}z. The cat sat."])
 
 
-def with_learned_pair(folder):
+def pair_with(folder):
     """Two scorers alike, which have loaded all they load when it is first needed."""
-    metrics = AskedMetrics.of((f"reffree@{folder}", "rouge1_f:source"))
+    config = ScoringConfig(metrics=(f"reffree@{folder}", "rouge1_f:source"))
     found = []
     for _ in range(2):
-        base = SummaryScorer(ScoringConfig(metrics=metrics.of_sms), threads=1)
-        found.append(with_learned(base, metrics, device="cpu"))
+        found.append(SummaryScorer(config, threads=1, device="cpu"))
         found[-1].compare(found[-1].prepare(rows_to_break(1_000_000)))
     return found
 
 
 def test_learned_scorer_that_broke_off_somewhere_goes_on(tmp_path):
-    pair = with_learned_pair(word_scorer(tmp_path))
+    pair = pair_with(word_scorer(tmp_path))
     break_everywhere(*pair, rows_to_break, iter(range(5, 2_000, 41)))
 
 
@@ -192,7 +190,7 @@ def test_learned_scorer_that_broke_off_anywhere_goes_on(kind, scorer, tmp_path):
         groups = [example for group in make_groups(8) for example in group]
         built = build(config, examples=groups)
         save_scorer(folder, built, loss="bce", trained_on={}, held_out={}, versions={})
-    break_everywhere(*with_learned_pair(folder), rows_to_break, count())
+    break_everywhere(*pair_with(folder), rows_to_break, count())
 
 
 def test_changed_scorer_is_not_mixed_into_a_run(scorer, tmp_path, capsys):
@@ -211,12 +209,12 @@ def test_changed_scorer_is_not_mixed_into_a_run(scorer, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["reffree", "reffree@", "reffree:source"])
 def test_no_folder_rejected(name):
     with pytest.raises(ValueError, match="must name a scorer's folder: reffree@DIR"):
-        AskedMetrics.of(["sms", name])
+        ScoringConfig(metrics=["sms", name])
 
 
 def test_same_scorer_twice_rejected():
     with pytest.raises(ValueError, match="must not give a column twice, got 'reffree@x'"):
-        AskedMetrics.of(["reffree@x", "reffree@x"])
+        ScoringConfig(metrics=["reffree@x", "reffree@x"])
 
 
 def test_missing_scorer_is_one_line(tmp_path, capsys):

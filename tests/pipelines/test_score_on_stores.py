@@ -21,8 +21,7 @@ from cluster.store import delete_file, join, list_names, open_input, write_whole
 from pipelines import score_corpus
 from pipelines.cli.app import run
 from pipelines.explain import open_explainer
-from pipelines.fetched import fetched_config, fetched_metrics
-from pipelines.learned_columns import AskedMetrics
+from pipelines.fetched import fetched_config
 from pipelines.tables.scores import find_scores
 from sms.scoring import ScoringConfig
 from tests.cluster.object_stores import FaultyProxy, direct, gcs_server, s3_environment, s3_server
@@ -456,7 +455,7 @@ def test_paths_of_encoders_and_scorers_are_fetched_where_they_are_urls():
         "b": "hf:/m/tiny,layers=all",
         "c": "minilm",
     }
-    asked = AskedMetrics.of(["reffree@file:///m/scorer", "reffree@s3://bucket/scorer"])
-    assert list(asked.folders.values()) == ["file:///m/scorer", "s3://bucket/scorer"]
-    asked = AskedMetrics.of(["reffree@file:///m/scorer"])
-    assert fetched_metrics(asked).folders == {"reffree@file:///m/scorer": "/m/scorer"}
+    config = ScoringConfig(metrics=["reffree@file:///m/scorer", "reffree@s3://bucket/scorer"])
+    assert list(config.models.values()) == ["file:///m/scorer", "s3://bucket/scorer"]
+    config = ScoringConfig(metrics=["reffree@file:///m/scorer"])
+    assert fetched_config(config).models == {"reffree@file:///m/scorer": "/m/scorer"}

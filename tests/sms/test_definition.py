@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sms.comparing import SAME_ATOL
 from sms.definition import s_wms, sms, wms
+from sms.same_texts import SAME_ATOL
 from sms.text import TextRules, split_sentences
 from tests.sms.mover_cases import PROFILE, loose_text, random_texts, score, scorer_of
 

@@ -8,6 +8,7 @@ import pytest
 
 from sms.metrics import METRICS, parse_metric
 
+BUILT_IN = [name for name, metric in METRICS.items() if metric.reads_texts]
 ENCODERS = ("minilm", "glove", "use-dan")
 
 # name, metric, encoder, against, columns
@@ -33,8 +34,8 @@ NAMES = [
     ),
     ("rougeLsum_f", "rougeLsum", None, "reference", ("rougeLsum_f",)),
     ("length", "length", None, None, ("length",)),
-    ("novelty", "novelty", None, None, ("novelty",)),
-    ("lead3", "lead3", None, None, ("lead3",)),
+    ("novelty", "novelty", None, "source", ("novelty",)),
+    ("lead3", "lead3", None, "source", ("lead3",)),
 ]
 
 # name, message
@@ -84,22 +85,23 @@ def test_wrong_name_rejected(name, message):
 
 
 def test_names_of_the_first_release():
-    assert list(METRICS) == [
+    assert [
         *("wms", "sms", "s+wms", "cosine"),
         *("rouge1", "rouge2", "rouge4", "rougeL", "rougeLsum", "rougeW"),
         *("length", "compression", "coverage", "density", "novelty", "lead3"),
-    ]
+    ] == BUILT_IN
 
 
-@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
-def test_metric_explains_itself(metric):
-    assert METRICS[metric.name] is metric
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_metric_explains_itself(name):
+    metric = METRICS[name]
+    assert metric.name == name
     assert metric.summary
     assert metric.higher_is
     assert metric.columns
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_every_metric_and_column_can_be_asked_for(name):
     assert parse_metric(name, ENCODERS).columns == METRICS[name].columns
     for column in METRICS[name].columns:

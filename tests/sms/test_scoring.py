@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sms import baselines
+from sms import metrics
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
 from sms.scorers import SentenceMover
@@ -892,18 +892,15 @@ def test_columns_and_inputs(glove):
     assert ScoringConfig(metrics=("novelty",)).input_columns == ("candidate", "sources")
 
 
-def test_state_counts_work(minilm):
+def test_counters_count_distinct_sentences_once():
     scorer = SummaryScorer(ScoringConfig(metrics=("sms",)))
     rows = table_of([GOOD, GOOD], [[REFERENCE], [REFERENCE]])
     scorer.score(rows)
-    once = scorer.state()
-    assert once["encoders"]["minilm"]["sentences"] == 4  # each distinct sentence once
-    assert once["encoders"]["minilm"]["cached"] == 0
-    assert set(once["seconds"]) == {"text", "encode", "transport", "overlap"}
+    once = scorer.counters()
+    assert (once["minilm.sentences"], once["minilm.cached"]) == (4, 0)
     scorer.score(rows)
-    again = scorer.state()
-    assert again["encoders"]["minilm"]["tokens"] == once["encoders"]["minilm"]["tokens"]
-    assert again["encoders"]["minilm"]["cached"] == 4
+    again = scorer.counters()
+    assert (again["minilm.tokens"], again["minilm.cached"]) == (once["minilm.tokens"], 4)
 
 
 def test_next_batch_may_be_prepared_first(glove):
@@ -947,9 +944,8 @@ def test_precision_is_part_of_the_configuration():
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_a_metric_that_divides_by_zero_gives_null_and_a_status(monkeypatch, value):
-    monkeypatch.setattr(
-        baselines, "density", lambda words, candidate, source: np.array([0.5, value])
-    )
+    density = replace(metrics.METRICS["density"], of_words=lambda *_: np.array([0.5, value]))
+    monkeypatch.setitem(metrics.METRICS, "density", density)
 
     table = score_texts([GOOD, GOOD], sources=[REFERENCE, GOOD], metrics=("density", "length"))
 

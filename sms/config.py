@@ -1,0 +1,164 @@
+"""What is computed for every row of a run: `ScoringConfig`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sms.encoders import PRECISIONS
+from sms.encoders.registry import parse_spec
+from sms.known_words import known_words
+from sms.languages import LANGUAGES
+from sms.metric import ALL, MetricRequest
+from sms.metrics import parse_metric
+from sms.naming import several
+from sms.text import TextRules
+
+PRESETS = ("default", "clark2019")
+MULTI_REFERENCE = ("best", "mean", "first")
+SIDES = ("candidate", "references", "sources")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringConfig:
+    """What to compute for every row."""
+
+    metrics: tuple[str, ...] = ("sms", "wms", "s+wms", "cosine", "rougeL")
+    """Names as in `metrics.parse_metric`, or one of them."""
+    encoders: Mapping[str, str] = field(default_factory=lambda: {"minilm": "minilm"})
+    """Alias and specification, as in `registry.parse_spec`, of every encoder; the first is the
+    default."""
+    preset: str = "default"
+    """`clark2019` reproduces the text handling of the released sentence mover code."""
+    multi_reference: str = "best"
+    """With several references: the best, their mean, or the first. Sources are averaged."""
+    language: str = "en"
+    """Chooses sentence rules, words and stop list; ROUGE then counts those words, where for
+    English it counts the tokens of `rouge-score`, which knows no other letters than a to z."""
+    sentences: str = "split"
+    """`split`, or `given`: every text is a list of sentences, which are taken as they are. Several
+    references or sources are then a list of such lists, and a text is one sentence."""
+    source_tokens: int | None = None
+    """Read only this many whitespace-separated tokens of each source, whatever the metric (Sun and
+    Nenkova, figure 2); other texts stay whole."""
+    precision: str = "auto"
+    """What neural encoders compute in, one of `sms.encoders.PRECISIONS`."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """By metric that brings a model of its own, its path or URL; read from the names, and kept when
+    these are read again elsewhere."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", tuple(several(self.metrics)))
+        for name, choices in (
+            ("preset", PRESETS),
+            ("multi_reference", MULTI_REFERENCE),
+            ("precision", PRECISIONS),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
+                )
+        if self.source_tokens is not None:
+            if not isinstance(self.source_tokens, int) or isinstance(self.source_tokens, bool):
+                raise TypeError(f"`source_tokens` must be an integer, got {self.source_tokens!r}")
+            if self.source_tokens < 1:
+                raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
+        if not self.metrics:
+            raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
+        _check_encoders(self.encoders)
+        paths = {r.name: self.models.get(r.name, r.model) for r in self.requests if r.model}
+        object.__setattr__(self, "models", paths)
+        columns = self.columns
+        if len(set(columns)) != len(columns):
+            twice = next(column for column in columns if columns.count(column) > 1)
+            raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
+        specs = {alias: parse_spec(spec) for alias, spec in self.encoders.items()}
+        for request in self.requests:
+            request.metric.check(request, specs)
+        _ = self.rules
+        if self.source_tokens is not None and not LANGUAGES[self.language].has_spaces:
+            raise ValueError(
+                f"`source_tokens` counts what stands between spaces, which language "
+                f"{self.language!r} does not write; cut the sources beforehand"
+            )
+
+    @property
+    def requests(self) -> tuple[MetricRequest, ...]:
+        """The metrics, read."""
+        return tuple(parse_metric(name, list(self.encoders)) for name in self.metrics)
+
+    @property
+    def rules(self) -> TextRules:
+        """How text is cut."""
+        words = "clark2019" if self.preset == "clark2019" else "default"
+        return TextRules(language=self.language, words=words, sentences=self.sentences)
+
+    @property
+    def used_encoders(self) -> tuple[str, ...]:
+        """Aliases that some metric reads, in the order of `encoders`."""
+        named = {alias for request in self.requests for alias in request.encoders}
+        return tuple(alias for alias in self.encoders if alias in named)
+
+    @property
+    def all_requests(self) -> tuple[MetricRequest, ...]:
+        """The metrics, and the share of known words of every encoder of words."""
+        return self.requests + tuple(
+            known_words(alias, self.sides_of(alias))
+            for alias in self.used_encoders
+            if "words" in parse_spec(self.encoders[alias]).kind.vectors
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output columns: those asked for, in order, then those that come along."""
+        asked = (column for request in self.all_requests for column in request.columns)
+        along = (name for r in self.requests for name in r.metric.companions_of(r))
+        return (*asked, *along)
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Canonical columns that must be there: candidate and what the metrics compare with."""
+        read = {"candidate", *(side for request in self.requests for side in request.sides)}
+        return tuple(side for side in SIDES if side in read)
+
+    @property
+    def text_sides(self) -> tuple[str, ...]:
+        """Those of `references` and `sources` that are cut into sentences and words here."""
+        return self._sides([r for r in self.requests if r.metric.reads_texts])
+
+    def sides_of(self, alias: str) -> tuple[str, ...]:
+        """Return what the metrics of an encoder compare with, of `references` and `sources`."""
+        return self._sides([r for r in self.requests if alias in r.encoders])
+
+    def _sides(self, requests: list[MetricRequest]) -> tuple[str, ...]:
+        read = {side for request in requests for side in request.sides}
+        return tuple(side for side in SIDES if side in read)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the configuration as JSON-able values, every encoder in its canonical form."""
+        encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}
+        said = asdict(self) | {"encoders": encoders, "metrics": list(self.metrics)}
+        del said["models"]  # the names say it
+        return said
+
+
+def _check_encoders(encoders: Mapping[str, str]) -> None:
+    if not isinstance(encoders, Mapping):
+        raise TypeError(
+            "`encoders` must map aliases to specifications, as {'minilm': 'minilm'}, got "
+            f"{encoders!r}"
+        )
+    if not encoders:
+        raise ValueError("`encoders` must name at least one encoder; see `assay encoders`")
+    for alias, spec in encoders.items():
+        if alias == ALL:
+            raise ValueError(
+                f"encoder alias {alias!r} is taken: METRIC@all means the mean over all encoders"
+            )
+        if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
+            raise ValueError(f"encoder alias {alias!r} must be letters, digits, `.`, `-`, `_`")
+        if not isinstance(spec, str):
+            raise TypeError(f"encoder `{alias}` must be a text such as 'minilm', got {spec!r}")
+        parse_spec(spec)

@@ -1,0 +1,252 @@
+"""What a metric is: a name, its columns, what it needs, and how it is prepared, scored and signed.
+
+A metric is a class derived from `Metric`, in one file, and an entry in `metrics.METRICS`. It may
+bring a model of its own (`Metric.load`), as learned scorers do, which `pipelines` registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from sms.encoders import EncodedSentences, Encoder, EncoderRuntime
+from sms.encoders.registry import EncoderSpec, kinds_with
+from sms.pairs import Pairs
+from sms.ragged import Ragged
+from sms.signature import cut_part, version
+from sms.text import SegmentedTexts, TextRules
+
+AGAINST = ("reference", "source")
+"""What a candidate is compared with."""
+EITHER = "reference|source"
+"""The need of a metric that compares with one or the other, as `:AGAINST` says."""
+ALL = "all"
+"""In an encoder's place: all encoders of the run."""
+
+_T = TypeVar("_T")
+
+
+class Model(Protocol):
+    """What a metric with a model of its own loads; encoders say the same of themselves."""
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of the weights, so that a run that goes on uses the same ones."""
+
+    def state(self) -> Mapping[str, int]:
+        """Return counts of what was done so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRequest:
+    """A metric as somebody asked for it."""
+
+    name: str
+    """What they wrote."""
+    metric: Metric
+    columns: tuple[str, ...]
+    """Names of its output columns."""
+    sides: tuple[str, ...] = ()
+    """What it reads beside the candidate, of `references` and `sources`."""
+    encoders: tuple[str, ...] = ()
+    """Aliases of its encoders: one, or for `@all` those of the run; none for some metrics."""
+    model: str | None = None
+    """Path or URL of a model of its own."""
+
+    @property
+    def against(self) -> str | None:
+        """`reference`, `source`, or None for metrics that read the candidate alone."""
+        return self.sides[0].removesuffix("s") if self.sides else None
+
+    @property
+    def encoder(self) -> str | None:
+        """Alias of its encoder; None for metrics without one and for `@all`."""
+        return None if self.is_average or not self.encoders else self.encoders[0]
+
+    @property
+    def is_average(self) -> bool:
+        """Whether it is the mean over all encoders of the run."""
+        return self.name.partition(":")[0].partition("@")[2] == ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the metrics of a run share."""
+
+    requests: tuple[MetricRequest, ...]
+    encoders: Mapping[str, Encoder]
+    """By alias."""
+    static: frozenset[str]
+    """Aliases of encoders whose words have one vector each."""
+    models: Mapping[str, Any]
+    """By request, what `Metric.load` returned."""
+    rules: TextRules
+    preset: str
+    multi_reference: str
+    source_tokens: int | None
+    threads: int
+    memory: dict[str, Any] = field(default_factory=dict)
+    """What metrics keep from one batch to the next."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch after text handling and encoding, with what its metrics make of it."""
+
+    setting: Setting
+    rows: pa.Table
+    """As they came: `candidate`, and as needed `references` and `sources`."""
+    texts: SegmentedTexts
+    """The distinct texts."""
+    candidate: np.ndarray
+    """Text of every row's candidate, int64, shape (n_rows,)."""
+    sides: Mapping[str, Ragged]
+    """Texts of every row's references and sources."""
+    is_null: np.ndarray
+    """Texts that were null, bool, shape (n_texts,)."""
+    encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
+    """By encoder: its sentences, and the texts in terms of them."""
+    cannot_be_split: Mapping[str, np.ndarray]
+    """By encoder, the texts that its tokeniser failed on, bool, shape (n_texts,)."""
+    remarks: dict[str, np.ndarray] = field(default_factory=dict)
+    """By reason, `SIDE:WHY`, which rows it leaves without a score, bool, shape (n_rows,)."""
+    explained: dict[int, list[str]] = field(default_factory=dict)
+    """By row, what metrics that read the rows themselves say of it."""
+    _made: dict[Hashable, Any] = field(default_factory=dict)
+
+    @cached_property
+    def pairs(self) -> dict[str, Pairs]:
+        """Every candidate with each of its references, and of its sources."""
+        best = self.setting.multi_reference == "best"
+        return {
+            side: Pairs.of(self.candidate, texts, is_best=best and side == "references")
+            for side, texts in self.sides.items()
+        }
+
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """Return what several metrics read, made by the first of them."""
+        if key not in self._made:
+            self._made[key] = make()
+        return cast("_T", self._made[key])
+
+    def without_doubtful(
+        self, scores: np.ndarray, side: str, reason: str, flags: np.ndarray
+    ) -> np.ndarray:
+        """Blank, and remark, the rows with a flagged pair, which might have been the best one."""
+        is_doubtful = self.pairs[side].any(flags)
+        if self.pairs[side].is_best:
+            is_doubtful &= scores != 1.0  # nothing is better
+        if is_doubtful.any():
+            said = f"{side.removesuffix('s')}:{reason}"
+            self.remarks[said] = self.remarks.get(said, False) | is_doubtful
+        return np.where(is_doubtful, np.nan, scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One metric of the table printed by `assay metrics`."""
+
+    name: str
+    summary: str
+    higher_is: str
+    """What a higher value means."""
+    needs: tuple[str, ...] = ()
+    """Inputs: `reference|source`, `source`, `words` or `sentences` of an encoder."""
+    columns: tuple[str, ...] = ()
+    """Output columns, before `@ENCODER` and `:AGAINST`; its name where nothing is said."""
+    companions: Mapping[str, str] = field(default_factory=dict)
+    """What a higher value means of each further column `NAME@...` that comes along."""
+    bounds: tuple[float, float] | None = None
+    """Lowest and highest value of a metric that says how close texts are, and may be a reward."""
+
+    reads_texts: ClassVar[bool] = True
+    """Whether it reads sentences, words and vectors of the batch, or else the rows themselves."""
+    averages: ClassVar[bool] = False
+    """Whether `@all` is the mean over all encoders."""
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            object.__setattr__(self, "columns", (self.name,))
+
+    def request(self, name: str, encoders: Sequence[str]) -> MetricRequest:
+        """Read how somebody asked for it; `metrics.parse_metric` knows which metric is meant."""
+        head, colon, against = name.partition(":")
+        base, at, encoder = head.partition("@")
+        has_encoder = "words" in self.needs or "sentences" in self.needs
+        has_choice = EITHER in self.needs
+        if at and not has_encoder:
+            raise ValueError(f"metric {name!r} takes no encoder; write `{base}`")
+        if encoder == ALL and not self.averages:
+            raise ValueError(
+                f"metric {name!r} must name one encoder; only `cosine@all` averages them"
+            )
+        if at and encoder not in (*encoders, ALL):
+            raise ValueError(
+                f"metric {name!r} names no encoder of this run; there are {', '.join(encoders)}"
+            )
+        if colon and not has_choice:
+            raise ValueError(f"metric {name!r} takes no `:{against}`")
+        if colon and against not in AGAINST:
+            raise ValueError(f"metric {name!r} must end in :reference or :source")
+        columns: tuple[str, ...] = (name,)
+        if len(self.columns) > 1 and base == self.name:
+            columns = tuple(f"{column}{colon}{against}" for column in self.columns)
+        sides: tuple[str, ...] = ("sources",) if "source" in self.needs else ()
+        if has_choice:
+            sides = (f"{against or 'reference'}s",)
+        named = tuple(encoders) if encoder == ALL else (encoder or next(iter(encoders)),)
+        return MetricRequest(name, self, columns, sides, named if has_encoder else ())
+
+    def companions_of(self, request: MetricRequest) -> tuple[str, ...]:
+        """Name the further columns that come along."""
+        return tuple(f"{name}@{request.name.partition('@')[2]}" for name in self.companions)
+
+    def check(self, request: MetricRequest, specs: Mapping[str, EncoderSpec]) -> None:
+        """Refuse encoders that do not give what is needed.
+
+        Raises
+        ------
+        ValueError
+            With the encoder's name.
+        """
+        for alias in request.encoders:
+            kind = specs[alias].kind
+            if "words" in self.needs and "words" not in kind.vectors:
+                raise ValueError(
+                    f"metric {request.name!r} needs word vectors, which `{kind.kind}` has not; "
+                    f"encoders with word vectors are {kinds_with('words')}"
+                )
+
+    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> Model | None:
+        """Load a model of its own, which is at `path`; most metrics have none."""
+        return None
+
+    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
+        """Return what identifies the numbers of each column."""
+        parts = [*self.signature_parts(request, setting)]
+        if "references" in request.sides:
+            parts.append(f"ref:{setting.multi_reference}")
+        if "sources" in request.sides:
+            parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
+        parts += [setting.rules.signature, f"v:{version()}"]
+        return {column: "|".join([column, *parts]) for column in request.columns}
+
+    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+        """Say what of the metric itself changes its numbers."""
+        return ()
+
+    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+        """Do what may be done while the batch before is being scored; keep it by `Batch.once`."""
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Return each column, and companion, as float64 of shape (n_rows,); NaN where undefined."""
+        raise NotImplementedError
+
+    def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Say why texts with words cannot be scored: by reason which, bool, shape (n_texts,)."""
+        return {}

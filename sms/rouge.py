@@ -1,0 +1,97 @@
+"""ROUGE as metrics: whose tokens are counted, and each variant's three columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+
+import numpy as np
+
+from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
+from sms.overlap import Overlap, rouge_l, rouge_lsum, rouge_n, rouge_tokens, rouge_w
+from sms.ragged import Ragged
+from sms.text import ChunkTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rouge(Metric):
+    """A variant of ROUGE: precision, recall and F."""
+
+    compare: Callable[..., Overlap]
+    """Called with `tokens` of every text and the text numbers of each pair."""
+    by_sentence: bool = False
+    """Whether `compare` is given tokens by sentence, and sentences by text."""
+
+    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+        """Name the tokens."""
+        if setting.rules.language != "en":
+            return ["count:words|stem:no"]
+        return [f"tok:rouge-score|stem:no|rs:{metadata.version('rouge-score')}"]
+
+    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+        """Cut the sentences into tokens."""
+        _sentence_tokens(batch)
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Score every row; of several references the one with the highest F counts."""
+        (side,) = request.sides
+        found = batch.once((Rouge, self.name, side), lambda: self._shares(side, batch))
+        return {column: found[column.partition(":")[0][-1]] for column in request.columns}
+
+    def _shares(self, side: str, batch: Batch) -> dict[str, np.ndarray]:
+        of, text_sentences = batch.pairs[side], batch.texts.text_sentences
+        tokens = (_sentence_tokens(batch), text_sentences)
+        found = self.compare(
+            *(tokens if self.by_sentence else (_text_tokens(batch),)), of.candidate, of.other
+        )
+        return of.joined_by(found.f, {"p": found.precision, "r": found.recall, "f": found.f})
+
+    def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Name texts that have words and no token."""
+        return {"no_rouge_tokens": _text_tokens(batch).lengths == 0}
+
+
+def _sentence_tokens(batch: Batch) -> Ragged:
+    return batch.once("rouge tokens", lambda: _cut(batch))
+
+
+def _text_tokens(batch: Batch) -> Ragged:
+    whole = batch.texts.text_sentences
+    return batch.once("rouge tokens of texts", lambda: whole.expand(_sentence_tokens(batch)))
+
+
+def _cut(batch: Batch) -> Ragged:
+    """Return the tokens of `rouge-score`, or words where it would lose letters."""
+    if batch.setting.rules.language != "en":
+        return batch.texts.lower_words
+    memory = batch.setting.memory
+    if "rouge" not in memory or memory["rouge"].is_full:
+        memory["rouge"] = ChunkTable(partial(rouge_tokens, stem=False))
+    return batch.texts.tokens(memory["rouge"])
+
+
+def _variant(
+    name: str, summary: str, compare: Callable[..., Overlap], *, by_sentence: bool = False
+) -> Rouge:
+    return Rouge(
+        name=name,
+        summary=summary,
+        higher_is="closer, 0 to 1",
+        needs=(EITHER,),
+        columns=(f"{name}_p", f"{name}_r", f"{name}_f"),
+        bounds=(0.0, 1.0),
+        compare=compare,
+        by_sentence=by_sentence,
+    )
+
+
+ROUGE = (
+    _variant("rouge1", "ROUGE-1: shared words", partial(rouge_n, n=1)),
+    _variant("rouge2", "ROUGE-2: shared pairs of words", partial(rouge_n, n=2)),
+    _variant("rouge4", "ROUGE-4: shared runs of four words", partial(rouge_n, n=4)),
+    _variant("rougeL", "ROUGE-L: longest common subsequence", rouge_l),
+    _variant("rougeLsum", "ROUGE-Lsum: the same by sentence, united", rouge_lsum, by_sentence=True),
+    _variant("rougeW", "ROUGE-W-1.2: the same, runs weigh more", rouge_w),
+)
