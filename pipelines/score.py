@@ -11,9 +11,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -42,7 +41,6 @@ from cluster import (
     with_content,
 )
 from cluster.inputs import READERS
-from cluster.lock import FolderLock, LockLost
 from cluster.on_ray import cluster_address
 from cluster.output import Output
 from cluster.store import (
@@ -59,9 +57,10 @@ from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the me
 from pipelines.fetched import fetched_config
 from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.history import History, delete_history, read_history
-from pipelines.runs.live import LiveReport
+from pipelines.runs.live import LOCK_FILE, LiveRun, LockLost
 from pipelines.runs.manifest import (
     OWN_NAMES,
+    PROGRESS_FILE,
     SUCCESS_FILE,
     Manifest,
     delete_own_files,
@@ -309,8 +308,8 @@ def score_corpus(
     files = _inputs(corpora, out)
     plan = _checked_plan(files, config.input_columns, asked)
     inputs, plan = _known_by_content(files, plan)
-    Output("--out", out).check_folder(*OWN_NAMES)
-    with FolderLock(out, lambda holder: tell(Progress(stage=f"waiting for {holder}"))) as lock:
+    Output("--out", out).check_folder(*OWN_NAMES, LOCK_FILE)
+    with LiveRun(out, lambda driver: tell(Progress(stage=f"waiting for {driver}"))) as live:
         earlier = _earlier_run(out)
 
         tell(Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}"))
@@ -340,7 +339,7 @@ def score_corpus(
         del scorer  # on Ray every worker loads its own, and the driver has no more use for it
         if earlier is not None and not fresh and earlier.fingerprint != manifest.fingerprint:
             raise ValueError(refusal(out, earlier, manifest))
-        lock.check()
+        live.check()
         if earlier is not None and fresh:
             delete_own_files(out)
             earlier = None
@@ -348,12 +347,13 @@ def score_corpus(
         history = read_history(out, manifest, earlier)
         n_earlier = _Earlier(history.n_rows, history.n_done)
         try:
-            with _begun(out, manifest, history) as live:
+            if len(history) < len(plan):
+                _begin(out, manifest, history, live)
                 runner = machines.runner(make_scorer, manifest.versions)
-                _score_rest(out, manifest, history, runner, tell, live, batch_rows, lock)
-                lock.check()
-                run = _sum_up(out, manifest, history, n_earlier, started, is_strict=strict)
-                _close(out, manifest, run, history)
+                _score_rest(out, manifest, history, runner, tell, live, batch_rows)
+            live.check()
+            run = _sum_up(out, manifest, history, n_earlier, started, is_strict=strict)
+            _close(out, manifest, run, history)
         except KeyboardInterrupt as interrupt:
             n_committed = len(committed(out, plan, manifest.fingerprint))
             raise RunInterrupted(n_committed, len(plan)) from interrupt
@@ -570,7 +570,8 @@ def _check_schema(
 def _earlier_run(out: str) -> Manifest | None:
     """Read what run is in the output folder, which may hold nothing else if there is none."""
     earlier = read_manifest(out)
-    if earlier is None and (foreign := Output("--out", out).names()):
+    foreign = [name for name in Output("--out", out).names() if name != PROGRESS_FILE]
+    if earlier is None and foreign:
         raise ValueError(
             f"{out} holds files but no run of assay ({', '.join(foreign[:3])}"
             f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"
@@ -578,17 +579,12 @@ def _earlier_run(out: str) -> Manifest | None:
     return earlier
 
 
-@contextmanager
-def _begun(out: str, manifest: Manifest, history: History) -> Iterator[LiveReport | None]:
-    """Say in the output folder that a run goes on, while it does; nothing where all is done."""
-    if len(history) == len(manifest.shards):
-        yield None
-        return
+def _begin(out: str, manifest: Manifest, history: History, live: LiveRun) -> None:
+    """Say in the output folder that a run goes on."""
     delete_file(join(out, SUCCESS_FILE))
     write_manifest(out, replace(manifest, result=history.to_json()))
     delete_history(out)
-    with LiveReport(out, manifest, _progress(manifest, history)) as live:
-        yield live
+    live.begin(manifest, _progress(manifest, history))
 
 
 def _score_rest(
@@ -597,13 +593,10 @@ def _score_rest(
     history: History,
     runner: _Runner,
     tell: Callable[[Progress], None],
-    live: LiveReport | None,
+    live: LiveRun,
     batch_rows: int,
-    lock: FolderLock,
 ) -> None:
     """Score the shards that are not done, and add them to the history."""
-    if live is None:
-        return
     so_far = _progress(manifest, history)
     tell(so_far)
 
@@ -613,7 +606,7 @@ def _score_rest(
         so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
         live.reported(report, so_far)
         tell(so_far)
-        lock.check()
+        live.check()
         if report.is_out_of_room and report.error is not None:  # nor is there any for the others
             raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
 

@@ -1,9 +1,8 @@
 """Says how far a run is, from what is on storage alone: no Ray, no question to its driver.
 
-`_SUCCESS` says that a run is complete, the scores files which shards are done, the lock whether a
-driver holds the folder, `progress.json` what that driver is doing, and `run.json` with `history/`
-what became of the shards. Where no driver is at work, the scores files are read to see that they
-are sound.
+`_SUCCESS` says that a run is complete, the scores files which shards are done, `progress.json` what
+the driver is doing, and `run.json` with `history/` what became of the shards. Where no driver is at
+work, the scores files are read to see that they are sound.
 """
 
 from __future__ import annotations
@@ -17,20 +16,25 @@ from typing import Any
 
 from cluster import committed, part_path
 from cluster.inputs import READERS
-from cluster.lock import BEAT_S, LOCK_FILE, Holder
-from cluster.seals import read_sealed_json, read_sealed_parquet
-from cluster.store import absolute, join, list_names, read_whole
+from cluster.seals import read_sealed_parquet
+from cluster.store import absolute, list_names
+from cluster.worker import node_name
 from pipelines.runs.history import last_errors, written_groups
-from pipelines.runs.live import BEAT_EVERY_S, KEPT_ERRORS
-from pipelines.runs.manifest import PROGRESS_FILE, RUN_FILE, SUCCESS_FILE, Manifest, read_manifest
+from pipelines.runs.live import (
+    BEAT_EVERY_S,
+    KEPT_ERRORS,
+    driver_of,
+    is_running,
+    read_progress,
+    shows_life,
+)
+from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, Manifest, read_manifest
 from sms.naming import AnyPath
 
 COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", "stopped", "died"
 """What a run may be: `stopped` came to its end in good order, but before every shard was scored."""
 
 _FRESH_S = 3 * BEAT_EVERY_S
-_WATCH_S = 2.5 * BEAT_S
-_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,18 +74,18 @@ class RunStatus:
     """One of `complete`, `starting`, `running`, `stopped`, `died`."""
     driver: str | None
     """Who holds the folder, or held it; None if nobody does."""
-    n_rows: int
-    n_done_rows: int
-    n_shards: int
-    n_done: int
-    n_failed: int
-    running: Sequence[RunningShard]
+    n_rows: int = 0
+    n_done_rows: int = 0
+    n_shards: int = 0
+    n_done: int = 0
+    n_failed: int = 0
+    running: Sequence[RunningShard] = ()
     """The one that was begun first comes first."""
-    rows_per_s: float | None
+    rows_per_s: float | None = None
     """Of late; None if nothing is running, or nothing is known yet."""
-    seconds_left: float | None
-    nodes: Sequence[NodeStatus]
-    errors: Sequence[str]
+    seconds_left: float | None = None
+    nodes: Sequence[NodeStatus] = ()
+    errors: Sequence[str] = ()
     """Of the shards that failed last."""
 
     @property
@@ -99,7 +103,7 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
     """Look at the folder of a run.
 
     Where neither this machine nor a fresh `progress.json` can tell whether the driver is alive, the
-    folder is watched for some seconds: what no clock of another machine has to be trusted for.
+    folder is watched for some seconds.
 
     Parameters
     ----------
@@ -113,17 +117,16 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
         If there is no run, or a file that tells of it is damaged.
     """
     out = absolute(os.fspath(out))
-    holder = _lock(out)
+    live = read_progress(out)
     manifest = read_manifest(out)
     if manifest is None:
-        if holder is not None and _is_alive(out, holder, None, sleep):
-            return _empty(out, STARTING, str(holder))
+        if live is not None and _is_alive(out, live, sleep):
+            return RunStatus(out=out, state=STARTING, driver=driver_of(live))
         raise ValueError(f"{out} must be a folder of `assay score`, but has no {RUN_FILE}")
-    live = _live(out)
+    done = committed(out, manifest.shards, manifest.fingerprint)
+    state, driver = _state(out, live, sleep)
     if live is not None and live["fingerprint"] != manifest.fingerprint:
         live = None
-    done = committed(out, manifest.shards, manifest.fingerprint)
-    state, driver = _state(out, holder, live, sleep)
     damaged = {} if state in (STARTING, RUNNING) else _damaged(out, manifest, done)
     done -= damaged.keys()
     if state == COMPLETE and len(done) < len(manifest.shards):  # some have been deleted since
@@ -153,16 +156,16 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
 
 
 def _state(
-    out: str, holder: Holder | None, live: Mapping[str, Any] | None, sleep: Callable[[float], None]
+    out: str, live: Mapping[str, Any] | None, sleep: Callable[[float], None]
 ) -> tuple[str, str | None]:
     if SUCCESS_FILE in list_names(out):
         return COMPLETE, None
-    if holder is None and live is None:
+    if live is None:
         return STOPPED, None
-    driver = str(holder) if holder else f"process {live['pid']} on {live['host']}" if live else None
-    if not (_is_fresh(live) if holder is None else _is_alive(out, holder, live, sleep)):
+    driver = driver_of(live)
+    if not _is_alive(out, live, sleep):
         return DIED, driver
-    return (RUNNING if live is not None else STARTING), driver
+    return (RUNNING if live["fingerprint"] else STARTING), driver
 
 
 def _damaged(out: str, manifest: Manifest, done: set[int]) -> dict[int, str]:
@@ -179,45 +182,16 @@ def _damaged(out: str, manifest: Manifest, done: set[int]) -> dict[int, str]:
         return dict(found for found in pool.map(check, sorted(done)) if found is not None)
 
 
-def _is_alive(
-    out: str, holder: Holder, live: Mapping[str, Any] | None, sleep: Callable[[float], None]
-) -> bool:
-    is_alive = holder.is_alive()
-    if is_alive is not None:
-        return is_alive
-    if _is_fresh(live):
-        return True
-    for _ in range(round(_WATCH_S / _LOOK_EVERY_S)):
-        sleep(_LOOK_EVERY_S)
-        if _lock(out) != holder:
-            return True
-    return False
-
-
-def _is_fresh(live: Mapping[str, Any] | None) -> bool:
-    return live is not None and abs(time.time() - live["time"]) < _FRESH_S
-
-
-def _lock(out: str) -> Holder | None:
-    try:
-        return Holder.read(read_whole(join(out, LOCK_FILE)))
-    except FileNotFoundError:
-        return None
-
-
-def _live(out: str) -> dict[str, Any] | None:
-    remedy = "delete it: nobody but this command reads it"
-    try:
-        return read_sealed_json(join(out, PROGRESS_FILE), PROGRESS_FILE, remedy)
-    except FileNotFoundError:
-        return None
+def _is_alive(out: str, live: Mapping[str, Any], sleep: Callable[[float], None]) -> bool:
+    if live["host"] == node_name() and not is_running(live["pid"]):
+        return False
+    return abs(time.time() - live["time"]) < _FRESH_S or shows_life(out, live, sleep)
 
 
 def _running(live: Mapping[str, Any] | None, done: set[int]) -> list[RunningShard]:
     if live is None:
         return []
     found = [
-        # Both by the driver's clock.
         RunningShard(index=r["shard"], node=r["node"], seconds=live["time"] - r["since"])
         for r in live["running"]
         if r["shard"] not in done
@@ -253,21 +227,3 @@ def _nodes(groups: Sequence[Mapping[str, Any]]) -> list[NodeStatus]:
         for node, records in sorted(found.items())
         if node
     ]
-
-
-def _empty(out: str, state: str, driver: str) -> RunStatus:
-    return RunStatus(
-        out=out,
-        state=state,
-        driver=driver,
-        n_rows=0,
-        n_done_rows=0,
-        n_shards=0,
-        n_done=0,
-        n_failed=0,
-        running=[],
-        rows_per_s=None,
-        seconds_left=None,
-        nodes=[],
-        errors=[],
-    )

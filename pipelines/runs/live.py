@@ -1,7 +1,13 @@
-"""Writes what a run is doing into `progress.json` while it goes on; `assay status` reads it.
+"""Holds the folder of a run while it goes on, and says in `progress.json` how it is going.
 
-The file is small, replaced every few seconds, and gone when the run has ended and `run.json` says
-the rest. One that is left behind tells of a driver that died.
+Two drivers in one folder would do the work twice, and `--fresh` deletes what the other one writes.
+On this machine a file lock, which ends with its process, keeps them apart. Drivers on other
+machines see each other by `progress.json`: while a run goes on it changes every few seconds, and
+only the clock of the one who watches counts. A driver that finds another one's id in it stops.
+The scores do not depend on any of this: a shard's file is the same whoever writes it.
+
+The file is gone when the run has ended and `run.json` says the rest. One that is left behind tells
+of a driver that died. `assay status` reads it.
 """
 
 from __future__ import annotations
@@ -12,23 +18,40 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from types import TracebackType
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
 
 from cluster import ShardReport, write_whole
-from cluster.lock import LockLost
-from cluster.seals import sealed_json
-from cluster.store import delete_file, join
+from cluster.seals import read_sealed_json, sealed_json
+from cluster.store import check_no_links, delete_file, is_url, join
 from cluster.worker import node_name
 from pipelines.runs.history import HistoryWriter, delete_history
 from pipelines.runs.manifest import PROGRESS_FILE, Manifest
 from pipelines.runs.progress import Pace, Progress
 
+LOCK_FILE = ".lock"
 BEAT_EVERY_S = 5.0
+WATCH_S = 20.0
+"""A driver whose `progress.json` does not change for so long is taken for dead."""
 KEPT_ERRORS = 5
 
+_LOOK_EVERY_S = 0.5
+
 logger = logging.getLogger(__name__)
+
+
+class FolderInUse(OSError):
+    """Another driver works in the folder."""
+
+
+class LockLost(RuntimeError):
+    """Another driver has taken over; this one must not write any more."""
 
 
 @dataclass(slots=True)
@@ -41,28 +64,35 @@ class _Node:
     n_failures: int = 0
 
 
-class LiveReport:
-    """Keeps `progress.json` and `history/` up to date in a thread of its own.
+class LiveRun:
+    """Holds a folder while it is entered, and keeps `progress.json` and `history/` up to date.
 
     Parameters
     ----------
     out : str
-        Folder or URL of the run.
-    manifest : Manifest
-        The run's plan.
-    progress : Progress
-        How far it is at the start.
+        Folder or URL; a folder is made when missing, and removed again if nothing came into it.
+    on_wait : callable, optional
+        Called with a driver's description before waiting to see whether it is alive.
+
+    Raises
+    ------
+    FolderInUse
+        On entering, if another driver holds it.
     """
 
-    def __init__(self, out: str, manifest: Manifest, progress: Progress) -> None:
+    def __init__(self, out: str, on_wait: Callable[[str], None] = lambda _: None) -> None:
         self._out = out
+        self._on_wait = on_wait
         self._path = join(out, PROGRESS_FILE)
-        self._fingerprint = manifest.fingerprint
-        self._history = HistoryWriter(out, manifest.fingerprint)
+        self._run = uuid4().hex
+        self._file_lock: FileLock | None = None
+        self._made: list[Path] = []
+        self._loss = ""
+        self._fingerprint = ""
+        self._history: HistoryWriter | None = None
         self._lock = threading.Lock()
-        self._progress = progress
+        self._progress = Progress(stage="")
         self._pace = Pace()
-        self._pace.update(progress)
         self._running: dict[int, tuple[str, float]] = {}
         self._nodes: dict[str, _Node] = {}
         self._errors: deque[str] = deque(maxlen=KEPT_ERRORS)
@@ -71,24 +101,35 @@ class LiveReport:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_writing, name="progress", daemon=True)
 
-    def __enter__(self) -> LiveReport:
-        self.write()
+    def __enter__(self) -> LiveRun:
+        try:
+            self._take()
+            self.write()
+        except BaseException:
+            self._release()
+            raise
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         # Whatever has ended the run, `run.json` has been written by now and says all that is here.
         self._stop.set()
         self._thread.join()
-        if isinstance(error, LockLost):  # the files are those of the driver that took over
-            return
-        delete_file(self._path)
-        delete_history(self._out)
+        try:
+            if not self._loss:
+                delete_file(self._path)
+                if self._history is not None:
+                    delete_history(self._out)
+        finally:
+            self._release()
+
+    def begin(self, manifest: Manifest, progress: Progress) -> None:
+        """Say which run goes on, once its `run.json` is written."""
+        with self._lock:
+            self._fingerprint, self._progress = manifest.fingerprint, progress
+            self._history = HistoryWriter(self._out, manifest.fingerprint)
+            self._pace.update(progress)
+        self.write()
 
     def started(self, index: int, node: str) -> None:
         """Take note that a node has begun a shard."""
@@ -97,7 +138,8 @@ class LiveReport:
 
     def reported(self, report: ShardReport, progress: Progress) -> None:
         """Take note of a shard's report, and of how far the run is with it."""
-        self._history.add(report)
+        if self._history is not None:
+            self._history.add(report)
         with self._lock:
             began_on, _ = self._running.pop(report.index, ("", 0.0))
             node = self._nodes.setdefault(report.node or began_on, _Node())
@@ -111,13 +153,18 @@ class LiveReport:
             self._progress = progress
             self._pace.update(progress)
 
-    def _keep_writing(self) -> None:
-        while not self._stop.wait(BEAT_EVERY_S):
-            try:
-                self.write()
-                self._history.write_if_due()
-            except OSError:  # storage that is away for a while; the scores themselves matter more
-                logger.warning("cannot write %s", self._path, exc_info=True)
+    def check(self) -> None:
+        """Go on only while the folder is held.
+
+        Raises
+        ------
+        LockLost
+            If another driver has taken it over.
+        """
+        if self._loss:
+            raise LockLost(
+                f"{self._out} was taken over by {self._loss}; what this run has committed stays"
+            )
 
     def write(self) -> None:
         """Write `progress.json` now."""
@@ -126,9 +173,55 @@ class LiveReport:
             values = self._values()
         write_whole(self._path, sealed_json(json.dumps(values, ensure_ascii=False), PROGRESS_FILE))
 
+    def _take(self) -> None:
+        check_no_links(self._out, LOCK_FILE)
+        if not is_url(self._out):
+            folder = Path(self._out)
+            while not folder.is_dir():
+                self._made.append(folder)
+                folder = folder.parent
+            Path(self._out).mkdir(parents=True, exist_ok=True)
+            self._file_lock = FileLock(Path(self._out, LOCK_FILE))
+            try:
+                self._file_lock.acquire(timeout=0)
+            except Timeout:
+                self._file_lock = None
+                raise _in_use(self._out, read_progress(self._out, is_checked=False)) from None
+        other = read_progress(self._out, is_checked=False)
+        is_here = other is not None and other["host"] == node_name()
+        if other is None or (is_here and (self._file_lock or not is_running(other["pid"]))):
+            return
+        self._on_wait(driver_of(other))
+        if shows_life(self._out, other):
+            raise _in_use(self._out, other)
+
+    def _release(self) -> None:
+        if self._file_lock is not None:
+            with suppress(OSError):  # it ends with this process anyway
+                self._file_lock.release()
+            with suppress(OSError):
+                Path(self._out, LOCK_FILE).unlink(missing_ok=True)
+        for folder in self._made:
+            with suppress(OSError):  # not empty: there is output
+                folder.rmdir()
+
+    def _keep_writing(self) -> None:
+        while not self._stop.wait(BEAT_EVERY_S):
+            try:
+                now = read_progress(self._out, is_checked=False)
+                if now is not None and now["run"] != self._run:
+                    self._loss = driver_of(now)
+                    return
+                self.write()
+                if self._history is not None:
+                    self._history.write_if_due()
+            except OSError:  # storage that is away for a while; the scores themselves matter more
+                logger.warning("cannot write %s", self._path, exc_info=True)
+
     def _values(self) -> dict[str, Any]:
         progress = self._progress
         return {
+            "run": self._run,
             "fingerprint": self._fingerprint,
             "host": node_name(),
             "pid": os.getpid(),
@@ -149,3 +242,58 @@ class LiveReport:
             "nodes": {name: asdict(node) for name, node in sorted(self._nodes.items())},
             "errors": list(self._errors),
         }
+
+
+def read_progress(out: str, *, is_checked: bool = True) -> dict[str, Any] | None:
+    """Read `progress.json`; None where there is none, or, unless that is checked, a damaged one.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged.
+    """
+    remedy = "delete it: nobody but `assay status` reads it"
+    try:
+        return read_sealed_json(join(out, PROGRESS_FILE), PROGRESS_FILE, remedy)
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        if is_checked:
+            raise
+        return None
+
+
+def shows_life(
+    out: str, seen: Mapping[str, Any], sleep: Callable[[float], None] = time.sleep
+) -> bool:
+    """Watch `progress.json` for some seconds, and say whether its driver changes it."""
+    for _ in range(round(WATCH_S / _LOOK_EVERY_S)):
+        sleep(_LOOK_EVERY_S)
+        now = read_progress(out, is_checked=False)
+        if now is not None and (now["run"], now["beat"]) != (seen["run"], seen["beat"]):
+            return True
+    return False
+
+
+def is_running(pid: int) -> bool:
+    """Say whether this machine has a process of that number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def driver_of(values: Mapping[str, Any]) -> str:
+    """Name the driver that has written a `progress.json`."""
+    return f"process {values['pid']} on {values['host']}"
+
+
+def _in_use(out: str, other: Mapping[str, Any] | None) -> FolderInUse:
+    who = driver_of(other) if other else "it has just begun"
+    return FolderInUse(
+        f"{out} is in use by another run ({who}); wait for it, stop it, or choose another `--out` "
+        "folder"
+    )

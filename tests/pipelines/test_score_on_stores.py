@@ -9,22 +9,23 @@ import subprocess
 import sys
 import threading
 import time
-from unittest.mock import patch
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.lock import FolderInUse, FolderLock, Holder, LockLost
 from cluster.store import delete_file, join, list_names, open_input, write_whole
 from pipelines import score_corpus
 from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.fetched import fetched_config
+from pipelines.runs import live
+from pipelines.runs.live import FolderInUse, LiveRun, LockLost
 from pipelines.tables.scores import find_scores
 from sms.scoring import ScoringConfig
 from tests.cluster.object_stores import FaultyProxy, direct, gcs_server, s3_environment, s3_server
+from tests.pipelines.test_live import elsewhere
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
 boto3 = pytest.importorskip("boto3")
@@ -33,7 +34,6 @@ METRICS = ("wms", "rouge1", "length")
 WORDS = ("cats", "mats", "sat", "dogs", "ran")
 OPTIONS = {"local": True, "workers": 1, "rows_per_shard": 15}
 N_FILES, N_ROWS = 2, 30
-LOCK_TIMES = FolderLock.__init__.__kwdefaults__
 
 
 def rows_of(seed):
@@ -199,7 +199,7 @@ def test_vectors_that_change_refuse_to_go_on(proxy, bucket):
 
 def test_second_driver_refused_on_a_store(proxy, bucket):
     with (
-        FolderLock(f"s3://{bucket}/out", settle_s=0.1),
+        LiveRun(f"s3://{bucket}/out"),
         pytest.raises(FolderInUse, match=r"is in use by another run \(process \d+ on"),
     ):
         score(f"s3://{bucket}")
@@ -421,20 +421,19 @@ def test_input_that_changes_in_mid_run_fails_its_shards_only(inputs, tmp_path):
     assert (again.n_earlier_rows, again.n_rows) == ((N_FILES - 1) * N_ROWS, N_FILES * N_ROWS)
 
 
-def test_driver_that_was_taken_over_stops_and_leaves_the_files_of_the_other(inputs, tmp_path):
+def test_driver_that_was_taken_over_stops_and_leaves_the_files_of_the_other(
+    inputs, tmp_path, monkeypatch
+):
     out = tmp_path / "out"
-    theirs = Holder(host="elsewhere", pid=1, since="now", machine="m", process="p", key="k")
+    monkeypatch.setattr(live, "BEAT_EVERY_S", 0.05)
 
     def take_over(progress):
         if progress.n_done and (out / "run.json").read_bytes() != b"theirs":
             (out / "run.json").write_bytes(b"theirs")
-            (out / ".lock").write_bytes(theirs.write())
+            elsewhere(out)
             time.sleep(0.5)  # some beats
 
-    with (
-        patch.object(FolderLock.__init__, "__kwdefaults__", {**LOCK_TIMES, "beat_s": 0.05}),
-        pytest.raises(LockLost, match=r"was taken over by process 1 on elsewhere"),
-    ):
+    with pytest.raises(LockLost, match=r"was taken over by process 1 on elsewhere"):
         score_corpus(inputs / "in", out, metrics=["length"], on_progress=take_over, **OPTIONS)
     assert (out / "run.json").read_bytes() == b"theirs"
     assert (out / "progress.json").exists()

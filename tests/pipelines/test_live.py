@@ -1,0 +1,143 @@
+"""One driver at a time for a folder: by a lock on this machine, by `progress.json` elsewhere."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster.seals import sealed_json
+from pipelines.runs import live
+from pipelines.runs.live import FolderInUse, LiveRun, LockLost
+
+OTHER_DRIVER = """
+import sys, time
+from pipelines.runs.live import LiveRun
+with LiveRun(sys.argv[1]):
+    print("here", flush=True)
+    time.sleep(600)
+"""
+
+
+def elsewhere(out, **changes):
+    """Let `progress.json` be that of a driver on another machine."""
+    path = Path(out, "progress.json")
+    values = json.loads(path.read_text())
+    del values["seal"]
+    values |= {"run": "theirs", "host": "elsewhere", "pid": 1, **changes}
+    path.write_bytes(sealed_json(json.dumps(values), "progress.json"))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(live, "WATCH_S", 0.5)
+    monkeypatch.setattr(live, "_LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(live, "BEAT_EVERY_S", 0.02)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return str(tmp_path / "new" / "run")
+
+
+@pytest.fixture
+def other_driver(out):
+    child = subprocess.Popen([sys.executable, "-c", OTHER_DRIVER, out], stdout=subprocess.PIPE)
+    child.stdout.readline()
+    yield child
+    child.kill()
+    child.wait()
+    child.stdout.close()
+
+
+def test_folder_is_left_as_it_was(out, tmp_path):
+    with LiveRun(out) as held:
+        held.check()
+        assert sorted(os.listdir(out)) == [".lock", "progress.json"]
+    assert os.listdir(tmp_path) == []
+
+
+def test_folder_with_output_stays(out):
+    with LiveRun(out), open(f"{out}/run.json", "w"):
+        pass
+    assert os.listdir(out) == ["run.json"]
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_second_driver_is_told_who_the_first_is(out, other_driver, is_stopped):
+    if is_stopped:
+        other_driver.send_signal(signal.SIGSTOP)
+    message = rf"run is in use by another run \(process {other_driver.pid} on .+\); wait"
+    with pytest.raises(FolderInUse, match=message), LiveRun(out):
+        pass
+
+
+def test_folder_of_a_killed_driver_is_taken_over_at_once(out, other_driver, monkeypatch):
+    other_driver.kill()
+    other_driver.wait()
+    monkeypatch.setattr(live, "WATCH_S", 600)
+    with LiveRun(out) as held:
+        held.check()
+
+
+@pytest.mark.parametrize("is_alive", [False, True])
+def test_driver_of_another_machine_is_watched(out, is_alive):
+    """Whatever its clock says."""
+    Path(out).mkdir(parents=True)
+    LiveRun(out).write()
+    elsewhere(out, time=0.0)
+    waited = []
+    if not is_alive:
+        with LiveRun(out, waited.append) as held:
+            held.check()
+        assert waited == ["process 1 on elsewhere"]
+        return
+    timer = threading.Timer(0.2, elsewhere, (out,), {"beat": 9})
+    timer.start()
+    with pytest.raises(FolderInUse, match=r"\(process 1 on elsewhere\)"), LiveRun(out):
+        pass
+    timer.join()
+
+
+def test_driver_that_was_taken_over_stops_and_leaves_the_file_of_the_other(out):
+    with LiveRun(out) as frozen:
+        while not frozen._loss:
+            elsewhere(out)
+            time.sleep(0.01)
+        with pytest.raises(LockLost, match=r"was taken over by process 1 on elsewhere"):
+            frozen.check()
+    assert json.loads(Path(out, "progress.json").read_text())["host"] == "elsewhere"
+
+
+def test_store_that_is_away_does_not_lose_the_folder(out, monkeypatch, caplog):
+    with LiveRun(out) as held:
+
+        def is_away(*_, **__):
+            raise OSError("cannot reach the store")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(live, "read_progress", is_away)
+            while "cannot reach the store" not in caplog.text:
+                time.sleep(0.01)
+        held.check()
+
+
+def test_damaged_progress_is_nobody(out):
+    Path(out).mkdir(parents=True)
+    Path(out, "progress.json").write_bytes(b'{"run": 1')
+    with LiveRun(out) as held:
+        held.check()
+
+
+def test_link_in_place_of_the_lock_rejected(out, tmp_path):
+    os.makedirs(out)
+    (tmp_path / "theirs").write_text("theirs")
+    os.symlink(tmp_path / "theirs", f"{out}/.lock")
+    with pytest.raises(ValueError, match=r"\.lock must not be a link"), LiveRun(out):
+        pass
+    assert (tmp_path / "theirs").read_text() == "theirs"
