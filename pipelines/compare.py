@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from agreement import TIE_RTOL, compare_systems, holm
+from pipelines.reports.comparison import RUNS, SYSTEMS, MetricComparison, ScoreComparison
+from pipelines.summary import meanings
 from pipelines.tables.keyed import (
     KEYS,
     SHOWN,
@@ -25,93 +27,9 @@ from pipelines.tables.keyed import (
     place,
     scan_files,
 )
-from pipelines.tables.records import InputRecord
 from pipelines.tables.scores import Scores, find_scores, read_scores
 from pipelines.tables.study import cell_matrix
 from sms.naming import AnyPath, several
-
-RUNS, SYSTEMS = "runs", "systems"
-"""What is compared: two runs of the same systems, or different systems."""
-
-_ROWS = pl.Schema(
-    {
-        "metric": pl.String,
-        "system_a": pl.String,
-        "system_b": pl.String,
-        "mean_a": pl.Float64,
-        "mean_b": pl.Float64,
-        "difference": pl.Float64,
-        "low": pl.Float64,
-        "high": pl.Float64,
-        "p_value": pl.Float64,
-        "p_holm": pl.Float64,
-        "wins": pl.Int64,
-        "ties": pl.Int64,
-        "losses": pl.Int64,
-        "n_documents": pl.Int64,
-        "n_missing": pl.Int64,
-        "higher": pl.String,
-        "reason": pl.String,
-    }
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricComparison:
-    """One system (or run) against another under one metric."""
-
-    metric: str
-    system_a: str
-    system_b: str
-    mean_a: float
-    """Over the documents both have; NaN where there is none, as are the other numbers."""
-    mean_b: float
-    difference: float
-    """Mean of A minus mean of B."""
-    low: float
-    high: float
-    """Bootstrap interval of the difference, documents being drawn with replacement."""
-    p_value: float
-    """Two-sided: twice the smaller share of resamples in which one is not higher than the other,
-    the observed one included, and at least 2 * 0.5**n for n documents on which they differ."""
-    p_holm: float
-    """Corrected over all rows of the comparison."""
-    wins: int
-    """Documents on which A is higher."""
-    ties: int
-    losses: int
-    n_documents: int
-    """That both have."""
-    n_missing: int
-    """Documents that one of them lacks."""
-    higher: str | None
-    """"a" or "b" where `p_holm` is small enough, else None."""
-    reason: str | None
-    """Why the numbers are undefined."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreComparison:
-    """Two score folders compared, and how."""
-
-    scores_a: str
-    scores_b: str
-    kind: str
-    """`RUNS` or `SYSTEMS`."""
-    rows: tuple[MetricComparison, ...]
-    """Metrics in the order of A; for each, the pairs of systems."""
-    signatures: Mapping[str, str]
-    """By metric, where both have the same."""
-    inputs: tuple[InputRecord, ...]
-    notes: tuple[str, ...]
-    n_resamples: int
-    confidence: float
-    seed: int
-
-    def frame(self) -> pl.DataFrame:
-        """Return the rows as a table; undefined is null."""
-        frame = pl.DataFrame([asdict(row) for row in self.rows], _ROWS)
-        return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
 def compare_scores(
@@ -196,6 +114,7 @@ def compare_scores(
         signatures={
             name: a.scores.signatures[name] for name in shared if name in a.scores.signatures
         },
+        meanings=tuple(meanings(shared)),
         inputs=tuple(records.values()),
         notes=(*notes, *_notes(a, b, shared)),
         n_resamples=n_resamples,

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
+from pipelines.reports.terminal import decimals, number, table_text
 from pipelines.runs.progress import duration
 
 if TYPE_CHECKING:
@@ -22,10 +17,6 @@ MOST_UNKNOWN = 0.05
 """Share of words unknown to an encoder up to which nothing is said of them."""
 MAX_STATUSES = 10
 """No more different statuses are listed."""
-
-_PLAIN_WIDTH = 100
-_WIDEST = 10_000
-_SHOWN_DIGITS = 4
 
 
 def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None = None) -> str:
@@ -47,50 +38,6 @@ def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None 
         parts[-1] += "\n".join(["", *_below_means(run, columns)])
     parts.append("\n".join(_places(run)))
     return "\n\n".join(parts)
-
-
-def table_text(
-    header: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    n_left: int = 1,
-    is_terminal: bool = False,
-    width: int | None = None,
-) -> str:
-    """Lay out a table; the first `n_left` columns are text, the others numbers."""
-    table = Table(box=box.SIMPLE_HEAD if is_terminal else None, padding=(0, 1), pad_edge=False)
-    for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i < n_left else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=width or _PLAIN_WIDTH,
-        force_terminal=is_terminal,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    roomy = console.options.update(max_width=_WIDEST)
-    console.width = max(console.width, console.measure(table, options=roomy).maximum)
-    console.print(table)
-    lines = [line.rstrip() for line in stream.getvalue().splitlines()]
-    return "\n".join(line for line in lines if line)  # a terminal's table begins with a blank one
-
-
-def decimals(means: Iterable[float]) -> int:
-    """Return the decimals that give the largest of a column its four digits, however small."""
-    largest = max((abs(mean) for mean in means if not math.isnan(mean)), default=0.0)
-    if largest == 0.0:
-        return _SHOWN_DIGITS
-    return min(max(_SHOWN_DIGITS - 1 - math.floor(math.log10(largest)), 1), 12)
-
-
-def number(mean: float, n_decimals: int) -> str:
-    """Write a number; an en dash for NaN."""
-    return "–" if math.isnan(mean) else f"{mean:,.{n_decimals}f}"
 
 
 def meanings(columns: Iterable[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from agreement import compare_systems, rank_systems
 from pipelines.reports.tables import Column, PaperTable, to_markdown
-from pipelines.summary import decimals, number, table_text
+from pipelines.reports.terminal import decimals, number, table_text
 from reinforce.words import repetition_rate, words_of
 from sms.scoring import ScoringConfig, SummaryScorer
 

@@ -74,11 +74,12 @@ def compare(
     """
     from cluster.output import Output
     from pipelines.compare import compare_scores
-    from pipelines.reports.comparison import FORMATS, comparison_text
+    from pipelines.reports.comparison import comparison_sheet
+    from pipelines.reports.sheet import SUFFIXES
 
     output = Output.named("--out", out) if out else None
     if output:
-        output.check_file(*FORMATS)
+        output.check_file(*SUFFIXES)
         output.check_apart([scores_a, scores_b])
     result = compare_scores(
         scores_a,
@@ -91,8 +92,9 @@ def compare(
         confidence=confidence,
         seed=seed,
     )
+    sheet = comparison_sheet(result)
     if output:
-        output.write(FORMATS[output.suffix](result).encode())
+        output.write(sheet.content(output.suffix).encode())
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
-    show(comparison_text(result, is_terminal=is_terminal, width=width))
+    show(sheet.text(is_terminal=is_terminal, width=width))

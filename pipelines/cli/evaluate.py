@@ -154,7 +154,7 @@ def evaluate(
 def _rated(results: Sequence[RatedResult]) -> list[str]:
     """Show how scores agree with ratings, and what is left without each trait."""
     from pipelines.evaluate_by_ratings import COEFFICIENT
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
 
     lines = []
     for scorer in dict.fromkeys(result.scorer for result in results):
@@ -204,7 +204,7 @@ def _matrices(results: Sequence[DomainResult]) -> list[str]:
 
     They are compared by `evaluation.main_figure`.
     """
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
     from reffree.evaluation import main_figure
 
     domains = list(dict.fromkeys(result.domain for result in results))

@@ -77,7 +77,7 @@ def export_data(name: str, files: tuple[str, ...], out: str) -> int:
 
 
 def _listing(sources: list[DataSource]) -> str:
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
 
     rows = [(source.name, source.gives, source.title) for source in sources]
     table = table_text(("name", "gives", "what it is"), rows, n_left=3)

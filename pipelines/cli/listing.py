@@ -9,7 +9,7 @@ import click
 def metrics() -> None:
     """List the metrics, what each needs and what a higher value means."""
     from pipelines.learned_columns import NAME, PREFIX
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
     from sms.metrics import METRICS
 
     written = {NAME: f"{PREFIX}DIR"}
@@ -25,7 +25,7 @@ def metrics() -> None:
 @click.command()
 def encoders() -> None:
     """List the encoders, the vectors each gives, its options and what it needs."""
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
     from sms.encoders.registry import ENCODERS, Option
 
     def written(option: Option) -> str:

@@ -181,7 +181,7 @@ def _rate(text: str) -> Any:  # noqa: ANN401  (Rate is imported when it is neede
 
 
 def _summary(run: NegativesRun) -> list[str]:
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
 
     pairs = run.pairs
     sides = ", ".join(f"{side} {n:,}" for side, n in pairs.n_pairs.items())

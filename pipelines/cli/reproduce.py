@@ -111,7 +111,7 @@ def _encoders(items: Sequence[str]) -> dict[str, str]:
 
 def _listing() -> str:
     from pipelines.papers.run import TARGETS, about
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
 
     shown = [about(target) for target in TARGETS.values()]
     rows = [(table.name, table.where, table.title) for table in shown]
@@ -119,7 +119,7 @@ def _listing() -> str:
 
 
 def _needs_text(name: str, found: Sequence[Found], needs_nothing: bool) -> str:
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
 
     if not found:
         return f"{name} needs nothing but what the paper prints"

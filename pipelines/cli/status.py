@@ -77,7 +77,7 @@ def _lines(found: RunStatus) -> Iterator[str]:
 
 
 def _node_table(found: RunStatus) -> str:
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
 
     is_terminal = sys.stdout.isatty()
     header = ["node", "shards", "rows", "rows/s of a worker", "running", "failures"]

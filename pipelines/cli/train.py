@@ -262,7 +262,7 @@ def _sizes(listed: str) -> list[int]:
 def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
     """Show what every kind of negative is judged by, for every number of training documents."""
     from pipelines.learning_curve import CURVE_FILE, curve_figure
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
 
     kinds = list(dict.fromkeys(kind for point in points for kind in point.kinds))
     judged_by = {kind: curve_figure(kind, points) for kind in kinds}
@@ -426,7 +426,7 @@ def _summary(trained: TrainedScorer) -> list[str]:
 
 def figures_table(figures: Mapping[str, KindFigures]) -> str:
     """Lay out the figures of every kind of negative."""
-    from pipelines.summary import table_text
+    from pipelines.reports.terminal import table_text
 
     header = (
         "negatives", "rows", "accuracy", "AUC", "preferred", "MSE", "Pearson", "calibration", "cut",

@@ -10,7 +10,7 @@ import polars as pl
 from cluster.store import join
 from pipelines.correlation.estimates import ACCURACIES
 from pipelines.reports.numbers import number_text
-from pipelines.summary import table_text
+from pipelines.reports.terminal import table_text
 from pipelines.tables.records import AgreementResult
 
 _LEVELS = ("system", "summary", "global")

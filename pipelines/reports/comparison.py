@@ -1,86 +1,99 @@
-"""A comparison of scores for people and programs: text, Markdown, CSV and JSON."""
+"""A comparison of scores: what it holds, and how it is laid out."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
 
-from pipelines.compare import RUNS, ScoreComparison
 from pipelines.reports.numbers import UNDEFINED, p_value_text
-from pipelines.reports.tables import Column, PaperTable, escape_markdown, to_markdown
-from pipelines.summary import decimals, meanings, number, table_text
-from sms.signature import version
+from pipelines.reports.sheet import Sheet
+from pipelines.reports.tables import Column, PaperTable, number_column, text_column
+from pipelines.reports.terminal import decimals, number
+from pipelines.tables.records import InputRecord
 
-MAX_ROWS = 60
-"""The text has no more; a file has them all."""
-
-Row = Mapping[str, Any]
+RUNS, SYSTEMS = "runs", "systems"
+"""What is compared: two runs of the same systems, or different systems."""
 
 
-def comparison_text(
-    result: ScoreComparison, *, is_terminal: bool = False, width: int | None = None
-) -> str:
-    """Lay a comparison out for people.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricComparison:
+    """One system (or run) against another under one metric."""
 
-    Parameters
-    ----------
-    result : ScoreComparison
-    is_terminal : bool
-        Whether lines and colours are welcome.
-    width : int, optional
-        Characters of a line; a table that needs more gets more.
-    """
+    metric: str
+    system_a: str
+    system_b: str
+    mean_a: float
+    """Over the documents both have; NaN where there is none, as are the other numbers."""
+    mean_b: float
+    difference: float
+    """Mean of A minus mean of B."""
+    low: float
+    high: float
+    """Bootstrap interval of the difference, documents being drawn with replacement."""
+    p_value: float
+    """Two-sided: twice the smaller share of resamples in which one is not higher than the other,
+    the observed one included, and at least 2 * 0.5**n for n documents on which they differ."""
+    p_holm: float
+    """Corrected over all rows of the comparison."""
+    wins: int
+    """Documents on which A is higher."""
+    ties: int
+    losses: int
+    n_documents: int
+    """That both have."""
+    n_missing: int
+    """Documents that one of them lacks."""
+    higher: str | None
+    """"a" or "b" where `p_holm` is small enough, else None."""
+    reason: str | None
+    """Why the numbers are undefined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreComparison:
+    """Two score folders compared, and how."""
+
+    scores_a: str
+    scores_b: str
+    kind: str
+    """`RUNS` or `SYSTEMS`."""
+    rows: tuple[MetricComparison, ...]
+    """Metrics in the order of A; for each, the pairs of systems."""
+    signatures: Mapping[str, str]
+    """By metric, where both have the same."""
+    meanings: tuple[str, ...]
+    """What a higher value of the metrics means."""
+    inputs: tuple[InputRecord, ...]
+    notes: tuple[str, ...]
+    n_resamples: int
+    confidence: float
+    seed: int
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows as a table; undefined is null."""
+        frame = pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
+        return frame.with_columns(pl.selectors.float().fill_nan(None))
+
+
+def comparison_sheet(result: ScoreComparison) -> Sheet:
+    """Lay a comparison out."""
     frame = result.frame()
-    columns = _columns(result, frame)
-    rows = [[column.show(row) for column in columns] for row in frame.iter_rows(named=True)]
-    table = table_text(
-        [column.header for column in columns],
-        rows[:MAX_ROWS],
-        n_left=sum(not column.is_numeric for column in columns),
-        is_terminal=is_terminal,
-        width=width,
+    return Sheet(
+        record=result,
+        table=PaperTable(
+            name="comparison",
+            title="Comparison of scores",
+            caption="",
+            frame=frame,
+            columns=_columns(result, frame),
+        ),
+        head=list(_head(result)),
+        foot=list(_foot(result, frame)),
+        codes=list(result.signatures.values()),
     )
-    more = [f"and {len(rows) - MAX_ROWS:,} more rows; `--out` writes all"] * (len(rows) > MAX_ROWS)
-    parts = (_head(result), [table, *more], _foot(result, frame))
-    return "\n\n".join("\n".join(part) for part in parts)
-
-
-def comparison_markdown(result: ScoreComparison) -> str:
-    """Write a comparison as Markdown, with all rows."""
-    frame = result.frame()
-    table = PaperTable(
-        name="comparison",
-        title="Comparison of scores",
-        caption="",
-        frame=frame,
-        columns=_columns(result, frame),
-    )
-    lines = [escape_markdown(line) for line in (*_head(result), *_foot(result, frame))]
-    lines += [f"`{signature}`" for signature in result.signatures.values()]
-    return f"# {table.title}\n\n{to_markdown(table)}\n" + "".join(f"- {line}\n" for line in lines)
-
-
-def comparison_csv(result: ScoreComparison) -> str:
-    """Write the rows with all digits; undefined is empty."""
-    return result.frame().write_csv()
-
-
-def comparison_json(result: ScoreComparison) -> str:
-    """Write everything: rows, signatures, inputs with their hashes, version, seed."""
-    values = {"version": version(), **asdict(result), "rows": result.frame().to_dicts()}
-    return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-FORMATS: dict[str, Callable[[ScoreComparison], str]] = {
-    ".csv": comparison_csv,
-    ".json": comparison_json,
-    ".md": comparison_markdown,
-}
-"""What writes a file, by the end of its name."""
 
 
 def _columns(result: ScoreComparison, frame: pl.DataFrame) -> list[Column]:
@@ -89,37 +102,31 @@ def _columns(result: ScoreComparison, frame: pl.DataFrame) -> list[Column]:
         for (metric,), rows in frame.group_by("metric")
     }
 
-    def mean(name: str, more: int = 0) -> Callable[[Row], str]:
-        return lambda row: _number(row[name], n_decimals[row["metric"]] + more)
+    def shown(row: Mapping[str, Any], name: str, more: int) -> str:
+        value = row[name]
+        return UNDEFINED if value is None else number(value, n_decimals[row["metric"]] + more)
 
-    def interval(row: Row) -> str:
-        n = n_decimals[row["metric"]] + 1
-        ends = [_number(row[end], n) for end in ("low", "high")]
+    def mean(name: str, more: int = 0) -> Callable[[Mapping[str, Any]], str]:
+        return lambda row: shown(row, name, more)
+
+    def interval(row: Mapping[str, Any]) -> str:
+        ends = [shown(row, end, 1) for end in ("low", "high")]
         return UNDEFINED if UNDEFINED in ends else f"[{', '.join(ends)}]"
 
-    def text(name: str) -> Callable[[Row], str]:
-        return lambda row: str(row[name])
-
-    systems = (
-        [("system", "system_a")] if result.kind == RUNS else [("A", "system_a"), ("B", "system_b")]
-    )
+    systems = {"system": "system_a"} if result.kind == RUNS else {"A": "system_a", "B": "system_b"}
+    counts = {"wins": "wins", "ties": "ties", "losses": "losses", "documents": "n_documents"}
     return [
-        Column(header="metric", show=text("metric"), is_numeric=False),
-        *(Column(header=head, show=text(name), is_numeric=False) for head, name in systems),
+        text_column("metric", "metric"),
+        *(text_column(name, header) for header, name in systems.items()),
         Column(header="mean A", show=mean("mean_a")),
         Column(header="mean B", show=mean("mean_b")),
         Column(header="A - B", show=mean("difference", 1)),
         Column(header=f"{100 * result.confidence:g} % interval", show=interval),
-        Column(header="p", show=lambda row: p_value_text(row["p_value"])),
-        Column(header="p (Holm)", show=lambda row: p_value_text(row["p_holm"])),
-        *(Column(header=name, show=text(name)) for name in ("wins", "ties", "losses")),
-        Column(header="documents", show=text("n_documents")),
+        number_column("p_value", "p", p_value_text),
+        number_column("p_holm", "p (Holm)", p_value_text),
+        *(text_column(name, header, is_numeric=True) for header, name in counts.items()),
         Column(header="higher", show=lambda row: (row["higher"] or UNDEFINED).upper()),
     ]
-
-
-def _number(value: float | None, n_decimals: int) -> str:
-    return UNDEFINED if value is None else number(value, n_decimals)
 
 
 def _head(result: ScoreComparison) -> Iterator[str]:
@@ -132,13 +139,12 @@ def _head(result: ScoreComparison) -> Iterator[str]:
 
 
 def _foot(result: ScoreComparison, frame: pl.DataFrame) -> Iterator[str]:
-    yield from meanings(frame["metric"].unique(maintain_order=True))
+    yield from result.meanings
     yield (
         f"Paired bootstrap over documents, {result.n_resamples:,} resamples, seed {result.seed}; "
         f"two-sided p-values, Holm over the {len(frame):,} rows; wins, ties and losses of A by "
         "document"
     )
-    undefined = frame.filter(pl.col("reason").is_not_null())
-    for row in undefined.iter_rows(named=True):
+    for row in frame.drop_nulls("reason").iter_rows(named=True):
         yield f"Undefined: {row['metric']}, {row['system_a']}, {row['system_b']}: {row['reason']}"
     yield from result.notes

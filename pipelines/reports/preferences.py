@@ -10,8 +10,8 @@ from typing import Any
 from pipelines.preferences import Preferences
 from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, p_value_text
 from pipelines.reports.tables import Column, PaperTable, escape_markdown, to_markdown
+from pipelines.reports.terminal import table_text
 from pipelines.reports.words import counted
-from pipelines.summary import table_text
 from sms.signature import version
 
 Row = Mapping[str, Any]

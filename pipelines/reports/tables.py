@@ -121,7 +121,7 @@ def to_markdown(table: PaperTable) -> str:
         _markdown_line(escape_markdown(column.header) for column in table.columns),
         _markdown_line("---:" if column.is_numeric else ":---" for column in table.columns),
     ]
-    for row, cells in _shown(table):
+    for row, cells in shown_rows(table):
         lines.append(
             _markdown_line(
                 _emphasised(escape_markdown(cell), column, row, "**{}**")
@@ -144,7 +144,7 @@ def to_latex(table: PaperTable) -> str:
         _latex_line(escape_latex(column.header) for column in table.columns),
         r"\midrule",
     ]
-    for row, cells in _shown(table):
+    for row, cells in shown_rows(table):
         lines.append(
             _latex_line(
                 _emphasised(escape_latex(cell), column, row, r"\textbf{{{}}}")
@@ -188,7 +188,8 @@ def _one_line(text: str) -> str:
     return _BREAKS.sub(" ", text)
 
 
-def _shown(table: PaperTable) -> Iterator[tuple[Row, list[str]]]:
+def shown_rows(table: PaperTable) -> Iterator[tuple[Row, list[str]]]:
+    """Yield each row of the frame with its cells as they are shown."""
     for row in table.frame.iter_rows(named=True):
         yield row, [column.show(row) for column in table.columns]
 
@@ -208,24 +209,25 @@ def _latex_line(cells: Iterator[str]) -> str:
 # Columns
 
 
-def _text(name: str, header: str, names: Mapping[str, str] | None = None) -> Column:
+def text_column(
+    name: str,
+    header: str,
+    names: Mapping[str, str] | None = None,
+    *,
+    is_numeric: bool = False,
+) -> Column:
+    """Show a value as it is, or by its name in `names`."""
+
     def show(row: Row) -> str:
         value = UNDEFINED if row[name] is None else str(row[name])
         return value if names is None else names.get(value, value)
 
-    return Column(header=header, show=show, is_numeric=False)
+    return Column(header=header, show=show, is_numeric=is_numeric)
 
 
-def _number(name: str, header: str, digits: int = 3) -> Column:
-    return Column(header=header, show=lambda row: number_text(row[name], digits))
-
-
-def _count(name: str, header: str) -> Column:
-    return Column(header=header, show=lambda row: count_text(row[name]))
-
-
-def _p_value(name: str, header: str) -> Column:
-    return Column(header=header, show=lambda row: p_value_text(row[name]))
+def number_column(name: str, header: str, write: Callable[[Any], str] = number_text) -> Column:
+    """Show a number as `write` writes it."""
+    return Column(header=header, show=lambda row: write(row[name]))
 
 
 def _estimate(prefix: str, header: str) -> Column:
@@ -262,7 +264,7 @@ def _correlation_tables(result: AgreementResult) -> Iterator[PaperTable]:
                 caption=_correlation_caption(rows, result),
                 frame=_by_metric(rows, result),
                 columns=[
-                    _text("metric", "Metric"),
+                    text_column("metric", "Metric"),
                     *(_estimate(aspect, aspect) for aspect in result.aspects),
                 ],
             )
@@ -301,18 +303,18 @@ def _raters_table(result: AgreementResult) -> PaperTable:
         caption="The ceiling for a metric. Leave one out: each rater with the mean of the others.",
         frame=result.raters,
         columns=[
-            _text("aspect", "Aspect"),
-            _text("pool", "Pool"),
+            text_column("aspect", "Aspect"),
+            text_column("pool", "Pool"),
             Column(
                 header="Statistic",
                 show=lambda row: statistic_name(row["statistic"]),
                 is_numeric=False,
             ),
-            _text("level", "Level"),
-            _number("value", "Value"),
-            _count("n_raters", "Raters"),
-            _count("n_units", "Units"),
-            _text("reason", "Undefined because"),
+            text_column("level", "Level"),
+            number_column("value", "Value"),
+            number_column("n_raters", "Raters", count_text),
+            number_column("n_units", "Units", count_text),
+            text_column("reason", "Undefined because"),
         ],
     )
 
@@ -330,18 +332,18 @@ def _difference_tables(result: AgreementResult) -> Iterator[PaperTable]:
             caption="p-values are two-sided; Holm: corrected over all pairs of an aspect.",
             frame=rows,
             columns=[
-                _text("aspect", "Aspect"),
-                _text("metric_a", "A"),
-                _text("metric_b", "B"),
-                _number("value_a", "A’s value"),
-                _number("value_b", "B’s value"),
-                _number("difference", "A – B"),
+                text_column("aspect", "Aspect"),
+                text_column("metric_a", "A"),
+                text_column("metric_b", "B"),
+                number_column("value_a", "A’s value"),
+                number_column("value_b", "B’s value"),
+                number_column("difference", "A – B"),
                 Column(header="Interval", show=lambda row: interval_text(row["low"], row["high"])),
-                _p_value("p_value", "p"),
-                _p_value("p_holm", "p (Holm)"),
-                _count("n_systems", "Systems"),
-                _count("n_documents", "Documents"),
-                _text("reason", "Undefined because"),
+                number_column("p_value", "p", p_value_text),
+                number_column("p_holm", "p (Holm)", p_value_text),
+                number_column("n_systems", "Systems", count_text),
+                number_column("n_documents", "Documents", count_text),
+                text_column("reason", "Undefined because"),
             ],
         )
 
@@ -355,7 +357,7 @@ def _systems_tables(result: AgreementResult) -> Iterator[PaperTable]:
         caption="In brackets: bootstrap interval over documents.",
         frame=ratings,
         columns=[
-            _text("system_id", "System"),
+            text_column("system_id", "System"),
             *(_estimate(aspect, aspect) for aspect in result.aspects),
         ],
     )
@@ -366,7 +368,7 @@ def _systems_tables(result: AgreementResult) -> Iterator[PaperTable]:
         caption="In brackets: bootstrap interval over documents.",
         frame=scores,
         columns=[
-            _text("system_id", "System"),
+            text_column("system_id", "System"),
             *(_estimate(metric, metric) for metric in result.score_names),
         ],
     )
@@ -394,15 +396,15 @@ def _sample_size_table(result: AgreementResult) -> PaperTable:
         caption="Mean and percentiles over random subsets of the documents.",
         frame=result.sample_size,
         columns=[
-            _text("aspect", "Aspect"),
-            _text("metric", "Metric"),
-            _text("level", "Level"),
-            _text("coefficient", "Coefficient", COEFFICIENTS),
-            _count("n_documents", "Documents"),
-            _number("mean", "Mean"),
+            text_column("aspect", "Aspect"),
+            text_column("metric", "Metric"),
+            text_column("level", "Level"),
+            text_column("coefficient", "Coefficient", COEFFICIENTS),
+            number_column("n_documents", "Documents", count_text),
+            number_column("mean", "Mean"),
             Column(header="Range", show=lambda row: interval_text(row["low"], row["high"])),
-            _count("n_draws", "Draws"),
-            _count("n_undefined", "Undefined draws"),
+            number_column("n_draws", "Draws", count_text),
+            number_column("n_undefined", "Undefined draws", count_text),
         ],
     )
 
@@ -418,16 +420,16 @@ def _power_table(result: AgreementResult) -> PaperTable:
         ),
         frame=result.power,
         columns=[
-            _text("aspect", "Aspect"),
-            _text("metric", "Metric"),
-            _number("value", "r"),
-            _count("n_systems", "Systems"),
-            _count("n_documents", "Documents"),
-            _count("systems_for_correlation", "Systems for power"),
-            _count("systems_for_width", "Systems for width"),
-            _number("limit", "Limit"),
-            _count("documents_for_correlation", "Documents needed"),
-            _text("reason", "Undefined because"),
+            text_column("aspect", "Aspect"),
+            text_column("metric", "Metric"),
+            number_column("value", "r"),
+            number_column("n_systems", "Systems", count_text),
+            number_column("n_documents", "Documents", count_text),
+            number_column("systems_for_correlation", "Systems for power", count_text),
+            number_column("systems_for_width", "Systems for width", count_text),
+            number_column("limit", "Limit"),
+            number_column("documents_for_correlation", "Documents needed", count_text),
+            text_column("reason", "Undefined because"),
         ],
     )
 
@@ -439,13 +441,13 @@ def _disagreements_table(result: AgreementResult) -> PaperTable:
         caption="Ranks are shares of the systems of the same document, 1 for the highest.",
         frame=result.disagreements,
         columns=[
-            _text("aspect", "Aspect"),
-            _text("metric", "Metric"),
-            _text("document_id", "Document"),
-            _text("system_id", "System"),
-            _number("score", "Score"),
-            _number("rating", "Rating"),
-            _number("score_rank", "Rank by metric", 2),
-            _number("rating_rank", "Rank by people", 2),
+            text_column("aspect", "Aspect"),
+            text_column("metric", "Metric"),
+            text_column("document_id", "Document"),
+            text_column("system_id", "System"),
+            number_column("score", "Score"),
+            number_column("rating", "Rating"),
+            number_column("score_rank", "Rank by metric"),
+            number_column("rating_rank", "Rank by people"),
         ],
     )

@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from pipelines.cli.app import run
-from pipelines.compare import RUNS, SYSTEMS, compare_scores, signature_difference
-from pipelines.reports.comparison import MAX_ROWS, comparison_text
+from pipelines.compare import compare_scores, signature_difference
+from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet
+from pipelines.reports.sheet import MAX_ROWS
 
 DOCUMENTS = 40
 
@@ -308,7 +309,7 @@ def test_command_writes_tables(write, tmp_path, suffix):
 def test_nothing_is_said_of_the_direction_of_another_tools_column(write):
     a = write("a.csv", {"s": {"TER": [0.4, 0.6], "sms": [0.1, 0.2]}})
     b = write("b.csv", {"s": {"TER": [0.3, 0.5], "sms": [0.2, 0.3]}})
-    lines = comparison_text(compare_scores(a, b)).splitlines()
+    lines = comparison_sheet(compare_scores(a, b)).text().splitlines()
     assert [line for line in lines if line.startswith("Higher means")] == [
         "Higher means closer, 0 to 1: sms"
     ]
@@ -318,7 +319,7 @@ def test_text_is_cut_and_says_what_is_undefined(write):
     names = [f"m{i:02d}" for i in range(MAX_ROWS + 1)]
     a = write("a.csv", {"s": {name: [1.0, 2.0] for name in names} | {"m00": [1.0, None]}})
     b = write("b.csv", {"s": {name: [3.0, 4.0] for name in names} | {"m00": [None, 1.0]}})
-    lines = comparison_text(compare_scores(a, b, n_resamples=10)).splitlines()
+    lines = comparison_sheet(compare_scores(a, b, n_resamples=10)).text().splitlines()
     assert sum(line.startswith("m") for line in lines[5:]) == MAX_ROWS
     assert "and 1 more rows; `--out` writes all" in lines
     assert "Undefined: m00, s, s: no document has both scores" in lines
