@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cluster import list_inputs, with_content
 from cluster.output import Output
@@ -22,9 +22,6 @@ from reffree.evaluation import KindFigures, main_figure
 from reffree.learning import Recipe
 from reffree.scorer import SCORER_FILE, read_settings
 from sms.naming import AnyPath, OneOrMore, several
-
-if TYPE_CHECKING:
-    import altair as alt
 
 CURVE_FILE = "learning_curve"
 """Name, before the suffix, of table and chart."""
@@ -154,7 +151,7 @@ def _drawn(points: Sequence[CurvePoint]) -> dict[str, bytes]:
     return draw_files(_chart(points))
 
 
-def _chart(points: Sequence[CurvePoint]) -> alt.LayerChart:
+def _chart(points: Sequence[CurvePoint]) -> dict[str, Any]:
     import altair as alt
     import polars as pl
 
@@ -179,4 +176,4 @@ def _chart(points: Sequence[CurvePoint]) -> alt.LayerChart:
         color=alt.Color("kind:N", title=None),
     )
     layers = alt.LayerChart(layer=[base.mark_line(), base.mark_circle(size=40, opacity=1)])
-    return paper_chart(layers, pl.DataFrame(rows, infer_schema_length=None))
+    return paper_chart(layers.to_dict(), pl.DataFrame(rows, infer_schema_length=None))

@@ -1,29 +1,55 @@
-"""The report of `correlate`: a page to look at, and tables and plots for papers.
+"""The report of `correlate`: a page to look at, Markdown and, if asked for, files for papers.
 
-`write_report` writes `report.html`, `report.md`, `tables/*.csv`, `tables/*.tex`, `plots/*.svg` and
-`plots/*.png`. What the page shows is chosen in `view`; how it looks is in `templates/`.
+What the page shows is chosen in `agreement_view`; how it looks is in `templates/`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
+
 from cluster.store import write_whole
+from pipelines.reports.agreement_view import Grid, Row, grids, report_view
 from pipelines.reports.charts import draw_files, paper_plots
-from pipelines.reports.markdown import render_markdown
+from pipelines.reports.file_names import file_stem
+from pipelines.reports.numbers import (
+    UNDEFINED,
+    count_text,
+    interval_text,
+    number_text,
+    range_text,
+)
 from pipelines.reports.pages import render_page
-from pipelines.reports.tables import paper_tables, to_csv, to_latex
-from pipelines.reports.view import report_view
-from pipelines.tables.records import AgreementResult
+from pipelines.reports.tables import (
+    Column,
+    PaperTable,
+    escape_markdown,
+    number_column,
+    text_column,
+    to_latex,
+    to_markdown,
+)
+from pipelines.reports.words import counted, listed, selection, sentence, statistic_name
+from pipelines.tables.records import About, AgreementResult
 
 PAGE_FILE = "report.html"
 MARKDOWN_FILE = "report.md"
 TABLES_FOLDER = "tables"
 PLOTS_FOLDER = "plots"
 
+COUNTS = {
+    "n_systems": "systems",
+    "n_documents": "documents",
+    "n_missing": "missing cells",
+    "n_skipped": "skipped documents",
+}
+"""Columns of the correlations that stand beside every number, with what they count."""
 
-def write_report(result: AgreementResult, out: Path) -> None:
-    """Write the page, the tables and the plots; each file appears whole or not at all.
+
+def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False) -> None:
+    """Write the page and the Markdown; each file appears whole or not at all.
 
     Parameters
     ----------
@@ -31,6 +57,8 @@ def write_report(result: AgreementResult, out: Path) -> None:
         What `correlate` has computed.
     out : path
         Folder; made when missing. Files of an earlier report are replaced.
+    all_tables : bool
+        Write `tables/*.tex`, `plots/*.svg` and `plots/*.png`, too.
 
     Raises
     ------
@@ -38,17 +66,17 @@ def write_report(result: AgreementResult, out: Path) -> None:
         If there is no correlation to report.
     """
     out = Path(out)
-    tables = paper_tables(result)
+    tables = list(paper_tables(result))
     files = {
         PAGE_FILE: _utf8(render_report(result, out)),
         MARKDOWN_FILE: _utf8(render_markdown(result, tables)),
     }
-    for table in tables:
-        files[f"{TABLES_FOLDER}/{table.name}.csv"] = _utf8(to_csv(table))
-        files[f"{TABLES_FOLDER}/{table.name}.tex"] = _utf8(to_latex(table))
-    for name, plot in paper_plots(result).items():
-        for suffix, content in draw_files(plot).items():
-            files[f"{PLOTS_FOLDER}/{name}{suffix}"] = content
+    if all_tables:
+        for table in tables:
+            files[f"{TABLES_FOLDER}/{table.name}.tex"] = _utf8(to_latex(table))
+        for name, plot in paper_plots(result).items():
+            for suffix, content in draw_files(plot).items():
+                files[f"{PLOTS_FOLDER}/{name}{suffix}"] = content
     for name, content in files.items():
         write_whole(out / name, content)
 
@@ -73,6 +101,146 @@ def render_report(result: AgreementResult, folder: Path) -> str:
     )
 
 
+def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
+    """Write the report as Markdown: the tables, and where the numbers come from."""
+    about = result.about
+    lines = [
+        "# Agreement with human ratings",
+        "",
+        f"{counted(len(result.score_names), 'metric')} against ratings of "
+        f"{escape_markdown(listed(result.aspects))}: {counted(len(about.systems), 'system')}, "
+        f"{counted(about.n_documents, 'document')}.",
+        "",
+        *(f"- {escape_markdown(note)}" for note in about.notes),
+        "",
+    ]
+    for table in tables:
+        lines += [f"## {escape_markdown(table.title)}", "", escape_markdown(table.caption), ""]
+        lines += [to_markdown(table)]
+    lines += ["## How this was made", "", *_provenance(about)]
+    return "\n".join(lines) + "\n"
+
+
+def _provenance(about: About) -> Iterator[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in about.libraries.items())
+    facts = {
+        "Command": about.command,
+        "Versions": f"assay {about.version}, {versions}",
+        "Seed": f"{about.seed}, with {about.n_resamples:,} resamples",
+        "Systems": ", ".join(about.systems),
+        "Left out": ", ".join(about.excluded_systems) or "none",
+        "Raters": about.raters,
+    }
+    facts |= {f"Signature of {metric}": text for metric, text in about.signatures.items()}
+    facts |= {
+        f"Read as {file.role}, {file.path}": f"{file.bytes:,} bytes, SHA-256 {file.sha256}"
+        for file in about.inputs
+    }
+    return (f"- {escape_markdown(name)}: {escape_markdown(text)}" for name, text in facts.items())
+
+
 def _utf8(text: str) -> bytes:
     # A command line or a file name may hold bytes that are no text.
     return text.encode("utf-8", "replace")
+
+
+# Tables
+
+
+def paper_tables(result: AgreementResult) -> Iterator[PaperTable]:
+    """Yield the tables that papers print: metrics by aspects, raters, sizes of a larger study."""
+    for grid in grids(result):
+        yield _correlation_table(grid, result)
+    if not result.raters.is_empty():
+        yield _raters_table(result)
+    if not result.power.is_empty():
+        yield _power_table(result)
+
+
+def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
+    # Columns have numbers for names, whatever the aspects are called.
+    rows = [
+        {"metric": metric, **{str(i): dict(cell) for i, cell in enumerate(cells)}}
+        for metric, _, cells in grid.cells(result)
+    ]
+    return PaperTable(
+        name=file_stem("correlations", grid.level, grid.coefficient),
+        title=f"{grid.name} with ratings, {grid.level} level",
+        caption=_correlation_caption(grid.rows, result),
+        frame=pl.DataFrame(rows, infer_schema_length=None),
+        columns=[
+            text_column("metric", "Metric"),
+            *(_estimate(str(i), aspect) for i, aspect in enumerate(result.aspects)),
+        ],
+    )
+
+
+def _estimate(name: str, header: str) -> Column:
+    """Show a value with its interval; bold in the best cluster, with the reason if undefined."""
+
+    def show(row: Row) -> str:
+        cell = row[name]
+        if cell["value"] is None:
+            return f"{UNDEFINED} ({cell['reason'] or 'undefined'})"
+        interval = interval_text(cell["low"], cell["high"], 2)
+        value = number_text(cell["value"])
+        return value if interval == UNDEFINED else f"{value} {interval}"
+
+    return Column(header=header, show=show, is_best=lambda row: row[name]["cluster"] == 1)
+
+
+def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
+    counts = ", ".join(f"{noun} {range_text(rows[name])}" for name, noun in COUNTS.items())
+    chosen = selection(result.about.raters, result.about.excluded_systems)
+    sentences = [sentence(chosen), sentence(counts)]
+    if rows["low"].is_not_null().any():
+        share, resampled = f"{100 * result.about.confidence:g} %", result.about.resampled
+        sentences.append(f"In brackets: {share} bootstrap interval over {resampled}.")
+    if rows["cluster"].eq(1).any():
+        sentences.append("Bold: in the best cluster, whose metrics cannot be told apart.")
+    return " ".join(sentences)
+
+
+def _raters_table(result: AgreementResult) -> PaperTable:
+    names = {name: statistic_name(name) for name in result.raters["statistic"]}
+    return PaperTable(
+        name="raters",
+        title="Agreement among raters",
+        caption="The ceiling for a metric. Leave one out: each rater with the mean of the others.",
+        frame=result.raters,
+        columns=[
+            text_column("aspect", "Aspect"),
+            text_column("pool", "Pool"),
+            text_column("statistic", "Statistic", names),
+            text_column("level", "Level"),
+            number_column("value", "Value"),
+            number_column("n_raters", "Raters", count_text),
+            number_column("n_units", "Units", count_text),
+            text_column("reason", "Undefined because"),
+        ],
+    )
+
+
+def _power_table(result: AgreementResult) -> PaperTable:
+    return PaperTable(
+        name="power",
+        title="What a larger study would need (system-level Pearson)",
+        caption=(
+            "Systems needed to find the correlation with a power of 0.8, or for a Fisher interval "
+            "no wider than 0.2; the correlation expected with endless documents, and the number "
+            "of documents that comes within 0.05 of it."
+        ),
+        frame=result.power,
+        columns=[
+            text_column("aspect", "Aspect"),
+            text_column("metric", "Metric"),
+            number_column("value", "r"),
+            number_column("n_systems", "Systems", count_text),
+            number_column("n_documents", "Documents", count_text),
+            number_column("systems_for_correlation", "Systems for power", count_text),
+            number_column("systems_for_width", "Systems for width", count_text),
+            number_column("limit", "Limit"),
+            number_column("documents_for_correlation", "Documents needed", count_text),
+            text_column("reason", "Undefined because"),
+        ],
+    )

@@ -1,7 +1,6 @@
-"""Tables of an agreement report for papers: Markdown, LaTeX (booktabs) and CSV of the same cells.
+"""Tables for reports and papers, as Markdown and LaTeX (booktabs) of the same cells.
 
-CSV keeps every digit and every count; Markdown and LaTeX round and put an interval behind its
-value. Text that comes from the data is escaped for the format it is written in.
+Text that comes from the data is escaped for the format it is written in.
 """
 
 from __future__ import annotations
@@ -13,35 +12,11 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.reports.file_names import file_stem
 from pipelines.reports.numbers import (
     MINUS,
     UNDEFINED,
-    count_text,
-    interval_text,
-    is_undefined,
     number_text,
-    p_value_text,
-    range_text,
 )
-from pipelines.reports.words import (
-    COEFFICIENTS,
-    LEVELS,
-    TESTS,
-    in_order,
-    selection,
-    sentence,
-    statistic_name,
-)
-from pipelines.tables.records import AgreementResult
-
-COUNTS = {
-    "n_systems": "systems",
-    "n_documents": "documents",
-    "n_missing": "missing cells",
-    "n_skipped": "skipped documents",
-}
-"""Columns of the correlations that stand beside every number, with what they count."""
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -94,25 +69,6 @@ class PaperTable:
     frame: pl.DataFrame
     """The cells with all digits."""
     columns: Sequence[Column]
-
-
-def paper_tables(result: AgreementResult) -> list[PaperTable]:
-    """Make every table of the report, in its order; a table without rows is left out."""
-    tables = [
-        *_correlation_tables(result),
-        _raters_table(result),
-        *_difference_tables(result),
-        *_systems_tables(result),
-        _sample_size_table(result),
-        _power_table(result),
-        _disagreements_table(result),
-    ]
-    return [table for table in tables if not table.frame.is_empty()]
-
-
-def to_csv(table: PaperTable) -> str:
-    """Write all columns of the frame with all digits."""
-    return table.frame.write_csv()
 
 
 def to_markdown(table: PaperTable) -> str:
@@ -228,226 +184,3 @@ def text_column(
 def number_column(name: str, header: str, write: Callable[[Any], str] = number_text) -> Column:
     """Show a number as `write` writes it."""
     return Column(header=header, show=lambda row: write(row[name]))
-
-
-def _estimate(prefix: str, header: str) -> Column:
-    """Show a value with its interval; bold in the best cluster, with the reason if undefined."""
-
-    def show(row: Row) -> str:
-        value, low, high = (row[f"{prefix} {name}"] for name in ("value", "low", "high"))
-        if is_undefined(value):
-            return f"{UNDEFINED} ({row[f'{prefix} reason'] or 'undefined'})"
-        interval = interval_text(low, high, 2)
-        return number_text(value) if interval == UNDEFINED else f"{number_text(value)} {interval}"
-
-    return Column(header=header, show=show, is_best=lambda row: row.get(f"{prefix} cluster") == 1)
-
-
-# Tables
-
-
-def _correlation_tables(result: AgreementResult) -> Iterator[PaperTable]:
-    """Make one table for each level and coefficient, metrics by aspects, as papers have it."""
-    table = result.correlations.join(
-        result.clusters.drop("value"),
-        on=["aspect", "level", "coefficient", "metric"],
-        how="left",
-        maintain_order="left",
-    )
-    for level in in_order(table["level"], LEVELS):
-        at_level = table.filter(level=level)
-        for coefficient in at_level["coefficient"].unique(maintain_order=True):
-            rows = at_level.filter(coefficient=coefficient)
-            yield PaperTable(
-                name=file_stem("correlations", level, coefficient),
-                title=f"{COEFFICIENTS.get(coefficient, coefficient)} with ratings, {level} level",
-                caption=_correlation_caption(rows, result),
-                frame=_by_metric(rows, result),
-                columns=[
-                    text_column("metric", "Metric"),
-                    *(_estimate(aspect, aspect) for aspect in result.aspects),
-                ],
-            )
-
-
-def _by_metric(rows: pl.DataFrame, result: AgreementResult) -> pl.DataFrame:
-    """Put the aspects side by side; baselines come last."""
-    wide = pl.DataFrame({"metric": list(result.score_names)}).join(
-        rows.select("metric", "is_baseline").unique("metric"), on="metric", maintain_order="left"
-    )
-    for aspect in result.aspects:
-        kept = ["value", "low", "high", "cluster", *COUNTS, "reason"]
-        one = rows.filter(aspect=aspect).select("metric", *kept)
-        # The last word tells the columns apart, whatever the aspects are called.
-        one = one.rename({name: f"{aspect} {name}" for name in kept})
-        wide = wide.join(one, on="metric", how="left", maintain_order="left")
-    return wide.sort("is_baseline", maintain_order=True).drop("is_baseline")
-
-
-def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
-    counts = ", ".join(f"{noun} {range_text(rows[name])}" for name, noun in COUNTS.items())
-    chosen = selection(result.about.raters, result.about.excluded_systems)
-    sentences = [sentence(chosen), sentence(counts)]
-    if rows["low"].is_not_null().any():
-        share, resampled = f"{100 * result.about.confidence:g} %", result.about.resampled
-        sentences.append(f"In brackets: {share} bootstrap interval over {resampled}.")
-    if rows["cluster"].eq(1).any():
-        sentences.append("Bold: in the best cluster, whose metrics cannot be told apart.")
-    return " ".join(sentences)
-
-
-def _raters_table(result: AgreementResult) -> PaperTable:
-    return PaperTable(
-        name="raters",
-        title="Agreement among raters",
-        caption="The ceiling for a metric. Leave one out: each rater with the mean of the others.",
-        frame=result.raters,
-        columns=[
-            text_column("aspect", "Aspect"),
-            text_column("pool", "Pool"),
-            Column(
-                header="Statistic",
-                show=lambda row: statistic_name(row["statistic"]),
-                is_numeric=False,
-            ),
-            text_column("level", "Level"),
-            number_column("value", "Value"),
-            number_column("n_raters", "Raters", count_text),
-            number_column("n_units", "Units", count_text),
-            text_column("reason", "Undefined because"),
-        ],
-    )
-
-
-def _difference_tables(result: AgreementResult) -> Iterator[PaperTable]:
-    found = result.differences
-    for level, coefficient, test in (
-        found.select("level", "coefficient", "test").unique(maintain_order=True).iter_rows()
-    ):
-        name = COEFFICIENTS.get(coefficient, coefficient)
-        rows = found.filter(level=level, coefficient=coefficient, test=test)
-        yield PaperTable(
-            name=file_stem("differences", level, coefficient, test),
-            title=f"Differences of metrics in {name}, {level} level, {TESTS.get(test, test)}",
-            caption="p-values are two-sided; Holm: corrected over all pairs of an aspect.",
-            frame=rows,
-            columns=[
-                text_column("aspect", "Aspect"),
-                text_column("metric_a", "A"),
-                text_column("metric_b", "B"),
-                number_column("value_a", "A’s value"),
-                number_column("value_b", "B’s value"),
-                number_column("difference", "A – B"),
-                Column(header="Interval", show=lambda row: interval_text(row["low"], row["high"])),
-                number_column("p_value", "p", p_value_text),
-                number_column("p_holm", "p (Holm)", p_value_text),
-                number_column("n_systems", "Systems", count_text),
-                number_column("n_documents", "Documents", count_text),
-                text_column("reason", "Undefined because"),
-            ],
-        )
-
-
-def _systems_tables(result: AgreementResult) -> Iterator[PaperTable]:
-    """Make one table of mean ratings with their intervals, and one of mean scores."""
-    ratings = _by_system(result.systems.filter(kind="rating"), result.aspects)
-    yield PaperTable(
-        name="systems_ratings",
-        title="Mean rating of each system",
-        caption="In brackets: bootstrap interval over documents.",
-        frame=ratings,
-        columns=[
-            text_column("system_id", "System"),
-            *(_estimate(aspect, aspect) for aspect in result.aspects),
-        ],
-    )
-    scores = _by_system(result.systems.filter(kind="metric"), result.score_names)
-    yield PaperTable(
-        name="systems_metrics",
-        title="Mean score of each system",
-        caption="In brackets: bootstrap interval over documents.",
-        frame=scores,
-        columns=[
-            text_column("system_id", "System"),
-            *(_estimate(metric, metric) for metric in result.score_names),
-        ],
-    )
-
-
-def _by_system(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    wide = rows.select("system_id").unique(maintain_order=True)
-    for name in names:
-        one = rows.filter(name=name).select(
-            "system_id",
-            pl.col("mean").alias(f"{name} value"),
-            pl.col("low").alias(f"{name} low"),
-            pl.col("high").alias(f"{name} high"),
-            pl.col("n_documents").alias(f"{name} n_documents"),
-            pl.when(pl.col("mean").is_null()).then(pl.lit("no values")).alias(f"{name} reason"),
-        )
-        wide = wide.join(one, on="system_id", how="left", maintain_order="left")
-    return wide
-
-
-def _sample_size_table(result: AgreementResult) -> PaperTable:
-    return PaperTable(
-        name="sample_size",
-        title="Correlation against the number of documents",
-        caption="Mean and percentiles over random subsets of the documents.",
-        frame=result.sample_size,
-        columns=[
-            text_column("aspect", "Aspect"),
-            text_column("metric", "Metric"),
-            text_column("level", "Level"),
-            text_column("coefficient", "Coefficient", COEFFICIENTS),
-            number_column("n_documents", "Documents", count_text),
-            number_column("mean", "Mean"),
-            Column(header="Range", show=lambda row: interval_text(row["low"], row["high"])),
-            number_column("n_draws", "Draws", count_text),
-            number_column("n_undefined", "Undefined draws", count_text),
-        ],
-    )
-
-
-def _power_table(result: AgreementResult) -> PaperTable:
-    return PaperTable(
-        name="power",
-        title="What a larger study would need (system-level Pearson)",
-        caption=(
-            "Systems needed to find the correlation with a power of 0.8, or for a Fisher interval "
-            "no wider than 0.2; the correlation expected with endless documents, and the number "
-            "of documents that comes within 0.05 of it."
-        ),
-        frame=result.power,
-        columns=[
-            text_column("aspect", "Aspect"),
-            text_column("metric", "Metric"),
-            number_column("value", "r"),
-            number_column("n_systems", "Systems", count_text),
-            number_column("n_documents", "Documents", count_text),
-            number_column("systems_for_correlation", "Systems for power", count_text),
-            number_column("systems_for_width", "Systems for width", count_text),
-            number_column("limit", "Limit"),
-            number_column("documents_for_correlation", "Documents needed", count_text),
-            text_column("reason", "Undefined because"),
-        ],
-    )
-
-
-def _disagreements_table(result: AgreementResult) -> PaperTable:
-    return PaperTable(
-        name="disagreements",
-        title="Candidates that metric and people rank most differently",
-        caption="Ranks are shares of the systems of the same document, 1 for the highest.",
-        frame=result.disagreements,
-        columns=[
-            text_column("aspect", "Aspect"),
-            text_column("metric", "Metric"),
-            text_column("document_id", "Document"),
-            text_column("system_id", "System"),
-            number_column("score", "Score"),
-            number_column("rating", "Rating"),
-            number_column("score_rank", "Rank by metric"),
-            number_column("rating_rank", "Rank by people"),
-        ],
-    )

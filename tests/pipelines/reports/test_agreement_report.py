@@ -10,7 +10,7 @@ from pipelines.reports.agreement_report import render_report, write_report
 from pipelines.reports.file_names import EXPLAIN_FOLDER, explain_file, file_stem
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
 from pipelines.tables.records import CORRELATIONS
-from tests.pipelines.reports.made_up import ASPECTS, LEVELS, SYSTEMS, UNDEFINED_REASON
+from tests.pipelines.reports.made_up import ASPECTS, COEFFICIENTS, LEVELS, SYSTEMS, UNDEFINED_REASON
 
 PLOTTED = {
     "correlations": LEVELS,
@@ -211,14 +211,16 @@ def test_report_of_one_metric_without_raters_and_texts(result, tmp_path):
 def written(result, tmp_path_factory):
     """Folder of a whole report."""
     folder = tmp_path_factory.mktemp("written")
-    write_report(result, folder)
+    write_report(result, folder, all_tables=True)
     return folder
 
 
 def test_folder_has_page_tables_and_plots(written):
     found = [path for path in written.rglob("*") if path.is_file()]
     files = {path.relative_to(written).as_posix() for path in found}
-    assert {"report.html", "report.md", "tables/raters.tex", "tables/power.csv"} <= files
+    tables = {name for name in files if name.startswith("tables/")}
+    names = [f"correlations.{level}.{kind}" for level in LEVELS for kind in COEFFICIENTS]
+    assert tables == {f"tables/{name}.tex" for name in (*names, "raters", "power")}
     plots = {name for name in files if name.startswith("plots/")}
     assert plots == {
         f"plots/{file_stem(kind, level, 'pearson', aspect)}{suffix}"
@@ -230,7 +232,12 @@ def test_folder_has_page_tables_and_plots(written):
     for name in plots:
         content = (written / name).read_bytes()
         assert content.startswith(b"<svg" if name.endswith(".svg") else b"\x89PNG")
-    assert not {"correlations.csv", "correlations.parquet"} & files
+    assert files - tables - plots == {"report.html", "report.md"}
+
+
+def test_page_and_markdown_alone_unless_asked(result, tmp_path):
+    write_report(result, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "report.md"}
 
 
 def test_markdown_escapes_hostile_names(written):

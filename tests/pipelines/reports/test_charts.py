@@ -5,14 +5,12 @@ import polars as pl
 import pytest
 
 from pipelines.reports.charts import (
-    PAGE,
     compact,
     curve_points,
     difference_cells,
     draw_files,
-    page_chart,
+    page_charts,
     paper_plots,
-    scatter,
     system_points,
 )
 from tests.pipelines.reports.made_up import ASPECTS, METRICS, SYSTEMS
@@ -83,23 +81,17 @@ def test_undefined_differences_and_sizes_left_out(result):
 
 
 def test_page_chart_filters_by_the_choices(result):
-    chart = page_chart(
-        scatter(PAGE, x_title="='Score, ' + metric", y_title="Rating"),
-        system_points(result.systems),
-        matching={"aspect": "relevance", "metric": "sms"},
-        parameters={"other": "x"},
-        height=100,
-    )
-    spec = chart["spec"]
+    chosen = {"level": "global", "aspect": ASPECTS[0], "coefficient": "pearson", "metric": "sms"}
+    charts = page_charts(result, chosen, ["williams", "perm-both"])
+    assert set(charts) == {"systems", "differences", "sample-size"}
+    spec = charts["systems"]["spec"]
     condition = "datum.aspect === aspect && datum.metric === metric"
-    assert spec["transform"][0] == {"filter": condition}
-    assert {each["name"]: each["value"] for each in spec["params"]} == {
-        "aspect": "relevance",
-        "metric": "sms",
-        "other": "x",
-    }
-    titles = {layer["encoding"]["x"].get("title", {}).get("signal") for layer in spec["layer"]}
-    assert "'Score, ' + metric" in titles
+    assert spec["transform"] == [{"filter": condition}]
+    values = {each["name"]: each["value"] for each in charts["differences"]["spec"]["params"]}
+    here = {name: chosen[name] for name in ("level", "aspect", "coefficient")}
+    assert values == here | {"test": "williams"}
+    titles = [layer["encoding"]["x"].get("title") for layer in spec["layer"]]
+    assert {"signal": "'Mean score, ' + metric"} in titles
 
 
 def test_paper_plots_are_drawn_whatever_things_are_called(result):

@@ -1,18 +1,12 @@
-import io
+import dataclasses
 import re
 
 import polars as pl
 import pytest
 
+from pipelines.reports.agreement_report import paper_tables
 from pipelines.reports.numbers import interval_text, number_text
-from pipelines.reports.tables import (
-    escape_latex,
-    escape_markdown,
-    paper_tables,
-    to_csv,
-    to_latex,
-    to_markdown,
-)
+from pipelines.reports.tables import escape_latex, escape_markdown, to_latex, to_markdown
 from tests.pipelines.reports.made_up import ASPECTS, METRICS, UNDEFINED_REASON, value_of
 
 
@@ -28,18 +22,6 @@ def test_one_table_per_level_and_coefficient(tables):
         for level in ("system", "summary", "global")
         for coefficient in ("pearson", "kendall_b")
     }
-
-
-def test_csv_keeps_every_digit_and_count(tables):
-    frame = pl.read_csv(io.StringIO(to_csv(tables["correlations.global.kendall_b"])))
-    for metric in METRICS:
-        row = frame.row(by_predicate=pl.col("metric") == metric, named=True)
-        for aspect in ASPECTS:
-            value = value_of(metric, aspect, "global", "kendall_b")
-            assert row[f"{aspect} value"] == value
-            assert row[f"{aspect} low"] == value - 0.1234
-            assert row[f"{aspect} n_documents"] == 1234
-            assert row[f"{aspect} n_missing"] == 7
 
 
 @pytest.mark.parametrize("write", [to_markdown, to_latex])
@@ -78,21 +60,15 @@ def test_baseline_stands_last(tables):
 
 
 def test_aspects_named_like_our_columns_do_not_collide(result):
-    renamed = {"relevance": "metric", "fluency & flow": "metric value"}
+    names = {"relevance": "metric", "fluency & flow": "0"}
     frames = {
-        name: getattr(result, name).with_columns(pl.col("aspect").replace(renamed))
+        name: getattr(result, name).with_columns(pl.col("aspect").replace(names))
         for name in ("correlations", "clusters")
     }
-    changed = type(result)(
-        **{name: getattr(result, name) for name in result.__slots__}
-        | frames
-        | {"aspects": list(renamed.values())}
-    )
-    table = next(iter(paper_tables(changed)))
-    assert table.frame["metric value"][0] == value_of("sms", "relevance", "system", "pearson")
-    assert table.frame["metric value value"][0] == value_of(
-        "sms", "fluency & flow", "system", "pearson"
-    )
+    changed = dataclasses.replace(result, aspects=list(names.values()), **frames)
+    markdown = to_markdown(next(paper_tables(changed)))
+    for aspect in ASPECTS:
+        assert number_text(value_of("sms", aspect, "system", "pearson")) in markdown
 
 
 @pytest.mark.parametrize(

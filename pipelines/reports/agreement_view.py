@@ -1,0 +1,266 @@
+"""What an agreement report shows: grids of correlations, panels, choices, data of the charts.
+
+Only selection and order; nothing is computed anew, and how it looks is in the template.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipelines.reports.charts import page_charts
+from pipelines.reports.file_names import EXPLAIN_FOLDER, explain_file
+from pipelines.reports.numbers import range_text
+from pipelines.reports.words import (
+    ACCURACIES,
+    COEFFICIENTS,
+    LEAVE_ONE_OUT,
+    LEVEL_MEANINGS,
+    LEVELS,
+    SIGNIFICANCE,
+    TESTS,
+    counted,
+    in_order,
+    listed,
+    selection,
+    statistic_name,
+)
+from pipelines.tables.records import CORRELATIONS, AgreementResult
+
+SHOWN_DISAGREEMENTS = 6
+"""Per aspect and metric; the table on disk has all."""
+AXIS_STEPS = ((0.3, 0.1), (0.9, 0.2), (math.inf, 0.5))
+"""Up to which span of an axis its ticks are so far apart."""
+
+Row = Mapping[str, Any]
+
+_NOT_COMPUTED: Row = dict.fromkeys((*CORRELATIONS, "cluster")) | {"reason": "not computed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grid:
+    """The correlations of all metrics and aspects at one level, under one coefficient."""
+
+    level: str
+    coefficient: str
+    rows: pl.DataFrame
+    """Of the correlations, with their `cluster`."""
+    ceilings: Mapping[str, float]
+    """The raters among themselves in the same terms, by aspect; where that is known."""
+
+    @property
+    def name(self) -> str:
+        """Return the coefficient in words."""
+        return COEFFICIENTS.get(self.coefficient, self.coefficient)
+
+    @property
+    def title(self) -> str:
+        """Return coefficient and level in words."""
+        return f"{self.name}, {self.level} level"
+
+    @property
+    def origin(self) -> float:
+        """Return where a metric that knows nothing would be."""
+        return 0.5 if self.coefficient in ACCURACIES else 0.0
+
+    def cells(self, result: AgreementResult) -> Iterator[tuple[str, bool, list[Row]]]:
+        """Yield metric, whether it is a baseline, and its row for each aspect; baselines last."""
+        found = {(row["metric"], row["aspect"]): row for row in self.rows.iter_rows(named=True)}
+        baselines = {metric for (metric, _), row in found.items() if row["is_baseline"]}
+        for metric in sorted(result.score_names, key=baselines.__contains__):
+            rows = [found.get((metric, aspect), _NOT_COMPUTED) for aspect in result.aspects]
+            yield metric, metric in baselines, rows
+
+
+def grids(result: AgreementResult) -> Iterator[Grid]:
+    """Yield the grid of each level and coefficient, as asked for."""
+    key = ["aspect", "level", "coefficient", "metric"]
+    clusters = result.clusters.select(*key, "cluster")
+    found = result.correlations.join(clusters, on=key, how="left", maintain_order="left")
+    for level in in_order(found["level"], LEVELS):
+        at_level = found.filter(level=level)
+        for coefficient in at_level["coefficient"].unique(maintain_order=True):
+            raters = result.raters.filter(level=level, statistic=f"{LEAVE_ONE_OUT}{coefficient}")
+            # Pools are never mixed: an aspect with several has no one ceiling.
+            single = raters.drop_nulls("value").filter(pl.len().over("aspect") == 1)
+            yield Grid(
+                level=level,
+                coefficient=coefficient,
+                rows=at_level.filter(coefficient=coefficient),
+                ceilings=dict(single.select("aspect", "value").iter_rows()),
+            )
+
+
+def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
+    """Arrange a result for the page `agreement_report.html`, besides its `about`.
+
+    Parameters
+    ----------
+    result : AgreementResult
+        What was computed.
+    folder : path
+        Where the page will be: pages in its `explain` folder are linked to.
+
+    Raises
+    ------
+    ValueError
+        If there is no correlation to show.
+    """
+    found = list(grids(result))
+    panels = [panel for grid in found for panel in _panels(grid, result)]
+    if not panels:
+        raise ValueError("`result.correlations` must have rows, got none; there is no report")
+    # The page begins with the first panel and its best metric that is no baseline.
+    best = min(panels[0]["rows"], key=lambda row: row["is_baseline"])
+    chosen = {name: best[name] for name in ("level", "aspect", "coefficient", "metric")}
+    tests = in_order(result.differences["test"], TESTS)
+    shown = result.disagreements.group_by("aspect", "metric", maintain_order=True).head(
+        SHOWN_DISAGREEMENTS
+    )
+    texts = _texts(shown)
+    about = result.about
+    return {
+        "lead": (
+            f"How well the scores of {counted(len(result.score_names), 'metric')} agree with what "
+            f"people say about {listed(result.aspects)}, over "
+            f"{counted(len(about.systems), 'system')} and {counted(about.n_documents, 'document')}."
+        ),
+        "facts": {
+            "Metrics": f"{len(result.score_names):,}",
+            "Aspects": f"{len(result.aspects):,}",
+            "Systems": f"{len(about.systems):,}",
+            "Documents": f"{about.n_documents:,}",
+            "Raters": about.raters,
+            "Resamples": f"{about.n_resamples:,}",
+            "Seed": str(about.seed),
+        },
+        "selection": selection(about.raters, about.excluded_systems),
+        "confidence": f"{100 * about.confidence:g}\N{NO-BREAK SPACE}%",
+        "significance": f"{SIGNIFICANCE:g}",
+        "chosen": chosen,
+        "levels": _labels((panel["level"] for panel in panels), LEVELS),
+        "aspects": _labels(panel["aspect"] for panel in panels),
+        "coefficients": _labels((panel["coefficient"] for panel in panels), COEFFICIENTS),
+        "metrics": _labels(result.score_names),
+        "tests": _labels(tests, TESTS),
+        "overviews": [_overview(grid, result) for grid in found],
+        "panels": panels,
+        "raters": list(_raters(result)),
+        "power": [
+            {"aspect": aspect, "rows": rows.to_dicts()}
+            for aspect in result.aspects
+            if not (rows := result.power.filter(aspect=aspect)).is_empty()
+        ],
+        "disagreements": list(_disagreements(shown, texts, folder)),
+        "texts": list(texts.values()),
+        "charts": page_charts(result, chosen, tests),
+    }
+
+
+def _labels(values: Iterable[str], names: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {value: (names or {}).get(value, value) for value in values}
+
+
+# Correlations
+
+
+def _overview(grid: Grid, result: AgreementResult) -> dict[str, Any]:
+    """Show all metrics and aspects, tinted by how far each is above a metric that knows nothing."""
+    above = (pl.col("value") - grid.origin).clip(lower_bound=0.0)
+    strongest = grid.rows.select(above.max()).item() or 0.0
+
+    def tint(row: Row) -> float:
+        if row["value"] is None or not strongest:
+            return 0.0
+        return round(max(row["value"] - grid.origin, 0.0) / strongest, 2)
+
+    return {
+        "level": grid.level,
+        "coefficient": grid.coefficient,
+        "title": grid.title,
+        "rows": [
+            {
+                "metric": metric,
+                "is_baseline": is_baseline,
+                "cells": [dict(row, tint=tint(row)) for row in rows],
+            }
+            for metric, is_baseline, rows in grid.cells(result)
+        ],
+        "ceilings": [grid.ceilings.get(aspect) for aspect in result.aspects if grid.ceilings],
+    }
+
+
+def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
+    """Yield the metrics of each aspect, the best first, on one axis for all aspects."""
+    drawn = [*grid.rows["value"], *grid.rows["low"], *grid.rows["high"], *grid.ceilings.values()]
+    ticks = _ticks([grid.origin, *(value for value in drawn if value is not None)])
+    for aspect in result.aspects:
+        rows = grid.rows.filter(aspect=aspect).sort("value", descending=True, nulls_last=True)
+        if not rows.is_empty():
+            yield {
+                "level": grid.level,
+                "aspect": aspect,
+                "coefficient": grid.coefficient,
+                "title": f"{aspect}: {grid.title}",
+                "meaning": LEVEL_MEANINGS.get(grid.level),
+                "origin": grid.origin,
+                "ticks": ticks,
+                "ceiling": grid.ceilings.get(aspect),
+                "rows": rows.to_dicts(),
+            }
+
+
+def _ticks(shown: Sequence[float]) -> list[float]:
+    step = next(step for span, step in AXIS_STEPS if max(shown) - min(shown) <= span)
+    first, last = math.floor(min(shown) / step), math.ceil(max(shown) / step)
+    return [round(index * step, 1) for index in range(first, max(last, first + 1) + 1)]
+
+
+# Raters and disagreements
+
+
+def _raters(result: AgreementResult) -> Iterator[dict[str, Any]]:
+    """Put the aspects of each statistic side by side; None where there is no such row."""
+    index = ["pool", "statistic", "level"]
+    for (pool, statistic, level), rows in result.raters.group_by(index, maintain_order=True):
+        by_aspect = {row["aspect"]: row for row in rows.iter_rows(named=True)}
+        yield {
+            "pool": pool,
+            "statistic": statistic_name(str(statistic)),
+            "level": level,
+            "cells": [by_aspect.get(aspect) for aspect in result.aspects],
+        } | {name: range_text(rows[name]) for name in ("n_raters", "n_units", "n_missing")}
+
+
+_TextKey = tuple[str, str | None, str | None]
+
+
+def _texts(disagreements: pl.DataFrame) -> dict[_TextKey, dict[str, str | None]]:
+    """Collect each reference and source once, however many disagreements name it."""
+    names = ("document_id", "reference", "source")
+    kept = disagreements.select(names).unique(maintain_order=True)
+    return {
+        key: {"id": f"text-{index}", **dict(zip(names, key, strict=True))}
+        for index, key in enumerate(kept.iter_rows())
+        if key[1] is not None or key[2] is not None
+    }
+
+
+def _disagreements(
+    disagreements: pl.DataFrame, texts: Mapping[_TextKey, Row], folder: Path
+) -> Iterator[dict[str, Any]]:
+    for (aspect, metric), rows in disagreements.group_by("aspect", "metric", maintain_order=True):
+        items = []
+        for row in rows.iter_rows(named=True):
+            text = texts.get((row["document_id"], row["reference"], row["source"]))
+            name = explain_file(row["document_id"], row["system_id"], row["metric"])
+            page = f"{EXPLAIN_FOLDER}/{name}"
+            row["text_id"] = text["id"] if text else None
+            row["explain"] = page if (folder / page).is_file() else None
+            items.append(row)
+        yield {"aspect": aspect, "metric": metric, "rows": items}
