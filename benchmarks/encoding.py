@@ -119,28 +119,20 @@ def cut_ours(encoder: BertEncoder, sentences: list[str]) -> object:
 
 
 def make_products():
-    """Return a callable that computes `PRODUCT_BLOCKS` blocks' products, the faster way."""
+    """Return a callable that computes `PRODUCT_BLOCKS` blocks' products."""
     rng = torch.Generator().manual_seed(0)
     rows = BLOCK_TOKENS["cpu"]
-    parts = []
-    for n, m in PRODUCTS:
-        x, weight = torch.randn(rows, n, generator=rng), torch.randn(m, n, generator=rng)
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
-        bias = torch.zeros(m)
-        parts.append((x, weight, packed, bias))
+    parts = [
+        (torch.randn(rows, n, generator=rng), torch.randn(m, n, generator=rng), torch.zeros(m))
+        for n, m in PRODUCTS
+    ]
 
     def by_linear() -> None:
         for _ in range(PRODUCT_BLOCKS * N_LAYERS):
-            for x, weight, _, bias in parts:
+            for x, weight, bias in parts:
                 F.linear(x, weight, bias)
 
-    def by_onednn() -> None:
-        for _ in range(PRODUCT_BLOCKS * N_LAYERS):
-            for x, _, packed, bias in parts:
-                torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
-
-    trial = interleave({"linear": (by_linear, 1), "onednn": (by_onednn, 1)}, 3)
-    return by_linear if trial["linear"].median < trial["onednn"].median else by_onednn
+    return by_linear
 
 
 def check(news: News, model: SentenceTransformer, with_words: BertEncoder, alone: BertEncoder):

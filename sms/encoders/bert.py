@@ -2,7 +2,6 @@
 
 Sentences are cut into word pieces (`pieces`), sorted by length and encoded in blocks of about as
 many tokens, each sentence alone; a sentence longer than the model's limit is encoded in windows.
-A GPU computes while the next sentences are being cut.
 
 Not here: loading, except of the packaged model (`hugging_face`, `sentence_transformer`).
 """
@@ -25,7 +24,7 @@ from tokenizers import Tokenizer
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.contextual import ContextualEncoder
-from sms.encoders.devices import Arriving, Machine
+from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
 from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.pieces import PieceCutter, SentencePieces, Windows
@@ -36,8 +35,6 @@ logger = logging.getLogger(__name__)
 
 BLOCK_TOKENS = {"cpu": 2048, "cuda": 65_536}
 """Most tokens that go through a model together, by device; a longer sequence is a block alone."""
-WAVE_SENTENCES = 16_384
-"""Sentences that are cut and sorted together; a GPU computes one wave while the next is cut."""
 
 POOLINGS = ("mean", "max", "cls")
 
@@ -124,8 +121,6 @@ class BertEncoder(ContextualEncoder):
     has_words : bool
         Whether it is an encoder of words as well; if not, only the sentences' own vectors are
         computed.
-    cache_folder, sentences_only
-        As in `EncoderRuntime`.
 
     Raises
     ------
@@ -144,8 +139,6 @@ class BertEncoder(ContextualEncoder):
         max_tokens: int,
         pooling: Pooling,
         has_words: bool = True,
-        cache_folder: str | None = None,
-        sentences_only: bool = False,
     ) -> None:
         words = "|words:mean" if has_words else ""
         unknown = "|oov:nfkc+drop" if cutter.has_unknown else ""
@@ -155,8 +148,6 @@ class BertEncoder(ContextualEncoder):
             has_words=has_words,
             dimension=model.dimension,
             pooling="max" if pooling.mode == "max" else "mean",
-            cache_folder=cache_folder,
-            sentences_only=sentences_only,
         )
         if pooling.mode == "cls" and not cutter.prefix.size:
             raise ValueError(
@@ -168,7 +159,6 @@ class BertEncoder(ContextualEncoder):
         if self._max_pieces < 1:
             raise ValueError(f"`max_tokens` must leave room for a piece of text, got {max_tokens}")
         self._budget = BLOCK_TOKENS[model.machine.device.type]
-        self._has_warned = False
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words have no unknown piece."""
@@ -178,50 +168,30 @@ class BertEncoder(ContextualEncoder):
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
-        parts: list[tuple[np.ndarray, np.ndarray]] = []
-        running: _Running | None = None
-        for start in range(0, wanted.size, WAVE_SENTENCES):
-            rows = np.arange(start, min(start + WAVE_SENTENCES, wanted.size))
-            wave = self._cut(texts, wanted[rows], kept.take(rows))
-            launched = self._launch(wave)
-            if running is not None:
-                parts.append(self._collect(running))
-            running = launched
-        if running is not None:
-            parts.append(self._collect(running))
-        empty = np.empty((0, self.dimension), dtype=np.float32)
-        words, pooled = zip((empty, empty), *parts, strict=True)
-        return np.concatenate(words), np.concatenate(pooled)
-
-    def _cut(self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged) -> _Wave:
-        """Cut sentences into windows of tokens."""
         pieces = self._cutter.cut(texts, wanted, self._max_pieces)
-        windows = pieces.windows(self._max_pieces)
-        wave = _Wave.of(pieces, windows, np.flatnonzero(kept.values), self._cutter)
-        self.n_tokens += int(wave.n_tokens.sum())
-        return wave
-
-    def _launch(self, wave: _Wave) -> _Running:
-        """Start computing a wave, block after block."""
-        order = np.argsort(-wave.n_tokens, kind="stable")
-        order = order[wave.n_tokens[order] > 0]  # without special tokens, some may have none
-        filled = offsets_of(wave.n_tokens[order])
-        results = []
+        tokens = _Tokens.of(
+            pieces, pieces.windows(self._max_pieces), np.flatnonzero(kept.values), self._cutter
+        )
+        self.n_tokens += int(tokens.lengths.sum())
+        words = np.empty((tokens.word_first.size, self.dimension), dtype=np.float32)
+        pooled = np.zeros((tokens.lengths.size, self.dimension), dtype=np.float32)
+        order = np.argsort(-tokens.lengths, kind="stable")
+        order = order[tokens.lengths[order] > 0]  # without special tokens, some may have none
+        filled = offsets_of(tokens.lengths[order])
         at = 0
         while at < order.size:
             end = int(np.searchsorted(filled, filled[at] + self._budget, side="right")) - 1
-            block = wave.block(order[at : max(end, at + 1)], self._cutter)
-            arriving = self._try(block)
-            if arriving is None:
-                continue
-            results.append((block, arriving))
-            at += block.windows.size
-        return _Running(wave, results)
+            block = tokens.block(order[at : max(end, at + 1)], self._cutter)
+            computed = self._try(block)
+            if computed is not None:
+                words[block.kept], pooled[block.windows] = computed
+                at += block.windows.size
+        return words, self._pooling.of_sentences(pooled, tokens.windows, tokens.lengths)
 
-    def _try(self, block: _Block) -> Arriving | None:
-        """Start computing a block; None if memory was short and smaller blocks are to follow."""
+    def _try(self, block: _Block) -> tuple[np.ndarray, np.ndarray] | None:
+        """Compute a block; None if memory was short and smaller blocks are to follow."""
         try:
-            return self._run(block)
+            return self._compute(block)
         except torch.OutOfMemoryError as error:
             if block.windows.size == 1:
                 raise RuntimeError(
@@ -229,64 +199,52 @@ class BertEncoder(ContextualEncoder):
                     "the encoder more memory or run it with `device` cpu"
                 ) from error
         self._budget = max(block.ids.size // 2, 1)
-        if not self._has_warned:
-            logger.warning(
-                "out of GPU memory with %d tokens at once; going on with at most %d, and fewer "
-                "if need be",
-                block.ids.size,
-                self._budget,
-            )
-            self._has_warned = True
-        if self._model.machine.device.type == "cuda":
-            torch.cuda.empty_cache()
+        logger.warning(
+            "out of GPU memory with %d tokens at once; going on with at most %d",
+            block.ids.size,
+            self._budget,
+        )
+        torch.cuda.empty_cache()
         return None
 
     @torch.inference_mode()
-    def _run(self, block: _Block) -> Arriving:
+    def _compute(self, block: _Block) -> tuple[np.ndarray, np.ndarray]:
+        """Return the vectors of a block's kept words, and of its windows."""
         send = self._model.machine.send
         states = self._model.states(block.ids, block.lengths)
         pooled = self._pooling.of_windows(states, send(block.lengths))
-        if not block.word_lengths.size:
-            return Arriving(states[:0], pooled)
-        words = torch.segment_reduce(
-            states[send(block.word_rows)],
-            "mean",
-            lengths=send(block.word_lengths),
-            axis=0,
-            unsafe=True,
-        )
-        return Arriving(words, pooled)
-
-    def _collect(self, running: _Running) -> tuple[np.ndarray, np.ndarray]:
-        """Wait for a wave and put it in order."""
-        wave = running.wave
-        words = np.empty((wave.kept_first.size, self.dimension), dtype=np.float32)
-        pooled = np.zeros((wave.n_tokens.size, self.dimension), dtype=np.float32)
-        for block, arriving in running.results:
-            words[block.kept], pooled[block.windows] = arriving.wait()
-        return words, self._pooling.of_sentences(pooled, wave.windows, wave.n_tokens)
+        words = states[:0]
+        if block.word_lengths.size:
+            words = torch.segment_reduce(
+                states[send(block.word_rows)],
+                "mean",
+                lengths=send(block.word_lengths),
+                axis=0,
+                unsafe=True,
+            )
+        return words.cpu().numpy(), pooled.cpu().numpy()
 
 
 @dataclass(frozen=True, slots=True)
-class _Wave:
+class _Tokens:
     """Sentences that are sorted and encoded together."""
 
     ids: np.ndarray
     """All pieces, special tokens left out."""
     windows: Windows
-    n_tokens: np.ndarray
-    """Of every window, special tokens included."""
-    kept_first: np.ndarray
+    lengths: np.ndarray
+    """Tokens of every window, special ones included."""
+    word_first: np.ndarray
     """First piece of every kept word, relative to its window."""
-    kept_count: np.ndarray
+    word_count: np.ndarray
     """Pieces of every kept word."""
-    kept_of_window: np.ndarray
+    words_of_window: np.ndarray
     """Where each window's kept words begin, and the end; int64, (n_windows + 1,)."""
 
     @classmethod
     def of(
         cls, pieces: SentencePieces, windows: Windows, kept: np.ndarray, cutter: PieceCutter
-    ) -> _Wave:
+    ) -> _Tokens:
         first, count = pieces.first[kept], pieces.count[kept]
         window = np.searchsorted(windows.first, first, side="right") - 1
         relative = first - windows.first[window]
@@ -301,7 +259,7 @@ class _Wave:
 
     def block(self, chosen: np.ndarray, cutter: PieceCutter) -> _Block:
         """Lay out the tokens of some windows and say which are those of kept words."""
-        lengths, n_pieces = self.n_tokens[chosen], self.windows.lengths[chosen]
+        lengths, n_pieces = self.lengths[chosen], self.windows.lengths[chosen]
         starts = offsets_of(lengths)
         body = starts[:-1] + cutter.prefix.size
         ids = np.empty(starts[-1], dtype=np.int64)
@@ -310,11 +268,11 @@ class _Wave:
             ids[starts[:-1] + place] = token
         for place, token in enumerate(cutter.suffix[::-1], start=1):
             ids[starts[1:] - place] = token
-        first_kept = self.kept_of_window[chosen]
-        n_kept = self.kept_of_window[chosen + 1] - first_kept
+        first_kept = self.words_of_window[chosen]
+        n_kept = self.words_of_window[chosen + 1] - first_kept
         kept = ranges(first_kept, n_kept)
-        counts = self.kept_count[kept]
-        rows = ranges(self.kept_first[kept] + np.repeat(body, n_kept), counts)
+        counts = self.word_count[kept]
+        rows = ranges(self.word_first[kept] + np.repeat(body, n_kept), counts)
         return _Block(chosen, ids, lengths, kept, rows, counts)
 
 
@@ -323,22 +281,14 @@ class _Block:
     """What goes through the model together."""
 
     windows: np.ndarray
-    """Numbers in the wave, the longest first."""
+    """Numbers of its windows, the longest first."""
     ids: np.ndarray
     lengths: np.ndarray
     kept: np.ndarray
-    """Numbers of its kept words in the wave."""
+    """Numbers of its kept words."""
     word_rows: np.ndarray
     """Tokens of its kept words, word after word."""
     word_lengths: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """A wave whose blocks are being computed."""
-
-    wave: _Wave
-    results: list[tuple[_Block, Arriving]]
 
 
 def hash_of_files(paths: Iterable[Path]) -> str:
@@ -394,8 +344,6 @@ def load_minilm(
         content_hash=hash_of_files([weights]),
         max_tokens=min(limits["max_seq_length"], shape.max_tokens),
         pooling=Pooling(mode=pooling, normalises=True),
-        cache_folder=runtime.cache_folder,
-        sentences_only=runtime.sentences_only,
     )
 
 

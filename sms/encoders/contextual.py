@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from sms.encoders import EncodedSentences
+from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.encoders.recent import Recent
 from sms.encoders.vector_cache import SentenceVectors, VectorCache, key_of
 from sms.ragged import Ragged, offsets_of
@@ -44,8 +44,6 @@ class ContextualEncoder(ABC):
         How the sentences' own vectors become one text vector.
     unit : {"sentence", "text"}
         Whether texts are given to it sentence by sentence, or whole.
-    cache_folder, sentences_only
-        As in `EncoderRuntime`.
     """
 
     def __init__(
@@ -58,26 +56,16 @@ class ContextualEncoder(ABC):
         pooled_dimension: int | None = None,
         pooling: str = "mean",
         unit: str = "sentence",
-        cache_folder: str | None = None,
-        sentences_only: bool = False,
     ) -> None:
         self.signature = signature
         self.content_hash = content_hash
-        self.has_words = has_words and not sentences_only
+        self.has_words = has_words
         self.dimension = dimension
         self.pooling = pooling
         self.unit = unit
         self._pooled_dimension = pooled_dimension or dimension
         self._cache: Recent[SentenceVectors] = Recent(_n_bytes)
         self._disk: VectorCache | None = None
-        if cache_folder is not None:
-            part = "|sentences" if has_words and sentences_only else ""
-            self._disk = VectorCache(
-                cache_folder,
-                owner=f"{signature}|{content_hash}{part}",
-                dimension=dimension,
-                pooled_dimension=self._pooled_dimension,
-            )
         self.n_sentences = 0
         """Distinct sentences asked for so far."""
         self.n_cached = 0
@@ -92,6 +80,25 @@ class ContextualEncoder(ABC):
         """Words that count in the sentences asked for so far."""
         self.n_unknown = 0
         """How many of them it does not know."""
+
+    def set_up(self, runtime: EncoderRuntime) -> None:
+        """Keep vectors on disk, and leave those of words out, where a runtime says so.
+
+        Raises
+        ------
+        ValueError
+            If the folder cannot be made or written to.
+        """
+        part = ""
+        if self.has_words and runtime.sentences_only:
+            self.has_words, part = False, "|sentences"
+        if runtime.cache_folder is not None:
+            self._disk = VectorCache(
+                runtime.cache_folder,
+                owner=f"{self.signature}|{self.content_hash}{part}",
+                dimension=self.dimension,
+                pooled_dimension=self._pooled_dimension,
+            )
 
     @abstractmethod
     def vectors_of(

@@ -1,4 +1,4 @@
-"""Where an encoder computes and in which number format; copies to and from there."""
+"""Where an encoder computes and in which number format."""
 
 from __future__ import annotations
 
@@ -52,35 +52,5 @@ class Machine:
         return cls(torch.device("cuda" if uses_gpu else "cpu"), precision)
 
     def send(self, array: np.ndarray) -> torch.Tensor:
-        """Copy to the device; a GPU copies from pinned memory, beside what it computes."""
-        tensor = torch.from_numpy(array)
-        if self.device.type == "cpu":
-            return tensor
-        return tensor.pin_memory().to(self.device, non_blocking=True)
-
-
-class Arriving:
-    """Tensors on their way from the device.
-
-    Parameters
-    ----------
-    *tensors : torch.Tensor
-        On one device; a GPU may still be computing them.
-    """
-
-    def __init__(self, *tensors: torch.Tensor) -> None:
-        self._event: torch.cuda.Event | None = None
-        self._tensors = tensors
-        if tensors[0].is_cuda:
-            self._tensors = tuple(
-                torch.empty(t.shape, dtype=t.dtype, pin_memory=True).copy_(t, non_blocking=True)
-                for t in tensors
-            )
-            self._event = torch.cuda.Event()
-            self._event.record()
-
-    def wait(self) -> tuple[np.ndarray, ...]:
-        """Return them once all have arrived."""
-        if self._event is not None:
-            self._event.synchronize()
-        return tuple(tensor.numpy() for tensor in self._tensors)
+        """Copy to the device."""
+        return torch.from_numpy(array).to(self.device)

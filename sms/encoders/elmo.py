@@ -37,8 +37,6 @@ class ElmoEncoder(ContextualEncoder):
         How the three layers become one vector.
     pooling : {"mean", "max"}
         How word vectors become one text vector, for cosine.
-    cache_folder, sentences_only
-        As in `EncoderRuntime`.
 
     Raises
     ------
@@ -46,15 +44,7 @@ class ElmoEncoder(ContextualEncoder):
         If the model is not ELMo, naming its path.
     """
 
-    def __init__(
-        self,
-        model: HubModel,
-        *,
-        layers: str = "mean",
-        pooling: str = "mean",
-        cache_folder: str | None = None,
-        sentences_only: bool = False,
-    ) -> None:
+    def __init__(self, model: HubModel, *, layers: str = "mean", pooling: str = "mean") -> None:
         for name, value, choices in (
             ("layers", layers, ("mean", "concat")),
             ("pooling", pooling, ("mean", "max")),
@@ -75,8 +65,6 @@ class ElmoEncoder(ContextualEncoder):
             has_words=True,
             dimension=self._width(model) * (len(_LAYERS) if self._concatenates else 1),
             pooling=pooling,
-            cache_folder=cache_folder,
-            sentences_only=sentences_only,
         )
 
     def _width(self, model: HubModel) -> int:
@@ -168,10 +156,4 @@ def load_elmo(
         If TensorFlow or the model is missing, or it is damaged or another kind of model.
     """
     model = load_model("elmo", path, published=PUBLISHED, runtime=runtime)
-    return ElmoEncoder(
-        model,
-        layers=layers,
-        pooling=pooling,
-        cache_folder=runtime.cache_folder,
-        sentences_only=runtime.sentences_only,
-    )
+    return ElmoEncoder(model, layers=layers, pooling=pooling)

@@ -72,8 +72,6 @@ def load_hf(
         content_hash=hash_of_model(folder),
         max_tokens=longest_sequence(model.config, tokenizer),
         pooling=Pooling(mode=pooling),
-        cache_folder=runtime.cache_folder,
-        sentences_only=runtime.sentences_only,
     )
 
 

@@ -69,8 +69,6 @@ class InferSentEncoder(ContextualEncoder):
     version : InferSentVersion
     signature, content_hash : str
     device : torch.device
-    cache_folder : str, optional
-        As in `EncoderRuntime`.
     """
 
     def __init__(
@@ -83,14 +81,12 @@ class InferSentEncoder(ContextualEncoder):
         signature: str,
         content_hash: str,
         device: torch.device,
-        cache_folder: str | None = None,
     ) -> None:
         super().__init__(
             signature=signature,
             content_hash=content_hash,
             has_words=False,
             dimension=2 * lstm.hidden_size,
-            cache_folder=cache_folder,
         )
         self._lstm = lstm.to(device).eval()
         self._lstm.flatten_parameters()
@@ -184,7 +180,6 @@ def load_infersent(
         "|pool:mean",
         content_hash=_hash_of(model_path, vectors_path),
         device=device,
-        cache_folder=runtime.cache_folder,
     )
 
 

@@ -1,8 +1,7 @@
 """BERT and its relatives without padding: all tokens of a block in one matrix.
 
 The tokens of a block go through the linear layers together; attention runs per group of
-sequences of equal length, so that nothing is padded and nothing masked. On a CPU with AVX-512 the
-linear layers are oneDNN's, with weights laid out once for it and the activation inside.
+sequences of equal length, so that nothing is padded and nothing masked.
 
 Not here: tokens, pooling, and architectures that differ in more than names, positions and an
 attention bias (`padded_model`).
@@ -28,8 +27,6 @@ ROWS_MULTIPLE = 256
 kernels by the number of rows; with it, a sentence's vectors in fp32 are the same to the last bit
 whatever its neighbours, the size of the block and the number of threads (on one kind of CPU). In
 other formats that depends on the processor: with AMX, bf16 differs by 1e-3."""
-_TYPICAL_ROWS = 1024
-"""What oneDNN is told about the number of rows when it lays out weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,53 +278,19 @@ class _Layer:
     outer_norm: tuple[torch.Tensor, torch.Tensor]
 
 
+@dataclass(frozen=True, slots=True)
 class _Linear:
-    """A linear layer, with GELU after it where `approximation` says how.
+    """A linear layer, with GELU after it where `approximation` says how."""
 
-    oneDNN's is what `torch.compile` would call: with weights in its own layout it ran at 1.11
-    times the speed of `F.linear`, and GELU inside costs half as much as after it (AVX-512). In bf16
-    a reward became 1.16 times as fast by it.
-    """
-
-    def __init__(
-        self, weight: torch.Tensor, bias: torch.Tensor, approximation: str | None = None
-    ) -> None:
-        self._uses_onednn = _has_onednn(weight)
-        self._bias, self._approximation = bias, approximation
-        self._weight = weight
-        if self._uses_onednn:
-            self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, _TYPICAL_ROWS)
+    weight: torch.Tensor
+    bias: torch.Tensor
+    approximation: str | None = None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if self._uses_onednn:
-            activation = "none" if self._approximation is None else "gelu"
-            product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
-                x, self._weight, self._bias, activation, [], self._approximation or ""
-            )
+        product = F.linear(x, self.weight, self.bias)
+        if self.approximation is None:
             return product
-        product = F.linear(x, self._weight, self._bias)
-        if self._approximation is None:
-            return product
-        return F.gelu(product, approximate=self._approximation)
-
-
-def _has_onednn(weight: torch.Tensor) -> bool:
-    """Tell whether oneDNN's kernels are the faster ones: with AVX-512, in fp32 and bf16.
-
-    oneDNN may be told to use less than the processor has (`ONEDNN_MAX_CPU_ISA`), and then takes no
-    bf16.
-
-    With AVX2 its product is 1.04 times as fast as the other library's, with GELU inside 0.94.
-    """
-    return (
-        weight.device.type == "cpu"
-        and torch.backends.mkldnn.is_available()
-        and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-        and (
-            weight.dtype == torch.float32
-            or (weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
-        )
-    )
+        return F.gelu(product, approximate=self.approximation)
 
 
 def _relative_buckets(distances: torch.Tensor) -> torch.Tensor:

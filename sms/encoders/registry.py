@@ -274,10 +274,15 @@ def load_encoder(spec: str | EncoderSpec, runtime: EncoderRuntime | None = None)
     ValueError
         If the specification is wrong, or a file is missing or damaged, with its path.
     """
+    from sms.encoders.contextual import ContextualEncoder
+
     asked = parse_spec(spec) if isinstance(spec, str) else spec
     module, _, function = asked.kind.loader.partition(":")
     loader = getattr(importlib.import_module(module), function)
-    encoder: Encoder = loader(asked.path, runtime=runtime or EncoderRuntime(), **asked.values)
+    runtime = runtime or EncoderRuntime()
+    encoder: Encoder = loader(asked.path, runtime=runtime, **asked.values)
+    if isinstance(encoder, ContextualEncoder):
+        encoder.set_up(runtime)
     return encoder
 
 

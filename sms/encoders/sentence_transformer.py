@@ -58,8 +58,6 @@ class LibraryEncoder(ContextualEncoder):
     name : str
     content_hash : str
     machine : Machine
-    cache_folder : str, optional
-        As in `EncoderRuntime`.
     """
 
     def __init__(
@@ -69,14 +67,12 @@ class LibraryEncoder(ContextualEncoder):
         name: str,
         content_hash: str,
         machine: Machine,
-        cache_folder: str | None = None,
     ) -> None:
         super().__init__(
             signature=f"{name}|oov:drop|pool:library{machine.signature}",
             content_hash=content_hash,
             has_words=False,
             dimension=model.encode(PROBE, show_progress_bar=False).size,
-            cache_folder=cache_folder,
         )
         self._model = model.to(machine.device, machine.dtype)
         tokenizer = getattr(model, "tokenizer", None)
@@ -173,12 +169,8 @@ def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncod
     machine = Machine.choose(runtime)
     model = _load(folder)
     name, content_hash = name_of(path), hash_of_model(folder)
-    return _own_encoder(model, name, content_hash, machine, runtime) or LibraryEncoder(
-        model,
-        name=name,
-        content_hash=content_hash,
-        machine=machine,
-        cache_folder=runtime.cache_folder,
+    return _own_encoder(model, name, content_hash, machine) or LibraryEncoder(
+        model, name=name, content_hash=content_hash, machine=machine
     )
 
 
@@ -204,7 +196,6 @@ def _own_encoder(
     name: str,
     content_hash: str,
     machine: Machine,
-    runtime: EncoderRuntime,
 ) -> BertEncoder | None:
     """Return an encoder with this project's forward pass, None if it gives other vectors."""
     pooling = _plain_pooling(model)
@@ -217,7 +208,7 @@ def _own_encoder(
     longest = longest_sequence(transformer.config, tokenizer)
     layers = LayerChoice.parse("last", transformer.config.num_hidden_layers)
 
-    def encoder(where: Machine, cache_folder: str | None) -> BertEncoder:
+    def encoder(where: Machine) -> BertEncoder:
         return BertEncoder(
             token_model(transformer, tokenizer, layers, where),
             PieceCutter(tokenizer.backend_tokenizer),
@@ -226,16 +217,15 @@ def _own_encoder(
             max_tokens=min(model.max_seq_length or longest, longest),
             pooling=pooling,
             has_words=False,
-            cache_folder=cache_folder,
         )
 
-    probe = encoder(Machine(torch.device("cpu"), "fp32"), None)
+    probe = encoder(Machine(torch.device("cpu"), "fp32"))
     found = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
     expected = model.encode([PROBE], show_progress_bar=False)
     if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=PROBE_ATOL):
         logger.warning("%s: its own library gives other vectors; using that", name)
         return None
-    return encoder(machine, runtime.cache_folder)
+    return encoder(machine)
 
 
 def _plain_pooling(model: Any) -> Pooling | None:  # noqa: ANN401

@@ -41,8 +41,6 @@ class UseEncoder(ContextualEncoder):
     model : HubModel
     unit : {"sentence", "text"}
         What is one input; a text's sentences are then joined by spaces.
-    cache_folder : str, optional
-        As in `EncoderRuntime`.
 
     Raises
     ------
@@ -50,9 +48,7 @@ class UseEncoder(ContextualEncoder):
         If the model does not turn texts into vectors, naming its path.
     """
 
-    def __init__(
-        self, model: HubModel, *, unit: str = "sentence", cache_folder: str | None = None
-    ) -> None:
+    def __init__(self, model: HubModel, *, unit: str = "sentence") -> None:
         self._embed = _embed_of(model)
         (vectors,) = model.probe("turn texts into vectors", lambda: (self._embed(_PROBE),))
         if vectors.ndim != 2 or len(vectors) != len(_PROBE):
@@ -66,7 +62,6 @@ class UseEncoder(ContextualEncoder):
             has_words=False,
             dimension=vectors.shape[1],
             unit=unit,
-            cache_folder=cache_folder,
         )
         self._limit = _limit_of(self._embed)
 
@@ -134,4 +129,4 @@ def load_use(path: str, *, runtime: EncoderRuntime, unit: str = "sentence") -> U
         If TensorFlow or the model is missing, or it is damaged or another kind of model.
     """
     model = load_model("use", path, published=PUBLISHED, runtime=runtime)
-    return UseEncoder(model, unit=unit, cache_folder=runtime.cache_folder)
+    return UseEncoder(model, unit=unit)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sms import text
-from sms.encoders import contextual, vector_cache
+from sms.encoders import contextual
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
 
@@ -86,8 +86,7 @@ def test_a_scorer_with_a_model_that_broke_off_anywhere_goes_on(monkeypatch):
 # a file that was just opened is closed by nobody but the garbage collector
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.slow
-def test_a_scorer_with_a_cache_on_disk_that_broke_off_anywhere_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(vector_cache, "FLUSH_SENTENCES", 5)
+def test_a_scorer_with_a_cache_on_disk_that_broke_off_anywhere_goes_on(tmp_path):
     config = ScoringConfig(metrics=("wms", "cosine"))
     pair = (
         SummaryScorer(config, threads=1, cache_folder=str(tmp_path)),

@@ -34,23 +34,23 @@ TRAINING = [
 WIDTH, HEADS, N_LAYERS, MAX_POSITIONS = 32, 2, 3, 64
 
 
+def cut_as_they_are(sentences: list[str], **rules: str) -> SegmentedTexts:
+    """Segment texts that are one sentence each, and number the sentences in that order."""
+    found = Segmenter(TextRules(**rules)).segment(pa.array(sentences))
+    numbers = found.text_sentences.values
+    assert [found.sentences[number] for number in numbers] == sentences
+    return replace(
+        found,
+        sentences=sentences,
+        text_sentences=Ragged.from_rows([[k] for k in range(len(sentences))]),
+        sentence_chunks=found.sentence_chunks.take(numbers),
+        sentence_words=found.sentence_words.take(numbers),
+    )
+
+
 @pytest.fixture(scope="session")
 def as_they_are() -> Callable[..., SegmentedTexts]:
-    """Segment texts that are one sentence each, and number the sentences in that order."""
-
-    def cut(sentences: list[str], **rules: str) -> SegmentedTexts:
-        found = Segmenter(TextRules(**rules)).segment(pa.array(sentences))
-        numbers = found.text_sentences.values
-        assert [found.sentences[number] for number in numbers] == sentences
-        return replace(
-            found,
-            sentences=sentences,
-            text_sentences=Ragged.from_rows([[k] for k in range(len(sentences))]),
-            sentence_chunks=found.sentence_chunks.take(numbers),
-            sentence_words=found.sentence_words.take(numbers),
-        )
-
-    return cut
+    return cut_as_they_are
 
 
 def wordpiece(pad_first: bool = True) -> Tokenizer:

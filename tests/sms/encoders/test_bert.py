@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from sms import text
 from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, packed_model
 from sms.encoders.bert import BertEncoder, load_minilm
 from sms.encoders.devices import Machine
-from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
+from tests.sms.encoders.conftest import cut_as_they_are as as_they_are
 
 ATOL = 2e-6
 """Of normalised vectors; both sides compute in float32, in another order."""
@@ -75,20 +74,6 @@ def segmented() -> SegmentedTexts:
 @pytest.fixture(scope="module")
 def together(segmented) -> EncodedSentences:
     return load_minilm(runtime=CPU).encode(segmented)
-
-
-def as_they_are(sentences: list[str]) -> SegmentedTexts:
-    """Segment texts that are one sentence each, and number the sentences in that order."""
-    cut = Segmenter().segment(pa.array(sentences))
-    numbers = cut.text_sentences.values
-    assert [cut.sentences[number] for number in numbers] == sentences
-    return replace(
-        cut,
-        sentences=sentences,
-        text_sentences=Ragged.from_rows([[k] for k in range(len(sentences))]),
-        sentence_chunks=cut.sentence_chunks.take(numbers),
-        sentence_words=cut.sentence_words.take(numbers),
-    )
 
 
 def kept_words(cut: SegmentedTexts, sentence: int) -> list[str]:
@@ -225,22 +210,10 @@ def test_neighbours_change_nothing(together, encoder):
         assert_same_vectors(encoder.encode(as_they_are([sentence])), [0], together, [k])
 
 
-def test_order_changes_nothing(together, encoder):
-    order = np.random.default_rng(3).permutation(len(SENTENCES)).tolist()
-    found = encoder.encode(as_they_are([SENTENCES[k] for k in order]))
-    assert_same_vectors(found, list(range(len(order))), together, order)
-
-
 @pytest.mark.parametrize("block_tokens", [1, 64, 300, 100_000])
 def test_block_size_changes_no_bit(block_tokens, together, segmented, monkeypatch):
     monkeypatch.setitem(bert.BLOCK_TOKENS, "cpu", block_tokens)
     assert_equal_bits(load_minilm(runtime=CPU).encode(segmented), together)
-
-
-@pytest.mark.parametrize("wave", [1, 7])
-def test_waves_change_no_bit(wave, together, segmented, encoder, monkeypatch):
-    monkeypatch.setattr(bert, "WAVE_SENTENCES", wave)
-    assert_equal_bits(encoder.encode(segmented), together)
 
 
 def test_number_of_threads_changes_no_bit(together, segmented):
@@ -252,13 +225,6 @@ def test_number_of_threads_changes_no_bit(together, segmented):
             assert_equal_bits(encoder.encode(segmented), together)
     finally:
         torch.set_num_threads(n_threads)
-
-
-def test_linear_layers_without_onednn_give_the_same(together, segmented, monkeypatch):
-    monkeypatch.setattr(packed_model, "_has_onednn", lambda weight: False)
-    found = load_minilm(runtime=CPU).encode(segmented)
-    np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=ATOL)
-    np.testing.assert_allclose(found.word_points, together.word_points, rtol=0, atol=WORD_ATOL)
 
 
 # Short of memory
@@ -279,12 +245,12 @@ def fail(monkeypatch, is_too_much) -> list[int]:
     return asked
 
 
-def test_out_of_memory_halves_the_blocks_and_says_so_once(together, segmented, monkeypatch, caplog):
+def test_out_of_memory_halves_the_blocks_and_says_so(together, segmented, monkeypatch, caplog):
     encoder = load_minilm(runtime=CPU)
     asked = fail(monkeypatch, lambda n_tokens: n_tokens > 255)
     assert_equal_bits(encoder.encode(segmented), together)
     assert sum(size > 255 for size in asked) > 1
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
     assert "going on with at most" in caplog.text
     asked.clear()
     encoder.encode(as_they_are([f"The committee met {k} times" for k in range(99)]))
@@ -322,13 +288,6 @@ def test_neighbours_change_little_in_half_precision(precision, segmented):
     for number, sentence in enumerate(SENTENCES):
         vector = alone.encode(as_they_are([sentence])).pooled[0]
         np.testing.assert_allclose(vector, together.pooled[number], rtol=0, atol=HALF_ATOL)
-
-
-def test_bf16_without_bf16_in_onednn(segmented, monkeypatch):
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision="bf16"))
-    assert not encoder._model._stack[0].qkv._uses_onednn
-    assert np.isfinite(encoder.encode(segmented).pooled).all()
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:
@@ -374,11 +333,6 @@ def test_emptied_vocabulary_changes_nothing(together, encoder, monkeypatch):
         assert_same_vectors(found, [0], together, [k])
 
 
-def test_vocabulary_of_another_segmenter_changes_nothing(together, encoder):
-    encoder.encode(as_they_are(["Other words come first in this table"]))
-    assert_same_vectors(encoder.encode(as_they_are(SENTENCES[3:5])), [0, 1], together, [3, 4])
-
-
 # The cache
 
 
@@ -407,13 +361,6 @@ def test_cached_sentences_give_the_same_vectors(segmented, together, encoder):
     np.testing.assert_array_equal(again.word_points, encoder.encode(segmented).word_points)
 
 
-def test_cached_vectors_are_bit_identical(segmented, encoder):
-    first, second = encoder.encode(segmented), encoder.encode(segmented)
-    np.testing.assert_array_equal(first.word_points, second.word_points)
-    np.testing.assert_array_equal(first.pooled, second.pooled)
-    np.testing.assert_array_equal(first.sentence_points, second.sentence_points)
-
-
 def test_cache_does_not_follow_its_callers(segmented, encoder):
     expected = encoder.encode(segmented).word_points.copy()
     encoder.encode(segmented).word_points[:] = 0
@@ -434,23 +381,7 @@ def test_cache_is_bounded(encoder, monkeypatch):
     assert encoder.n_cached == 1  # the latest is there, the oldest is gone
 
 
-def test_sentence_in_use_stays_in_the_cache(encoder, monkeypatch):
-    monkeypatch.setattr(contextual, "CACHE_BYTES", 3 * 6 * 384 * 4)
-    for k in range(6):
-        names = [f"Zebra {j} crossed seven rivers" for j in dict.fromkeys((0, k))]
-        encoder.encode(as_they_are(names))
-    assert encoder.n_cached == 5  # sentence 0 each time
-
-
 # Loading
-
-
-def test_signature_and_hash_are_stable(encoder):
-    other = load_minilm(runtime=CPU)
-    assert encoder.signature == other.signature
-    assert "all-MiniLM-L6-v2" in encoder.signature
-    assert encoder.content_hash == other.content_hash
-    assert len(encoder.content_hash) == 32
 
 
 def test_layers_and_pooling_are_in_the_signature():

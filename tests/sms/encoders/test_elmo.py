@@ -233,17 +233,6 @@ def test_settings_show_in_the_signature(saved):
     ]
 
 
-def test_vectors_kept_on_disk_are_the_same(saved, tmp_path):
-    runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path))
-    for spec in (f"elmo:{saved}", f"elmo:{saved},layers=concat"):
-        expected, _ = encode(load_encoder(spec, runtime), TEXTS)
-        again = load_encoder(spec, runtime)
-        found, _ = encode(again, TEXTS)
-        assert again.state()["from_disk"] == len(TEXTS)
-        np.testing.assert_array_equal(found.word_points, expected.word_points)
-        np.testing.assert_array_equal(found.pooled, expected.pooled)
-
-
 # Bad input
 
 

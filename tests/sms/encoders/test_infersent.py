@@ -152,19 +152,6 @@ def test_sentence_without_known_words_does_not_count(model, vectors):
     assert encoder.dimension == 2 * HIDDEN
 
 
-def test_vectors_kept_on_disk_are_those_of_the_version(model, vectors, tmp_path):
-    runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path / "cache"))
-    sentences = [row[0] for row in SENTENCES]
-    for version in ("1", "2"):
-        expected = pooled(load(model, vectors, version), *sentences)
-        for n_from_disk in (0, len(sentences)):
-            encoder = load_infersent(
-                str(model), runtime=runtime, vectors=str(vectors), version=version
-            )
-            np.testing.assert_array_equal(pooled(encoder, *sentences), expected)
-            assert encoder.state()["from_disk"] == n_from_disk
-
-
 # Through the registry and the metrics
 
 

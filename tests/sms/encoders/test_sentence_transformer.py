@@ -12,6 +12,7 @@ import torch
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder
+from sms.encoders.registry import load_encoder
 from sms.encoders.sentence_transformer import LibraryEncoder, load_st
 
 ATOL = 2e-6
@@ -128,29 +129,11 @@ def test_what_the_library_cuts_is_counted(tiny_model, tmp_path, as_they_are):
     sentences = [" ".join(["committee"] * 200), "One", " ".join(["Tuesday"] * 90), "." * 62]
     runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path / "cache"))
     for _ in range(2):  # the second time from disk
-        encoder = load_st(str(folder), runtime=runtime)
+        encoder = load_encoder(f"st:{folder}", runtime)
         encoded = encoder.encode(as_they_are(sentences))
         assert encoder.state()["truncated"] == 2
         np.testing.assert_allclose(encoded.pooled, expected(folder, sentences), rtol=0, atol=ATOL)
-        encoder._disk.flush()
     assert encoder.n_from_disk == len(sentences)
-
-
-def test_library_vectors_are_cached_on_disk(tiny_model, tmp_path, as_they_are):
-    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("weightedmean"))
-    runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path / "cache"))
-    first = load_st(str(folder), runtime=runtime)
-    vectors = first.encode(as_they_are(SENTENCES)).pooled
-    first._disk.flush()
-    second = load_st(str(folder), runtime=runtime)
-    np.testing.assert_array_equal(second.encode(as_they_are(SENTENCES)).pooled, vectors)
-    assert second.state() == first.state() | {
-        "tokens": 0,
-        "sentences": len(SENTENCES),
-        "cached": 0,
-        "from_disk": len(SENTENCES),
-        "truncated": 0,
-    }
 
 
 def test_folder_without_weights_rejected(tiny_model, tmp_path):
