@@ -25,10 +25,9 @@ from pipelines.tables.keyed import names_of_paths
 from pipelines.train import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
-from reffree.examples import Example
-from reffree.learning import PreparedFolder, check_negatives, held_out
+from reffree.examples import Example, PreparedFolder
 from reffree.losses import compares_candidates
-from reffree.mixture import NegativesConfig
+from reffree.negatives import NegativesConfig
 from reffree.neighbours import find_neighbours
 from reffree.pairs import text_key
 from reffree.scorer import SOURCE_SAMPLE, LearnedScorer, load_scorer
@@ -199,9 +198,8 @@ def _read_domain(
             n_training_pairs=pairs.n_pairs["train"],
         )
         made = prepared.examples(side, negatives)
-        check_negatives(made, side)
-        made.left_out.clear()  # counted by the check
-        groups = [positive_once(group) for group in held_out(made)]
+        made.check_negatives(side)
+        groups = [positive_once(group) for group in made.held_out()]
     examples = [example for group in groups for example in group]
     table = score_texts(
         [example.candidate for example in examples],

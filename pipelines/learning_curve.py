@@ -19,8 +19,8 @@ from cluster import list_inputs, with_content
 from cluster.output import Output
 from pipelines.train import fingerprint_of, train_scorer
 from reffree.evaluation import KindFigures, main_figure
-from reffree.learning import Recipe
 from reffree.scorer import SCORER_FILE, read_settings
+from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
 CURVE_FILE = "learning_curve"

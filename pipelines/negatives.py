@@ -24,8 +24,7 @@ from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.runs.progress import Progress
 from reffree.buckets import bucket_paths
 from reffree.examples import Example, Examples
-from reffree.mixture import NegativesConfig
-from reffree.negatives import POSITIVE
+from reffree.negatives import POSITIVE, NegativesConfig
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 from sms.naming import AnyPath, OneOrMore, several

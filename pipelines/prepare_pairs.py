@@ -28,12 +28,12 @@ from reffree.pairs import (
     SIDES,
     Pair,
     SourceSample,
+    WordSample,
     as_table,
     pairs_of_rows,
     text_key,
 )
 from reffree.splits import Groups, TextRegister, hashed_sides
-from reffree.vocabulary import WordSample
 from sms.naming import OneOrMore
 
 SPLIT = "split"

@@ -38,9 +38,9 @@ from pipelines.train import (
 )
 from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
 from reffree.buckets import bucket_paths
-from reffree.checkpoint import CHECKPOINT_FILE, replace_file
+from reffree.checkpoint import CHECKPOINT_FILE, TrainNews, replace_file
 from reffree.hashing import check_seed
-from reffree.loop import BEST_FILE, TrainNews
+from reffree.loop import BEST_FILE
 from reinforce.decoding import BeamConfig
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.learning import (

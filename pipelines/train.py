@@ -24,15 +24,16 @@ from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
 from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
 from reffree.building import Built
-from reffree.calibration import Calibrated
-from reffree.checkpoint import CHECKPOINT_FILE
+from reffree.checkpoint import CHECKPOINT_FILE, TrainNews
 from reffree.evaluation import KindFigures, judge
-from reffree.learning import PreparedFolder, Recipe, calibrated, check_negatives, held_out, learn
-from reffree.loop import BEST_FILE, TrainNews, TrainState
+from reffree.examples import PreparedFolder
+from reffree.loop import BEST_FILE, TrainState
 from reffree.losses import compares_candidates
+from reffree.models import Calibrated
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 from reffree.scorer import SCORER_FILE, SOURCE_SAMPLE, LearnedScorer, save_scorer
+from reffree.training import Recipe, calibrated, learn
 from sms.naming import AnyPath, OneOrMore, several
 
 EMBEDDINGS_FOLDER = "embeddings"
@@ -178,8 +179,7 @@ def train_scorer(
             n_training_pairs=pairs.n_pairs["train"],
         )
         test = prepared.examples("test", recipe.negatives)
-        check_negatives(test, "test")
-        test.left_out.clear()  # counted once more as they are judged
+        test.check_negatives("test")
         tell(Progress(stage="training"))
         if machines.uses_ray:
             from pipelines.train_on_ray import train_on_ray
@@ -212,7 +212,7 @@ def train_scorer(
 
     tell(Progress(stage="judging"))
     device = chosen_device(machines.device)
-    judged = judge(held_out(test), LearnedScorer(built, "", {}, device=device))
+    judged = judge(test.held_out(), LearnedScorer(built, "", {}, device=device))
     figures = judged.by_kind(has_threshold=not compares_candidates(recipe.training.loss))
     signature = save_scorer(
         folder,

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from cluster.on_ray import cluster_address
 from cluster.ray_process import ProcessLost, call_apart
-from reffree.ranks import Ranks
+from reffree.loop import Ranks
 
 if TYPE_CHECKING:
     from pipelines.train import Machines

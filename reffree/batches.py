@@ -9,9 +9,10 @@ not depend on their number. (Each therefore cuts all texts, which is cheap besid
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from reffree.readers import Reader, Reading
 
 POOL_BATCHES = 64
 """Batches that are sorted by length together."""
+
+U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,6 @@ class Batch:
     groups: torch.Tensor
     """Number of each example's pair, int64, shape (n,)."""
     examples: tuple[Example, ...]
-    n_cut: int
-    """Examples of which some text was left out."""
 
     def document_ids(self) -> list[str]:
         """Name the documents, each once."""
@@ -49,17 +50,20 @@ class _Unit:
     examples: Sequence[Example]
     readings: Sequence[Reading]
 
+    def __len__(self) -> int:
+        return len(self.examples)
+
     @property
     def length(self) -> int:
         return max(reading.length for reading in self.readings)
 
 
-def training_batches(
+def batches(
     groups: Iterable[Sequence[Example]],
     reader: Reader,
     *,
     size: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     keeps_groups: bool = False,
     rank: int = 0,
     n_ranks: int = 1,
@@ -73,8 +77,8 @@ def training_batches(
     reader : Reader
     size : int
         Examples of a batch, over all processes; a group that is kept together may make it larger.
-    rng : Generator
-        Shuffles the batches of a pool.
+    rng : Generator, optional
+        Shuffles the batches of a pool; without it short ones come first.
     keeps_groups : bool
         Whether the examples of a pair stay in one batch, as losses that compare them need.
     rank, n_ranks : int
@@ -86,16 +90,20 @@ def training_batches(
     ValueError
         If there are fewer examples (or kept groups) than processes, in all or in a full batch.
     """
-    for pool in _pools(_units(groups, keeps_groups), size * POOL_BATCHES, n_ranks):
-        batches = _cut(_read(pool, reader), size, n_ranks)
-        for place in rng.permutation(len(batches)).tolist():
-            yield _collated(batches[place][rank::n_ranks], reader)
+    units = iter(groups) if keeps_groups else ([one] for one in chain.from_iterable(groups))
+    for pool in pools(units, size * POOL_BATCHES, n_ranks, n_of=len):
+        made = cut(
+            _read(pool, reader), size, n_ranks, length=lambda unit: unit.length, n_of=len,
+            what="examples",
+        )  # fmt: skip
+        for batch in shuffled(made, rng):
+            yield _collated(batch[rank::n_ranks], reader)
 
 
 def count_batches(
     n_groups: int, group_size: int, *, size: int, keeps_groups: bool = False, n_ranks: int = 1
 ) -> int:
-    """Count the batches that `training_batches` makes of groups that all have one size.
+    """Count the batches that `batches` makes of groups that all have one size.
 
     Examples
     --------
@@ -115,90 +123,77 @@ def count_batches(
     return (n_pools - 1) * n_parts(pool, batch) + n_parts(last, batch)
 
 
-def ordered_batches(
-    groups: Iterable[Sequence[Example]],
-    reader: Reader,
-    *,
-    size: int,
-    keeps_groups: bool = False,
-) -> Iterator[Batch]:
-    """Make batches for judging a model: by length within a pool, no chance involved."""
-    for pool in _pools(_units(groups, keeps_groups), size * POOL_BATCHES, 1):
-        for batch in _cut(_read(pool, reader), size, 1):
-            yield _collated(batch, reader)
-
-
-def _units(groups: Iterable[Sequence[Example]], keeps_groups: bool) -> Iterator[Sequence[Example]]:
-    return iter(groups) if keeps_groups else ([one] for one in chain.from_iterable(groups))
-
-
-def _pools(
-    units: Iterator[Sequence[Example]], n_examples: int, n_ranks: int
-) -> Iterator[list[Sequence[Example]]]:
+def pools(
+    units: Iterator[U], size: int, n_ranks: int, *, n_of: Callable[[U], int]
+) -> Iterator[list[U]]:
     """Deal units into pools of so many examples; one too small for all ranks joins the former."""
-    pool = _take(units, n_examples)
+
+    def take() -> list[U]:
+        pool: list[U] = []
+        n = 0
+        while n < size and (found := list(islice(units, 1))):
+            pool += found
+            n += n_of(found[0])
+        return pool
+
+    pool = take()
     while pool:
-        following = _take(units, n_examples)
+        following = take()
         if len(following) < n_ranks:
-            pool, following = pool + following, _take(units, n_examples)
+            pool, following = pool + following, take()
         yield pool
         pool = following
 
 
-def _take(units: Iterator[Sequence[Example]], n_examples: int) -> list[Sequence[Example]]:
-    """Take units until they have so many examples."""
-    pool: list[Sequence[Example]] = []
-    n = 0
-    while n < n_examples and (found := list(islice(units, 1))):
-        pool += found
-        n += len(found[0])
-    return pool
+def cut(
+    units: Sequence[U],
+    size: int,
+    n_ranks: int,
+    *,
+    length: Callable[[U], int],
+    n_of: Callable[[U], int],
+    what: str,
+) -> list[list[U]]:
+    """Cut units, the shortest first, into batches of about `size` examples."""
+    made: list[list[U]] = []
+    n = size
+    for unit in sorted(units, key=length):
+        if n + n_of(unit) > size:
+            made.append([])
+            n = 0
+        made[-1].append(unit)
+        n += n_of(unit)
+    if len(made) > 1 and len(made[-1]) < n_ranks:
+        last = made.pop()
+        made[-1] += last
+    n_fewest = min(map(len, made))
+    if n_fewest < n_ranks:
+        raise ValueError(
+            f"`workers` must be at most the {what} of a batch, got {n_ranks} workers and a batch "
+            f"of {n_fewest}; take fewer workers or larger batches"
+        )
+    return made
+
+
+def shuffled(made: Sequence[U], rng: np.random.Generator | None) -> Iterator[U]:
+    """Give batches in an order of chance, or as they are."""
+    order = range(len(made)) if rng is None else rng.permutation(len(made)).tolist()
+    return (made[place] for place in order)
 
 
 def _read(pool: Sequence[Sequence[Example]], reader: Reader) -> list[_Unit]:
     examples = list(chain.from_iterable(pool))
-    readings = iter(
-        reader.read(
-            [example.source for example in examples], [example.candidate for example in examples]
-        )
-    )
+    readings = iter(reader.read([e.source for e in examples], [e.candidate for e in examples]))
     return [_Unit(unit, list(islice(readings, len(unit)))) for unit in pool]
-
-
-def _cut(units: Sequence[_Unit], size: int, n_ranks: int) -> list[list[_Unit]]:
-    """Cut units, the shortest first, into batches of about `size` examples."""
-    batches: list[list[_Unit]] = []
-    n = size
-    for unit in sorted(units, key=lambda unit: unit.length):
-        if n + len(unit.examples) > size:
-            batches.append([])
-            n = 0
-        batches[-1].append(unit)
-        n += len(unit.examples)
-    if len(batches) > 1 and len(batches[-1]) < n_ranks:
-        last = batches.pop()
-        batches[-1] += last
-    if min(map(len, batches)) < n_ranks:
-        raise ValueError(
-            f"`workers` must be at most the examples of a batch, got {n_ranks} workers and a batch "
-            f"of {min(map(len, batches))}; take fewer workers or larger batches"
-        )
-    return batches
 
 
 def _collated(units: Sequence[_Unit], reader: Reader) -> Batch:
     examples = tuple(chain.from_iterable(unit.examples for unit in units))
-    readings = [reading for unit in units for reading in unit.readings]
-    numbers = {key: n for n, key in enumerate(dict.fromkeys(map(_pair_of, examples)))}
+    pairs = [(example.document_id, example.number) for example in examples]
+    numbers = {pair: n for n, pair in enumerate(dict.fromkeys(pairs))}
     return Batch(
-        inputs=reader.collate(readings),
+        inputs=reader.collate([reading for unit in units for reading in unit.readings]),
         labels=torch.tensor([example.label for example in examples], dtype=torch.float32),
-        groups=torch.tensor([numbers[_pair_of(example)] for example in examples]),
+        groups=torch.tensor([numbers[pair] for pair in pairs]),
         examples=examples,
-        n_cut=sum(reading.is_cut for reading in readings),
     )
-
-
-def _pair_of(example: Example) -> tuple[str, int]:
-    """Name its pair."""
-    return example.document_id, example.number

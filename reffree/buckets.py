@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,11 @@ from reffree.hashing import hash64, mixed
 from reffree.pairs import PAIR_SCHEMA, SIDES
 
 BUCKET_PAIRS = 1 << 15
-"""Pairs that a bucket holds on average, at most."""
+"""Pairs that a bucket holds on average; more where there would be too many files."""
 BUCKET_CHARACTERS = 256 << 20
-"""Text that a bucket holds on average, at most."""
+"""Text that a bucket holds on average, as well."""
 MAX_FILES = 512
-"""Files open at the same time, for all sides; where more are needed, pairs are dealt twice."""
+"""Files open at the same time, for all sides."""
 
 _ROW_PAIRS = 1 << 32
 """More pairs than a row has."""
@@ -34,7 +33,6 @@ _ROW_PAIRS = 1 << 32
 # would all lie in the slice of the hashes that is the side they are for.
 _BUCKET_SALT = hash64("bucket")
 _DONOR_SALT = hash64("donor")
-_PART_SALT = hash64("part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,8 @@ class Bucket:
     """The pairs by a hash of their document, int64, (n_pairs,); see `other_than`."""
     donor_hashes: np.ndarray
     """Those hashes, sorted; uint64, (n_pairs,)."""
+    n_repeated: int
+    """Pairs that were there more than once and are there once."""
 
     def __len__(self) -> int:
         return self.rows.size
@@ -66,15 +66,8 @@ class Bucket:
 
     def text(self, column: str, row: int) -> str:
         """Return one text of one pair."""
-        found: str = self._cell(column, row)
+        found: str = self.stored.column(column)[int(self.rows[row])].as_py()
         return found
-
-    def number(self, row: int) -> int:
-        """Return what tells one pair from the others of its document."""
-        return int(self.numbers[row])
-
-    def _cell(self, column: str, row: int) -> Any:  # noqa: ANN401  (text or number)
-        return self.stored.column(column)[int(self.rows[row])].as_py()
 
     def other_than(self, row: int, point: int) -> int | None:
         """Return the pair of another group that a random number chooses; None if there is none.
@@ -92,87 +85,34 @@ class Bucket:
 
 
 class BucketWriter:
-    """Deals pairs into bucket files.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the files are made.
-    n_pairs, n_characters : int
-        How many there are on all sides, and how much text.
-    """
+    """Deals pairs into bucket files of a folder, given how many there are and how much text."""
 
     def __init__(self, folder: Path, n_pairs: int, n_characters: int) -> None:
-        n_needed = max(1, math.ceil(max(n_pairs / BUCKET_PAIRS, n_characters / BUCKET_CHARACTERS)))
-        self._n_files = min(MAX_FILES // len(SIDES), n_needed)
-        self._n_parts = math.ceil(n_needed / self._n_files)
+        n_needed = math.ceil(max(n_pairs / BUCKET_PAIRS, n_characters / BUCKET_CHARACTERS))
+        self._n_files = max(1, min(MAX_FILES // len(SIDES), n_needed))
         self._folder = folder
-        self._writers: dict[Path, pa.RecordBatchFileWriter] = {}
+        self._writers: dict[int, pa.RecordBatchFileWriter] = {}
         self.n_written: Counter[str] = Counter()
         """Pairs by side."""
 
     def add(self, pairs: pa.Table, sides: np.ndarray) -> None:
-        """Write pairs to the buckets of their sides.
-
-        Parameters
-        ----------
-        pairs : pyarrow.Table
-            Columns of `PAIR_SCHEMA`.
-        sides : ndarray of int8, shape (n,)
-            Places in `SIDES`.
-        """
-        cells = sides.astype(np.int64) * self._n_files + _dealt(pairs, self._n_files, _BUCKET_SALT)
-        for cell, dealt in _by_place(pairs, cells):
-            side = SIDES[cell // self._n_files]
-            self._writer(bucket_path(self._folder, side, cell % self._n_files)).write_table(dealt)
+        """Write pairs, with the columns of `PAIR_SCHEMA`, to buckets of their places in `SIDES`."""
+        keys = mixed(pairs.column("group").to_numpy(), _BUCKET_SALT)
+        cells = sides.astype(np.int64) * self._n_files
+        cells += (keys % np.uint64(self._n_files)).astype(np.int64)
+        for cell in np.unique(cells).tolist():
+            side, number = SIDES[cell // self._n_files], cell % self._n_files
+            if cell not in self._writers:
+                path = self._folder / f"{side}-{number:03}.arrow"
+                self._writers[cell] = pa.ipc.new_file(path, PAIR_SCHEMA)
+            dealt = pairs.take(pa.array(np.flatnonzero(cells == cell)))
+            self._writers[cell].write_table(dealt)
             self.n_written[side] += dealt.num_rows
 
     def close(self) -> None:
-        """Finish the files; deal each once more where they are too few."""
+        """Finish the files."""
         for writer in self._writers.values():
             writer.close()
-        if self._n_parts > 1:
-            for path in self._writers:
-                _deal_again(path, self._n_parts)
-
-    def _writer(self, path: Path) -> pa.RecordBatchFileWriter:
-        if path not in self._writers:
-            self._writers[path] = pa.ipc.new_file(path, PAIR_SCHEMA)
-        return self._writers[path]
-
-
-def _dealt(pairs: pa.Table, n_places: int, salt: int) -> np.ndarray:
-    """Choose a place for every pair, by its group; int64."""
-    groups = pairs.column("group").to_numpy()
-    return (mixed(groups, salt) % np.uint64(n_places)).astype(np.int64)
-
-
-def _by_place(pairs: pa.Table, places: np.ndarray) -> Iterator[tuple[int, pa.Table]]:
-    """Give the pairs of every place there is."""
-    for place in np.unique(places).tolist():
-        yield place, pairs.take(pa.array(np.flatnonzero(places == place)))
-
-
-def _deal_again(path: Path, n_parts: int) -> None:
-    """Deal the pairs of a file into several, and delete it."""
-    writers: dict[int, pa.RecordBatchFileWriter] = {}
-    with pa.memory_map(str(path)) as source:
-        reader = pa.ipc.open_file(source)
-        for batch in map(reader.get_batch, range(reader.num_record_batches)):
-            pairs = pa.Table.from_batches([batch])
-            for part, dealt in _by_place(pairs, _dealt(pairs, n_parts, _PART_SALT)):
-                if part not in writers:
-                    name = path.with_name(f"{path.stem}-{part:02}{path.suffix}")
-                    writers[part] = pa.ipc.new_file(name, PAIR_SCHEMA)
-                writers[part].write_table(dealt)
-    for writer in writers.values():
-        writer.close()
-    path.unlink()
-
-
-def bucket_path(folder: Path, side: str, number: int) -> Path:
-    """Name a bucket's file."""
-    return folder / f"{side}-{number:03}.arrow"
 
 
 def bucket_paths(folder: Path, side: str) -> list[Path]:
@@ -185,8 +125,8 @@ def neighbours_path(bucket: Path) -> Path:
     return bucket.with_suffix(".neighbours.npy")
 
 
-def read_bucket(path: Path) -> tuple[Bucket, int]:
-    """Read a bucket, and say how many pairs were there twice (and are now there once)."""
+def read_bucket(path: Path) -> Bucket:
+    """Read a bucket."""
     with pa.memory_map(str(path)) as source:
         return bucket_of(pa.ipc.open_file(source).read_all())
 
@@ -194,46 +134,45 @@ def read_bucket(path: Path) -> tuple[Bucket, int]:
 def count_pairs(folder: Path, side: str) -> tuple[int, int]:
     """Count the pairs of a side, each once, and how many more were there twice."""
     n = n_repeated = 0
-    for path in bucket_paths(folder, side):
-        bucket, more = read_bucket(path)
-        n, n_repeated = n + len(bucket), n_repeated + more
+    for bucket in map(read_bucket, bucket_paths(folder, side)):
+        n, n_repeated = n + len(bucket), n_repeated + bucket.n_repeated
     return n, n_repeated
 
 
-def bucket_of(pairs: pa.Table) -> tuple[Bucket, int]:
-    """Make a bucket of pairs in any order, and say how many were there twice."""
+def bucket_of(pairs: pa.Table) -> Bucket:
+    """Make a bucket of pairs in any order."""
     keys, numbers = pairs.column("key").to_numpy(), pairs.column("number").to_numpy()
     contents = _contents(pairs)
     order = np.lexsort((numbers, contents, keys))
-    columns = (keys[order], contents[order])
-    is_new = np.ones(order.size, dtype=bool)
-    is_new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-    rows = order[is_new]
+    rows = order[_is_new(keys[order], contents[order])]
     rows = rows[np.lexsort((contents[rows], numbers[rows], keys[rows]))]
+    # Of pairs of one document and number, which are of several rows, the first keeps the number.
+    is_new = _is_new(keys[rows], numbers[rows])
+    places = np.arange(rows.size)
+    n_before = places - np.maximum.accumulate(np.where(is_new, places, 0))
     hashes = mixed(keys[rows], _DONOR_SALT)
     donors = np.argsort(hashes, kind="stable")
-    groups = pairs.column("group").to_numpy()[rows]
-    own = _told_apart(keys[rows], numbers[rows])
-    return Bucket(pairs, rows, own, groups, donors, hashes[donors]), int((~is_new).sum())
+    return Bucket(
+        stored=pairs,
+        rows=rows,
+        numbers=numbers[rows].astype(np.int64) + n_before * _ROW_PAIRS,
+        groups=pairs.column("group").to_numpy()[rows],
+        donors=donors,
+        donor_hashes=hashes[donors],
+        n_repeated=order.size - rows.size,
+    )
 
 
-def _told_apart(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Give every pair of a document another number.
-
-    Sorted by document and then by place in the row. Of those with one number, which are of
-    several rows, the first keeps it.
-    """
-    is_new = np.ones(keys.size, dtype=bool)
-    is_new[1:] = (keys[1:] != keys[:-1]) | (numbers[1:] != numbers[:-1])
-    places = np.arange(keys.size)
-    n_before = places - np.maximum.accumulate(np.where(is_new, places, 0))
-    found: np.ndarray = numbers.astype(np.int64) + n_before * _ROW_PAIRS
-    return found
+def _is_new(*columns: np.ndarray) -> np.ndarray:
+    """Say which rows differ from the one before; bool, (n,)."""
+    is_new = np.ones(columns[0].size, dtype=bool)
+    is_new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return is_new
 
 
 def _contents(pairs: pa.Table) -> np.ndarray:
     """Hash both texts of every pair, uint64."""
-    columns: Sequence[pa.ChunkedArray] = (pairs.column("source"), pairs.column("reference"))
+    columns: tuple[Any, Any] = (pairs.column("source"), pairs.column("reference"))
     hashes = (
         hash64(f"{len(source.as_py())}:{source}{reference}")
         for source, reference in zip(*columns, strict=True)

@@ -15,10 +15,10 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from reffree.calibration import Calibrated
 from reffree.examples import Example
 from reffree.features import FeatureReader, FeatureScale, PairFeatures, WithFeatures
-from reffree.models import ModelConfig, NoModel, PairModel, make_head
+from reffree.heads import make_head
+from reffree.models import Calibrated, ModelConfig, NoModel, PairModel
 from reffree.readers import (
     NoReader,
     PieceReader,
@@ -39,7 +39,6 @@ TOKENIZER_FILE = "tokenizer.json"
 TRANSFORMER_FILE = "transformer.json"
 
 _SOME_TEXT = "The committee said on Monday that it would read the report."
-_NAMES = {"minilm": "all-MiniLM-L6-v2"}
 _NO_ATTENTION_DROPOUT = {"attention_probs_dropout_prob": 0.0, "attention_dropout": 0.0}
 """What the configurations of transformers call it."""
 
@@ -93,10 +92,8 @@ def build(
         torch.manual_seed(seed)
         if config.scorer == "bert":
             built = _build_pair_model(config)
-        elif config.scorer == "features":
-            built = _build_nothing(config)
         else:
-            built = _build_vector_model(config, pairs, cache_folder)
+            built = _build_frozen(config, pairs, cache_folder)
     return _with_features(built, examples, cache_folder)
 
 
@@ -112,10 +109,8 @@ def rebuild(
     """
     if config.scorer == "bert":
         built = _rebuild_pair_model(config, folder)
-    elif config.scorer == "features":
-        built = _build_nothing(config)
     else:
-        built = _build_vector_model(config, (), cache_folder)
+        built = _build_frozen(config, (), cache_folder)
     built = _with_features(built, None, cache_folder)
     if config.is_calibrated:
         built = replace(built, model=Calibrated(built.model))
@@ -134,26 +129,24 @@ def _with_features(
     if not built.config.features:
         return built
     features = PairFeatures(built.config.features, built.config.encoder, cache_folder=cache_folder)
-    if examples is None:
-        scale = FeatureScale.unknown(len(features))
-    else:
-        scale = FeatureScale.of(features, examples)
     return replace(
         built,
-        model=WithFeatures(built.model, scale),
+        model=WithFeatures(built.model, FeatureScale.of(features, examples)),
         reader=FeatureReader(built.reader, features),
         encoder_content="+".join(filter(None, (built.encoder_content, features.content))),
     )
 
 
-def _build_nothing(config: ModelConfig) -> Built:
-    return Built(config, NoModel(), NoReader(), _name_of(config.encoder), "")
-
-
 def _build_pair_model(config: ModelConfig) -> Built:
-    from sms.encoders.hugging_face import load_model
+    from sms.encoders.bert import minilm_folder
+    from sms.encoders.hugging_face import find_folder, load_model
 
-    folder = _transformer_folder(config.encoder)
+    kind, path = parse_spec(config.encoder).kind.kind, parse_spec(config.encoder).path
+    if kind not in ("hf", "minilm"):
+        raise ValueError(
+            f"`encoder` must be minilm or hf:PATH for the scorer bert, got `{config.encoder}`"
+        )
+    folder = find_folder(path, kind="hf") if kind == "hf" else minilm_folder()
     # The attention that never holds the weights of all pairs of pieces cannot drop any of them; a
     # training step of 256 pieces is 1.3 times as fast with it. Other units are dropped as before.
     transformer = load_model(folder, **_NO_ATTENTION_DROPOUT)
@@ -179,7 +172,7 @@ def _most_pieces(transformer: Any) -> int | None:  # noqa: ANN401  (transformers
 
 def _name_of(encoder: str) -> str:
     spec = parse_spec(encoder)
-    return _NAMES.get(spec.kind.kind) or Path(spec.path).name
+    return "all-MiniLM-L6-v2" if spec.kind.kind == "minilm" else Path(spec.path).name
 
 
 def _rebuild_pair_model(config: ModelConfig, folder: Path) -> Built:
@@ -206,36 +199,21 @@ def _pair_model(
         truncation=config.truncation,
         padding_id=settings.get("pad_token_id") or 0,
     )
-    model = PairModel(
-        transformer,
-        n_hidden=config.n_hidden,
-        frozen_layers=config.frozen_layers,
-        lora_rank=config.lora_rank,
-    )
+    model = PairModel(transformer, config)
     return Built(config, model, reader, name, "", tokenizer, json.dumps(settings, indent=1))
 
 
-def _transformer_folder(spec: str) -> Path:
-    from sms.encoders.bert import minilm_folder
-    from sms.encoders.hugging_face import find_folder
-
-    asked = parse_spec(spec)
-    if asked.kind.kind == "hf":
-        return find_folder(asked.path, kind="hf")
-    if asked.kind.kind != "minilm":
-        raise ValueError(f"`encoder` must be minilm or hf:PATH for the scorer bert, got `{spec}`")
-    return minilm_folder()
-
-
-def _build_vector_model(
+def _build_frozen(
     config: ModelConfig, pairs: Iterable[tuple[str, str]], cache_folder: str | None
 ) -> Built:
+    """Make a model over an encoder that is not trained, or over features alone."""
+    if config.scorer == "features":
+        return Built(config, NoModel(), NoReader(), _name_of(config.encoder), "")
     spec = parse_spec(config.encoder)
-    kind = spec.kind
-    if config.unit not in kind.vectors:
+    if config.unit not in spec.kind.vectors:
         raise ValueError(
             f"`encoder` must have vectors of {config.unit} for the scorer {config.scorer}, which "
-            f"`{kind.kind}` has not"
+            f"`{spec.kind.kind}` has not"
         )
     if spec.values.get("unit") == "text":
         raise ValueError(
@@ -245,22 +223,12 @@ def _build_vector_model(
     runtime = EncoderRuntime(cache_folder=cache_folder, sentences_only=config.unit == "sentences")
     encoder = load_encoder(config.encoder, runtime)
     config = _with_lengths(config, pairs, encoder)
-    document_length, summary_length = config.document_length or 1, config.summary_length or 1
-    reader = VectorReader(
-        encoder,
-        unit=config.unit,
-        document_length=document_length,
-        summary_length=summary_length,
-    )
+    lengths = config.document_length or 1, config.summary_length or 1
+    reader = VectorReader(encoder, unit=config.unit, lengths=lengths)
     vectors = reader.read([_SOME_TEXT], [_SOME_TEXT])[0].arrays[0]
     norms = np.linalg.norm(vectors, axis=1)
-    head = make_head(
-        config,
-        n_document=document_length,
-        n_summary=summary_length,
-        width=vectors.shape[1],
-        norm=float(norms[norms > 0].mean()) if norms.any() else 1.0,
-    )
+    norm = float(norms[norms > 0].mean()) if norms.any() else 1.0
+    head = make_head(config, lengths, width=vectors.shape[1], norm=norm)
     return Built(config, head, reader, encoder.signature, encoder.content_hash)
 
 

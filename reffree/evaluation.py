@@ -116,43 +116,32 @@ def main_figure(kind: str, figures: Iterable[KindFigures]) -> str:
 
 
 def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
-    """Score the examples of pairs.
-
-    Parameters
-    ----------
-    groups : iterable of sequence of Example
-        From `Examples.epoch`; a reference that is there several times counts once.
-    scorer : LearnedScorer
-    """
+    """Score the examples of pairs; a reference that is there several times counts once."""
     pending = iter(groups)
-    kinds: list[str] = []
-    pairs: list[int] = []
-    labels: list[float] = []
+    rows: list[tuple[str, int, float]] = []
     scores, is_cut = [np.empty(0)], [np.empty(0, dtype=bool)]
     reasons: Counter[str] = Counter()
     n_pairs = 0
     while block := list(islice(pending, _PAIRS_AT_ONCE)):
-        chosen = [
-            (n_pairs + place, example)
-            for place, group in enumerate(block)
-            for example in positive_once(group)
+        groups_once = [positive_once(group) for group in block]
+        chosen = list(chain.from_iterable(groups_once))
+        rows += [
+            (example.kind, n_pairs + place, example.label)
+            for place, group in enumerate(groups_once)
+            for example in group
         ]
         n_pairs += len(block)
-        found = scorer.score(
-            [example.source for _, example in chosen], [example.candidate for _, example in chosen]
-        )
-        pairs += [number for number, _ in chosen]
-        kinds += [example.kind for _, example in chosen]
-        labels += [example.label for _, example in chosen]
+        found = scorer.score([e.source for e in chosen], [e.candidate for e in chosen])
         scores.append(found.scores)
         is_cut.append(found.is_cut)
         reasons.update(chain.from_iterable(found.reasons.values()))
+    kinds, pairs, labels = zip(*rows, strict=True) if rows else ((), (), ())
     if reasons:
         logger.warning("examples without a score are not judged: %s", dict(reasons))
     return Judged(
-        np.array(kinds),
+        np.array(kinds, dtype=str),
         np.array(pairs, dtype=np.int64),
-        np.array(labels),
+        np.array(labels, dtype=np.float64),
         np.concatenate(scores),
         np.concatenate(is_cut),
     )
@@ -187,15 +176,7 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
 def partial_pearson(x: np.ndarray, y: np.ndarray, given: np.ndarray) -> float | None:
     """Return the correlation of what is left of x and y when both are regressed on others.
 
-    Parameters
-    ----------
-    x, y : ndarray, shape (n,)
-    given : ndarray, shape (n, k)
-
-    Returns
-    -------
-    float or None
-        None where nothing is left of one.
+    `given` has shape (n, k). None where nothing is left of one.
     """
     if not x.size:
         return None
@@ -225,17 +206,9 @@ def confounders(
 ) -> dict[str, float | None]:
     """Say how far scores follow traits that are not quality, and what is left without these.
 
-    Parameters
-    ----------
-    scores, labels : ndarray, shape (n,)
-        What has no score is left out.
-    traits : mapping of str to ndarray, shape (n,)
-        For example length and density.
-
-    Returns
-    -------
-    dict
-        `score~TRAIT` for each; `score~label`; `score~label|traits`, the partial correlation.
+    All arrays have shape (n,); what has no score is left out. Gives `score~TRAIT` for each trait
+    (for example length and density), `score~label`, and `score~label|traits`, the partial
+    correlation.
     """
     is_scored = np.isfinite(scores)
     scores, labels = scores[is_scored], labels[is_scored]

@@ -5,10 +5,8 @@ pairs and replaced sentences have a part of another document, and only words tha
 from the training vocabulary. Neither the order of the pairs, nor what else is in a batch, nor
 the number of processes that share the work changes an example.
 
-    examples = Examples(bucket_paths(folder, "train"), config, vocabulary)
-    for epoch in range(n_epochs):
-        for group in examples.epoch(epoch, rank=rank, n_ranks=n_ranks):
-            ...  # the positive first, then its negatives: what a ranking loss compares
+    for group in Examples(bucket_paths(folder, "train"), config, vocabulary).epoch(epoch):
+        ...  # the positive first, then its negatives: what a ranking loss compares
 
 Epoch 0 in order is what `assay negatives` writes.
 """
@@ -19,16 +17,19 @@ import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from reffree.buckets import Bucket, neighbours_path, read_bucket
+from reffree.buckets import Bucket, bucket_paths, neighbours_path, read_bucket
 from reffree.cut_text import cut_text
 from reffree.edits import CannotEdit
 from reffree.hashing import generator_of
-from reffree.mixture import NegativesConfig
-from reffree.negatives import POSITIVE, Material, make_negative
+from reffree.negatives import POSITIVE, Material, NegativesConfig, make_negative
+
+MAX_HELD_OUT_PAIRS = 5_000
+"""Pairs of a side that are judged, at most; buckets are random samples, and so are these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,7 @@ class Examples:
     Parameters
     ----------
     buckets : sequence of Path
-        From `buckets.bucket_paths`, with `neighbours_path` beside each if the configuration
-        needs neighbours.
+        With `neighbours_path` beside each if the configuration needs neighbours.
     config : NegativesConfig
     vocabulary : sequence of str
         Words for additions and replacements; of the training side, whatever side this is.
@@ -89,19 +89,10 @@ class Examples:
         self.n_repeated = 0
         """Pairs of the last epoch's buckets that were there twice and are used once."""
 
-    def epoch(
-        self, epoch: int, *, rank: int = 0, n_ranks: int = 1, in_order: bool = False
-    ) -> Iterator[list[Example]]:
+    def epoch(self, epoch: int, *, in_order: bool = False) -> Iterator[list[Example]]:
         """Give the examples of an epoch, pair by pair: the positive, then its negatives.
 
-        Parameters
-        ----------
-        epoch : int
-            From 0.
-        rank, n_ranks : int
-            Of `n_ranks` processes each gets every n-th pair of every bucket.
-        in_order : bool
-            By bucket and document instead of shuffled.
+        In the order of buckets and documents, or shuffled.
         """
         self.n_repeated = 0
         seed = self._config.seed
@@ -109,31 +100,48 @@ class Examples:
         if not in_order:
             places = generator_of(seed, "buckets", epoch).permutation(places)
         for place in places.tolist():
-            bucket, n_repeated = read_bucket(self._paths[place])
-            self.n_repeated += n_repeated
+            bucket = read_bucket(self._paths[place])
+            self.n_repeated += bucket.n_repeated
             rows = np.arange(len(bucket))
             if not in_order:
                 rows = generator_of(seed, "rows", epoch, place).permutation(rows)
-            neighbours = self._neighbours(self._paths[place])
-            for row in rows[rank::n_ranks].tolist():
+            neighbours = (
+                np.load(neighbours_path(self._paths[place]), allow_pickle=False)
+                if self._config.needs_neighbours
+                else None
+            )
+            for row in rows.tolist():
                 yield self._of_pair(bucket, neighbours, row, epoch)
 
-    def _neighbours(self, path: Path) -> np.ndarray | None:
-        if not self._config.needs_neighbours:
-            return None
-        found: np.ndarray = np.load(neighbours_path(path), allow_pickle=False)
-        return found
+    def held_out(self) -> Iterator[list[Example]]:
+        """Give the examples that a scorer is judged by: of epoch 0, in order."""
+        return islice(self.epoch(0, in_order=True), MAX_HELD_OUT_PAIRS)
+
+    def check_negatives(self, side: str) -> None:
+        """Refuse a side of which no pair has a negative: there is nothing to tell apart.
+
+        Raises
+        ------
+        ValueError
+            With the reasons why none could be made.
+        """
+        if not any(one.kind != POSITIVE for group in self.held_out() for one in group):
+            why = ", ".join(f"{n} {kind}: {text}" for (kind, text), n in self.left_out.items())
+            raise ValueError(
+                f"`negatives` must give both classes, got none for {side} ({why}); choose other "
+                "kinds or give more documents"
+            )
+        self.left_out.clear()  # counted once more when they are used
 
     def _of_pair(
         self, bucket: Bucket, neighbours: np.ndarray | None, row: int, epoch: int
     ) -> list[Example]:
         config = self._config
-        name, number = bucket.text("document_id", row), bucket.number(row)
+        name, number = bucket.text("document_id", row), int(bucket.numbers[row])
         source, reference = bucket.text("source", row), bucket.text("reference", row)
         material = _material(bucket, neighbours, row, self._vocabulary)
         negatives = []
-        planned = config.plan(name, number, epoch)
-        for kind, index in planned:
+        for kind, index in config.plan(name, number, epoch):
             rng = config.generator(kind, index, name, number, epoch)
             try:
                 draft = make_negative(
@@ -151,6 +159,20 @@ class Examples:
             for index in range(n_positives)
         ]
         return [*positives, *negatives]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedFolder:
+    """Pairs that lie ready on a disk that all processes see."""
+
+    folder: Path
+    """With the buckets, and the neighbours where they are needed."""
+    vocabulary: tuple[str, ...]
+    n_training_pairs: int
+
+    def examples(self, side: str, config: NegativesConfig) -> Examples:
+        """Return the examples of a side."""
+        return Examples(bucket_paths(self.folder, side), config, self.vocabulary)
 
 
 def _material(

@@ -23,19 +23,9 @@ from reffree.readers import Reader, Reading
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 
 STANDARD = (
-    "length",
-    "compression",
-    "coverage",
-    "density",
-    "novelty",
-    "lead3",
-    "rouge2_f:source",
-    "rougeL_f:source",
-    "cosine:source",
-    "sms:source",
-    "wms:source",
-    "s+wms:source",
-)
+    "length", "compression", "coverage", "density", "novelty", "lead3", "rouge2_f:source",
+    "rougeL_f:source", "cosine:source", "sms:source", "wms:source", "s+wms:source",
+)  # fmt: skip
 """Those that `standard` stands for. Chosen on rated news, see `docs/results.md`: without the last
 two, ROUGE and the lead a scorer agreed less with people."""
 MEASURED_EXAMPLES = 4_000
@@ -46,7 +36,6 @@ PENALTY = 1e-2
 """Of the squared first weights, beside a mean loss per example: metrics that say the same share
 their weight instead of cancelling each other."""
 
-_ENCODER = "own"
 _PAIRS_AT_ONCE = 256
 _NO_SPREAD = 1e-9
 # exp(-distance): by their logarithm a step is a step of the distance, near or far.
@@ -55,16 +44,7 @@ _COUNTS = ("length", "compression", "density")
 
 
 class PairFeatures:
-    """Values of untrained metrics.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Metrics in the words of `assay metrics` that read no reference.
-    encoder : str
-        Specification of the encoder of those that need one.
-    cache_folder : str, optional
-        Keeps the encoder's vectors; see `EncoderRuntime`.
+    """Values of untrained metrics, by the encoder of a specification where they need one.
 
     Raises
     ------
@@ -76,11 +56,11 @@ class PairFeatures:
         self, names: Sequence[str], encoder: str, *, cache_folder: str | None = None
     ) -> None:
         config = feature_metrics(names, encoder)
-        self._transforms = [
-            _transform_of(request.metric.name) for request in config.requests
-            for _ in request.columns
-        ]  # fmt: skip
-        self._columns = [column for request in config.requests for column in request.columns]
+        self._columns = {
+            column: _transform_of(request.metric.name)
+            for request in config.requests
+            for column in request.columns
+        }
         self._scorer = SummaryScorer(
             config, threads=torch.get_num_threads(), cache_folder=cache_folder
         )
@@ -94,20 +74,15 @@ class PairFeatures:
         return "+".join(self._scorer.content.values())
 
     def values(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
-        """Compute the features of pairs.
+        """Compute the features of pairs: float32, shape (n_pairs, n_features).
 
-        Returns
-        -------
-        ndarray of float32, shape (n_pairs, n_features)
-            Some as logarithms; NaN where a metric has no value for the texts.
+        Some are logarithms; NaN where a metric has no value for the texts.
         """
         found = np.empty((len(sources), len(self)), dtype=np.float32)
         for start in range(0, len(sources), _PAIRS_AT_ONCE):
             rows = slice(start, start + _PAIRS_AT_ONCE)
             table = self._scorer.score(to_rows(candidates[rows], sources=sources[rows]))
-            for place, (name, change) in enumerate(
-                zip(self._columns, self._transforms, strict=True)
-            ):
+            for place, (name, change) in enumerate(self._columns.items()):
                 values = table[name].to_numpy(zero_copy_only=False).astype(np.float64)
                 found[rows, place] = change(values)
         return found
@@ -115,7 +90,7 @@ class PairFeatures:
 
 def feature_metrics(names: Sequence[str], encoder: str) -> ScoringConfig:
     """Check metrics that are to be features; see `PairFeatures`."""
-    config = ScoringConfig(metrics=tuple(names), encoders={_ENCODER: encoder})
+    config = ScoringConfig(metrics=tuple(names), encoders={"own": encoder})
     for name in names:
         if "references" in replace(config, metrics=(name,)).input_columns:
             raise ValueError(
@@ -154,13 +129,7 @@ class FeatureReader:
         ]
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
-        """Put readings together.
-
-        Returns
-        -------
-        dict
-            What the model reads, and `features`, float32, shape (n, n_features).
-        """
+        """Give what the model reads, and `features`, float32, shape (n, n_features)."""
         inner = [replace(reading, arrays=reading.arrays[:-1]) for reading in readings]
         values = np.stack([reading.arrays[-1] for reading in readings])
         return {**self._reader.collate(inner), "features": torch.from_numpy(values)}
@@ -168,41 +137,37 @@ class FeatureReader:
 
 @dataclass(frozen=True, slots=True)
 class FeatureScale:
-    """What training examples say of the features."""
+    """What training examples say of the features; arrays are float64, (n_features,)."""
 
     means: np.ndarray
-    """float64, (n_features,)."""
     deviations: np.ndarray
-    """Standard deviations; 1 where a feature is constant. float64, (n_features,)."""
+    """Standard deviations; 1 where a feature is constant."""
     weights: np.ndarray
-    """First weights, float64, (n_features,)."""
+    """First weights."""
     bias: float
 
     @classmethod
-    def unknown(cls, n_features: int) -> FeatureScale:
-        """Return one to be filled from a file."""
-        return cls(np.zeros(n_features), np.ones(n_features), np.zeros(n_features), 0.0)
-
-    @classmethod
-    def of(cls, features: PairFeatures, examples: Iterable[Example]) -> FeatureScale:
-        """Measure the first training examples.
+    def of(cls, features: PairFeatures, examples: Iterable[Example] | None) -> FeatureScale:
+        """Measure the first training examples; without any it is to be filled from a file.
 
         Raises
         ------
         ValueError
             If there is none.
         """
+        if examples is None:
+            n = len(features)
+            return cls(np.zeros(n), np.ones(n), np.zeros(n), 0.0)
         chosen = list(islice(examples, MEASURED_EXAMPLES))
         if not chosen:
             raise ValueError("`examples` must have some for the features to be measured, got none")
-        values = features.values(
-            [example.source for example in chosen], [example.candidate for example in chosen]
-        ).astype(np.float64)
+        values = features.values([e.source for e in chosen], [e.candidate for e in chosen])
+        values = values.astype(np.float64)
         is_known = np.isfinite(values)
-        n = np.maximum(is_known.sum(axis=0), 1)
-        means = np.where(is_known, values, 0).sum(axis=0) / n
+        n_known = np.maximum(is_known.sum(axis=0), 1)
+        means = np.where(is_known, values, 0).sum(axis=0) / n_known
         spread = np.where(is_known, values - means, 0)
-        deviations = np.sqrt(np.square(spread).sum(axis=0) / n)
+        deviations = np.sqrt(np.square(spread).sum(axis=0) / n_known)
         deviations[deviations <= _NO_SPREAD] = 1.0
         scaled = np.clip(spread / deviations, -CLIPPED_AT, CLIPPED_AT)
         labels = np.array([example.label for example in chosen])
@@ -214,7 +179,7 @@ def _logistic_regression(values: np.ndarray, labels: np.ndarray) -> tuple[np.nda
 
     .. math:: \frac{1}{n} \sum_i \left( \log(1 + e^{x_i}) - y_i x_i \right) + \lambda |w|^2
 
-    with x = Xw + b and labels y in [0, 1].
+    with x = Xw + b and labels y in [0, 1], which scikit-learn's has not.
     """  # noqa: D400  (the sentence goes on)
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:

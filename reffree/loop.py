@@ -4,62 +4,105 @@ A run is a function of its task, settings and number of processes: killed anywhe
 again with the same folder it ends with the same weights. For that every batch and random number
 follows from seed, epoch and place, and a checkpoint keeps the rest.
 
-The folder of a run has `checkpoint.pt`, `best.safetensors` and `metrics.jsonl`. Where TensorBoard
-is installed, `tensorboard/` has the same figures.
+The folder of a run has `checkpoint.pt`, `best.safetensors` and `metrics.jsonl`.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import distributed, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from reffree.checkpoint import read_checkpoint, replace_file, write_checkpoint
+from reffree.checkpoint import Log, TrainNews, read_checkpoint, replace_file, write_checkpoint
+from reffree.hashing import check_seed
 from reffree.losses import LossSum
-from reffree.ranks import Ranks
 
 BEST_FILE = "best.safetensors"
-METRICS_FILE = "metrics.jsonl"
 _SHOWN_DOCUMENTS = 8
 
+Sums = tuple[float, float]
+"""A sum and the number of its terms."""
 
-class Settings(Protocol):
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Where a process stands among those that train one model together; alone by default."""
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def current(cls) -> Ranks:
+        """Return the place in the group that `torch.distributed` has set up, if it has."""
+        if distributed.is_available() and distributed.is_initialized():
+            return cls(distributed.get_rank(), distributed.get_world_size())
+        return cls()
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes the files."""
+        return self.rank == 0
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """Have the gradients of all processes averaged."""
+        return model if self.size == 1 else nn.parallel.DistributedDataParallel(model)
+
+    def sum(self, *values: float, device: torch.device) -> list[float]:
+        """Add up numbers over all processes, in float64."""
+        if self.size == 1:
+            return list(values)
+        total = torch.tensor(values, dtype=torch.float64, device=device)
+        distributed.all_reduce(total)
+        found: list[float] = total.tolist()
+        return found
+
+    def gather(self, value: Any) -> list[Any]:  # noqa: ANN401  (any picklable value)
+        """Return the values of all processes, in their order, on every one."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        distributed.all_gather_object(values, value)
+        return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopSettings:
     """What the loop reads of a configuration."""
 
-    @property
-    def epochs(self) -> int:
-        """At most so many."""
+    epochs: int
+    """Passes over the training documents, at most."""
+    batch_size: int
+    """Of one step, over all processes."""
+    patience: int
+    """Validations without a better figure after which training stops."""
+    max_norm: float
+    """Gradients longer than this are cut down to it."""
+    learning_rate: float
+    """The highest."""
+    checkpoint_steps: int
+    """Steps between checkpoints; there is one after every epoch as well."""
+    log_steps: int
+    """Steps over which figures are averaged for the log."""
+    seed: int
+    """Of the random numbers of a process, and of the order of batches."""
 
-    @property
-    def patience(self) -> int:
-        """Validations without a better loss after which training stops."""
-
-    @property
-    def max_norm(self) -> float:
-        """Gradients longer than this are cut down to it."""
-
-    @property
-    def checkpoint_steps(self) -> int:
-        """Steps between checkpoints; there is one after every epoch as well."""
-
-    @property
-    def log_steps(self) -> int:
-        """Steps over which figures are averaged for the log."""
-
-    @property
-    def seed(self) -> int:
-        """Of the random numbers of a process."""
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "epochs", "patience", "checkpoint_steps", "log_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        for name in ("learning_rate", "max_norm"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"`{name}` must be positive, got {getattr(self, name):g}")
+        check_seed(self.seed)
 
 
 class DocumentBatch(Protocol):
@@ -119,30 +162,10 @@ class TrainState:
     """Lines of the log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainNews:
-    """One line of `metrics.jsonl`."""
-
-    step: int
-    epoch: int
-    learning_rate: float
-    train_loss: float | None = None
-    """Mean over the last `log_steps` steps."""
-    validation_loss: float | None = None
-    figures: Mapping[str, float] = field(default_factory=dict)
-    """What else there is to say; every figure is a column of the line."""
-
-    def line(self) -> dict[str, float]:
-        """Return the line, without what is not known."""
-        named = asdict(self)
-        figures = named.pop("figures")
-        return {name: value for name, value in named.items() if value is not None} | figures
-
-
 def run_training(
     model: nn.Module,
     task: Task[B],
-    settings: Settings,
+    settings: LoopSettings,
     folder: Path,
     *,
     fingerprint: str,
@@ -160,7 +183,7 @@ def run_training(
     ----------
     model : Module
     task : Task
-    settings : Settings
+    settings : LoopSettings
     folder : Path
         Of this run alone.
     fingerprint : str
@@ -185,21 +208,18 @@ def run_training(
     ranks = ranks or Ranks()
     folder.mkdir(parents=True, exist_ok=True)
     where = torch.device(device)
-    gpus = [where] if where.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
+    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         torch.manual_seed(settings.seed * ranks.size + ranks.rank)
-        model.to(where)
-        run = _Run(model, task, settings, folder, fingerprint, where, ranks, ema_decay)
-        state = run.restore()
-        with _Log(folder if ranks.is_first else None, state, on_news) as log:
-            while not state.is_finished:
-                _train_epoch(run, task, log)
-                _validate(run, task, log)
-                state.epoch, state.position = state.epoch + 1, 0
-                state.is_finished = (
-                    state.epoch >= settings.epochs or state.n_worse >= settings.patience
-                )
-                run.save()
+        run = _Run(model.to(where), task, settings, folder, fingerprint, where, ranks, ema_decay)
+        run.restore()
+        state = run.state
+        run.log = Log(folder if ranks.is_first else None, state.n_lines, on_news)
+        while not state.is_finished:
+            run.train_epoch()
+            run.validate()
+            state.epoch, state.position = state.epoch + 1, 0
+            state.is_finished = state.epoch >= settings.epochs or state.n_worse >= settings.patience
+            run.save()
     model.load_state_dict(load_file(folder / BEST_FILE))
     return state
 
@@ -211,119 +231,104 @@ def precision(device: torch.device, chosen: str = "auto") -> AbstractContextMana
     return nullcontext()
 
 
-def _train_epoch(run: _Run, task: Task[B], log: _Log) -> None:
-    """Go through what is left of an epoch."""
-    state, settings = run.state, run.settings
-    run.parallel.train()
-    for batch in islice(task.training(state.epoch), state.position, None):
-        _take_step(run, task, batch)
-        state.step, state.position = state.step + 1, state.position + 1
-        if state.step % settings.log_steps == 0:
-            log.add(run.training_news(task.timings()))
-        if state.step % settings.checkpoint_steps == 0:
-            run.save()
-    if not state.position:
-        raise ValueError("`pairs` must have training examples, got none; see `assay negatives`")
-
-
-def _take_step(run: _Run, task: Task[B], batch: B) -> None:
-    """Take one step; add the loss, over all processes, to what is logged."""
-    state = run.state
-    part = task.loss(run.parallel, batch, state.step)
-    (loss_sum, n_terms), figures = run.summed([part])
-    if not math.isfinite(loss_sum):
-        names = batch.document_ids()
-        more = len(names) - _SHOWN_DOCUMENTS
-        others = f" and {more} more" if more > 0 else ""
-        raise RuntimeError(
-            f"the loss must be a number, got {loss_sum} at step {state.step} with the "
-            f"documents {', '.join(names[:_SHOWN_DOCUMENTS])}{others}; "
-            "look at their texts, or lower the learning rate"
-        )
-    # Gradients are averaged over the processes; the loss is a mean over the terms of all.
-    (part.total * (run.ranks.size / max(n_terms, 1))).backward()
-    nn.utils.clip_grad_norm_(run.model.parameters(), run.settings.max_norm)
-    run.optimiser.step()
-    run.schedule.step()
-    run.optimiser.zero_grad(set_to_none=True)
-    if run.averaged is not None:
-        run.averaged.update_parameters(run.model)
-    state.loss_sum, state.n_terms = state.loss_sum + loss_sum, state.n_terms + n_terms
-    for name, (total, n) in figures.items():
-        before = state.figure_sums.get(name, [0.0, 0.0])
-        state.figure_sums[name] = [before[0] + total, before[1] + n]
-
-
-@torch.no_grad()
-def _validate(run: _Run, task: Task[B], log: _Log) -> None:
-    """Compute the validation loss; keep the weights if there was none better."""
-    state = run.state
-    run.judged.eval()
-    parts = [task.validation_loss(run.judged, batch) for batch in task.validation()]
-    (loss_sum, n_terms), figures = run.summed(parts)
-    if not n_terms:
-        raise ValueError(
-            "`pairs` must have validation examples that the loss can use, got none; give more "
-            "documents"
-        )
-    loss = loss_sum / n_terms
-    if not math.isfinite(loss):
-        raise RuntimeError(
-            f"the validation loss must be a number, got {loss} after step {state.step}; lower the "
-            "learning rate"
-        )
-    if loss < state.best_loss:
-        state.best_loss, state.best_step, state.n_worse = loss, state.step, 0
-        run.keep_best()
-    else:
-        state.n_worse += 1
-    task.timings()  # of the validation; those of the steps begin anew
-    log.add(run.news(validation_loss=loss, figures=_means(figures)))
-
-
-def _ema(decay: float) -> Callable[[Any, Any, Any], None]:
-    """Average weights so that the past counts `decay`, and less while it is short."""
-
-    def update(means: Any, weights: Any, n_averaged: Any) -> None:  # noqa: ANN401  (of torch)
-        n = int(n_averaged)
-        get_ema_multi_avg_fn(min(decay, (1 + n) / (10 + n)))(means, weights, n_averaged)
-
-    return update
-
-
-def _means(sums: Mapping[str, tuple[float, float] | list[float]]) -> dict[str, float]:
-    return {name: total / n for name, (total, n) in sums.items() if n}
-
-
 class _Run:
-    """What the steps of a run share."""
+    """A run: what its steps share, and what is done in them."""
+
+    log: Log
 
     def __init__(
         self,
         model: nn.Module,
-        task: Task[B],
-        settings: Settings,
+        task: Task[Any],
+        settings: LoopSettings,
         folder: Path,
         fingerprint: str,
         where: torch.device,
         ranks: Ranks,
         ema_decay: float,
     ) -> None:
-        self.model, self.parallel = model, ranks.wrap(model)
+        self.model, self.parallel, self.task = model, ranks.wrap(model), task
         self.settings, self.folder, self.fingerprint = settings, folder, fingerprint
         self.where, self.ranks = where, ranks
         self.state = TrainState()
         self.optimiser, self.schedule = task.optimiser(model)
         self.averaged = AveragedModel(model, multi_avg_fn=_ema(ema_decay)) if ema_decay else None
 
-    @property
-    def judged(self) -> nn.Module:
-        """The model that is validated and kept."""
-        return self.model if self.averaged is None else self.averaged.module
+    def train_epoch(self) -> None:
+        """Go through what is left of an epoch."""
+        state, settings = self.state, self.settings
+        self.parallel.train()
+        for batch in islice(self.task.training(state.epoch), state.position, None):
+            self._take_step(batch)
+            state.step, state.position = state.step + 1, state.position + 1
+            if state.step % settings.log_steps == 0:
+                self._tell(
+                    train_loss=state.loss_sum / max(state.n_terms, 1),
+                    figures={**_means(state.figure_sums), **self.task.timings()},
+                )
+                state.loss_sum, state.n_terms, state.figure_sums = 0.0, 0.0, {}
+            if state.step % settings.checkpoint_steps == 0:
+                self.save()
+        if not state.position:
+            raise ValueError("`pairs` must have training examples, got none; see `assay negatives`")
 
-    def summed(
-        self, parts: Iterable[LossSum]
-    ) -> tuple[tuple[float, float], dict[str, tuple[float, float]]]:
+    def _take_step(self, batch: DocumentBatch) -> None:
+        """Take one step; add the loss, over all processes, to what is logged."""
+        state = self.state
+        part = self.task.loss(self.parallel, batch, state.step)
+        (loss_sum, n_terms), figures = self._summed([part])
+        if not math.isfinite(loss_sum):
+            names = batch.document_ids()
+            more = len(names) - _SHOWN_DOCUMENTS
+            others = f" and {more} more" if more > 0 else ""
+            raise RuntimeError(
+                f"the loss must be a number, got {loss_sum} at step {state.step} with the "
+                f"documents {', '.join(names[:_SHOWN_DOCUMENTS])}{others}; "
+                "look at their texts, or lower the learning rate"
+            )
+        # Gradients are averaged over the processes; the loss is a mean over the terms of all.
+        (part.total * (self.ranks.size / max(n_terms, 1))).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_norm)
+        self.optimiser.step()
+        self.schedule.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.averaged is not None:
+            self.averaged.update_parameters(self.model)
+        state.loss_sum, state.n_terms = state.loss_sum + loss_sum, state.n_terms + n_terms
+        for name, (total, n) in figures.items():
+            before = state.figure_sums.get(name, [0.0, 0.0])
+            state.figure_sums[name] = [before[0] + total, before[1] + n]
+
+    @torch.no_grad()
+    def validate(self) -> None:
+        """Compute the validation loss; keep the weights if there was none better."""
+        state = self.state
+        judged = self.model if self.averaged is None else self.averaged.module
+        judged.eval()
+        parts = [self.task.validation_loss(judged, batch) for batch in self.task.validation()]
+        (loss_sum, n_terms), figures = self._summed(parts)
+        if not n_terms:
+            raise ValueError(
+                "`pairs` must have validation examples that the loss can use, got none; give more "
+                "documents"
+            )
+        loss = loss_sum / n_terms
+        if not math.isfinite(loss):
+            raise RuntimeError(
+                f"the validation loss must be a number, got {loss} after step {state.step}; lower "
+                "the learning rate"
+            )
+        if loss < state.best_loss:
+            state.best_loss, state.best_step, state.n_worse = loss, state.step, 0
+            if self.ranks.is_first:
+                weights = {k: v.clone().contiguous().cpu() for k, v in judged.state_dict().items()}
+                replace_file(self.folder / BEST_FILE, lambda path: save_file(weights, path))
+        else:
+            state.n_worse += 1
+        self.task.timings()  # of the validation; those of the steps begin anew
+        self._tell(validation_loss=loss, figures=_means(figures))
+
+    def _summed(self, parts: Iterable[LossSum]) -> tuple[Sums, dict[str, Sums]]:
         """Add up parts, over all processes: the loss, and figures by name."""
         listed = list(parts)
         # In an order that all processes share; all have the same figures.
@@ -339,27 +344,17 @@ class _Run:
         pairs = list(zip(total[::2], total[1::2], strict=True))
         return pairs[0], dict(zip(names, pairs[1:], strict=True))
 
-    def training_news(self, timings: Mapping[str, float]) -> TrainNews:
-        """Say what the last steps came to, and begin anew."""
-        state = self.state
-        news = self.news(
-            train_loss=state.loss_sum / max(state.n_terms, 1),
-            figures=dict(chain(_means(state.figure_sums).items(), timings.items())),
-        )
-        state.loss_sum, state.n_terms, state.figure_sums = 0.0, 0.0, {}
-        return news
-
-    def news(self, **told: Any) -> TrainNews:  # noqa: ANN401  (fields of `TrainNews`)
-        """Say how far it is."""
+    def _tell(self, **told: Any) -> None:  # noqa: ANN401  (fields of `TrainNews`)
+        """Log how far it is."""
         state = self.state
         rate = self.optimiser.param_groups[0]["lr"]
-        return TrainNews(step=state.step, epoch=state.epoch, learning_rate=rate, **told)
+        self.log.add(TrainNews(step=state.step, epoch=state.epoch, learning_rate=rate, **told))
+        state.n_lines = self.log.n_lines
 
-    def keep_best(self) -> None:
-        """Keep the weights as the best so far."""
-        if self.ranks.is_first:
-            weights = {k: v.clone().contiguous().cpu() for k, v in self.judged.state_dict().items()}
-            replace_file(self.folder / BEST_FILE, lambda path: save_file(weights, path))
+    def _parts(self) -> dict[str, Any]:
+        """Name what has a state of its own."""
+        parts = {"model": self.model, "optimiser": self.optimiser, "schedule": self.schedule}
+        return parts if self.averaged is None else parts | {"averaged": self.averaged}
 
     def save(self) -> None:
         """Write a checkpoint."""
@@ -368,80 +363,33 @@ class _Run:
             random["cuda"] = torch.cuda.get_rng_state(self.where)
         of_all = self.ranks.gather(random)
         if self.ranks.is_first:
-            payload = {
-                "model": self.model.state_dict(),
-                "optimiser": self.optimiser.state_dict(),
-                "schedule": self.schedule.state_dict(),
-                "state": asdict(self.state),
-                "random": of_all,
-            }
-            if self.averaged is not None:
-                payload["averaged"] = self.averaged.state_dict()
+            payload = {name: part.state_dict() for name, part in self._parts().items()}
+            payload |= {"state": asdict(self.state), "random": of_all}
             write_checkpoint(self.folder, payload, self.fingerprint)
 
-    def restore(self) -> TrainState:
+    def restore(self) -> None:
         """Go on from the checkpoint, if there is one."""
         payload = read_checkpoint(self.folder, self.fingerprint)
-        if payload is not None:
-            self.model.load_state_dict(payload["model"])
-            self.optimiser.load_state_dict(payload["optimiser"])
-            self.schedule.load_state_dict(payload["schedule"])
-            if self.averaged is not None:
-                self.averaged.load_state_dict(payload["averaged"])
-            self.state = TrainState(**payload["state"])
-            random = payload["random"][self.ranks.rank]
-            torch.set_rng_state(random["cpu"])
-            if "cuda" in random:
-                torch.cuda.set_rng_state(random["cuda"], self.where)
-        return self.state
-
-
-class _Log:
-    """Writes `metrics.jsonl`, and TensorBoard's files where it is installed."""
-
-    def __init__(
-        self,
-        folder: Path | None,
-        state: TrainState,
-        on_news: Callable[[TrainNews], None] | None,
-    ) -> None:
-        self._state, self._on_news = state, on_news
-        self._board: Any = None
-        self._path = folder and folder / METRICS_FILE
-        self._started = time.monotonic()
-        if self._path is None or folder is None:
+        if payload is None:
             return
-        kept = read_metrics(folder)[: state.n_lines]  # later ones are written again
-        self._path.write_text("".join(f"{json.dumps(line)}\n" for line in kept), "utf-8")
-        with suppress(ImportError):
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=state.step)
-
-    def add(self, news: TrainNews) -> None:
-        """Write a line and tell whoever listens."""
-        self._state.n_lines += 1
-        if self._path is None:
-            return
-        line = news.line() | {"seconds": round(time.monotonic() - self._started, 3)}
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(f"{json.dumps(line)}\n")
-        if self._board is not None:
-            for name in line.keys() - {"step", "seconds"}:
-                self._board.add_scalar(name, line[name], news.step)
-        if self._on_news is not None:
-            self._on_news(news)
-
-    def __enter__(self) -> _Log:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._board is not None:
-            self._board.close()
+        for name, part in self._parts().items():
+            part.load_state_dict(payload[name])
+        self.state = TrainState(**payload["state"])
+        random = payload["random"][self.ranks.rank]
+        torch.set_rng_state(random["cpu"])
+        if "cuda" in random:
+            torch.cuda.set_rng_state(random["cuda"], self.where)
 
 
-def read_metrics(folder: Path) -> list[Mapping[str, Any]]:
-    """Read the figures of a run, without a last line that was not finished."""
-    path = folder / METRICS_FILE
-    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+def _ema(decay: float) -> Callable[[Any, Any, Any], None]:
+    """Average weights so that the past counts `decay`, and less while it is short."""
+
+    def update(means: Any, weights: Any, n_averaged: Any) -> None:  # noqa: ANN401  (of torch)
+        n = int(n_averaged)
+        get_ema_multi_avg_fn(min(decay, (1 + n) / (10 + n)))(means, weights, n_averaged)
+
+    return update
+
+
+def _means(sums: Mapping[str, Sums | list[float]]) -> dict[str, float]:
+    return {name: total / n for name, (total, n) in sums.items() if n}

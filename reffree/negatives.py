@@ -1,4 +1,4 @@
-"""The kinds of negatives, and how one is made from a pair and random numbers.
+"""The kinds of negatives, which of them a pair gets, and how one is made.
 
 A negative is a candidate that answers its source worse than the reference does, with a label in
 [0, 1] that follows from the edit actually made (`Draft.label`). The reference itself is the
@@ -7,15 +7,18 @@ positive, with label 1; the reference of another document has label 0.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from reffree import edits, hard_edits
-from reffree.cut_text import Sentence, count_words, cut_text, foreign
+from reffree.cut_text import Sentence, arranged, count_words, cut_text, foreign, sentence_gap
 from reffree.edits import CannotEdit, Draft, Rate
-from reffree.lengths import match_length
+from reffree.hashing import check_seed, generator_of
+from sms.naming import nearest, several
 
 POSITIVE = "positive"
 """Kind of the clean reference."""
@@ -40,18 +43,15 @@ class Material:
     """Draws the reference of one of the nearest other documents of the same side."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of negative."""
 
-    name: str
-    summary: str
-    """One line for people."""
     make: Callable[[Material, Rate, np.random.Generator], Draft]
-    needs_neighbours: bool = False
-    """Whether `Material.draw_near` is used."""
     can_pad: bool = True
     """Whether sentences of the source may fill it up to the wanted length."""
+    needs_neighbours: bool = False
+    """Whether `Material.draw_near` is used."""
 
 
 def make_negative(
@@ -64,19 +64,9 @@ def make_negative(
 ) -> Draft:
     """Make one negative.
 
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    material : Material
-        Of one pair.
-    rate : Rate
-        How much is edited.
-    rng : Generator
-        All chance comes from it, so the same numbers give the same negative.
-    length_tolerance : float, optional
-        How far the negative's number of words may be from the positive's, as a share of the
-        latter. Negatives are made until one can be cut or filled up (at sentences) to that.
+    All chance comes from `rng`, so the same numbers give the same negative. With a
+    `length_tolerance` negatives are made until one can be cut or filled up (at sentences) to the
+    positive's number of words, give or take that share of it.
 
     Raises
     ------
@@ -128,72 +118,137 @@ def _unimportant(material: Material, rate: Rate, rng: np.random.Generator) -> Dr
     return edits.replace_sentences(material.reference, rate, sentences, rng)
 
 
+def match_length(draft: Draft, n_words: int, tolerance: float, filler: Sequence[Sentence]) -> Draft:
+    """Bring an edited text to a number of words, by whole sentences.
+
+    Sentences are dropped from the end of what is too long, and sentences of `filler` appended to
+    what is too short: the first of it that reaches the length, otherwise the longest that fits.
+    The words of the filler do not count as kept, so the label stays what it says. The result may
+    be off by `tolerance`, as a share of the wanted number.
+
+    Raises
+    ------
+    CannotEdit
+        If no number of whole sentences has that length.
+    """
+    low, high = n_words * (1 - tolerance), n_words * (1 + tolerance)
+    sentences = list(draft.sentences)
+    while sentences and count_words(sentences) > high:
+        sentences.pop()
+    left = list(filler)
+    while count_words(sentences) < low:
+        room = high - count_words(sentences)
+        fitting = [sentence for sentence in left if len(sentence) <= room]
+        if not fitting:
+            raise CannotEdit("length not matched")
+        missing = low - count_words(sentences)
+        reaching = [sentence for sentence in fitting if len(sentence) >= missing]
+        chosen = reaching[0] if reaching else max(fitting, key=len)
+        left.remove(chosen)
+        sentences.extend(arranged([foreign(chosen)], sentence_gap(draft.sentences)))
+    return replace(draft, sentences=tuple(sentences))
+
+
 KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            name="cross-pair",
-            summary="the reference of another document",
-            make=lambda m, _rate, rng: _crossed(m, m.draw_other, rng),
-            can_pad=False,
-        ),
-        Kind(
-            name="cross-pair-hard",
-            summary="the reference of one of the nearest other documents",
-            make=lambda m, _rate, rng: _crossed(m, m.draw_near, rng),
-            needs_neighbours=True,
-            can_pad=False,
-        ),
-        Kind(
-            name="add",
-            summary="random words added",
-            make=lambda m, rate, rng: edits.add_words(m.reference, rate, m.vocabulary, rng),
-        ),
-        Kind(
-            name="delete",
-            summary="words deleted",
-            make=lambda m, rate, rng: edits.delete_words(m.reference, rate, rng),
-        ),
-        Kind(
-            name="replace",
-            summary="words replaced by random words",
-            make=lambda m, rate, rng: edits.replace_words(m.reference, rate, m.vocabulary, rng),
-        ),
-        Kind(
-            name="sentence-delete",
-            summary="sentences deleted",
-            make=lambda m, rate, rng: edits.delete_sentences(m.reference, rate, rng),
-        ),
-        Kind(
-            name="sentence-replace",
-            summary="sentences replaced by those of another document's reference",
-            make=_replace_sentences,
-        ),
-        Kind(
-            name="sentence-shuffle",
-            summary="sentences in another order",
-            make=lambda m, _rate, rng: edits.shuffle_sentences(m.reference, rng),
-        ),
-        Kind(
-            name="exchange",
-            summary="names and numbers exchanged for others of the source",
-            make=lambda m, rate, rng: hard_edits.exchange(m.reference, m.read_source(), rate, rng),
-        ),
-        Kind(
-            name="unimportant",
-            summary="sentences replaced by unimportant ones of the source",
-            make=_unimportant,
-        ),
-        Kind(
-            name="repeat",
-            summary="sentences or a phrase repeated",
-            make=lambda m, rate, rng: edits.repeat(m.reference, rate, rng),
-        ),
-        Kind(
-            name="truncate",
-            summary="the end dropped, often in mid-sentence",
-            make=lambda m, rate, rng: edits.truncate(m.reference, rate, rng),
-        ),
-    )
+    # the reference of another document, of one of the nearest other documents
+    "cross-pair": Kind(lambda m, _rate, rng: _crossed(m, m.draw_other, rng), can_pad=False),
+    "cross-pair-hard": Kind(
+        lambda m, _rate, rng: _crossed(m, m.draw_near, rng), can_pad=False, needs_neighbours=True
+    ),
+    # words added, deleted, replaced by random ones
+    "add": Kind(lambda m, rate, rng: edits.add_words(m.reference, rate, m.vocabulary, rng)),
+    "delete": Kind(lambda m, rate, rng: edits.delete_words(m.reference, rate, rng)),
+    "replace": Kind(lambda m, rate, rng: edits.replace_words(m.reference, rate, m.vocabulary, rng)),
+    # sentences deleted, replaced by those of another document's reference, in another order
+    "sentence-delete": Kind(lambda m, rate, rng: edits.delete_sentences(m.reference, rate, rng)),
+    "sentence-replace": Kind(_replace_sentences),
+    "sentence-shuffle": Kind(lambda m, _rate, rng: edits.shuffle_sentences(m.reference, rng)),
+    # names and numbers exchanged for others of the source, sentences for unimportant ones of it
+    "exchange": Kind(
+        lambda m, rate, rng: hard_edits.exchange(m.reference, m.read_source(), rate, rng)
+    ),
+    "unimportant": Kind(_unimportant),
+    # sentences or a phrase said twice; the end dropped, often in mid-sentence
+    "repeat": Kind(lambda m, rate, rng: edits.repeat(m.reference, rate, rng)),
+    "truncate": Kind(lambda m, rate, rng: edits.truncate(m.reference, rate, rng)),
 }
 """Every kind of negative by name."""
+
+CHOSEN_KINDS = ("cross-pair", "sentence-delete", "replace")
+"""Scorers that learnt from them agreed most with people on a development set (docs/results.md)."""
+PRESETS: dict[str, dict[str, Any]] = {
+    # Bao et al. 2020, sections 2.2 and 3.1: one negative of every kind per document, as many
+    # positives as negatives. The paper says "random" of the rates: a share of all words it is.
+    "bao2020": {"kinds": ("cross-pair", "add", "delete", "replace"), "is_balanced": True},
+}
+"""Published recipes: arguments of `NegativesConfig`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NegativesConfig:
+    """The negatives of every pair."""
+
+    kinds: tuple[str, ...] = CHOSEN_KINDS
+    """Out of `negatives.KINDS`; one or several."""
+    proportions: tuple[float, ...] | None = None
+    """Weight of each kind; None gives every pair all kinds."""
+    per_positive: int = 1
+    """Negatives of a pair: of each kind, or in all where there are proportions."""
+    is_balanced: bool = False
+    """Whether the positive comes as often as the negatives, not once."""
+    rate: Rate = field(default_factory=Rate)
+    """Share of a text that is edited."""
+    length_tolerance: float | None = None
+    """Negatives have as many words as their positive, give or take this share of it; None for no
+    such rule."""
+    n_neighbours: int = 10
+    """`cross-pair-hard` draws from so many nearest documents."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", tuple(several(self.kinds)))
+        if not self.kinds:
+            raise ValueError("`kinds` must name at least one kind of negative, got none")
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise ValueError(f"unknown kind of negative `{kind}`; {nearest(kind, KINDS)}")
+        if len(set(self.kinds)) < len(self.kinds):
+            raise ValueError(f"`kinds` must differ, got {', '.join(self.kinds)}")
+        proportions = self.proportions or [1.0] * len(self.kinds)
+        if len(proportions) != len(self.kinds):
+            raise ValueError(
+                f"`proportions` must have one weight per kind, got {len(proportions)} for "
+                f"{len(self.kinds)}"
+            )
+        for kind, weight in zip(self.kinds, proportions, strict=True):
+            if not 0 < weight < float("inf"):
+                raise ValueError(f"the weight of `{kind}` must be positive, got {weight:g}")
+        check_seed(self.seed)
+        for name in ("per_positive", "n_neighbours"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        if self.length_tolerance is not None and not 0 <= self.length_tolerance < 1:
+            raise ValueError(f"`length_tolerance` must be in [0, 1), got {self.length_tolerance:g}")
+
+    @property
+    def needs_neighbours(self) -> bool:
+        """Whether any kind needs the nearest documents."""
+        return any(KINDS[kind].needs_neighbours for kind in self.kinds)
+
+    def plan(self, document_id: str, number: int, epoch: int) -> list[tuple[str, int]]:
+        """Say which negatives a pair gets, as kinds and their places among equals.
+
+        Depends on nothing but the pair's name, the epoch and this configuration.
+        """
+        if self.proportions is None:
+            return list(itertools.product(self.kinds, range(self.per_positive)))
+        rng = generator_of(self.seed, "mixture", epoch, document_id, number)
+        shares = np.array(self.proportions) / sum(self.proportions)
+        drawn = rng.choice(len(self.kinds), size=self.per_positive, p=shares).tolist()
+        return [(self.kinds[kind], drawn[:place].count(kind)) for place, kind in enumerate(drawn)]
+
+    def generator(
+        self, kind: str, index: int, document_id: str, number: int, epoch: int
+    ) -> np.random.Generator:
+        """Return the random numbers of one negative, which no other one has a part in."""
+        return generator_of(self.seed, kind, index, epoch, document_id, number)

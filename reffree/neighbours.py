@@ -4,7 +4,8 @@ Exact, by blocked matrix products within a bucket of documents. A corpus larger 
 dealt into buckets at random (`buckets`), and neighbours are looked for in the own bucket: at 2**15
 documents to a bucket that is near enough to be on the same topic, costs 2**15 products per
 document whatever the size of the corpus, and needs no index. (The search is a small part of the
-work: embedding takes far longer.)
+work: embedding takes far longer. scikit-learn's has no way to leave out pairs, as the documents of
+one group.)
 """
 
 from __future__ import annotations
@@ -32,19 +33,36 @@ _TEXTS_AT_ONCE = 256
 _ROWS_AT_ONCE = 512
 
 
+def find_neighbours(folder: Path, sides: Sequence[str], encoder: str, k: int) -> None:
+    """Find the nearest other documents of all pairs of some sides; put them beside the buckets."""
+    from sms.encoders.registry import load_encoder
+
+    loaded = load_encoder(encoder)
+    for side in sides:
+        for bucket in bucket_paths(folder, side):
+            write_neighbours(bucket, loaded, k)
+
+
+def write_neighbours(bucket: Path, encoder: Encoder, k: int) -> None:
+    """Find the neighbours of a bucket's pairs and put them beside it."""
+    pairs = read_bucket(bucket)
+    leads: dict[int, str] = {}  # by the whole text's hash: all texts would be too much to hold
+    hashes = []
+    for row in range(len(pairs)):
+        text = pairs.text("source", row)
+        hashes.append(hash64(text))
+        leads.setdefault(hashes[-1], _lead(text))
+    places = {key: place for place, key in enumerate(leads)}
+    vectors = centred(document_vectors(list(leads.values()), encoder))
+    rows = vectors[[places[key] for key in hashes]]
+    np.save(neighbours_path(bucket), nearest_others(rows, pairs.groups, k))
+
+
 def document_vectors(texts: Sequence[str], encoder: Encoder) -> np.ndarray:
     """Embed documents by the mean over the sentences of their lead, or by their lead as a whole.
 
-    Parameters
-    ----------
-    texts : sequence of str
-    encoder : Encoder
-        Its `unit` decides.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_texts, d)
-        Of length 1; zeros for a text that has no embedding.
+    The encoder's `unit` decides. Float32, shape (n_texts, d), of length 1; zeros for a text that
+    has no embedding.
     """
     blocks = list(_blocks_of_vectors([_lead(text) for text in texts], encoder))
     return np.concatenate(blocks) if blocks else np.zeros((0, 0), dtype=np.float32)
@@ -84,45 +102,20 @@ def nearest_others(vectors: np.ndarray, groups: np.ndarray, k: int) -> np.ndarra
     return found
 
 
-def write_neighbours(bucket: Path, encoder: Encoder, k: int) -> None:
-    """Find the neighbours of a bucket's pairs and put them beside it."""
-    pairs = read_bucket(bucket)[0]
-    leads: dict[int, str] = {}  # by the whole text's hash: all texts would be too much to hold
-    hashes = []
-    for row in range(len(pairs)):
-        text = pairs.text("source", row)
-        hashes.append(hash64(text))
-        leads.setdefault(hashes[-1], _lead(text))
-    places = {key: place for place, key in enumerate(leads)}
-    vectors = centred(document_vectors(list(leads.values()), encoder))
-    rows = vectors[[places[key] for key in hashes]]
-    np.save(neighbours_path(bucket), nearest_others(rows, pairs.groups, k))
-
-
 def centred(vectors: np.ndarray) -> np.ndarray:
-    """Take what all documents have in common out of their vectors.
+    """Take what all documents have in common out of their vectors; float32, the same shape.
 
     Means of static word vectors all point the same way: without this, documents on nothing alike
-    have a cosine above `NEAR_IDENTICAL`. For sentence encoders it changes little.
-
-    Parameters
-    ----------
-    vectors : ndarray of float32, shape (n, d)
-        Of length 1, or zeros.
-
-    Returns
-    -------
-    ndarray of float32, shape (n, d)
-        Of length 1; zeros where `vectors` has them, or nothing but the common part.
+    have a cosine above `NEAR_IDENTICAL`. For sentence encoders it changes little. What is left is
+    brought to length 1; zeros where there is nothing but the common part.
     """
     is_defined = np.asarray(vectors.any(axis=1))
     if not is_defined.any():
         return vectors
     rest = (vectors - vectors[is_defined].mean(axis=0)) * is_defined[:, None]
     norms = np.linalg.norm(rest, axis=1, keepdims=True)
-    return np.where(norms > _NO_LENGTH, rest / np.maximum(norms, _NO_LENGTH), 0.0).astype(
-        np.float32
-    )
+    units = np.where(norms > _NO_LENGTH, rest / np.maximum(norms, _NO_LENGTH), 0.0)
+    return units.astype(np.float32)
 
 
 def _blocks_of_vectors(texts: Sequence[str], encoder: Encoder) -> Iterator[np.ndarray]:
@@ -141,13 +134,3 @@ def _lead(text: str) -> str:
         return text
     end = text.find(" ", LEAD_CHARACTERS)
     return text if end < 0 else text[:end]
-
-
-def find_neighbours(folder: Path, sides: Sequence[str], encoder: str, k: int) -> None:
-    """Find the nearest other documents of all pairs of some sides."""
-    from sms.encoders.registry import load_encoder
-
-    loaded = load_encoder(encoder)
-    for side in sides:
-        for bucket in bucket_paths(folder, side):
-            write_neighbours(bucket, loaded, k)

@@ -16,12 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from reffree.cut_text import words_of
 from reffree.hashing import hash64
 
 NO_SPLIT = -1
 """Side of a row whose file has no column `split`."""
 SIDES = ("train", "validation", "test")
 
+MAX_WORDS = 1 << 18
+"""Distinct words kept for additions and replacements; all of them in most corpora."""
 SAMPLED_DOCUMENTS = 256
 """Documents for training by whose sources a scorer recognises what it was trained on."""
 
@@ -38,17 +41,12 @@ PAIR_SCHEMA = pa.schema(
 )
 
 _UNKNOWN_SPLIT = -2
-_SIDE_NAMES = {
-    "train": 0,
-    "training": 0,
-    "validation": 1,
-    "valid": 1,
-    "val": 1,
-    "dev": 1,
-    "development": 1,
-    "test": 2,
-    "testing": 2,
-}
+_MOST_HELD = 1.25  # of the words that are kept: fewer would be sorted out too often
+_SIDE_NAMES = (
+    dict.fromkeys(("train", "training"), 0)
+    | dict.fromkeys(("validation", "valid", "val", "dev", "development"), 1)
+    | dict.fromkeys(("test", "testing"), 2)
+)
 _NOT_WORD = re.compile(r"[\W_]+")
 
 
@@ -66,8 +64,8 @@ class Pair:
 
     @property
     def key(self) -> int:
-        """Hash of the document's name."""
-        return document_key(self.document_id)
+        """Hash of the document's name, the same in every process; 64 bits."""
+        return hash64(self.document_id)
 
 
 def pairs_of_rows(
@@ -78,22 +76,10 @@ def pairs_of_rows(
     unreadable: Sequence[str | None],
     left_out: Counter[str],
 ) -> list[Pair]:
-    """Take the pairs of a batch of rows.
+    """Take the pairs of a batch of rows, in their order; all sequences have one entry a row.
 
-    Parameters
-    ----------
-    document_ids, sources, references : sequence, length n_rows
-    splits : sequence of str, optional
-        What the file says of each row's side; None if it says nothing.
-    unreadable : sequence of str or None
-        Why a row could not be read.
-    left_out : Counter
-        Gets, for every row or text that gives no pair, the reason.
-
-    Returns
-    -------
-    list of Pair
-        In the order of the rows.
+    `splits` are the sides that the file names, None where it has none; `unreadable` says why a
+    row could not be read. Every row or text that gives no pair is counted in `left_out`.
     """
     pairs: list[Pair] = []
     names = splits if splits is not None else [None] * len(document_ids)
@@ -115,11 +101,6 @@ def pairs_of_rows(
     return pairs
 
 
-def document_key(document_id: str) -> int:
-    """Hash a document's name, the same in every process; 64 bits."""
-    return hash64(document_id)
-
-
 def text_key(text: str) -> int | None:
     """Hash what is left of a text without case, white space and punctuation; None if nothing is.
 
@@ -138,12 +119,7 @@ def text_key(text: str) -> int | None:
 class SourceSample:
     """Some of the sources of many pairs, by which it is known later that they were seen.
 
-    Those of the documents with the smallest keys: which ones does not depend on the order.
-
-    Parameters
-    ----------
-    n_documents : int
-        At most so many are kept.
+    Those of the `n_documents` with the smallest keys: which ones does not depend on the order.
     """
 
     def __init__(self, n_documents: int = SAMPLED_DOCUMENTS) -> None:
@@ -166,6 +142,34 @@ class SourceSample:
     def text_keys(self) -> tuple[int, ...]:
         """Return the hashes of the sources by `text_key`, sorted."""
         return tuple(sorted(set().union(*self._texts.values())))
+
+
+class WordSample:
+    """Collects the distinct words of texts; of more than `max_words`, those of smallest hash."""
+
+    def __init__(self, max_words: int = MAX_WORDS) -> None:
+        self._max_words = max_words
+        self._hashes: dict[str, int] = {}
+        self._limit = 1 << 64  # words at or above it are out
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Take the words of texts; punctuation is no word."""
+        chunks = {chunk for text in texts for chunk in text.split()}
+        fresh = {word for chunk in chunks for word in words_of(chunk)} - self._hashes.keys()
+        hashes = {word: hash64(word) for word in fresh if any(map(str.isalnum, word))}
+        self._hashes |= {word: value for word, value in hashes.items() if value < self._limit}
+        if len(self._hashes) > _MOST_HELD * self._max_words:
+            self._prune()
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words, sorted."""
+        self._prune()
+        return tuple(sorted(self._hashes))
+
+    def _prune(self) -> None:
+        if len(self._hashes) > self._max_words:
+            self._limit = sorted(self._hashes.values())[self._max_words]
+            self._hashes = {w: value for w, value in self._hashes.items() if value < self._limit}
 
 
 def as_table(pairs: Sequence[Pair], groups: np.ndarray) -> pa.Table:
@@ -191,11 +195,8 @@ def _why_no_pair(
     references: Sequence[str] | None,
     side: int,
 ) -> str | None:
-    for name, value in (
-        ("document_id", document_id),
-        ("source", sources),
-        ("reference", references),
-    ):
+    named = {"document_id": document_id, "source": sources, "reference": references}
+    for name, value in named.items():
         if not value:
             return f"no {name}"
     return "no known split" if side == _UNKNOWN_SPLIT else None

@@ -56,22 +56,10 @@ class Reader(Protocol):
 
 
 def shares(n_document: int, n_summary: int, room: int, truncation: str) -> tuple[int, int]:
-    """Divide the room for word pieces between a document and a summary.
+    """Divide the room for word pieces between a document and a summary; all fit, or some is cut.
 
-    Parameters
-    ----------
-    n_document, n_summary : int
-        Pieces there are.
-    room : int
-        Pieces there may be, special ones not counted.
-    truncation : {"longest", "parallel"}
-        The longer text is cut first, down to the length of the other; or both are cut by the
-        same share, as section 3.2 of Bao et al. 2020 can be read, and a piece of each is kept.
-
-    Returns
-    -------
-    tuple of int
-        Pieces of each that are kept; all there are if they fit.
+    `longest` cuts the longer text first, down to the length of the other; `parallel` cuts both by
+    the same share, as section 3.2 of Bao et al. 2020 can be read, and keeps a piece of each.
 
     Examples
     --------
@@ -112,15 +100,15 @@ class PieceReader:
     ) -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        self._tokenizer = tokenizer
-        self._truncation = truncation
+        self._tokenizer, self._truncation = tokenizer, truncation
         self._padding_id = padding_id
-        self._frame = _Frame.of(tokenizer)
-        self._room = max_pieces - self._frame.n_special
+        self._frame = _frame_of(tokenizer)
+        n_special = sum(ids.size for ids, _ in self._frame[::2])
+        self._room = max_pieces - n_special
         if self._room < 2:
             raise ValueError(
                 f"`max_pieces` must leave room for both texts, got {max_pieces} of which "
-                f"{self._frame.n_special} are special"
+                f"{n_special} are special"
             )
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
@@ -157,65 +145,37 @@ class PieceReader:
     def _reading(
         self, pair: tuple[str, str], pieces: Sequence[np.ndarray], failed: Collection[str]
     ) -> Reading:
-        document, summary = pieces
-        kept = shares(document.size, summary.size, self._room, self._truncation)
-        ids, types = self._frame.around(document[: kept[0]], summary[: kept[1]])
-        is_cut = kept != (document.size, summary.size)
-        unseen = _unseen(pair, pieces, "no_words", failed)
-        return Reading((ids, types), ids.size, is_cut, unseen)
+        """Put both texts' pieces between the special ones."""
+        n_document, n_summary = (own.size for own in pieces)
+        kept = shares(n_document, n_summary, self._room, self._truncation)
+        texts = iter(own[:n] for own, n in zip(pieces, kept, strict=True))
+        ids, types = [], []
+        for place, (special, kinds) in enumerate(self._frame):
+            part = special if place % 2 == 0 else next(texts)
+            ids.append(part)
+            types.append(kinds if place % 2 == 0 else np.full(part.size, kinds[0]))
+        joined = np.concatenate(ids), np.concatenate(types)
+        is_cut = kept != (n_document, n_summary)
+        return Reading(joined, joined[0].size, is_cut, _unseen(pair, pieces, "no_words", failed))
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The special pieces before, between and after two texts, and the types of all."""
+def _frame_of(tokenizer: Tokenizer) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Learn from a probe what a tokenizer puts before, between and after two texts.
 
-    special: tuple[np.ndarray, np.ndarray, np.ndarray]
-    special_types: tuple[np.ndarray, np.ndarray, np.ndarray]
-    text_types: tuple[int, int]
-
-    @property
-    def n_special(self) -> int:
-        return sum(part.size for part in self.special)
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> _Frame:
-        """Learn them from a probe, so that any tokenizer's template will do."""
-        probe = tokenizer.encode("a", "a")
-        owner = np.array([-1 if k is None else k for k in probe.sequence_ids])
-        first, second = np.flatnonzero(owner == 0), np.flatnonzero(owner == 1)
-        if not (first.size and second.size) or first[-1] > second[0]:
-            raise ValueError(
-                "`encoder` must have a tokenizer that puts two texts together, got one that does "
-                "not; choose a BERT-like model"
-            )
-        ids, types = np.array(probe.ids), np.array(probe.type_ids)
-        ranges = (
-            slice(0, first[0]),
-            slice(first[-1] + 1, second[0]),
-            slice(second[-1] + 1, None),
+    Returns pieces and types of: before, first text, between, second text, after. Any tokenizer's
+    template will do.
+    """
+    probe = tokenizer.encode("a", "a")
+    owner = np.array([-1 if k is None else k for k in probe.sequence_ids])
+    first, second = np.flatnonzero(owner == 0), np.flatnonzero(owner == 1)
+    if not (first.size and second.size) or first[-1] > second[0]:
+        raise ValueError(
+            "`encoder` must have a tokenizer that puts two texts together, got one that does "
+            "not; choose a BERT-like model"
         )
-        before, between, after = ranges
-        return cls(
-            (ids[before], ids[between], ids[after]),
-            (types[before], types[between], types[after]),
-            (int(types[first[0]]), int(types[second[0]])),
-        )
-
-    def around(self, document: np.ndarray, summary: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Put two texts' pieces between the special ones; return pieces and their types."""
-        before, between, after = self.special
-        ids = np.concatenate([before, document, between, summary, after])
-        kinds = self.special_types
-        types = np.concatenate(
-            [
-                kinds[0],
-                np.full(document.size, self.text_types[0]),
-                kinds[1],
-                np.full(summary.size, self.text_types[1]),
-                kinds[2],
-            ]
-        )
-        return ids, types
+    bounds = [first[0], first[-1] + 1, second[0], second[-1] + 1]
+    ids, types = (np.split(np.array(own), bounds) for own in (probe.ids, probe.type_ids))
+    return list(zip(ids, types, strict=True))
 
 
 class NoReader:
@@ -240,25 +200,13 @@ class VectorReader:
         Stays as it is. With a folder for its cache (`EncoderRuntime.cache_folder`) it computes
         each sentence once for all epochs and runs.
     unit : {"sentences", "words"}
-    document_length, summary_length : int
-        Vectors that are kept; what is shorter is filled up with zeros.
-    language : str
-        Of the rules by which texts are cut.
+    lengths : tuple of int
+        Vectors of each that are kept; what is shorter is filled up with zeros.
     """
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        *,
-        unit: str,
-        document_length: int,
-        summary_length: int,
-        language: str = "en",
-    ) -> None:
-        self._encoder = encoder
-        self._unit = unit
-        self._lengths = (document_length, summary_length)
-        self._segmenter = Segmenter(TextRules(language=language))
+    def __init__(self, encoder: Encoder, *, unit: str, lengths: tuple[int, int]) -> None:
+        self._encoder, self._unit, self._lengths = encoder, unit, lengths
+        self._segmenter = Segmenter(TextRules())
         self._recent: Recent[np.ndarray] = Recent(lambda vectors: vectors.nbytes)
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
@@ -284,12 +232,10 @@ class VectorReader:
         failed: set[str] = set()
         if missing:
             longest = max(self._lengths) + 1
-            points, rows, is_failed = text_points(
-                missing, self._encoder, self._segmenter, self._unit
-            )
+            points, rows, fails = text_points(missing, self._encoder, self._segmenter, self._unit)
             for number, text in enumerate(missing):
                 found[text] = points[rows[number][:longest]].astype(np.float32)
-            failed = {text for text, fails in zip(missing, is_failed, strict=True) if fails}
+            failed = {text for text, is_failed in zip(missing, fails, strict=True) if is_failed}
         fresh = {text: own for text, own in found.items() if text not in failed}
         for text in texts:
             if text not in found:
@@ -317,14 +263,13 @@ class VectorReader:
 def _unseen(
     pair: tuple[str, str], own: Sequence[np.ndarray], reason: str, failed: Collection[str]
 ) -> tuple[str, ...]:
-    """Say of a source and a candidate which has nothing to read: for a reason, or it failed."""
-    sides = zip(("source", "candidate"), pair, own, strict=True)
-    found = [
+    """Say of a candidate and a source which has nothing to read: for a reason, or it failed."""
+    sides = zip(("candidate", "source"), pair[::-1], own[::-1], strict=True)
+    return tuple(
         f"{side}:{CANNOT_BE_SPLIT if text in failed else reason}"
         for side, text, array in sides
         if not len(array)
-    ]
-    return tuple(found[::-1])
+    )
 
 
 def text_points(

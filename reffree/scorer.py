@@ -1,8 +1,8 @@
 """A trained scorer: scores candidates against their sources, and is kept in a folder.
 
 The folder has `scorer.json` (configuration, signature, what it was trained on, held-out results),
-`weights.safetensors`, the tokenizer and the transformer's settings where there is one, and a model
-card. It needs nothing else, but for the encoder of a `sentence` or `word` scorer.
+`weights.safetensors`, and the tokenizer and the transformer's settings where there is one. It needs
+nothing else, but for the encoder of a `sentence` or `word` scorer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -36,7 +36,6 @@ FORMAT = 1
 """Of the folder; another number is refused."""
 SCORER_FILE = "scorer.json"
 WEIGHTS_FILE = "weights.safetensors"
-CARD_FILE = "README.md"
 SOURCE_SAMPLE = "source_sample"
 """Of what it was trained on, the hashes that `SourceSample` keeps; not for people."""
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
@@ -47,6 +46,8 @@ CHECKED_LIBRARIES = ("torch", "transformers", "tokenizers")
 """A change of the main version of one may change a score."""
 
 _HASH_LENGTH = 12
+_NO_LONGER = ("lora_rank",)
+"""Settings of a model that older scorers name; they had no part in them."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class PairScores:
 
 
 class LearnedScorer:
-    """Scores candidates without a reference.
+    """Scores candidates without a reference; `load_scorer` makes one.
 
     Parameters
     ----------
@@ -90,11 +91,6 @@ class LearnedScorer:
         self._built = built
         self._where = torch.device(device)
         self._model = built.model.to(self._where).eval()
-
-    @property
-    def config(self) -> ModelConfig:
-        """What it is made of."""
-        return self._built.config
 
     @property
     def encoder_content(self) -> str:
@@ -136,15 +132,10 @@ class LearnedScorer:
         A text of which the model sees nothing, such as one without any word that has a vector,
         has no score: NaN.
 
-        Parameters
-        ----------
-        sources, candidates : sequence of str
-            As many of one as of the other.
-
         Raises
         ------
         ValueError
-            If their numbers differ.
+            If there are not as many sources as candidates.
         """
         if len(sources) != len(candidates):
             raise ValueError(
@@ -237,18 +228,8 @@ def save_scorer(
 ) -> str:
     """Write the folder of a scorer; return its signature.
 
-    Parameters
-    ----------
-    folder : Path
-    built : Built
-        With its trained weights.
-    loss : str
-    trained_on : mapping
-        Files, numbers of pairs, negatives; JSON-able.
-    held_out : mapping
-        Figures by kind of negative.
-    versions : mapping
-        Of the libraries it was trained with.
+    All mappings are JSON-able: what it was trained on (files, numbers of pairs, negatives), figures
+    by kind of negative, and versions of libraries.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCORER_FILE).unlink(missing_ok=True)  # until all is there, it is no scorer
@@ -273,7 +254,6 @@ def save_scorer(
         "held_out": held_out,
         "versions": versions,
     }
-    (folder / CARD_FILE).write_text(model_card(settings), "utf-8")
     text = f"{json.dumps(settings, indent=1, ensure_ascii=False)}\n"
     replace_file(folder / SCORER_FILE, lambda path: path.write_text(text, "utf-8"))
     return str(settings["signature"])
@@ -311,7 +291,8 @@ def load_scorer(
             )
     kept = None if cache_folder is None else os.fspath(cache_folder)
     with _naming_damage(folder):
-        config = _model_config(folder, settings["model"])
+        of_model = {name: v for name, v in settings["model"].items() if name not in _NO_LONGER}
+        config = ModelConfig(**of_model)
         built = rebuild(config, folder, settings["encoder_content"], cache_folder=kept)
     try:
         built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))
@@ -368,19 +349,10 @@ def _naming_damage(folder: Path) -> Iterator[None]:
         yield
     except (TypeError, AttributeError, LookupError, OverflowError) as error:
         raise ValueError(
-            f"`{folder / SCORER_FILE}` must be as it was written, got a value of another kind "
-            f"({error}); copy the folder again"
+            f"`{folder / SCORER_FILE}` must be as this version of assay writes it, got another "
+            f"setting or kind of value ({error}); copy the folder again, or load it with the "
+            "version that wrote it"
         ) from error
-
-
-def _model_config(folder: Path, model: Mapping[str, Any]) -> ModelConfig:
-    if unknown := model.keys() - {field.name for field in fields(ModelConfig)}:
-        raise ValueError(
-            f"`{folder / SCORER_FILE}` must have no settings that this version of assay does not "
-            f"know, got {', '.join(sorted(unknown))}; load it with the version that wrote it"
-        )
-    features = tuple(model.get("features") or ())  # JSON has lists; older ones none
-    return ModelConfig(**{**model, "features": features})
 
 
 def _warn_of_versions(folder: Path, settings: Mapping[str, Any]) -> None:
@@ -390,67 +362,8 @@ def _warn_of_versions(folder: Path, settings: Mapping[str, Any]) -> None:
         if then is not None and then.partition(".")[0] != now.partition(".")[0]:
             logger.warning(
                 "%s was trained with %s %s, this is %s; its scores may differ",
-                folder,
-                name,
-                then,
-                now,
-            )
-
-
-def model_card(settings: Mapping[str, Any]) -> str:
-    """Write the page that says what a scorer is, for people."""
-    trained_on, held_out = settings["trained_on"], settings["held_out"]
-    lines = ["# A reference-free scorer of summaries", "", f"`{settings['signature']}`", ""]
-    lines += ["## Trained on", ""]
-    lines += [
-        f"- {name.replace('_', ' ')}: {_shown(value)}"
-        for name, value in trained_on.items()
-        if name != SOURCE_SAMPLE
-    ]
-    if features := settings["model"].get("features"):
-        reads = "reads nothing but" if settings["model"]["scorer"] == "features" else "also reads"
-        lines += ["", f"It {reads} the untrained metrics {_shown(features)}."]
-    lines += ["", "## Held-out results", ""]
-    lines += ["| negatives | rows | accuracy | AUC | MSE | Pearson |", "| --- |" + " ---: |" * 5]
-    for kind, figures in held_out.items():
-        cells = [f"{figures['n']:,}"]
-        cells += [_figure(figures[name]) for name in ("accuracy", "auc", "mse", "pearson")]
-        lines.append(f"| {kind} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "Each row has the references and their negatives of one kind, of documents that were not",
-        "trained on. Accuracy is the share of rows on the right side of 0.5.",
-        "",
-        "## Intended use",
-        "",
-        "To rank summaries of one document, or systems over many documents of the kind it was",
-        "trained on. Higher is better, from 0 to 1; the value alone is not a quality.",
-        "",
-        "## Limits",
-        "",
-        "- The negatives are synthetic. Telling them apart says little about agreement with",
-        "  people; compare with ratings (`assay correlate`) before relying on it.",
-        "- Where only the lead of a long document is read, the rows that were cut are marked.",
-        "- Other domains and languages than those of the training data are untested.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Mapping) and value:
-        return ", ".join(f"{name.replace('_', ' ')} {_shown(part)}" for name, part in value.items())
-    if isinstance(value, list | tuple) and value:
-        return ", ".join(map(_shown, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | str):
-        return str(value)
-    return f"{value:.4g}" if isinstance(value, float) else "none"
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+                folder, name, then, now,
+            )  # fmt: skip
 
 
 def _without_version(signature: str) -> str:

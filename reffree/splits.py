@@ -12,6 +12,8 @@ grows with the number of *shared* texts only.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,13 +74,7 @@ class Groups:
 
 
 class TextRegister:
-    """Remembers which document has which text, in files of a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Empty; belongs to the register.
-    """
+    """Remembers which document has which text, in files of a folder that is its own."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -86,16 +82,9 @@ class TextRegister:
         self._streams: list[BinaryIO] = [path.open("wb") for path in self._paths]
 
     def add(self, texts: np.ndarray, documents: np.ndarray, sides: np.ndarray) -> None:
-        """Note texts of documents.
+        """Note keys of texts with the document of each and its side; all of shape (n,).
 
-        Parameters
-        ----------
-        texts : ndarray of uint64, shape (n,)
-            From `text_key`; a document's own key counts as one of its texts.
-        documents : ndarray of uint64, shape (n,)
-            The document each text belongs to.
-        sides : ndarray of int8, shape (n,)
-            The document's side where its file names one.
+        A document's own key counts as one of its texts. Sides are those that a file names.
         """
         entries = np.empty(texts.size, dtype=_ENTRY)
         entries["text"], entries["document"], entries["side"] = texts, documents, sides
@@ -127,29 +116,20 @@ class TextRegister:
     def n_leaks(
         self, side_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
     ) -> dict[tuple[str, str], int]:
-        """Count the texts that are on two sides, whatever was done to avoid it.
+        """Count the texts that are on two sides, by these, whatever was done to avoid it.
 
-        Parameters
-        ----------
-        side_of : callable
-            Given documents' keys and the sides their file names, returns the sides they are on;
-            negative for documents that were left out.
-
-        Returns
-        -------
-        dict
-            Texts by the pair of sides, where there are any.
+        `side_of` gets documents' keys and the sides their file names and says on which side they
+        are; negative if they were left out.
         """
-        found: dict[tuple[str, str], int] = {}
+        found: Counter[tuple[str, str]] = Counter()
         for entries in self._parts():
             sides = side_of(entries["document"], entries["side"])
             texts = [np.unique(entries["text"][sides == side]) for side in range(len(SIDES))]
-            for a, b in ((0, 1), (0, 2), (1, 2)):
+            for a, b in itertools.combinations(range(len(SIDES)), 2):
                 both = np.intersect1d(texts[a], texts[b], assume_unique=True).size
                 if both:
-                    pair = (SIDES[a], SIDES[b])
-                    found[pair] = found.get(pair, 0) + both
-        return found
+                    found[SIDES[a], SIDES[b]] += both
+        return dict(found)
 
     def documents(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Give all documents, each once: keys (uint64) and the sides their file names (int8)."""
@@ -170,19 +150,9 @@ class TextRegister:
 
 
 def hashed_sides(groups: np.ndarray, *, seed: int) -> np.ndarray:
-    """Put groups of documents on sides, in the proportions of `SHARES`.
+    """Put groups of documents on sides, places in `SIDES`, in the proportions of `SHARES`.
 
     A group's side depends on its key and the seed only, whatever the other documents.
-
-    Parameters
-    ----------
-    groups : ndarray of uint64, shape (n,)
-    seed : int
-
-    Returns
-    -------
-    ndarray of int8, shape (n,)
-        Places in `SIDES`.
     """
     uniform = mixed(groups, seed) / 2.0**64
     return np.searchsorted(np.cumsum(SHARES[:-1]), uniform, side="right").astype(np.int8)

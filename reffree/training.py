@@ -1,78 +1,86 @@
-"""How a scorer is trained: its settings, its optimiser, its loss. The loop itself is in `loop`."""
+"""From prepared pairs to trained weights, in one process or in each of several.
+
+What a process has to know is a `Recipe` and the folder of the prepared pairs, so that the same
+function runs at home and on a cluster. The loop itself is in `loop`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import nn
 
-from reffree.batches import Batch
-from reffree.hashing import check_seed
-from reffree.loop import TrainNews, TrainState, precision, run_training
-from reffree.losses import LOSSES, Loss, LossSum
-from reffree.ranks import Ranks
+from reffree.batches import Batch, batches, count_batches
+from reffree.building import Built, build
+from reffree.checkpoint import TrainNews
+from reffree.examples import PreparedFolder
+from reffree.hashing import generator_of
+from reffree.loop import LoopSettings, Ranks, TrainState, precision, run_training
+from reffree.losses import LOSSES, LossSum, compares_candidates, fit_scale
+from reffree.models import Calibrated, ModelConfig, check_choices
+from reffree.negatives import NegativesConfig
+from reffree.readers import Reader
 
 PRECISIONS = ("auto", "fp32", "bf16")
 """What the products of a model are computed in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainConfig:
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(LoopSettings):
     """How one scorer is trained."""
 
-    loss: str = "bce"
+    max_norm: float = 1.0
+    log_steps: int = 20
+    loss: str
     """One of `losses.LOSSES`."""
-    learning_rate: float = 5e-5
-    """Peak value, reached after the warm-up."""
     weight_decay: float = 0.01
     """Of AdamW; not for biases and norms."""
-    batch_size: int = 32
-    """Examples of one step, over all processes."""
-    epochs: int = 10
-    """At most; the learning rate falls to 0 by their end."""
     warmup_share: float = 0.1
-    """Part of all steps in which the learning rate rises."""
-    patience: int = 3
-    """Validations without a better loss after which training stops."""
-    max_norm: float = 1.0
-    """Gradients longer than this are cut down to it."""
-    ema_decay: float = 0.0
-    """How much the past counts in the mean of weights that is validated and kept: .995 averages
-    over some 200 steps; 0 takes the weights of the last step. See `loop.run_training`."""
-    checkpoint_steps: int = 200
-    """Steps between checkpoints; there is one after every epoch as well."""
-    log_steps: int = 20
-    """Steps over which the training loss is averaged for the log."""
-    precision: str = "auto"
+    """Part of all steps in which the learning rate rises; then it falls, to 0 by the end."""
+    ema_decay: float
+    """How much the past counts in the mean of weights that is kept; see `loop.run_training`."""
+    precision: str
     """One of `PRECISIONS`: `auto` is `bf16` on a GPU, `fp32` elsewhere. Weights and loss stay in
     float32."""
-    seed: int = 0
-    """Of dropout and of the order of batches."""
 
     def __post_init__(self) -> None:
-        for name, choices in (("loss", LOSSES), ("precision", PRECISIONS)):
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
-                )
-        for name in ("batch_size", "epochs", "patience", "checkpoint_steps", "log_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
-        for name in ("learning_rate", "max_norm"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"`{name}` must be positive, got {getattr(self, name):g}")
-        if not 0 <= self.warmup_share < 1:
-            raise ValueError(f"`warmup_share` must be in [0, 1), got {self.warmup_share:g}")
-        check_seed(self.seed)
-        if not 0 <= self.ema_decay < 1:
-            raise ValueError(f"`ema_decay` must be in [0, 1), got {self.ema_decay:g}")
+        super().__post_init__()
+        check_choices(self, loss=LOSSES, precision=PRECISIONS)
+        for name in ("warmup_share", "ema_decay"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be in [0, 1), got {getattr(self, name):g}")
         if not 0 <= self.weight_decay < math.inf:
             raise ValueError(f"`weight_decay` must not be negative, got {self.weight_decay:g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """All that decides what a scorer becomes, given its pairs."""
+
+    model: ModelConfig
+    negatives: NegativesConfig
+    training: TrainConfig
+
+    def __post_init__(self) -> None:
+        if self.model.is_calibrated and compares_candidates(self.training.loss):
+            raise ValueError(
+                f"`calibration` must be left out with the loss {self.training.loss}, whose scores "
+                "only have an order"
+            )
+
+    def examples_per_pair(self) -> int:
+        """About how many examples a pair gives; fewer where a negative cannot be made."""
+        config = self.negatives
+        n_kinds = len(config.kinds) if config.proportions is None else 1
+        n_negatives = config.per_positive * n_kinds
+        return n_negatives + (n_negatives if config.is_balanced else 1)
 
 
 class TrainingData(Protocol):
@@ -86,64 +94,60 @@ class TrainingData(Protocol):
         """Give this process's part of an epoch's batches."""
 
     def validation(self) -> Iterable[Batch]:
-        """Give this process's part of the validation batches."""
+        """Give this process's part of the validation batches, the same in every epoch."""
 
 
-def train(
-    model: nn.Module,
-    data: TrainingData,
-    config: TrainConfig,
-    folder: Path,
-    *,
-    fingerprint: str,
-    device: str = "cpu",
-    ranks: Ranks | None = None,
-    on_news: Callable[[TrainNews], None] | None = None,
-) -> TrainState:
-    """Train a scorer's model; see `run_training`, also for what is raised.
+class PairBatches:
+    """The batches of prepared pairs, for one process."""
 
-    Parameters
-    ----------
-    model : Module
-        Gives logits, shape (n,), of a batch's inputs.
-    data : TrainingData
-    config : TrainConfig
-    folder, fingerprint, device, ranks, on_news
-        As in `run_training`.
-    """
-    task = _Scoring(data, config, torch.device(device))
-    return run_training(
-        model,
-        task,
-        config,
-        folder,
-        fingerprint=fingerprint,
-        device=device,
-        ranks=ranks,
-        ema_decay=config.ema_decay,
-        on_news=on_news,
-    )
+    def __init__(self, pairs: PreparedFolder, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
+        self._training = pairs.examples("train", recipe.negatives)
+        self._validation = pairs.examples("validation", recipe.negatives)
+        self._reader, self._ranks, self._seed = reader, ranks, recipe.training.seed
+        self._options: dict[str, Any] = {
+            "size": recipe.training.batch_size,
+            "keeps_groups": compares_candidates(recipe.training.loss),
+        }
+        self.n_batches = count_batches(
+            pairs.n_training_pairs, recipe.examples_per_pair(), n_ranks=ranks.size, **self._options
+        )
+
+    def training(self, epoch: int) -> Iterator[Batch]:
+        """Give this process's part of an epoch's batches."""
+        return batches(
+            self._training.epoch(epoch),
+            self._reader,
+            rng=generator_of(self._seed, "batches", epoch),
+            rank=self._ranks.rank,
+            n_ranks=self._ranks.size,
+            **self._options,
+        )
+
+    def validation(self) -> Iterator[Batch]:
+        """Give this process's part of the validation batches: the same in every epoch."""
+        groups = islice(self._validation.held_out(), self._ranks.rank, None, self._ranks.size)
+        return batches(groups, self._reader, **self._options)
 
 
-class _Scoring:
-    """The task: scores of pairs are to be near their labels."""
+class ScorerTask:
+    """The task of `loop.run_training`: scores of pairs are to be near their labels."""
 
-    def __init__(self, data: TrainingData, config: TrainConfig, where: torch.device) -> None:
+    def __init__(self, data: TrainingData, config: TrainConfig, device: str = "cpu") -> None:
         self.training, self.validation = data.training, data.validation
-        self._n_batches, self._config, self._where = data.n_batches, config, where
-        self._loss: Loss = LOSSES[config.loss]
+        self._n_batches, self._config, self._where = data.n_batches, config, torch.device(device)
 
     def optimiser(
         self, model: nn.Module
     ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
         """AdamW, with a rate that rises and then falls to 0."""
         config = self._config
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        groups = [
+            {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.weight_decay},
+            {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+        ]
         # Fused: one pass over the weights where there would be ten, on CPUs and GPUs.
-        optimiser = torch.optim.AdamW(
-            list(_parameter_groups(model, config.weight_decay)),
-            lr=config.learning_rate,
-            fused=True,
-        )
+        optimiser = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
         n_steps = config.epochs * self._n_batches
         n_warmup = int(n_steps * config.warmup_share)
 
@@ -162,17 +166,88 @@ class _Scoring:
         inputs = {name: tensor.to(self._where) for name, tensor in batch.inputs.items()}
         with precision(self._where, self._config.precision):
             logits = model(**inputs)
-        return self._loss(
-            logits.float(), batch.labels.to(self._where), batch.groups.to(self._where)
-        )
+        labels, groups = batch.labels.to(self._where), batch.groups.to(self._where)
+        return LOSSES[self._config.loss](logits.float(), labels, groups)
 
     def timings(self) -> Mapping[str, float]:
         """Return none: a line of the log says when it was written."""
         return {}
 
 
-def _parameter_groups(model: nn.Module, weight_decay: float) -> Iterator[dict[str, Any]]:
-    """Keep biases and norms, which have one dimension, out of the weight decay."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    yield {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay}
-    yield {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0}
+def learn(
+    recipe: Recipe,
+    pairs: PreparedFolder,
+    folder: Path,
+    *,
+    fingerprint: str,
+    device: str = "cpu",
+    cache_folder: str | None = None,
+    ranks: Ranks | None = None,
+    on_news: Callable[[TrainNews], None] | None = None,
+) -> tuple[Built, TrainState]:
+    """Train a scorer; go on where an interrupted run of the same folder stopped.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    pairs : PreparedFolder
+    folder, fingerprint, device, ranks, on_news
+        As in `loop.run_training`.
+    cache_folder : str, optional
+        Keeps the vectors of an encoder that is not trained.
+
+    Returns
+    -------
+    Built
+        The model with its best weights.
+    TrainState
+
+    Raises
+    ------
+    ValueError
+        If some side has no negatives, or something does not fit.
+    RuntimeError
+        If a loss is not a number.
+    """
+    ranks = ranks or Ranks()
+    for side in ("train", "validation"):
+        pairs.examples(side, recipe.negatives).check_negatives(side)
+    first, again = (
+        pairs.examples("train", recipe.negatives).epoch(0, in_order=True) for _ in range(2)
+    )
+    built = build(
+        recipe.model,
+        ((group[0].source, group[0].candidate) for group in first),
+        chain.from_iterable(again),
+        seed=recipe.training.seed,
+        cache_folder=cache_folder,
+    )
+    state = run_training(
+        built.model,
+        ScorerTask(PairBatches(pairs, recipe, built.reader, ranks), recipe.training, device),
+        recipe.training,
+        folder,
+        # the encoder's files may be others than when the run began
+        fingerprint=f"{fingerprint}+{built.encoder_content}",
+        device=device,
+        ranks=ranks,
+        ema_decay=recipe.training.ema_decay,
+        on_news=on_news,
+    )
+    return built, state
+
+
+def calibrated(
+    built: Built, recipe: Recipe, pairs: PreparedFolder, *, device: str = "cpu"
+) -> Built:
+    """Scale and shift a trained model's logits to the least loss on the validation documents."""
+    where = torch.device(device)
+    model = built.model.to(where).eval()
+    logits, labels = [], []
+    for batch in PairBatches(pairs, recipe, built.reader, Ranks()).validation():
+        inputs = {name: tensor.to(where) for name, tensor in batch.inputs.items()}
+        with torch.inference_mode():  # in fp32, as scores are computed
+            logits.append(model(**inputs).double().cpu().numpy())
+        labels.append(batch.labels.double().numpy())
+    scale, shift = fit_scale(np.concatenate(logits), np.concatenate(labels), recipe.training.loss)
+    return replace(built, model=Calibrated(model, scale, shift))

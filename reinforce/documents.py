@@ -59,7 +59,7 @@ def read_documents(paths: Sequence[Path], *, seed: int | None = None, epoch: int
 
 def _documents(path: Path) -> list[Document]:
     """Put the pairs of a bucket that share document and source together."""
-    pairs = read_bucket(path)[0].pairs
+    pairs = read_bucket(path).pairs
     references: dict[tuple[str, str], list[str]] = {}
     columns = (pairs.column(name).to_pylist() for name in ("document_id", "source", "reference"))
     for document_id, source, reference in zip(*columns, strict=True):

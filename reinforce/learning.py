@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from reffree.buckets import bucket_paths
-from reffree.loop import TrainNews, TrainState, run_training
+from reffree.checkpoint import TrainNews
+from reffree.loop import Ranks, TrainState, run_training
 from reffree.pairs import SIDES
-from reffree.ranks import Ranks
 from reinforce.documents import read_documents
 from reinforce.hugging_face import load_transformers
 from reinforce.network import NetworkConfig, PointerGenerator

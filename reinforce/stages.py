@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from reffree.hashing import check_seed, generator_of
-from reffree.loop import precision
+from reffree.hashing import generator_of
+from reffree.loop import LoopSettings, Ranks, precision
 from reffree.losses import LossSum
-from reffree.ranks import Ranks
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.losses import (
     ADVANTAGES,
@@ -32,39 +31,23 @@ from reinforce.summarisers import Summariser, SummaryBatch
 from reinforce.words import repetition_rate, words_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageConfig:
+@dataclass(frozen=True, kw_only=True)
+class StageConfig(LoopSettings):
     """How long and how fast a stage learns."""
 
-    learning_rate: float
-    """Of Adam."""
     is_decaying: bool = False
-    """Whether it falls, in a straight line, to 0 in the last step of the last epoch."""
-    epochs: int
-    """At most."""
-    batch_size: int = 32
-    """Documents of one step, over all processes."""
-    patience: int = 3
-    """Validations without a better figure after which the stage ends."""
+    """Whether the rate of Adam falls, in a straight line, to 0 in the last step."""
     max_norm: float = 2.0
-    """Gradients longer than this are cut down to it (See et al. 2017, section 5)."""
-    checkpoint_steps: int = 200
-    log_steps: int = 20
-    validation_documents: int = 1_000
+    """See et al. 2017, section 5."""
+    validation_documents: int
     """Documents that are judged after every epoch, at most; buckets are random samples."""
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
-        for name in (
-            "epochs", "batch_size", "patience", "checkpoint_steps", "log_steps",
-            "validation_documents",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
-        for name in ("learning_rate", "max_norm"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"`{name}` must be positive, got {getattr(self, name):g}")
+        super().__post_init__()
+        if self.validation_documents < 1:
+            raise ValueError(
+                f"`validation_documents` must be at least 1, got {self.validation_documents}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ import pytest
 
 import cluster
 import pipelines
-import reffree
 from cluster import Job
 from pipelines import ReinforceRecipe
 from pipelines.evaluate_by_ratings import evaluate_by_ratings
@@ -22,12 +21,16 @@ from pipelines.learning_curve import learning_curve
 from pipelines.preferences import compare_preferences
 from pipelines.prepare_pairs import prepare_pairs
 from pipelines.status import run_status
-from reffree import ModelConfig, NegativesConfig, Recipe, TrainConfig
+from reffree.negatives import NegativesConfig
+from reffree.scorer import load_scorer
+from reffree.training import Recipe
 from reinforce.decoding import BeamConfig
 from reinforce.learning import SummariserConfig
-from reinforce.stages import RewardConfig, StageConfig
+from reinforce.stages import RewardConfig
 from sms import ScoringConfig, score_texts
 from sms.reward import Reward
+from tests.reffree.conftest import model_config, train_config
+from tests.reinforce.conftest import stage_config
 
 ROWS = [
     {"document_id": f"d{i // 2}", "system_id": f"s{i % 2}", "candidate": "A cat sat. " * (i + 1)}
@@ -35,14 +38,14 @@ ROWS = [
 ]
 TEXTS = ("candidate", "reference", "references", "source", "sources")
 RECIPE = Recipe(
-    model=ModelConfig(scorer="features", features=("length",)),
+    model=model_config(scorer="features", features=("length",)),
     negatives=NegativesConfig(kinds=("delete",)),
-    training=TrainConfig(),
+    training=train_config(),
 )
 REINFORCED = ReinforceRecipe(
     summariser=SummariserConfig(),
-    likelihood=StageConfig(learning_rate=1.0, epochs=1),
-    mixed=StageConfig(learning_rate=1.0, epochs=1),
+    likelihood=stage_config(),
+    mixed=stage_config(),
     rewards=(RewardConfig(metric="rouge1_f"),),
     beam=BeamConfig(),
 )
@@ -185,10 +188,10 @@ PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path], object]
         *(compare_preferences, "key", "none.csv"),
         lambda x, h: compare_preferences(h / "corpus.parquet", key=x),
     ),
-    (reffree.load_scorer, "folder", "none", lambda x, h: reffree.load_scorer(x)),
+    (load_scorer, "folder", "none", lambda x, h: load_scorer(x)),
     (
-        *(reffree.load_scorer, "cache_folder", "none"),
-        lambda x, h: reffree.load_scorer(h / "none", cache_folder=x),
+        *(load_scorer, "cache_folder", "none"),
+        lambda x, h: load_scorer(h / "none", cache_folder=x),
     ),
     (
         *(cluster.column_names, "path", "corpus.parquet"),
@@ -297,7 +300,7 @@ SEVERAL_NAMES: list[tuple[Callable[..., object], str, str, Callable[[Any, Path],
         ),
     ),
     (NegativesConfig, "kinds", "delete", lambda x, h: NegativesConfig(kinds=x)),
-    (ModelConfig, "features", "length", lambda x, h: ModelConfig(scorer="features", features=x)),
+    (model_config, "features", "length", lambda x, h: model_config(scorer="features", features=x)),
     (ScoringConfig, "metrics", "length", lambda x, h: ScoringConfig(metrics=x)),
     (score_texts, "metrics", "length", lambda x, h: score_texts(["A cat."], metrics=x).to_pydict()),
     (Reward, "encoder", "minilm", lambda x, h: Reward("rouge1_f", encoder=x).signature),
@@ -336,7 +339,7 @@ def test_one_name_or_several(function, argument, name, call, here):
 def test_every_argument_that_is_a_path_or_a_list_of_names_is_in_a_table():
     tested = {(case[0], case[1]) for case in (*PATHS, *SEVERAL_PATHS, *SEVERAL_NAMES)}
     missing = []
-    for package in ("sms", "sms.explaining", "reffree", "cluster", "pipelines"):
+    for package in ("sms", "sms.explaining", "cluster", "pipelines"):
         module = import_module(package)
         for name in module.__all__:
             function = getattr(module, name)

@@ -32,7 +32,7 @@ from pipelines.cli.pair_options import (
 if TYPE_CHECKING:
     from pipelines.negatives import NegativesRun
     from reffree.examples import Example
-    from reffree.mixture import NegativesConfig
+    from reffree.negatives import NegativesConfig
 
 _RATE = re.compile(r"([\d.]+)\.\.([\d.]+)")
 _SHOWN_CHARACTERS = 150
@@ -146,8 +146,7 @@ def _config(
     length_tolerance: float,
     seed: int,
 ) -> NegativesConfig:
-    from reffree.mixture import PRESETS, NegativesConfig, with_proportions
-    from reffree.negatives import KINDS
+    from reffree.negatives import KINDS, PRESETS, NegativesConfig
 
     if kinds and mixture:
         raise click.UsageError("`--kinds` and `--mixture` both name the kinds; give one of them")
@@ -157,7 +156,8 @@ def _config(
     if kinds:
         chosen["kinds"] = tuple(KINDS) if kinds.strip() == "all" else tuple(listed(kinds))
     if mixture:
-        chosen |= with_proportions(weights_of(mixture, "mixture"))
+        weights = weights_of(mixture, "mixture")
+        chosen |= {"kinds": tuple(weights), "proportions": tuple(weights.values())}
     if per_positive is not None:
         chosen["per_positive"] = per_positive
     if rate is not None:

@@ -33,7 +33,7 @@ from pipelines.cli.pair_options import (
 
 if TYPE_CHECKING:
     from pipelines.reinforcement import ReinforcedSummarisers, ReinforceRecipe
-    from reffree.loop import TrainNews
+    from reffree.checkpoint import TrainNews
 
 _SHOWN = {
     "train_loss": "loss",

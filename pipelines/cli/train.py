@@ -39,10 +39,10 @@ from pipelines.cli.pair_options import (
 if TYPE_CHECKING:
     from pipelines.learning_curve import CurvePoint
     from pipelines.train import TrainedScorer
+    from reffree.checkpoint import TrainNews
     from reffree.evaluation import KindFigures
-    from reffree.learning import Recipe
-    from reffree.loop import TrainNews
-    from reffree.mixture import NegativesConfig
+    from reffree.negatives import NegativesConfig
+    from reffree.training import Recipe
 
 _SHOWN_LOSS = 4  # digits
 _LEARNING_RATES = {"features": 3e-3, "bert": 5e-5}
@@ -138,14 +138,6 @@ _LEARNING_RATES = {"features": 3e-3, "bert": 5e-5}
     default=0,
     show_default=True,
     help="First layers that are not trained; `bert` only.",
-)
-@click.option(
-    "--lora-rank",
-    metavar="N",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Train updates of this rank and leave the weights; needs peft; `bert` only.",
 )
 @click.option("--patience", metavar="N", type=int, default=3, show_default=True)
 @click.option(
@@ -290,7 +282,6 @@ def _recipe(
     dropout: float | None,
     max_pieces: int | None,
     frozen_layers: int,
-    lora_rank: int,
     features: str | None,
     negatives: str | None,
     per_positive: int | None,
@@ -303,18 +294,15 @@ def _recipe(
     seed: int,
     **training: Any,  # noqa: ANN401  (fields of `TrainConfig`)
 ) -> Recipe:
-    from reffree.learning import Recipe
     from reffree.losses import compares_candidates, default_loss
     from reffree.models import MODEL_PRESETS, ModelConfig
-    from reffree.training import TrainConfig
+    from reffree.training import Recipe, TrainConfig
 
     chosen = _negatives(
         negatives, per_positive, preset, is_length_matched=length_matched, seed=seed
     )
     scorer = scorer or ("bert" if preset else "features")
-    _check_options_of_bert(
-        scorer, max_pieces=max_pieces, frozen_layers=frozen_layers, lora_rank=lora_rank
-    )
+    _check_options_of_bert(scorer, max_pieces=max_pieces, frozen_layers=frozen_layers)
     published: dict[str, Any] = dict(MODEL_PRESETS[preset]) if preset else {}
     if dropout is not None:
         published["dropout"] = dropout
@@ -346,7 +334,6 @@ def _recipe(
         head=head,
         max_pieces=512 if max_pieces is None else max_pieces,
         frozen_layers=frozen_layers,
-        lora_rank=lora_rank,
         features=_features(features),
         is_calibrated=has_threshold and preset is None if calibration is None else calibration,
         **published,
@@ -379,13 +366,14 @@ def _negatives(
     is_length_matched: bool,
     seed: int,
 ) -> NegativesConfig:
-    from reffree.mixture import PRESETS, NegativesConfig, with_proportions
+    from reffree.negatives import PRESETS, NegativesConfig
 
     if preset is not None and preset not in PRESETS:
         raise click.UsageError(f"`--preset` must be {' or '.join(PRESETS)}, got `{preset}`")
     chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {}
     if kinds is not None and "=" in kinds:
-        chosen |= with_proportions(weights_of(kinds, "negatives"))
+        weights = weights_of(kinds, "negatives")
+        chosen |= {"kinds": tuple(weights), "proportions": tuple(weights.values())}
     elif kinds is not None:
         chosen["kinds"] = tuple(split(kinds))
     if per_positive is not None:

@@ -113,20 +113,32 @@ def scorer_folder(bench: Bench, need: ScorerNeed) -> Path | None:
 
 def recipe_of(need: ScorerNeed, encoder: str, seed: int) -> Any:  # noqa: ANN401  (a `Recipe`)
     """Return the paper's recipe for a scorer: `assay train --preset bao2020`."""
-    from reffree.learning import Recipe
     from reffree.losses import default_loss
-    from reffree.mixture import PRESETS, NegativesConfig
     from reffree.models import MODEL_PRESETS, ModelConfig
-    from reffree.training import TrainConfig
+    from reffree.negatives import PRESETS, NegativesConfig
+    from reffree.training import Recipe, TrainConfig
 
     return Recipe(
         model=ModelConfig(
-            scorer=need.scorer, encoder=encoder, head=need.head, **MODEL_PRESETS["bao2020"]
+            scorer=need.scorer,
+            encoder=encoder,
+            head=need.head,
+            max_pieces=512,
+            frozen_layers=0,
+            features=(),
+            is_calibrated=False,
+            **MODEL_PRESETS["bao2020"],
         ),
         negatives=NegativesConfig(seed=seed, **(PRESETS["bao2020"] | {"kinds": need.kinds})),
         training=TrainConfig(
             loss=default_loss(need.kinds),
             learning_rate=5e-5 if need.scorer == "bert" else 1e-3,
+            batch_size=32,
+            epochs=10,
+            patience=3,
+            ema_decay=0.0,
+            checkpoint_steps=200,
+            precision="auto",
             seed=seed,
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -305,10 +305,14 @@ def recipe_of(glove: str, fasttext: str, seed: int) -> ReinforceRecipe:
     from reinforce.learning import SummariserConfig
     from reinforce.stages import RewardConfig, StageConfig
 
+    stage: dict[str, Any] = {
+        "epochs": 25, "batch_size": 32, "patience": 3, "checkpoint_steps": 200, "log_steps": 20,
+        "validation_documents": 1_000, "seed": seed,
+    }  # fmt: skip
     return ReinforceRecipe(
         summariser=SummariserConfig(vectors=fasttext),
-        likelihood=StageConfig(learning_rate=1e-3, epochs=25, seed=seed),
-        mixed=StageConfig(learning_rate=1e-5, epochs=25, seed=seed),
+        likelihood=StageConfig(learning_rate=1e-3, **stage),
+        mixed=StageConfig(learning_rate=1e-5, **stage),
         rewards=tuple(RewardConfig(metric=metric, encoder=glove) for metric in _NAMES.values()),
         beam=BeamConfig(),
         has_control=False,  # the paper has none

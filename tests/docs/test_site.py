@@ -15,7 +15,7 @@ from pipelines.cli.app import app
 from tests.pipelines.conftest import browser, page  # noqa: F401  (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("sms", "sms.explaining", "reffree", "cluster", "pipelines", "agreement")
+PACKAGES = ("sms", "sms.explaining", "cluster", "pipelines", "agreement")
 WIDTHS = (360, 1280)
 
 pytestmark = pytest.mark.slow

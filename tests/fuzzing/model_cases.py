@@ -99,8 +99,8 @@ def sound_models(folder: Path, vectors: Path) -> Path:
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     from reffree.building import build
-    from reffree.models import ModelConfig
     from reffree.scorer import save_scorer
+    from tests.reffree.conftest import model_config
     from tests.reffree.tiny_bert import write_tiny_bert
     from tests.sms.encoders.conftest import write_model
 
@@ -119,7 +119,7 @@ def sound_models(folder: Path, vectors: Path) -> Path:
     figures = {"n": 4, "accuracy": 0.75, "auc": 0.8, "mse": 0.1, "pearson": None}
     save_scorer(
         folder / "scorer",
-        build(ModelConfig(scorer="bert", encoder=f"hf:{encoder}", max_pieces=48)),
+        build(model_config(encoder=f"hf:{encoder}", max_pieces=48)),
         loss="bce",
         trained_on={"documents": 12},
         held_out={"cross-pair": figures},

@@ -15,11 +15,11 @@ from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
 from reffree import readers
 from reffree.building import build
-from reffree.models import ModelConfig
 from reffree.scorer import load_scorer, save_scorer
 from sms import languages
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
+from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 PAIRS = [(group[0].source, group[0].candidate) for group in make_groups(8)]
@@ -28,7 +28,7 @@ PAIRS = [(group[0].source, group[0].candidate) for group in make_groups(8)]
 @pytest.fixture(scope="module")
 def scorer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scorers")
-    config = ModelConfig(encoder=f"hf:{write_tiny_bert(folder / 'bert')}", max_pieces=16)
+    config = model_config(encoder=f"hf:{write_tiny_bert(folder / 'bert')}", max_pieces=16)
     save_scorer(folder / "news", build(config), loss="bce", trained_on={}, held_out={}, versions={})
     return folder / "news"
 
@@ -114,7 +114,7 @@ def test_candidate_without_known_words_has_a_status(tmp_path):
 
 def word_scorer(folder):
     (folder / "vectors.txt").write_text("cat 0.1 0.2\nsat 0.3 0.1\n")
-    config = ModelConfig(scorer="word", encoder=f"glove:{folder}/vectors.txt", head="lstm")
+    config = model_config(scorer="word", encoder=f"glove:{folder}/vectors.txt", head="lstm")
     built = build(config, [("The cat sat.", "Cat.")])
     save_scorer(folder / "words", built, loss="bce", trained_on={}, held_out={}, versions={})
     return folder / "words"
@@ -186,7 +186,7 @@ def test_learned_scorer_that_broke_off_anywhere_goes_on(kind, scorer, tmp_path):
         folder = scorer
     else:
         folder = tmp_path / "features"
-        config = ModelConfig(scorer="features", features=("length", "coverage", "rouge2_f:source"))
+        config = model_config(scorer="features", features=("length", "coverage", "rouge2_f:source"))
         groups = [example for group in make_groups(8) for example in group]
         built = build(config, examples=groups)
         save_scorer(folder, built, loss="bce", trained_on={}, held_out={}, versions={})
@@ -200,7 +200,7 @@ def test_changed_scorer_is_not_mixed_into_a_run(scorer, tmp_path, capsys):
     corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
     name = f"reffree@{tmp_path / 'scorer'}"
     score(corpus, tmp_path / "out", name)
-    built = build(load_scorer(scorer).config, seed=5)
+    built = build(load_scorer(scorer)._built.config, seed=5)
     save_scorer(tmp_path / "scorer", built, loss="bce", trained_on={}, held_out={}, versions={})
     with pytest.raises(ValueError, match="reffree@"):
         score(corpus, tmp_path / "out", name)

@@ -17,7 +17,6 @@ import pytest
 import cluster
 import pipelines
 import pipelines.score as MODULE
-import reffree
 import sms.explaining
 from cluster import RayOptions, ShardReport, local_runner, run_local
 from cluster.seals import sealed_parquet
@@ -99,7 +98,7 @@ def files_of(out):
 
 
 def test_no_submodule_is_called_like_a_public_name():
-    for package in (cluster, pipelines, reffree, sms, sms.explaining):
+    for package in (cluster, pipelines, sms, sms.explaining):
         names = {module.name for module in pkgutil.iter_modules(package.__path__)}
         assert not names & {*package.__all__}
     assert isinstance(MODULE, ModuleType)

@@ -14,13 +14,12 @@ import pytest
 import torch
 
 from pipelines.train import Machines, train_scorer
-from reffree.learning import Recipe
-from reffree.loop import read_metrics
-from reffree.mixture import NegativesConfig
-from reffree.models import ModelConfig
+from reffree.checkpoint import read_metrics
+from reffree.negatives import NegativesConfig
 from reffree.scorer import load_scorer
-from reffree.training import TrainConfig
+from reffree.training import Recipe
 from tests.pipelines.test_train_scorer import rows_of
+from tests.reffree.conftest import model_config, train_config
 from tests.reffree.tiny_bert import write_tiny_bert
 
 pytest.importorskip("pandas", reason="needs Ray Train; pip install 'assay[train]'")
@@ -36,8 +35,8 @@ TWO = Machines(workers=2, device="cpu")
 def recipe(request, tmp_path_factory):
     # Without dropout, which differs between processes, two of them do what one does.
     folder = write_tiny_bert(tmp_path_factory.mktemp("tiny"), dropout=0.0)
-    model = ModelConfig(encoder=f"hf:{folder}", max_pieces=60, n_hidden=16)
-    training = TrainConfig(batch_size=8, epochs=3, checkpoint_steps=4, learning_rate=1e-3)
+    model = model_config(encoder=f"hf:{folder}", max_pieces=60, n_hidden=16)
+    training = train_config(batch_size=8, epochs=3, checkpoint_steps=4, learning_rate=1e-3)
     if request.param == "sentence":
         model = replace(model, scorer="sentence", head="match")
         training = replace(training, batch_size=32, epochs=30, learning_rate=5e-3, patience=30)

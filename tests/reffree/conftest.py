@@ -1,10 +1,13 @@
-"""Pairs for tests: documents of plain words that can be told apart."""
+"""Pairs for tests, documents of plain words that can be told apart, and configurations."""
 
 import numpy as np
 import pytest
+import torch
 
 from reffree.buckets import BucketWriter
+from reffree.models import ModelConfig
 from reffree.pairs import Pair, as_table
+from reffree.training import TrainConfig
 
 
 def make_pairs(n, *, n_sentences=3):
@@ -37,3 +40,29 @@ def write_buckets(folder, pairs, *, side=0):
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def one_thread():
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
+
+
+def model_config(**changes):
+    """A configuration: of `bert`, but for what is said."""
+    plain = {
+        "scorer": "bert", "encoder": "minilm", "head": "fc", "max_pieces": 512, "frozen_layers": 0,
+        "features": (), "is_calibrated": False,
+    }  # fmt: skip
+    return ModelConfig(**plain | changes)
+
+
+def train_config(**changes):
+    """A configuration of the training, but for what is said."""
+    plain = {
+        "loss": "bce", "learning_rate": 5e-5, "batch_size": 32, "epochs": 10, "patience": 3,
+        "ema_decay": 0.0, "checkpoint_steps": 200, "precision": "auto", "seed": 0,
+    }  # fmt: skip
+    return TrainConfig(**plain | changes)

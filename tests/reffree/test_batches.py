@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from reffree import batches
-from reffree.batches import count_batches, ordered_batches, training_batches
+from reffree.batches import count_batches
 from reffree.readers import NoReader, PieceReader, shares
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
@@ -31,7 +31,7 @@ def make_reader(path, *, max_pieces=24, truncation="longest"):
 
 def listed(groups, reader, **options):
     options = {"size": 4, "rng": np.random.default_rng(0)} | options
-    return list(training_batches(groups, reader, **options))
+    return list(batches.batches(groups, reader, **options))
 
 
 # pieces of document and summary, room, pieces kept worked out by hand
@@ -85,11 +85,11 @@ def test_no_room_rejected(tokenizer_path):
 
 def test_every_example_is_in_one_batch(reader):
     groups = make_groups(30)
-    batches = listed(groups, reader)
-    assert Counter(e for batch in batches for e in batch.examples) == Counter(
+    made = listed(groups, reader)
+    assert Counter(e for batch in made for e in batch.examples) == Counter(
         e for group in groups for e in group
     )
-    assert {len(batch.examples) for batch in batches} == {4}
+    assert {len(batch.examples) for batch in made} == {4}
 
 
 def test_batches_follow_from_the_seed(reader):
@@ -156,9 +156,9 @@ def test_more_ranks_than_examples_rejected(reader):
 
 def test_ordered_batches_hold_every_example_once(reader):
     groups = make_groups(9)
-    batches = list(ordered_batches(groups, reader, size=4))
-    assert sum(len(batch.examples) for batch in batches) == 18
-    labels = {e: float(y) for b in batches for e, y in zip(b.examples, b.labels, strict=True)}
+    made = listed(groups, reader, rng=None)
+    assert sum(len(batch.examples) for batch in made) == 18
+    labels = {e: float(y) for b in made for e, y in zip(b.examples, b.labels, strict=True)}
     assert all(e.label == y for e, y in labels.items())
 
 
@@ -171,9 +171,7 @@ def test_vectors_are_the_same_when_few_are_remembered(tokenizer_path, monkeypatc
     found = []
     for limit in (readers.RECENT_BYTES, 1_000):
         monkeypatch.setattr(readers, "RECENT_BYTES", limit)
-        reader = readers.VectorReader(
-            encoder, unit="sentences", document_length=2, summary_length=1
-        )
+        reader = readers.VectorReader(encoder, unit="sentences", lengths=(2, 1))
         found.append([reader.read(texts, texts[::-1]) for _ in range(2)])
         assert reader._recent.n_bytes <= limit
     for first, second in zip(*map(chain.from_iterable, found), strict=True):

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from reffree import buckets
 from reffree.buckets import bucket_of, read_bucket
 from reffree.examples import Examples
-from reffree.mixture import NegativesConfig
-from reffree.negatives import KINDS, POSITIVE
+from reffree.negatives import KINDS, POSITIVE, NegativesConfig
 from reffree.pairs import Pair, as_table
 from reffree.splits import hashed_sides
 from tests.reffree.conftest import make_pairs, write_buckets
@@ -113,13 +111,6 @@ def test_epoch_is_reproducible_and_differs_from_the_next(examples):
     assert len(negatives[0] & negatives[1]) < 4  # of 16
 
 
-def test_ranks_share_an_epoch(examples):
-    made = examples(make_pairs(11), kinds=("add", "cross-pair"))
-    parts = [as_set(made, epoch=1, rank=rank, n_ranks=3) for rank in range(3)]
-    assert sum(map(len, parts)) == len(set.union(*parts))
-    assert set.union(*parts) == as_set(made, epoch=1)
-
-
 def test_several_buckets_hold_every_pair_once(examples, monkeypatch):
     monkeypatch.setattr(buckets, "BUCKET_PAIRS", 10)
     made = examples(make_pairs(100), kinds=("delete",))
@@ -127,16 +118,6 @@ def test_several_buckets_hold_every_pair_once(examples, monkeypatch):
     found = as_set(made, epoch=1)
     assert {e.document_id for e in found if e.kind == POSITIVE} == {f"d{i}" for i in range(100)}
     assert len(found) == 200
-
-
-def test_pairs_dealt_twice_are_there_once_in_small_buckets(tmp_path, monkeypatch):
-    monkeypatch.setattr(buckets, "BUCKET_PAIRS", 10)
-    monkeypatch.setattr(buckets, "MAX_FILES", 6)
-    paths = write_buckets(tmp_path / "pairs", make_pairs(300))
-    found = [read_bucket(path)[0].pairs.column("document_id").to_pylist() for path in paths]
-    assert sorted(chain.from_iterable(found)) == sorted(f"d{i}" for i in range(300))
-    assert 20 <= len(paths) <= 30
-    assert max(map(len, found)) < 30
 
 
 def test_repeated_pair_is_used_once_and_counted(examples):
@@ -152,9 +133,9 @@ def test_pair_repeated_among_others_of_its_document_is_used_once():
         Pair(document_id="d", number=i, side=-1, source="One here.", reference=text)
         for i, text in enumerate(texts)
     ]
-    bucket, n_repeated = bucket_of(as_table(pairs, np.zeros(3, dtype=np.uint64)))
+    bucket = bucket_of(as_table(pairs, np.zeros(3, dtype=np.uint64)))
     assert bucket.pairs.column("reference").to_pylist() == ["first", "second"]
-    assert n_repeated == 1
+    assert bucket.n_repeated == 1
 
 
 def test_rows_of_one_name_share_no_random_numbers(examples):
@@ -180,7 +161,7 @@ def test_every_pair_of_a_side_is_a_partner_whatever_the_seed(seed, side):
     keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
     of_side = [pairs[i] for i in np.flatnonzero(hashed_sides(keys, seed=seed) == side)]
     own_keys = np.array([pair.key for pair in of_side], dtype=np.uint64)
-    bucket, _ = bucket_of(as_table(of_side, own_keys))
+    bucket = bucket_of(as_table(of_side, own_keys))
     points = np.random.default_rng(0).integers(2**64, size=20_000, dtype=np.uint64)
     chosen = Counter(bucket.other_than(0, int(point)) for point in points)
     # Gaps between uniform hashes: the widest of n is some log(n) / n of the whole.
@@ -215,7 +196,7 @@ def test_punctuation_alone_and_unchanged_text_are_no_negatives(examples):
 def test_document_of_the_same_group_is_no_partner():
     pairs = make_pairs(3)
     table = as_table(pairs, np.array([7, 7, 8], dtype=np.uint64))
-    bucket, _ = bucket_of(table)
+    bucket = bucket_of(table)
     rows = {name: row for row, name in enumerate(bucket.pairs.column("document_id").to_pylist())}
     points = [0, 2**62, 2**63, 2**64 - 1]
     assert {bucket.other_than(rows["d0"], point) for point in points} == {rows["d2"]}
@@ -227,17 +208,6 @@ def test_no_words_rejected(examples):
         examples(make_pairs(2), vocabulary=(), kinds=("add",))
 
 
-def test_no_bucket_rejected():
-    with pytest.raises(ValueError, match="`buckets` must name at least one file"):
-        Examples([], NegativesConfig(), VOCABULARY)
-
-
-def test_bucket_is_sorted_by_document(tmp_path):
-    (path,) = write_buckets(tmp_path / "pairs", make_pairs(30))
-    keys = read_bucket(path)[0].pairs.column("key").to_numpy()
-    assert (np.diff(keys.astype(object)) > 0).all()
-
-
 def test_neighbours_must_be_there(examples):
     with pytest.raises(ValueError, match="`buckets` must have neighbours for cross-pair-hard"):
         examples(make_pairs(2), kinds=("cross-pair-hard",))
@@ -245,7 +215,7 @@ def test_neighbours_must_be_there(examples):
 
 def test_hard_cross_pair_is_the_reference_of_a_neighbour(tmp_path):
     (path,) = write_buckets(tmp_path / "pairs", make_pairs(4))
-    names = read_bucket(path)[0].pairs.column("document_id").to_pylist()
+    names = read_bucket(path).pairs.column("document_id").to_pylist()
     near = [[names.index("d1"), -1] if name == "d0" else [-1, -1] for name in names]
     np.save(buckets.neighbours_path(path), np.array(near, dtype=np.int32))
     config = NegativesConfig(kinds=("cross-pair-hard",), per_positive=5)

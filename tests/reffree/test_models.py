@@ -4,15 +4,9 @@ import pytest
 import torch
 
 from reffree.building import build
-from reffree.models import (
-    FIRST_SCALE,
-    HEADS,
-    MODEL_PRESETS,
-    Convolution,
-    Match,
-    ModelConfig,
-    make_head,
-)
+from reffree.heads import FIRST_SCALE, Convolution, Match, make_head
+from reffree.models import HEADS, MODEL_PRESETS
+from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import write_tiny_bert
 
 
@@ -45,7 +39,7 @@ def test_convolution_by_hand():
 @pytest.mark.parametrize("scorer", ["sentence", "word"])
 def test_head_gives_a_logit_per_pair(scorer, head):
     torch.manual_seed(0)
-    made = make_head(ModelConfig(scorer=scorer, head=head), n_document=4, n_summary=2, width=6)
+    made = make_head(model_config(scorer=scorer, head=head), (4, 2), width=6)
     made.eval()
     vectors = torch.randn(5, 6, 6, generator=torch.Generator().manual_seed(0))
     logits = made(vectors)
@@ -55,9 +49,7 @@ def test_head_gives_a_logit_per_pair(scorer, head):
 
 def test_fc_begins_by_comparing_the_means_of_the_texts():
     torch.manual_seed(0)
-    head = make_head(
-        ModelConfig(scorer="sentence", n_hidden=7), n_document=4, n_summary=2, width=6, norm=0.5
-    )
+    head = make_head(model_config(scorer="sentence", n_hidden=7), (4, 2), width=6, norm=0.5)
     vectors = torch.randn(5, 6, 6)
     hidden = head.layers[1](vectors.flatten(1))
     differences = vectors[:, :4].mean(1) - vectors[:, 4:].mean(1)
@@ -65,9 +57,7 @@ def test_fc_begins_by_comparing_the_means_of_the_texts():
     torch.testing.assert_close(hidden[:, 4:], -hidden[:, :3])
     found = torch.linalg.lstsq(differences, directions).solution
     torch.testing.assert_close(differences @ found, directions)
-    spread = make_head(
-        ModelConfig(scorer="sentence", n_hidden=2000), n_document=1, n_summary=1, width=6, norm=0.5
-    )
+    spread = make_head(model_config(scorer="sentence", n_hidden=2000), (1, 1), width=6, norm=0.5)
     apart = torch.tensor([[[0.3, 0, 0, 0, 0, 0], [0.0, 0.4, 0, 0, 0, 0]]])
     hidden = spread.layers[1](apart.flatten(1))
     assert hidden.std().item() == pytest.approx(FIRST_SCALE * 0.5 / 0.5, rel=0.1)
@@ -75,8 +65,8 @@ def test_fc_begins_by_comparing_the_means_of_the_texts():
 
 def test_published_fc_begins_at_random():
     torch.manual_seed(0)
-    published = ModelConfig(scorer="sentence", **MODEL_PRESETS["bao2020"])
-    head = make_head(published, n_document=4, n_summary=2, width=6)
+    published = model_config(scorer="sentence", **MODEL_PRESETS["bao2020"])
+    head = make_head(published, (4, 2), width=6)
     weights = head.layers[1].weight.view(128, 6, 6)
     assert not torch.equal(weights[:, 0], weights[:, 1])
 
@@ -84,9 +74,7 @@ def test_published_fc_begins_at_random():
 def test_fc_leaves_out_inputs_in_training_only():
     def logits(dropout):
         torch.manual_seed(0)
-        head = make_head(
-            ModelConfig(scorer="sentence", dropout=dropout), n_document=4, n_summary=2, width=6
-        )
+        head = make_head(model_config(scorer="sentence", dropout=dropout), (4, 2), width=6)
         vectors = torch.ones(8, 6, 6)
         return head.train()(vectors), head.eval()(vectors)
 
@@ -99,16 +87,14 @@ def test_fc_leaves_out_inputs_in_training_only():
 
 def test_text_without_vectors_has_a_finite_logit():
     for head in HEADS:
-        made = make_head(
-            ModelConfig(scorer="sentence", head=head), n_document=4, n_summary=2, width=6
-        )
+        made = make_head(model_config(scorer="sentence", head=head), (4, 2), width=6)
         assert torch.isfinite(made(torch.zeros(1, 6, 6))).all()
 
 
 def test_attention_of_bert_drops_nothing(tmp_path):
     # So that the attention is used that never holds the weights of all pairs of pieces.
     folder = write_tiny_bert(tmp_path / "bert", dropout=0.2)
-    built = build(ModelConfig(encoder=f"hf:{folder}", max_pieces=16), [], [], seed=0)
+    built = build(model_config(encoder=f"hf:{folder}", max_pieces=16), [], [], seed=0)
     settings = built.model.transformer.config
     assert settings.attention_probs_dropout_prob == 0
     assert settings.hidden_dropout_prob == 0.2

@@ -77,6 +77,6 @@ def test_written_beside_the_bucket(tmp_path):
     path.write_text("".join(f"{word} {x} {y}\n" for word, (x, y) in words.items()))
     (bucket,) = write_buckets(tmp_path / "pairs", make_pairs(4))
     write_neighbours(bucket, load_encoder(f"glove:{path}"), k=1)
-    names = read_bucket(bucket)[0].pairs.column("document_id").to_pylist()
+    names = read_bucket(bucket).pairs.column("document_id").to_pylist()
     near = {names[i]: names[j] for i, (j,) in enumerate(np.load(neighbours_path(bucket)))}
     assert near == {"d0": "d1", "d1": "d0", "d2": "d3", "d3": "d2"}

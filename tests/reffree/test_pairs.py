@@ -1,10 +1,12 @@
-"""What is taken from a row, and what is counted as left out."""
+"""What is taken from a row, what is counted as left out, and samples that no order changes."""
 
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from reffree.pairs import NO_SPLIT, SIDES, SourceSample, pairs_of_rows, text_key
+from reffree.pairs import NO_SPLIT, SIDES, SourceSample, WordSample, pairs_of_rows, text_key
 from tests.reffree.conftest import make_pairs
 
 # row (document_id, sources, references, split, unreadable) and why it gives no pair
@@ -84,3 +86,35 @@ def test_sample_of_sources_depends_on_the_pairs_alone():
     assert samples[0] == samples[1]
     assert len(samples[0]) == 10
     assert set(samples[0]) < {text_key(pair.source) for pair in pairs}
+
+
+TEXTS = st.lists(st.text(alphabet="abcd ,.", max_size=30), max_size=20)
+
+
+def sample(batches, max_words=1000):
+    words = WordSample(max_words)
+    for batch in batches:
+        words.add(batch)
+    return words.words()
+
+
+def test_words_by_hand():
+    assert sample([["The team's win, 2,000.5!", "- the win"]]) == (
+        "'s",
+        "2,000.5",
+        "The",
+        "team",
+        "the",
+        "win",
+    )
+
+
+@given(TEXTS, st.randoms(), st.integers(1, 10))
+def test_sample_is_the_same_in_any_order_and_batches(texts, random, max_words):
+    shuffled = random.sample(texts, len(texts))
+    middle = len(texts) // 2
+    whole = sample([texts], max_words)
+    assert whole == sample([shuffled[:middle], shuffled[middle:]], max_words)
+    assert whole == sample([[text] for text in shuffled], max_words)
+    assert len(whole) == min(max_words, len(sample([texts])))
+    assert set(whole) <= set(sample([texts]))

@@ -8,33 +8,27 @@ import pytest
 import torch
 
 from reffree.building import build
-from reffree.checkpoint import CHECKPOINT_FILE
-from reffree.learning import PreparedFolder, Recipe, learn
-from reffree.loop import read_metrics, run_training
+from reffree.checkpoint import CHECKPOINT_FILE, read_metrics
+from reffree.examples import PreparedFolder
+from reffree.loop import run_training
 from reffree.losses import LossSum
-from reffree.mixture import NegativesConfig
-from reffree.models import ModelConfig
-from reffree.training import TrainConfig, train
-from tests.reffree.conftest import make_pairs, write_buckets
+from reffree.negatives import NegativesConfig
+from reffree.training import Recipe, ScorerTask, learn
+from tests.reffree.conftest import make_pairs, model_config, train_config, write_buckets
 from tests.reffree.tiny_bert import TinyData, make_groups, write_tiny_bert
 
-CONFIG = TrainConfig(
+CONFIG = train_config(
     learning_rate=1e-3, batch_size=4, epochs=2, checkpoint_steps=2, log_steps=3, warmup_share=0.0
 )
 
 
 @pytest.fixture(scope="module")
-def model_config(tmp_path_factory):
+def tiny(tmp_path_factory):
     folder = write_tiny_bert(tmp_path_factory.mktemp("bert"))
-    return ModelConfig(encoder=f"hf:{folder}", max_pieces=40, n_hidden=8)
+    return model_config(encoder=f"hf:{folder}", max_pieces=40, n_hidden=8)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Killed(Exception):
@@ -55,11 +49,14 @@ class KilledData(TinyData):
         raise Killed
 
 
-def run(model_config, folder, *, data=TinyData, config=CONFIG, fingerprint="f", **options):
+def run(tiny, folder, *, data=TinyData, config=CONFIG, fingerprint="f", **options):
     """Train a new model; return its weights and how the run went."""
-    built = build(model_config, seed=1)
+    built = build(tiny, seed=1)
     made = data(built.reader, **options)
-    state = train(built.model, made, config, folder, fingerprint=fingerprint)
+    state = run_training(
+        built.model, ScorerTask(made, config), config, folder, fingerprint=fingerprint,
+        ema_decay=config.ema_decay,
+    )  # fmt: skip
     return built.model.state_dict(), state
 
 
@@ -74,21 +71,21 @@ def validation_losses(folder):
     return [line["validation_loss"] for line in lines if "validation_loss" in line]
 
 
-def test_training_learns(model_config, tmp_path):
+def test_training_learns(tiny, tmp_path):
     easy = [[good, replace(bad, candidate="aa bb cc")] for good, bad in make_groups(8)]
     config = replace(CONFIG, epochs=12, learning_rate=3e-3)
-    _, state = run(model_config, tmp_path, config=config, groups=easy)
+    _, state = run(tiny, tmp_path, config=config, groups=easy)
     losses = validation_losses(tmp_path)
     assert state.best_loss == min(losses)
     assert state.best_loss < 0.5 * math.log(2)
 
 
-def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(model_config, tmp_path):
+def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(tiny, tmp_path):
     for side, name in enumerate(("train", "validation")):
         (path,) = write_buckets(tmp_path / name, make_pairs(7), side=side)
         path.rename(tmp_path / path.name)
     recipe = Recipe(
-        model=model_config,
+        model=tiny,
         negatives=NegativesConfig(kinds=("cross-pair", "delete")),  # groups of 3, batches of 4
         training=replace(CONFIG, loss="ranking", log_steps=1),
     )
@@ -99,38 +96,38 @@ def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(model_config, tmp_pa
     assert [line["learning_rate"] for line in lines] == pytest.approx(expected)
 
 
-def test_run_does_not_go_on_with_other_vectors(model_config, tmp_path, monkeypatch):
+def test_run_does_not_go_on_with_other_vectors(tiny, tmp_path, monkeypatch):
     for side, name in enumerate(("train", "validation")):
         (path,) = write_buckets(tmp_path / name, make_pairs(7), side=side)
         path.rename(tmp_path / path.name)
-    recipe = Recipe(model=model_config, negatives=NegativesConfig(kinds=("add",)), training=CONFIG)
+    recipe = Recipe(model=tiny, negatives=NegativesConfig(kinds=("add",)), training=CONFIG)
     pairs = PreparedFolder(folder=tmp_path, vocabulary=("word",), n_training_pairs=7)
     learn(recipe, pairs, tmp_path / "run", fingerprint="f")
     monkeypatch.setattr(
-        "reffree.learning.build",
+        "reffree.training.build",
         lambda *given, **options: replace(build(*given, **options), encoder_content="other"),
     )
     with pytest.raises(ValueError, match="must belong to the same request"):
         learn(recipe, pairs, tmp_path / "run", fingerprint="f")
 
 
-def test_same_seed_same_weights(model_config, tmp_path):
-    first, _ = run(model_config, tmp_path / "a")
-    second, _ = run(model_config, tmp_path / "b")
-    other, _ = run(model_config, tmp_path / "c", config=replace(CONFIG, seed=1))
+def test_same_seed_same_weights(tiny, tmp_path):
+    first, _ = run(tiny, tmp_path / "a")
+    second, _ = run(tiny, tmp_path / "b")
+    other, _ = run(tiny, tmp_path / "c", config=replace(CONFIG, seed=1))
     assert_same(first, second)
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
 @pytest.mark.parametrize(("loss", "ema_decay"), [("bce", 0), ("ranking", 0), ("bce", 0.9)])
-def test_resumed_run_ends_with_the_same_weights(loss, ema_decay, model_config, tmp_path):
+def test_resumed_run_ends_with_the_same_weights(loss, ema_decay, tiny, tmp_path):
     config = replace(CONFIG, loss=loss, ema_decay=ema_decay)
     options = {"config": config, "keeps_groups": loss == "ranking"}
-    whole, whole_state = run(model_config, tmp_path / "whole", **options)
+    whole, whole_state = run(tiny, tmp_path / "whole", **options)
     with pytest.raises(Killed):
-        run(model_config, tmp_path / "killed", data=KilledData, **options)
+        run(tiny, tmp_path / "killed", data=KilledData, **options)
     n_before = torch.load(tmp_path / "killed" / CHECKPOINT_FILE)["state"]["step"]
-    resumed, state = run(model_config, tmp_path / "killed", **options)
+    resumed, state = run(tiny, tmp_path / "killed", **options)
     assert 6 < n_before < whole_state.step
     assert state == whole_state
     assert_same(whole, resumed)
@@ -141,14 +138,14 @@ def test_resumed_run_ends_with_the_same_weights(loss, ema_decay, model_config, t
     assert first == second
 
 
-def test_finished_run_is_not_trained_further(model_config, tmp_path):
-    first, state = run(model_config, tmp_path)
-    again, state_again = run(model_config, tmp_path, groups=make_groups(3))
+def test_finished_run_is_not_trained_further(tiny, tmp_path):
+    first, state = run(tiny, tmp_path)
+    again, state_again = run(tiny, tmp_path, groups=make_groups(3))
     assert state == state_again
     assert_same(first, again)
 
 
-def test_best_weights_win(model_config, tmp_path):
+def test_best_weights_win(tiny, tmp_path):
     # The labels of the validation pairs are turned round, so that training makes it worse.
     class Contrary(TinyData):
         def validation(self):
@@ -156,7 +153,7 @@ def test_best_weights_win(model_config, tmp_path):
                 yield replace(batch, labels=1 - batch.labels)
 
     config = replace(CONFIG, epochs=10, patience=2, learning_rate=3e-3)
-    _, state = run(model_config, tmp_path, data=Contrary, config=config)
+    _, state = run(tiny, tmp_path, data=Contrary, config=config)
     losses = validation_losses(tmp_path)
     best = losses.index(min(losses))
     assert state.best_loss == losses[best]
@@ -209,31 +206,34 @@ def test_without_a_mean_the_weights_of_the_last_step_are_kept(tmp_path):
     assert model.weight.item() == pytest.approx(50)
 
 
-def test_bad_loss_names_step_and_documents(model_config, tmp_path):
-    built = build(model_config)
+def test_bad_loss_names_step_and_documents(tiny, tmp_path):
+    built = build(tiny)
     with torch.no_grad():
         built.model.head[-1].bias.fill_(float("nan"))
     with pytest.raises(RuntimeError, match=r"must be a number, got nan at step 0 .*documents d\d"):
-        train(built.model, TinyData(built.reader), CONFIG, tmp_path, fingerprint="f")
+        run_training(
+            built.model, ScorerTask(TinyData(built.reader), CONFIG), CONFIG, tmp_path,
+            fingerprint="f",
+        )  # fmt: skip
 
 
-def test_other_request_rejected(model_config, tmp_path):
-    run(model_config, tmp_path)
+def test_other_request_rejected(tiny, tmp_path):
+    run(tiny, tmp_path)
     with pytest.raises(ValueError, match="must belong to the same request"):
-        run(model_config, tmp_path, fingerprint="g")
+        run(tiny, tmp_path, fingerprint="g")
 
 
-def test_damaged_checkpoint_rejected(model_config, tmp_path):
-    run(model_config, tmp_path)
+def test_damaged_checkpoint_rejected(tiny, tmp_path):
+    run(tiny, tmp_path)
     path = tmp_path / CHECKPOINT_FILE
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ValueError, match="must be a whole checkpoint"):
-        run(model_config, tmp_path)
+        run(tiny, tmp_path)
 
 
-def test_no_examples_rejected(model_config, tmp_path):
+def test_no_examples_rejected(tiny, tmp_path):
     with pytest.raises(ValueError, match="`pairs` must have training examples, got none"):
-        run(model_config, tmp_path, groups=[])
+        run(tiny, tmp_path, groups=[])
 
 
 def test_unfinished_line_of_the_log_is_dropped(tmp_path):
@@ -253,4 +253,4 @@ def test_unfinished_line_of_the_log_is_dropped(tmp_path):
 )
 def test_wrong_configuration_rejected(field, value, rule):
     with pytest.raises(ValueError, match=f"`{field}` must be .*{rule.split('must be ')[-1]}"):
-        TrainConfig(**{field: value})
+        train_config(**{field: value})

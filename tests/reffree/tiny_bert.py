@@ -3,7 +3,7 @@
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
-from reffree.batches import ordered_batches, training_batches
+from reffree.batches import batches
 from reffree.examples import Example
 from reffree.hashing import generator_of
 
@@ -72,9 +72,9 @@ class TinyData:
 
     def training(self, epoch):
         rng = generator_of("batches", epoch)
-        return training_batches(
+        return batches(
             self.groups, self._reader, size=self._size, rng=rng, keeps_groups=self._keeps_groups
         )
 
     def validation(self):
-        return ordered_batches(self.groups[:4], self._reader, size=8)
+        return batches(self.groups[:4], self._reader, size=8)

@@ -6,6 +6,7 @@ import torch
 
 from reinforce.documents import Document
 from reinforce.network import NetworkConfig, PointerGenerator
+from reinforce.stages import StageConfig
 from reinforce.summarisers import Limits, PointerSummariser
 from reinforce.words import Vocabulary
 
@@ -55,3 +56,12 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(n_threads)
+
+
+def stage_config(**changes):
+    """A configuration of a stage, but for what is said."""
+    plain = {
+        "learning_rate": 1.0, "epochs": 1, "batch_size": 32, "patience": 3, "checkpoint_steps": 200,
+        "log_steps": 20, "validation_documents": 1_000, "seed": 0,
+    }  # fmt: skip
+    return StageConfig(**plain | changes)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reffree.ranks import Ranks
+from reffree.loop import Ranks
 from reinforce.decoding import BeamConfig
 from reinforce.hugging_face import load_transformers
 from reinforce.learning import load_summariser

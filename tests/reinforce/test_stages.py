@@ -7,17 +7,16 @@ import pytest
 import torch
 
 from reffree.buckets import BucketWriter
-from reffree.checkpoint import CHECKPOINT_FILE
-from reffree.loop import read_metrics
+from reffree.checkpoint import CHECKPOINT_FILE, read_metrics
+from reffree.loop import Ranks
 from reffree.pairs import Pair, as_table
-from reffree.ranks import Ranks
 from reinforce.documents import POOL_BATCHES, batches_of, read_documents
 from reinforce.learning import StageJob, learn_stage
 from reinforce.losses import ADVANTAGES
-from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
-from tests.reinforce.conftest import make_documents, make_summariser
+from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig
+from tests.reinforce.conftest import make_documents, make_summariser, stage_config
 
-CONFIG = StageConfig(
+CONFIG = stage_config(
     learning_rate=1e-2, epochs=2, batch_size=4, checkpoint_steps=2, log_steps=3, patience=100
 )
 NOT_OF_THE_CLOCK = {"seconds", "tokens_per_s", "reward_share"}
@@ -298,8 +297,8 @@ def test_last_pool_too_small_for_all_processes_joins_the_one_before():
 @pytest.mark.parametrize(
     ("config", "options", "rule"),
     [
-        (StageConfig, {"learning_rate": 0.0, "epochs": 1}, "`learning_rate` must be positive"),
-        (StageConfig, {"learning_rate": 1.0, "epochs": 0}, "`epochs` must be at least 1"),
+        (stage_config, {"learning_rate": 0.0}, "`learning_rate` must be positive"),
+        (stage_config, {"epochs": 0}, "`epochs` must be at least 1"),
         (RewardConfig, {"gamma_first": 0.99, "gamma_last": 0.9}, "must be in .* and not fall"),
         (RewardConfig, {"advantage": "log"}, "`advantage` must be one of raw, unit"),
     ],

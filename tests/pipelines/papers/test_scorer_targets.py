@@ -32,7 +32,7 @@ def short_training(monkeypatch):
     from reffree.training import TrainConfig
 
     def one_epoch(**options):
-        return TrainConfig(**options, epochs=1, batch_size=16)
+        return TrainConfig(**options | {"epochs": 1, "batch_size": 16})
 
     monkeypatch.setattr("reffree.training.TrainConfig", one_epoch)
 
