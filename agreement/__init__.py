@@ -4,157 +4,65 @@ A matrix has shape (n_systems, n_documents), NaN where a cell is missing. Every 
 pure; randomness comes in as a generator; what cannot be computed is NaN with a reason.
 """
 
-from agreement.accuracy import (
-    PairwiseAccuracy,
-    SoftPairwiseAccuracy,
-    calibrate_ties,
-    pairwise_accuracy,
-    soft_pairwise_accuracy,
-    tie_curve,
-)
-from agreement.checks import (
-    DuplicateSystems,
-    constant_documents,
-    count_tied_cells,
-    duplicate_systems,
-)
-from agreement.coefficients import (
-    COEFFICIENTS,
-    kendall_b,
-    kendall_c,
-    pearson,
-    spearman,
-    undefined_reason,
-)
-from agreement.differences import (
-    DEPENDENT_TESTS,
-    DifferenceTest,
-    compare_correlations,
-    dependent_test,
-    independent_test,
-    steiger,
-    williams,
-    zou_independent_interval,
-    zou_interval,
-)
-from agreement.intervals import (
-    Interval,
-    bootstrap_difference,
-    bootstrap_interval,
-    bootstrap_intervals,
-    fisher_interval,
-)
+from agreement.accuracy import calibrate_ties, soft_pairwise_accuracy
+from agreement.checks import count_tied_cells, duplicate_systems
+from agreement.coefficients import COEFFICIENTS
+from agreement.differences import DifferenceTest, compare_correlations
+from agreement.intervals import Interval, fisher_interval
 from agreement.levels import (
     LEVELS,
     Correlation,
-    CorrelationTest,
     correlate,
     correlation_test,
     partial_correlate,
     system_means,
 )
 from agreement.matrices import TIE_RTOL, shared_cells
-from agreement.multiple import (
-    PartialConjunction,
-    bonferroni,
-    clusters,
-    holm,
-    partial_conjunction,
-)
-from agreement.permutation import PermutationTest, permutation_test
+from agreement.multiple import bonferroni, clusters, holm
 from agreement.power import (
-    SampleSize,
-    SampleSizeCurve,
-    SimulatedPower,
-    SystemCorrelationForecast,
-    VarianceComponents,
     documents_for_correlation,
-    forecast_system_correlation,
     sample_size_curve,
-    simulated_power,
     systems_for_correlation,
     systems_for_difference,
     systems_for_width,
-    variance_components,
 )
-from agreement.ranking import (
-    PairedBootstrap,
-    SystemRanking,
-    compare_systems,
-    rank_systems,
-)
-from agreement.raters import Alpha, LeaveOneOut, krippendorff_alpha, leave_one_out
+from agreement.ranking import compare_systems, rank_systems
+from agreement.raters import krippendorff_alpha, leave_one_out
 from agreement.resampling import Resamples, draw_resamples, resampled_correlations
+from agreement.swapping import swap_tests
 
 __all__ = [
     "COEFFICIENTS",
-    "DEPENDENT_TESTS",
     "LEVELS",
     "TIE_RTOL",
-    "Alpha",
     "Correlation",
-    "CorrelationTest",
     "DifferenceTest",
-    "DuplicateSystems",
     "Interval",
-    "LeaveOneOut",
-    "PairedBootstrap",
-    "PairwiseAccuracy",
-    "PartialConjunction",
-    "PermutationTest",
     "Resamples",
-    "SampleSize",
-    "SampleSizeCurve",
-    "SimulatedPower",
-    "SoftPairwiseAccuracy",
-    "SystemCorrelationForecast",
-    "SystemRanking",
-    "VarianceComponents",
     "bonferroni",
-    "bootstrap_difference",
-    "bootstrap_interval",
-    "bootstrap_intervals",
     "calibrate_ties",
     "clusters",
     "compare_correlations",
     "compare_systems",
-    "constant_documents",
     "correlate",
     "correlation_test",
     "count_tied_cells",
-    "dependent_test",
     "documents_for_correlation",
     "draw_resamples",
     "duplicate_systems",
     "fisher_interval",
-    "forecast_system_correlation",
     "holm",
-    "independent_test",
-    "kendall_b",
-    "kendall_c",
     "krippendorff_alpha",
     "leave_one_out",
-    "pairwise_accuracy",
-    "partial_conjunction",
     "partial_correlate",
-    "pearson",
-    "permutation_test",
     "rank_systems",
     "resampled_correlations",
     "sample_size_curve",
     "shared_cells",
-    "simulated_power",
     "soft_pairwise_accuracy",
-    "spearman",
-    "steiger",
+    "swap_tests",
     "system_means",
     "systems_for_correlation",
     "systems_for_difference",
     "systems_for_width",
-    "tie_curve",
-    "undefined_reason",
-    "variance_components",
-    "williams",
-    "zou_independent_interval",
-    "zou_interval",
 ]

@@ -31,21 +31,8 @@ def resampled_kendall_of_cells(
     of cells (or one, where a system or a document is paired with itself): a matrix of signs
     between two vectors of products of counts.
 
-    Parameters
-    ----------
-    metrics, aspects : ndarray, shape (n_variables, n_systems, n_documents)
-        Values, present wherever `joint` is true.
-    joint : ndarray of bool, shape (n_systems, n_documents)
-        Cells to use.
-    system_counts, document_counts : ndarray, shape (n_resamples or 1, n)
-        How often each was drawn.
-    coefficient : str
-        "kendall_b" or "kendall_c".
-
-    Returns
-    -------
-    ndarray, shape (n_resamples, n_metrics, n_aspects)
-        NaN where undefined.
+    Values have shape (n_variables, n_systems, n_documents) and are present wherever `joint` is
+    true; counts are as in `Resamples`. Shape (n_resamples, n_metrics, n_aspects).
     """
     x_classes, y_classes = _cell_classes(metrics, joint), _cell_classes(aspects, joint)
     forms = _PairForms(joint, system_counts, document_counts)

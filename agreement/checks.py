@@ -1,4 +1,4 @@
-"""Things about a matrix that a reader must be told: repeated systems, constant documents."""
+"""Things about a matrix that a reader must be told: repeated systems, tied cells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import numpy as np
 
 from agreement.coefficients import tie_classes
 from agreement.matrices import TIE_RTOL, as_matrices
+
+FEWEST_SHARED = 2
+"""Documents that two systems must both have before they are taken for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,7 @@ class DuplicateSystems:
     """Documents they were compared on."""
 
 
-def duplicate_systems(scores: np.ndarray, *, fewest: int = 2) -> list[DuplicateSystems]:
+def duplicate_systems(scores: np.ndarray) -> list[DuplicateSystems]:
     """Find systems that are probably one system listed twice.
 
     Counted twice, a system weighs double in every correlation and interval.
@@ -30,8 +33,6 @@ def duplicate_systems(scores: np.ndarray, *, fewest: int = 2) -> list[DuplicateS
     ----------
     scores : ndarray, shape (n_systems, n_documents)
         NaN where missing. Use a metric with fine steps; ratings tie by chance.
-    fewest : int
-        Documents that both must have.
 
     Returns
     -------
@@ -51,7 +52,7 @@ def duplicate_systems(scores: np.ndarray, *, fewest: int = 2) -> list[DuplicateS
         shared = have[first] & have[first + 1 :]
         tolerance = TIE_RTOL * np.maximum(sizes[first], sizes[first + 1 :])
         differences = np.abs(matrix[first] - matrix[first + 1 :])
-        is_same = ((differences <= tolerance) | ~shared).all(1) & (shared.sum(1) >= fewest)
+        is_same = ((differences <= tolerance) | ~shared).all(1) & (shared.sum(1) >= FEWEST_SHARED)
         found += [
             DuplicateSystems(
                 first=first, second=first + 1 + int(row), n_documents=int(shared[row].sum())
@@ -59,33 +60,6 @@ def duplicate_systems(scores: np.ndarray, *, fewest: int = 2) -> list[DuplicateS
             for row in np.flatnonzero(is_same)
         ]
     return found
-
-
-def constant_documents(scores: np.ndarray) -> np.ndarray:
-    """Find documents on which all systems have the same score: no correlation there.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_systems, n_documents)
-        NaN where missing.
-
-    Returns
-    -------
-    ndarray of int
-        Columns with at least one score and no two different ones.
-
-    Examples
-    --------
-    >>> constant_documents(np.array([[0.1 + 0.2, 1.0], [0.3, 2.0]])).tolist()
-    [0]
-    """
-    (matrix,) = as_matrices(scores=scores)
-    constant = [
-        document
-        for document, column in enumerate(matrix.T)
-        if (present := column[~np.isnan(column)]).size and tie_classes(present, TIE_RTOL).max() == 0
-    ]
-    return np.array(constant, dtype=np.int64)
 
 
 def count_tied_cells(scores: np.ndarray) -> int:

@@ -27,90 +27,27 @@ SORTING_BEATS_PAIRS = 200
 Array = np.ndarray
 
 
-def pearson(x: Array, y: Array, weights: Array | None = None) -> Array:
-    """Correlate paired values linearly, over the last axis.
+def rowwise(x: Array, y: Array, coefficient: str) -> Array:
+    """Correlate each row of `x` with the same row of `y`, shapes (..., n), NaN left out in pairs.
 
-    Parameters
-    ----------
-    x, y : ndarray, shape (..., n)
-        Values; a pair with a NaN is left out. Leading axes broadcast.
-    weights : ndarray, shape (..., n), optional
-        How often each pair counts: non-negative whole numbers.
-
-    Returns
-    -------
-    ndarray, shape (...)
-        NaN where a side is constant (up to `TIE_RTOL`) or fewer than two pairs are left;
-        `undefined_reason` says which.
+    NaN where a side is constant (up to `TIE_RTOL`) or fewer than two pairs are left;
+    `undefined_reason` says which. Ranks are taken among the pairs that are present, and only equal
+    values are tied, as in other libraries. Kendall's tau-b is scaled by the pairs untied in either
+    variable (Kendall 1945); tau-c is `2 (C - D) / (n^2 (m - 1) / m)` with `m` the smaller number of
+    distinct values (Stuart 1953), which some shared tasks print under the name of tau.
 
     Examples
     --------
-    >>> float(pearson(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])))
+    >>> float(rowwise(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]), "pearson"))
     1.0
-    >>> float(pearson(np.array([0.1 + 0.2, 0.3, 0.3]), np.array([1.0, 2.0, 3.0])))
+    >>> float(rowwise(np.array([0.1 + 0.2, 0.3, 0.3]), np.array([1.0, 2.0, 3.0]), "pearson"))
     nan
     """
-    return rowwise(x, y, "pearson", weights)
-
-
-def spearman(x: Array, y: Array, weights: Array | None = None) -> Array:
-    """Correlate mid-ranks, over the last axis; parameters and result as for `pearson`.
-
-    Ranks are taken among the pairs that are present. Only equal values are tied, as in other
-    libraries: of a metric that leaves noise in the last bits, round the scores first.
-    """
-    return rowwise(x, y, "spearman", weights)
-
-
-def kendall_b(x: Array, y: Array, weights: Array | None = None) -> Array:
-    """Kendall's tau-b, over the last axis; parameters and result as for `pearson`.
-
-    Concordant minus discordant pairs over the geometric mean of the pairs untied in `x` and
-    the pairs untied in `y` (Kendall 1945).
-    """
-    return rowwise(x, y, "kendall_b", weights)
-
-
-def kendall_c(x: Array, y: Array, weights: Array | None = None) -> Array:
-    """Kendall's tau-c, over the last axis; parameters and result as for `pearson`.
-
-    Stuart 1953: `2 (C - D) / (n^2 (m - 1) / m)` with `m` the smaller number of distinct
-    values. It is what some shared tasks print under the name of tau.
-    """
-    return rowwise(x, y, "kendall_c", weights)
-
-
-def rowwise(x: Array, y: Array, coefficient: str, weights: Array | None = None) -> Array:
-    """Correlate each row of `x` with the same row of `y`.
-
-    Parameters
-    ----------
-    x, y : ndarray, shape (..., n)
-        Values; a pair with a NaN is left out.
-    coefficient : str
-        One of `COEFFICIENTS`.
-    weights : ndarray, shape (..., n), optional
-        How often each pair counts.
-
-    Returns
-    -------
-    ndarray, shape (...)
-        The coefficient, NaN where undefined.
-
-    Raises
-    ------
-    ValueError
-        If the coefficient is not known or the last axes differ.
-    """
     require_choice("coefficient", coefficient, COEFFICIENTS)
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if x.shape[-1] != y.shape[-1]:
-        raise ValueError(f"`y` must have as many values as `x`, {x.shape[-1]}, got {y.shape[-1]}")
-    counts = (~(np.isnan(x) | np.isnan(y))).astype(np.float64)
-    if weights is not None:
-        counts = counts * weights
+    present = ~(np.isnan(x) | np.isnan(y))
     if coefficient.startswith("kendall") and x.shape[-1] > SORTING_BEATS_PAIRS:
-        return _kendall_by_sorting(x, y, counts, coefficient)
+        return _kendall_by_sorting(x, y, present, coefficient)
+    counts = present.astype(np.float64)
     left, x_scale = vectors(x, counts, coefficient)
     right, y_scale = vectors(y, counts, coefficient)
     return combine((left * right).sum(-1), x_scale, y_scale, coefficient)
@@ -119,21 +56,8 @@ def rowwise(x: Array, y: Array, coefficient: str, weights: Array | None = None) 
 def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
     """Correlate every row of `x` with every row of `y`, all under the same weights.
 
-    Parameters
-    ----------
-    x : ndarray, shape (..., n_x, n)
-        Values. Where a weight is zero the value may be NaN, elsewhere it may not.
-    y : ndarray, shape (..., n_y, n)
-        Values, likewise.
-    weights : ndarray, shape (..., n)
-        How often each position counts.
-    coefficient : str
-        One of `COEFFICIENTS`.
-
-    Returns
-    -------
-    ndarray, shape (..., n_x, n_y)
-        The coefficients, NaN where undefined.
+    Shapes (..., n_x, n) and (..., n_y, n) with weights (..., n), how often each position counts,
+    give (..., n_x, n_y). Where a weight is zero the value may be NaN, elsewhere it may not.
     """
     counts = weights[..., None, :]
     left, x_scale = vectors(x, counts, coefficient)
@@ -166,17 +90,8 @@ def undefined_reason(x: Array, y: Array) -> str | None:
 def tie_classes(values: Array, rtol: float = 0.0) -> Array:
     """Assign each value its place among the distinct values of its row, from 0 upwards.
 
-    Parameters
-    ----------
-    values : ndarray, shape (..., n)
-        NaN falls into some class and should have weight zero.
-    rtol : float
-        Neighbours are in one class where they differ by at most this times the larger of them.
-
-    Returns
-    -------
-    ndarray of int, shape (..., n)
-        In the order of the values.
+    Neighbours that differ by at most `rtol` times the larger of them are in one class; NaN falls
+    into some class and should have weight zero.
 
     Examples
     --------
@@ -269,23 +184,9 @@ class Scale:
 
 
 def vectors(x: Array, weights: Array, coefficient: str) -> tuple[Array, Scale]:
-    """Turn each row into the vector that the coefficient multiplies.
+    """Turn each row, shape (..., n), into the vector that the coefficient multiplies.
 
-    Parameters
-    ----------
-    x : ndarray, shape (..., n)
-        Values; NaN only where the weight is zero.
-    weights : ndarray, shape (..., n)
-        Counts; broadcast with `x`.
-    coefficient : str
-        One of `COEFFICIENTS`.
-
-    Returns
-    -------
-    ndarray, shape (..., k)
-        Half of the weight is in it, so that a product with another has all of it.
-    Scale
-        Over the broadcast leading axes.
+    Half of the weight is in it, so that a product with another has all of it.
     """
     if coefficient == "pearson":
         return _centred_values(x, weights)
@@ -374,19 +275,13 @@ def _class_totals(classes: Array, weights: Array) -> Array:
     return totals.astype(np.float64, copy=False).reshape(shape)
 
 
-def _kendall_by_sorting(x: Array, y: Array, counts: Array, coefficient: str) -> Array:
+def _kendall_by_sorting(x: Array, y: Array, present: Array, coefficient: str) -> Array:
     """Kendall of long rows, each in O(n log n)."""
-    shape = np.broadcast_shapes(x.shape, y.shape, counts.shape)
-    rows = [np.broadcast_to(each, shape).reshape(-1, shape[-1]) for each in (x, y, counts)]
+    rows = [np.broadcast_to(each, present.shape).reshape(-1, present.shape[-1]) for each in (x, y)]
     values = [
-        _kendall_of_long_row(a, b, w.astype(np.int64), coefficient[-1])
-        for a, b, w in zip(*rows, strict=True)
+        np.nan
+        if undefined_reason(a[kept], b[kept])
+        else stats.kendalltau(a[kept], b[kept], variant=coefficient[-1]).statistic
+        for a, b, kept in zip(*rows, present.reshape(rows[0].shape), strict=True)
     ]
-    return np.array(values).reshape(shape[:-1])
-
-
-def _kendall_of_long_row(x: Array, y: Array, counts: Array, variant: str) -> float:
-    kept = np.repeat(np.arange(x.size), counts)
-    if undefined_reason(x[kept], y[kept]):
-        return np.nan
-    return float(stats.kendalltau(x[kept], y[kept], variant=variant).statistic)
+    return np.array(values, dtype=np.float64).reshape(present.shape[:-1])

@@ -25,23 +25,9 @@ Array = np.ndarray
 def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
     """Correlate every row of `x` with every row of `y` under every row of weights.
 
-    Equal to `all_pairs` with the values repeated along a leading axis, without repeating them.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n_x, n)
-        Values, none missing.
-    y : ndarray, shape (n_y, n)
-        Values, none missing.
-    weights : ndarray, shape (n_rows, n)
-        Counts.
-    coefficient : str
-        "pearson" or "spearman".
-
-    Returns
-    -------
-    ndarray, shape (n_rows, n_x, n_y)
-        NaN where a side is constant under the weights.
+    Pearson or Spearman; shapes (n_x, n), (n_y, n) and (n_rows, n) give (n_rows, n_x, n_y), NaN
+    where a side is constant under the weights. Equal to `all_pairs` with the values repeated along
+    a leading axis, without repeating them.
     """
     if coefficient == "spearman":
         left, x_scale = _ranked(x, weights)
@@ -70,22 +56,7 @@ def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> 
 
 
 def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> Array:
-    """Set coefficients of ranks to NaN where only the last bits of a side differ.
-
-    Parameters
-    ----------
-    result : ndarray, shape (n_rows, n_x, n_y)
-        Changed in place.
-    x, y : ndarray, shapes (n_x, n) and (n_y, n)
-        The values.
-    weights : ndarray, shape (n_rows, n)
-        Counts.
-
-    Returns
-    -------
-    ndarray
-        `result`.
-    """
+    """Set coefficients of ranks to NaN, in place, where only the last bits of a side differ."""
     for by_variable, values in ((result.swapaxes(0, 1), x), (result.transpose(2, 0, 1), y)):
         near = tie_classes(values, TIE_RTOL)
         is_close = near.max(axis=1) < tie_classes(values).max(axis=1)
@@ -95,21 +66,9 @@ def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> 
 
 
 def kendall_scale(classes: Array, weights: Array, coefficient: str) -> Scale:
-    """Return what Kendall's numerator is divided by, for every variable and weighting.
+    """Return what Kendall's numerator is divided by, shape (n_rows, n_variables).
 
-    Parameters
-    ----------
-    classes : ndarray, shape (n_variables, n)
-        From `tie_classes`.
-    weights : ndarray, shape (n_rows, n)
-        Counts.
-    coefficient : str
-        "kendall_b" or "kendall_c".
-
-    Returns
-    -------
-    Scale
-        Fields of shape (n_rows, n_variables).
+    `classes` are from `tie_classes`, shape (n_variables, n); weights have shape (n_rows, n).
     """
     half_square = 0.5 * weights.sum(1) ** 2
     n = weights.shape[1]

@@ -187,19 +187,9 @@ def correlation_test(
 
 
 def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> np.ndarray:
-    """Correlate stacks of matrices at one level.
+    """Correlate stacks of matrices (..., n_systems, n_documents) at one level, shape (...).
 
-    Parameters
-    ----------
-    x, y : ndarray, shape (..., n_systems, n_documents)
-        NaN in the same cells of both; leading axes broadcast.
-    level, coefficient : str
-        See `correlate`.
-
-    Returns
-    -------
-    ndarray, shape (...)
-        NaN where undefined.
+    NaN in the same cells of both; leading axes broadcast. NaN where undefined.
     """
     values = rowwise(_rows(x, level), _rows(y, level), coefficient)
     return _mean(values)

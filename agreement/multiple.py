@@ -1,30 +1,8 @@
-"""Many comparisons at once: corrections, claims over several data sets, groups of metrics."""
+"""Many comparisons at once: corrected p-values, and groups of metrics that cannot be told apart."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy import stats
-
-from agreement.matrices import require_choice, require_fraction
-
-COMBINATIONS = ("bonferroni", "fisher")
-"""How p-values of several data sets are combined: for any dependence, or for independent ones."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartialConjunction:
-    """On how many data sets an effect holds, and on which."""
-
-    count: int
-    """At least so many data sets show the effect, at confidence 1 - alpha."""
-    p_values: tuple[float, ...]
-    """For "at least u data sets", u = 1, 2, ...; never falling."""
-    rejected: tuple[int, ...]
-    """Data sets on which the effect is significant after Holm, most significant first."""
-    n_undefined: int
-    """p-values that were NaN and left out."""
 
 
 def bonferroni(p_values: np.ndarray) -> np.ndarray:
@@ -45,7 +23,7 @@ def bonferroni(p_values: np.ndarray) -> np.ndarray:
     >>> bonferroni(np.array([0.01, 0.04, 0.3])).round(3).tolist()
     [0.03, 0.12, 0.9]
     """
-    p = _p_values(p_values)
+    p = np.asarray(p_values, dtype=np.float64)
     return np.minimum(p * (~np.isnan(p)).sum(), 1.0)
 
 
@@ -67,7 +45,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     >>> holm(np.array([0.01, 0.04, 0.3])).round(3).tolist()
     [0.03, 0.08, 0.3]
     """
-    p = _p_values(p_values)
+    p = np.asarray(p_values, dtype=np.float64)
     is_defined = ~np.isnan(p)
     defined = p[is_defined]
     order = np.argsort(defined, kind="stable")
@@ -77,53 +55,6 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     result = np.full(p.shape, np.nan)
     result[is_defined] = adjusted
     return result
-
-
-def partial_conjunction(
-    p_values: np.ndarray, *, alpha: float = 0.05, combination: str = "bonferroni"
-) -> PartialConjunction:
-    """Count on how many data sets one method beats another (Dror et al. 2017).
-
-    "Replicability Analysis for Natural Language Processing": the p-value for at least u of N
-    effects is (N - u + 1) times the u-th smallest (Bonferroni), or Fisher's combination of all
-    but the u - 1 smallest.
-
-    Parameters
-    ----------
-    p_values : ndarray, shape (n_datasets,)
-        One per data set; NaN is left out and counted.
-    alpha : float
-        Level.
-    combination : str
-        "bonferroni", or "fisher" where the data sets are independent.
-
-    Returns
-    -------
-    PartialConjunction
-        The count and, by Holm, the data sets themselves.
-    """
-    require_fraction("alpha", alpha)
-    require_choice("combination", combination, COMBINATIONS)
-    p = _p_values(p_values)
-    if p.ndim != 1:
-        raise ValueError(f"`p_values` must have 1 dimension, got shape {p.shape}")
-    ascending = np.sort(p[~np.isnan(p)])
-    remaining = np.arange(ascending.size, 0, -1)
-    if combination == "bonferroni":
-        combined = remaining * ascending
-    else:
-        with np.errstate(divide="ignore"):
-            sums = -2.0 * np.cumsum(np.log(ascending)[::-1])[::-1]
-        combined = stats.chi2.sf(sums, 2 * remaining)
-    nested = np.maximum.accumulate(np.minimum(combined, 1.0))
-    adjusted = holm(p)
-    order = np.argsort(p, kind="stable")
-    return PartialConjunction(
-        count=int((nested <= alpha).sum()),
-        p_values=tuple(nested.tolist()),
-        rejected=tuple(int(i) for i in order if adjusted[i] <= alpha),
-        n_undefined=int(np.isnan(p).sum()),
-    )
 
 
 def clusters(values: np.ndarray, p_values: np.ndarray, *, alpha: float = 0.05) -> np.ndarray:
@@ -154,10 +85,7 @@ def clusters(values: np.ndarray, p_values: np.ndarray, *, alpha: float = 0.05) -
     >>> clusters(np.array([0.9, 0.8, 0.7]), p).tolist()
     [1, 1, 2]
     """
-    require_fraction("alpha", alpha)
-    values, p = np.asarray(values, dtype=np.float64), _p_values(p_values)
-    if p.shape != (values.size, values.size):
-        raise ValueError(f"`p_values` must have shape {(values.size, values.size)}, got {p.shape}")
+    values, p = np.asarray(values, dtype=np.float64), np.asarray(p_values, dtype=np.float64)
     ranks = np.zeros(values.size, dtype=np.int64)
     current: list[int] = []
     rank = 0
@@ -170,11 +98,3 @@ def clusters(values: np.ndarray, p_values: np.ndarray, *, alpha: float = 0.05) -
         current.append(int(index))
         ranks[index] = rank
     return ranks
-
-
-def _p_values(p_values: np.ndarray) -> np.ndarray:
-    p = np.asarray(p_values, dtype=np.float64)
-    outside = (p < 0) | (p > 1)
-    if outside.any():
-        raise ValueError(f"`p_values` must lie in [0, 1], got {p[outside].flat[0]:g}")
-    return p

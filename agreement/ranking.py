@@ -21,7 +21,7 @@ from agreement.matrices import (
     require_fraction,
     require_positive,
 )
-from agreement.resampling import draw_resamples
+from agreement.resampling import draw_counts
 
 FEWEST_DOCUMENTS = 2
 """With one alone all resamples are the same."""
@@ -44,14 +44,6 @@ class SystemRanking:
     """Shape (n_systems,); percentiles of the rank over the resamples that draw a document of every
     system, 0 for a system with fewer documents than `FEWEST_DOCUMENTS` and, for all, where more
     than `MOST_UNDEFINED` of the resamples leave a system out."""
-    p_values: np.ndarray
-    """Shape (n_systems, n_systems); `[i, j]` is the share of resamples in which i is not better
-    than j on the documents both have, the observed one included (where none of those is drawn, i
-    is not), and at least 0.5**n for n documents on which they differ. NaN where they share fewer
-    than `FEWEST_DOCUMENTS`, and on the diagonal."""
-    n_documents: int
-    n_missing: int
-    n_resamples: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,17 +88,14 @@ def rank_systems(
     Returns
     -------
     SystemRanking
-        Correct its p-values for many comparisons before reading them (`holm`).
+        Means and ranks with their intervals.
     """
     require_fraction("confidence", confidence)
     (matrix,) = as_matrices(scores=scores)
     n_systems, n_documents = matrix.shape
-    resamples = draw_resamples(
-        n_systems, n_documents, n_resamples=n_resamples, rng=rng, over="documents"
-    )
+    counts = draw_counts(n_documents, n_resamples=n_resamples, rng=rng)
     have = ~np.isnan(matrix)
     filled = np.where(have, matrix, 0.0)
-    counts = resamples.document_counts
     n_drawn = counts @ have.T.astype(np.float64)
 
     def drawn(cells: np.ndarray) -> np.ndarray:
@@ -130,10 +119,6 @@ def rank_systems(
         ranks=_ranks(means[None], sizes[1][None])[0],
         rank_low=ends[0],
         rank_high=ends[1],
-        p_values=_pairwise_p_values(filled, have, counts),
-        n_documents=n_documents,
-        n_missing=int((~have).sum()),
-        n_resamples=n_resamples,
     )
 
 
@@ -250,24 +235,3 @@ def _rank_ends(
     ranks = _ranks(complete[is_complete], complete_sizes[is_complete])
     ends = np.quantile(ranks, [tail, 1.0 - tail], axis=0, method="nearest")
     return np.where(n_scored < FEWEST_DOCUMENTS, 0, ends).astype(np.int64)
-
-
-def _pairwise_p_values(filled: np.ndarray, have: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    n_systems = len(filled)
-    result = np.full((n_systems, n_systems), np.nan)
-    i, j = np.triu_indices(n_systems, 1)
-    step = max(1, CHUNK_NUMBERS // len(counts))
-    for start in range(0, i.size, step):
-        first, second = i[start : start + step], j[start : start + step]
-        shared = have[first] & have[second]
-        differences = np.where(shared, _differences(filled[first], filled[second]), 0.0)
-        # Only the sign of the resampled mean matters, so the sum will do.
-        sums = counts @ differences.T
-        tolerance = TIE_RTOL * (counts @ np.abs(differences).T)
-        smallest = 0.5 ** np.count_nonzero(differences, axis=1)
-        known = shared.sum(1) >= FEWEST_DOCUMENTS
-        not_better = np.maximum(smallest, (1 + (sums <= tolerance).sum(0)) / (1 + len(counts)))
-        not_worse = np.maximum(smallest, (1 + (sums >= -tolerance).sum(0)) / (1 + len(counts)))
-        result[first[known], second[known]] = not_better[known]
-        result[second[known], first[known]] = not_worse[known]
-    return result

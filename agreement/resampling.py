@@ -32,10 +32,7 @@ from agreement.fixed_values import (
     kendall_scale,
 )
 from agreement.levels import LEVELS
-from agreement.matrices import as_stacks, require_choice, require_positive
-
-OVER = ("both", "systems", "documents")
-"""What is drawn with replacement."""
+from agreement.matrices import as_stacks, require_choice
 
 CHUNK_NUMBERS = 200_000
 """Numbers in the largest array of one step; resamples are taken so many at a time that it fits.
@@ -52,15 +49,17 @@ class Resamples:
     """Shape (n_resamples, n_systems), or (1, n_systems) of ones where systems stay."""
     document_counts: Array
     """Shape (n_resamples, n_documents), or (1, n_documents) of ones where documents stay."""
-    over: str
-    """One of `OVER`."""
-    n_resamples: int
+
+    @property
+    def n_resamples(self) -> int:
+        """How many there are."""
+        return max(len(self.system_counts), len(self.document_counts))
 
 
 def draw_resamples(
-    n_systems: int, n_documents: int, *, n_resamples: int, rng: np.random.Generator, over: str
+    n_systems: int, n_documents: int, *, n_resamples: int, rng: np.random.Generator
 ) -> Resamples:
-    """Draw systems, documents or both with replacement, as counts.
+    """Draw systems and documents with replacement, as counts.
 
     Parameters
     ----------
@@ -70,35 +69,20 @@ def draw_resamples(
         How many.
     rng : numpy.random.Generator
         Source of randomness.
-    over : str
-        One of `OVER`. Only "both" says something about new systems on new documents.
 
     Returns
     -------
     Resamples
         To be shared by all metrics and aspects over the same matrix.
-
-    Raises
-    ------
-    ValueError
-        If a size is below 1 or `over` is not known.
     """
-    require_choice("over", over, OVER)
-    require_positive("n_systems", n_systems)
-    require_positive("n_documents", n_documents)
-    require_positive("n_resamples", n_resamples)
-
-    def counts(n: int, *, is_drawn: bool) -> Array:
-        if not is_drawn:
-            return np.ones((1, n))
-        return rng.multinomial(n, np.full(n, 1.0 / n), size=n_resamples).astype(np.float64)
-
     return Resamples(
-        counts(n_systems, is_drawn=over != "documents"),
-        counts(n_documents, is_drawn=over != "systems"),
-        over,
-        n_resamples,
+        *(draw_counts(n, n_resamples=n_resamples, rng=rng) for n in (n_systems, n_documents))
     )
+
+
+def draw_counts(n: int, *, n_resamples: int, rng: np.random.Generator) -> Array:
+    """Draw n of n with replacement; how often each was drawn, shape (n_resamples, n)."""
+    return rng.multinomial(n, np.full(n, 1.0 / n), size=n_resamples).astype(np.float64)
 
 
 def resampled_correlations(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from agreement import TIE_RTOL
 from agreement.coefficients import all_pairs, merge_close
-from agreement.levels import merged_means
-from agreement.permutation import DIFFERENCE_ATOL
+from agreement.levels import level_values, merged_means
+from agreement.matrices import TIE_RTOL
+
+DIFFERENCE_ATOL = 1e-12
+"""A permuted difference this close below the observed one counts as equal to it."""
 
 CHUNK_NUMBERS = 200_000
 """Numbers in the largest array of one step; more would leave the processor's cache."""
@@ -49,6 +51,24 @@ class Null:
             signs = rng.integers(0, 2, size=size, dtype=np.int8).astype(np.float64) * 2.0 - 1.0
             hits += self.is_hit(signs, observed).sum(0)
         return hits
+
+
+class FullNull(Null):
+    """Any coefficient at any level, from the swapped matrices themselves."""
+
+    def __init__(self, a: Array, b: Array, y: Array, level: str, coefficient: str) -> None:
+        self._a, self._b, self._y = a, b, y
+        self._level, self._coefficient = level, coefficient
+        self.shape = a.shape
+        self.numbers_per_swap = y.size * (len(a) if level == "summary" else 1)
+
+    def differences(self, signs: Array) -> Array:
+        """Return the difference in each swap; signs: (n_swaps, n_systems, n_documents)."""
+        swapped = np.stack(
+            [np.where(signs < 0, self._b, self._a), np.where(signs < 0, self._a, self._b)]
+        )
+        values = level_values(swapped[:, :, None], self._y, self._level, self._coefficient)
+        return np.asarray(values[0] - values[1])
 
 
 class SystemNull(Null):

@@ -6,8 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from agreement.coefficients import rowwise
-from agreement.permutation import DIFFERENCE_ATOL
-from agreement.swap_nulls import Null
+from agreement.swap_nulls import DIFFERENCE_ATOL, Null
 
 BLOCK_NUMBERS = 4_000_000
 """Numbers in one block of cells and classes of equal ratings."""

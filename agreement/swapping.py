@@ -1,9 +1,10 @@
-"""Perm-Both for many pairs of metrics: the test of `agreement.permutation_test`, much faster.
+"""Permutation tests for the difference of two metrics' correlations, at every level.
 
-Swapping the scores of two metrics in a cell is a sign: x' = m + s d and its counterpart m - s d,
-with m the mean and d half the difference of the two scores. Sums over cells, and the sign of the
-difference of two swapped scores, are linear or bilinear in the signs, so that a thousand swaps
-are a few matrix products. All aspects are tested with the same swaps.
+Deutsch, Dror and Roth (2021): under the hypothesis that two metrics agree equally well with the
+ratings, their scores may be swapped in any cell (Perm-Both). A swap is a sign: x' = m + s d and its
+counterpart m - s d, with m the mean and d half the difference of the two scores. Sums over cells,
+and the sign of the difference of two swapped scores, are linear or bilinear in the signs, so that a
+thousand swaps are a few matrix products. All aspects are tested with the same swaps.
 
 With many metrics a correction for many comparisons asks for many swaps. They are made in two
 stages: a pair whose p-value after the first stage is above `GIVEN_UP` stops there, for no
@@ -19,6 +20,7 @@ import numpy as np
 from agreement.coefficients import merge_close
 from agreement.levels import level_values
 from agreement.swap_nulls import (
+    FullNull,
     GroupPairNull,
     GroupRankNull,
     Null,
@@ -26,9 +28,6 @@ from agreement.swap_nulls import (
     ValueNull,
 )
 from agreement.swap_ranks import RankNull
-
-COEFFICIENTS = ("pearson", "spearman", "kendall_b")
-"""Those that can be tested here; use `agreement.permutation_test` for others."""
 
 GIVEN_UP = 0.05
 """p-value above which no more swaps are made."""
@@ -68,7 +67,8 @@ def swap_tests(
     level : str
         "system", "summary" or "global".
     coefficient : str
-        One of `COEFFICIENTS`.
+        See `correlate`. Kendall over few systems moves in coarse steps, and equal differences
+        count as hits: at system level the test then rejects too rarely, never too often.
     n_first, n_most : int
         Swaps of the first stage, and of both stages together.
     rng : numpy.random.Generator
@@ -108,6 +108,8 @@ def swap_tests(
 def _null(a: Array, b: Array, y: Array, level: str, coefficient: str) -> Null:
     if level == "system":
         return SystemNull(a, b, y, coefficient)
+    if coefficient == "kendall_c":
+        return FullNull(a, b, y, level, coefficient)
     if level == "global":
         have = ~np.isnan(a)
         a, b, y = a[have][:, None], b[have][:, None], y[:, have][..., None]

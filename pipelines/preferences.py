@@ -1,8 +1,8 @@
 """Which of two systems people prefer, head to head, as table 6 of Clark et al. (2019).
 
-Sign tests and shares of wins by criterion and pair of systems, agreement of judges, and strengths
-of all systems under one model. What the judgements may look like is in `pipelines.judgements`,
-sheets for judges are made in `pipelines.judging_sheet`.
+Sign tests and shares of wins by criterion and pair of systems, and agreement of judges. What the
+judgements may look like is in `pipelines.judgements`, sheets for judges are made in
+`pipelines.judging_sheet`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ from agreement.preferences import (
     FIRST,
     SECOND,
     TIE,
-    davidson_strengths,
     judge_agreement,
     majorities,
-    redrawn_counts,
-    resampled_counts,
     sign_test,
-    strength_intervals,
     win_share,
 )
 from pipelines.judgements import COUNTS, Judgements, read_judgements
@@ -75,48 +71,22 @@ class HeadToHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemStrength:
-    """One system under one criterion, by Davidson's model of all its pairs."""
-
-    criterion: str
-    system: str
-    log_strength: float
-    """Mean 0 over systems; NaN where undefined."""
-    low: float
-    high: float
-    tie_rate: float
-    """Davidson's nu, of all systems together."""
-    method: str
-    """"bootstrap-items", or "bootstrap-judgements" where the items are not known."""
-    n_undefined: int
-    """Resamples without finite strengths; the interval is over the others."""
-    reason: str | None
-    """Why it is undefined."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
     """What judges prefer, and how it was computed."""
 
     rows: tuple[HeadToHead, ...]
     """Pair after pair, with all criteria of each."""
-    strengths: tuple[SystemStrength, ...]
     n_missing: int
     """Judgements that were left blank."""
     inputs: tuple[InputRecord, ...]
     interval: str
     """One of `agreement.preferences.SHARE_METHODS`."""
     confidence: float
-    n_resamples: int
-    seed: int
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as a table; undefined is null."""
-        return _frame(self.rows)
-
-    def strengths_frame(self) -> pl.DataFrame:
-        """Return the strengths as a table; undefined is null."""
-        return _frame(self.strengths)
+        frame = pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
+        return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
 def compare_preferences(
@@ -127,8 +97,6 @@ def compare_preferences(
     columns: Mapping[str, str] | None = None,
     interval: str = "wilson",
     confidence: float = 0.95,
-    n_resamples: int = 1_000,
-    seed: int = 0,
 ) -> Preferences:
     r"""Compare systems by the judgements of people.
 
@@ -146,10 +114,6 @@ def compare_preferences(
         For the share of wins, "wilson" or "clopper-pearson".
     confidence : float
         Of the intervals; one minus it is the level of the tests.
-    n_resamples : int
-        Bootstrap resamples for the strengths.
-    seed : int
-        Of the resamples.
 
     Returns
     -------
@@ -172,30 +136,16 @@ def compare_preferences(
     judgements = several(judgements)
     read = read_judgements(judgements, key=key, systems=systems, columns=columns)
     rows = [_head_to_head(*pair, interval, confidence) for pair in _pairs(read)]
-    rng = np.random.default_rng(seed)
-    strengths = [
-        strength
-        for criterion in read.criteria
-        for strength in _strengths(read, criterion, confidence, n_resamples, rng)
-    ]
     files = [(path, "judgements") for path in judgements]
     if key is not None:
         files.append((os.fspath(key), "key"))
     return Preferences(
         rows=_corrected(rows, confidence),
-        strengths=tuple(strengths),
         n_missing=read.n_missing,
         inputs=tuple(record_of(file, role) for path, role in files for file in files_of(path)),
         interval=interval,
         confidence=confidence,
-        n_resamples=n_resamples,
-        seed=seed,
     )
-
-
-def _frame(records: Sequence[HeadToHead] | Sequence[SystemStrength]) -> pl.DataFrame:
-    frame = pl.DataFrame([asdict(record) for record in records], infer_schema_length=None)
-    return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
 def _pairs(read: Judgements) -> Iterator[tuple[str, str, str, pl.DataFrame]]:
@@ -213,8 +163,8 @@ def _head_to_head(
 ) -> HeadToHead:
     wins_a, wins_b, ties = (int(judged[name].sum()) for name in COUNTS)
     share = win_share(wins_a, wins_b, confidence=confidence, method=interval)
-    items = _item_counts(judged, [(a, b)])[:, 0]
-    of_items = majorities(items) if len(items) else np.zeros(3, dtype=np.int64)
+    items = _item_counts(judged)
+    of_items = majorities(items)
     agreement = judge_agreement(_outcomes(judged))
     return HeadToHead(
         criterion=criterion,
@@ -236,7 +186,7 @@ def _head_to_head(
         items_tied=int(of_items[TIE]),
         p_items=sign_test(int(of_items[FIRST]), int(of_items[SECOND])),
         n_items_repeated=agreement.n_items,
-        alpha=agreement.alpha.value,
+        alpha=agreement.alpha,
         share_equal=agreement.share_equal,
     )
 
@@ -254,55 +204,12 @@ def _corrected(rows: Sequence[HeadToHead], confidence: float) -> tuple[HeadToHea
     )
 
 
-def _strengths(
-    read: Judgements,
-    criterion: str,
-    confidence: float,
-    n_resamples: int,
-    rng: np.random.Generator,
-) -> Iterator[SystemStrength]:
-    """Fit one criterion's strengths; by items where those of all judgements are known."""
-    judged = read.frame.filter(criterion=criterion)
-    names = [name for name in read.systems if name in {*judged["system_a"], *judged["system_b"]}]
-    pairs = list(judged.select("system_a", "system_b").unique(maintain_order=True).iter_rows())
-    numbers = np.array([[names.index(name) for name in pair] for pair in pairs])
-    counts = np.array(
-        [judged.filter(system_a=a, system_b=b).select(COUNTS).sum().row(0) for a, b in pairs]
-    )
-    if judged["document_id"].null_count():
-        method = "bootstrap-judgements"
-        resamples = redrawn_counts(counts, n_resamples=n_resamples, rng=rng)
-    else:
-        method = "bootstrap-items"
-        items = _item_counts(judged, pairs)
-        resamples = resampled_counts(items, n_resamples=n_resamples, rng=rng)
-    intervals = strength_intervals(
-        counts, resamples, numbers, len(names), method=method, confidence=confidence
-    )
-    tie_rate = float(davidson_strengths(counts, numbers, len(names)).tie_rate)
-    for name, interval in zip(names, intervals, strict=True):
-        yield SystemStrength(
-            criterion=criterion,
-            system=name,
-            log_strength=interval.value,
-            low=interval.low,
-            high=interval.high,
-            tie_rate=tie_rate,
-            method=method,
-            n_undefined=interval.n_undefined,
-            reason=interval.reason,
-        )
-
-
-def _item_counts(judged: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-    """Count outcomes by item and pair, shape (n_items, n_pairs, 3); only items that are known."""
+def _item_counts(judged: pl.DataFrame) -> np.ndarray:
+    """Count outcomes by item, shape (n_items, 3); only items that are known."""
     known = judged.drop_nulls("document_id")
     items = _item_numbers(known)
-    counts = np.zeros((items.max(initial=-1) + 1, len(pairs), 3), dtype=np.int64)
-    places = {pair: i for i, pair in enumerate(pairs)}
-    judged_pairs = [places[pair] for pair in known.select("system_a", "system_b").iter_rows()]
-    pair = np.array(judged_pairs, dtype=np.int64)
-    np.add.at(counts, (items, pair), known.select(COUNTS).to_numpy())
+    counts = np.zeros((items.max(initial=-1) + 1, 3), dtype=np.int64)
+    np.add.at(counts, items, known.select(COUNTS).to_numpy())
     return counts
 
 

@@ -41,14 +41,8 @@ from pipelines.cli.common import columns_of, columns_option, show, split
     help="Of the intervals; one minus it is the level of the tests.",
 )
 @click.option(
-    "--resamples",
-    metavar="N",
-    type=int,
-    default=1_000,
-    show_default=True,
-    help="Bootstrap resamples for the strengths.",
+    "--seed", metavar="N", type=int, default=0, show_default=True, help="Of the new sheet."
 )
-@click.option("--seed", metavar="N", type=int, default=0, show_default=True, help="Of the draws.")
 @click.option(
     "--make-sheet",
     "corpus",
@@ -79,7 +73,6 @@ def preferences(
     out: str | None,
     interval: str,
     confidence: float,
-    resamples: int,
     seed: int,
     corpus: str | None,
     n_documents: int,
@@ -115,8 +108,6 @@ def preferences(
         columns=columns_of(columns),
         interval=interval,
         confidence=confidence,
-        n_resamples=resamples,
-        seed=seed,
     )
     if output:
         output.write(FORMATS[output.suffix](result).encode())

@@ -50,9 +50,8 @@ def analyse(
     AgreementResult
         Each table has its own stream of random numbers: leaving one out changes no other.
     """
-    streams = [
-        np.random.default_rng(seed) for seed in np.random.SeedSequence(settings.seed).spawn(5)
-    ]
+    seeds = np.random.SeedSequence(settings.seed).spawn(5)
+    streams = [np.random.default_rng(seed) for seed in seeds]
     on_stage("correlations and their bootstrap")
     estimates = estimate(study, settings, streams[0])
     correlations = table("correlations", correlation_rows(study, settings, estimates, streams[1]))
@@ -67,7 +66,7 @@ def analyse(
         clusters=table("clusters", cluster_rows(study, estimates, differences)),
         raters=table("raters", rater_rows(study, settings)),
         systems=table("systems", system_rows(study, settings, streams[3])),
-        sample_size=table("sample_size", sample_size_rows(study, settings, streams[4])),
+        sample_size=table("sample_size", sample_size_rows(study, settings, seeds[4])),
         disagreements=_with_texts(
             table("disagreements", disagreement_rows(study, settings)), texts
         ),

@@ -18,14 +18,12 @@ from agreement import (
     compare_correlations,
     correlate,
     holm,
-    permutation_test,
     resampled_correlations,
     shared_cells,
+    swap_tests,
     systems_for_difference,
 )
 from agreement.intervals import bootstrap_name, percentile_interval
-from agreement.swapping import COEFFICIENTS as QUICK
-from agreement.swapping import swap_tests
 from pipelines.correlation.estimates import (
     MOST_CELLS_IN_PAIRS,
     Estimates,
@@ -132,19 +130,6 @@ def _swap_results(
         reason = f"not tested: more than {MOST_CELLS_IN_PAIRS:,} cells"
         return [{**result, "reason": reason} for result in results]
     a, b = (study.scores[i] for i in pair)
-    if coefficient not in QUICK:
-        for k, y in enumerate(study.ratings):
-            slow = permutation_test(
-                a,
-                b,
-                y,
-                level=level,
-                coefficient=coefficient,
-                n_resamples=settings.n_resamples,
-                rng=rng,
-            )
-            results[k] |= {"p_value": slow.p_value, "n_resamples": slow.n_resamples}
-        return results
     for aspects in _same_cells(study.ratings):
         tests = swap_tests(
             a,
@@ -249,4 +234,4 @@ def _systems_needed(a: np.ndarray, b: np.ndarray, common: dict[str, Any]) -> int
     r_ab = correlate(a, b, level="system").value
     if max(abs(common["value_a"]), abs(common["value_b"]), abs(r_ab)) >= 1.0:
         return None
-    return systems_for_difference(common["value_a"], common["value_b"], r_ab).n
+    return systems_for_difference(common["value_a"], common["value_b"], r_ab)

@@ -9,14 +9,12 @@ import numpy as np
 from scipy import stats
 
 from agreement import (
-    Resamples,
     correlate,
     documents_for_correlation,
-    forecast_system_correlation,
     krippendorff_alpha,
     leave_one_out,
     rank_systems,
-    resampled_correlations,
+    sample_size_curve,
     shared_cells,
     systems_for_correlation,
     systems_for_width,
@@ -93,43 +91,40 @@ def system_rows(
 
 
 def sample_size_rows(
-    study: Study, settings: Settings, rng: np.random.Generator
+    study: Study, settings: Settings, seed: np.random.SeedSequence
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `AgreementResult.sample_size`; all metrics share the drawn subsets."""
+    """Yield the rows of `AgreementResult.sample_size`; all curves share the drawn subsets."""
     n_documents = len(study.documents)
     sizes = np.unique(
         np.geomspace(min(SMALLEST_SIZE, n_documents), n_documents, N_SIZES).round().astype(int)
     )
-    drawn = np.concatenate(
-        [
-            (np.argsort(rng.random((settings.n_draws, n_documents)), axis=1) < size).astype(float)
-            for size in sizes
-        ]
-    )
-    subsets = Resamples(np.ones((1, len(study.systems))), drawn, "documents", len(drawn))
-    tail = 0.5 * (1.0 - settings.confidence)
     for level in settings.levels:
         for coefficient in settings.correlations:
             if not can_be_resampled(study, level, coefficient):
                 continue
-            values = resampled_correlations(
-                study.scores, study.ratings, subsets, level=level, coefficient=coefficient
-            ).reshape(sizes.size, settings.n_draws, len(study.metrics), len(study.aspects))
+            curve = sample_size_curve(
+                study.scores,
+                study.ratings,
+                sizes,
+                level=level,
+                coefficient=coefficient,
+                n_draws=settings.n_draws,
+                confidence=settings.confidence,
+                rng=np.random.default_rng(seed),
+            )
             for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
-                defined = values[s, :, m, k][~np.isnan(values[s, :, m, k])]
-                row = {
+                yield {
                     "aspect": study.aspects[k],
                     "metric": study.metrics[m],
                     "level": level,
                     "coefficient": coefficient,
                     "n_documents": int(sizes[s]),
                     "n_draws": settings.n_draws,
-                    "n_undefined": settings.n_draws - defined.size,
+                    "n_undefined": int(curve.n_undefined[s, m, k]),
+                    "mean": curve.means[s, m, k],
+                    "low": curve.low[s, m, k],
+                    "high": curve.high[s, m, k],
                 }
-                if defined.size:
-                    low, high = np.quantile(defined, [tail, 1.0 - tail])
-                    row |= {"mean": defined.mean(), "low": low, "high": high}
-                yield row
 
 
 def disagreement_rows(study: Study, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -170,12 +165,11 @@ def power_rows(study: Study) -> Iterator[dict[str, Any]]:
                 "reason": point.reason,
             }
             if point.reason is None and abs(point.value) < 1.0:
-                forecast = forecast_system_correlation(x, y, n_documents=point.n_documents)
                 documents = documents_for_correlation(x, y)
                 row |= {
-                    "systems_for_correlation": systems_for_correlation(point.value).n,
-                    "systems_for_width": systems_for_width(point.value, WIDTH).n,
-                    "limit": forecast.limit,
+                    "systems_for_correlation": systems_for_correlation(point.value),
+                    "systems_for_width": systems_for_width(point.value, WIDTH),
+                    "limit": documents.limit,
                     "documents_for_correlation": documents.n,
                     "reason": documents.reason,
                 }

@@ -118,7 +118,7 @@ def estimate(study: Study, settings: Settings, rng: np.random.Generator) -> Esti
         Each metric and aspect on the cells both have.
     """
     shape = len(study.systems), len(study.documents)
-    resamples = draw_resamples(*shape, n_resamples=settings.n_resamples, rng=rng, over="both")
+    resamples = draw_resamples(*shape, n_resamples=settings.n_resamples, rng=rng)
     points, draws = {}, {}
     for level in settings.levels:
         for coefficient in settings.correlations:

@@ -90,32 +90,30 @@ def figure1(
     n_documents = next(iter(scores.values())).shape[1]
     sizes = np.unique(np.linspace(1, n_documents, N_SIZES + 1).round().astype(np.int64)[1:])
     coefficient = "pearson"
-    rows = []
-    for (aspect, rating), metric in itertools.product(ratings.items(), scores):
-        curve = sample_size_curve(
-            scores[metric],
-            rating,
-            sizes,
-            level=LEVEL,
-            coefficient=coefficient,
-            n_draws=N_DRAWS,
-            rng=np.random.default_rng(seed),
-        )
-        rows += [
-            {
-                "aspect": aspect,
-                "metric": metric,
-                "coefficient": coefficient,
-                "n_documents": int(size),
-                "mean": mean,
-                "deviation": deviation,
-                "n_draws": curve.n_draws,
-                "n_undefined": int(n_undefined),
-            }
-            for size, mean, deviation, n_undefined in zip(
-                curve.sizes, curve.means, curve.deviations, curve.n_undefined, strict=True
-            )
-        ]
+    curve = sample_size_curve(
+        np.stack(list(scores.values())),
+        np.stack(list(ratings.values())),
+        sizes,
+        level=LEVEL,
+        coefficient=coefficient,
+        n_draws=N_DRAWS,
+        rng=np.random.default_rng(seed),
+    )
+    rows = [
+        {
+            "aspect": aspect,
+            "metric": metric,
+            "coefficient": coefficient,
+            "n_documents": int(size),
+            "mean": curve.means[s, m, k],
+            "deviation": curve.deviations[s, m, k],
+            "n_draws": N_DRAWS,
+            "n_undefined": int(curve.n_undefined[s, m, k]),
+        }
+        for k, aspect in enumerate(ratings)
+        for m, metric in enumerate(scores)
+        for s, size in enumerate(sizes)
+    ]
     frame = typed(rows, _FIGURE1)
 
     def draw() -> alt.TopLevelMixin:

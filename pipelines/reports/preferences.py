@@ -30,15 +30,13 @@ def preferences_text(
     width : int, optional
         Characters of a line; a table that needs more gets more.
     """
-    parts = [_text_of(table, is_terminal, width) for table in _tables(result)]
-    return "\n\n".join([*parts, "\n".join(_foot(result))])
+    return "\n\n".join([_text_of(_table(result), is_terminal, width), "\n".join(_foot(result))])
 
 
 def preferences_markdown(result: Preferences) -> str:
     """Write preferences as Markdown."""
-    parts = [f"## {table.title}\n\n{to_markdown(table)}" for table in _tables(result)]
     foot = "\n".join(f"- {escape_markdown(line)}" for line in _foot(result))
-    return "\n".join(["# Preferences of judges\n", *parts, f"{foot}\n"])
+    return "\n".join(["# Preferences of judges\n", to_markdown(_table(result)), f"{foot}\n"])
 
 
 def preferences_csv(result: Preferences) -> str:
@@ -47,12 +45,11 @@ def preferences_csv(result: Preferences) -> str:
 
 
 def preferences_json(result: Preferences) -> str:
-    """Write everything: rows, strengths, inputs with their hashes, version, seed."""
+    """Write everything: rows, inputs with their hashes, version."""
     values = {
         "version": version(),
         **asdict(result),
         "rows": result.frame().to_dicts(),
-        "strengths": result.strengths_frame().to_dicts(),
     }
     return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -65,28 +62,14 @@ FORMATS: dict[str, Callable[[Preferences], str]] = {
 """What writes a file, by the end of its name."""
 
 
-def _tables(result: Preferences) -> tuple[PaperTable, PaperTable]:
-    rows = PaperTable(
+def _table(result: Preferences) -> PaperTable:
+    return PaperTable(
         name="preferences",
         title="Head to head",
         caption="",
         frame=result.frame(),
         columns=_row_columns(result),
     )
-    strengths = PaperTable(
-        name="strengths",
-        title="Strengths",
-        caption="",
-        frame=result.strengths_frame(),
-        columns=[
-            _text("criterion"),
-            _text("system"),
-            _number("log-strength", "log_strength"),
-            _interval(f"{100 * result.confidence:g} % interval", 3),
-            _number("tie rate", "tie_rate"),
-        ],
-    )
-    return rows, strengths
 
 
 def _row_columns(result: Preferences) -> list[Column]:
@@ -167,20 +150,5 @@ def _foot(result: Preferences) -> Iterator[str]:
             "items that most judges gave to A or to B; alpha is Krippendorff's, % agree the pairs "
             "of judgements of an item that are equal"
         )
-    methods = {strength.method for strength in result.strengths}
-    yield (
-        "Log-strengths by Davidson's model with ties, mean 0: the odds of I over J are "
-        f"exp(I - J); {' and '.join(sorted(methods))}, {result.n_resamples:,} resamples, seed "
-        f"{result.seed}"
-    )
     if result.n_missing:
         yield f"{counted(result.n_missing, 'judgement')} left blank"
-    # Strengths of a criterion are fitted together: what one lacks, all lack.
-    for criterion, strength in {each.criterion: each for each in result.strengths}.items():
-        if strength.reason:
-            yield f"Undefined strengths for {criterion}: {strength.reason}"
-        elif strength.n_undefined:
-            yield (
-                f"Strengths for {criterion}: {strength.n_undefined:,} resamples have none that are "
-                "finite and are not in the intervals"
-            )

@@ -6,17 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from agreement import (
-    calibrate_ties,
-    pairwise_accuracy,
-    soft_pairwise_accuracy,
-    tie_curve,
-)
-from agreement.accuracy import one_sided_p_values
+from agreement import calibrate_ties, soft_pairwise_accuracy
+from agreement.accuracy import _groups, _one_sided_p_values, _pairs, _sweep
 
 GOLD = np.array([[1.0, 2, 2, 3, 4]]).T
 METRIC = np.array([[2.0, 1, 1.5, 5, 3]]).T
 MATRICES = hnp.arrays(np.float64, (2, 4, 3), elements=st.integers(0, 5).map(float))
+
+
+def tie_curve(scores, ratings, *, level):
+    return _sweep(*_pairs(_groups(scores, ratings, level)))
 
 
 def by_counting(scores, ratings, threshold):
@@ -35,9 +34,8 @@ def by_counting(scores, ratings, threshold):
 
 def test_accuracy_matches_publication():
     # The accuracy of Deutsch, Foster and Freitag 2023: without ties, with 2 as a tie, calibrated.
-    assert pairwise_accuracy(METRIC, GOLD, level="summary").value == pytest.approx(0.6)
-    loose = pairwise_accuracy(METRIC, GOLD, level="summary", threshold=2.0)
-    assert loose.value == pytest.approx(0.4)
+    accuracies = dict(zip(*tie_curve(METRIC, GOLD, level="summary"), strict=True))
+    assert (accuracies[0.0], accuracies[2.0]) == pytest.approx((0.6, 0.4))
     best = calibrate_ties(METRIC, GOLD, level="summary")
     assert (best.value, best.threshold) == (pytest.approx(0.7), 0.5)
 
@@ -49,7 +47,6 @@ def test_threshold_search_matches_publication():
     np.testing.assert_allclose(accuracies, [1 / 2, 1 / 2, 2 / 3, 2 / 3, 1 / 2])
     best = calibrate_ties(metric, human, level="global")
     assert (best.threshold, best.value) == (4.0, pytest.approx(2 / 3))
-    assert (best.n_pairs, best.n_tied_ratings) == (6, 3)
 
 
 def test_threshold_search_of_the_file(oracle):
@@ -58,12 +55,6 @@ def test_threshold_search_of_the_file(oracle):
     thresholds, accuracies = tie_curve(metric, human, level="system")
     np.testing.assert_allclose(thresholds, case["thresholds"])
     np.testing.assert_allclose(accuracies, case["taus"])
-
-
-@given(pair=MATRICES, threshold=st.integers(0, 5))
-def test_accuracy_matches_counting(pair, threshold):
-    result = pairwise_accuracy(*pair, level="summary", threshold=threshold)
-    assert result.value == pytest.approx(by_counting(*pair, threshold))
 
 
 @given(pair=MATRICES)
@@ -78,28 +69,19 @@ def test_one_threshold_serves_all_documents_and_documents_weigh_the_same():
     scores = np.array([[0.0, 0.0], [1.0, 3.0], [np.nan, 9.0]])
     ratings = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]])
     result = calibrate_ties(scores, ratings, level="summary")
-    assert (result.threshold, result.value, result.n_pairs) == (1.0, 1.0, 4)
-    untied = pairwise_accuracy(scores, ratings, level="summary")
-    assert untied.value == pytest.approx(0.5)
+    assert (result.threshold, result.value) == (1.0, 1.0)
 
 
 def test_document_with_one_cell_is_skipped_and_counted():
     scores = np.array([[0.0, 1.0], [1.0, np.nan]])
-    result = pairwise_accuracy(scores, np.array([[1.0, 1.0], [2.0, 1.0]]), level="summary")
-    assert (result.value, result.n_groups, result.n_skipped) == (1.0, 1, 1)
+    result = calibrate_ties(scores, np.array([[1.0, 1.0], [2.0, 1.0]]), level="summary")
+    assert (result.value, result.n_skipped) == (1.0, 1)
 
 
 def test_no_pair_is_undefined_with_its_reason():
-    for function in (pairwise_accuracy, calibrate_ties):
-        result = function(np.ones((1, 3)), np.ones((1, 3)), level="summary")
-        assert np.isnan(result.value)
-        assert result.reason == "no two units share ratings and scores"
-    assert tie_curve(np.ones((1, 1)), np.ones((1, 1)), level="system")[0].size == 0
-
-
-def test_negative_threshold_rejected():
-    with pytest.raises(ValueError, match="`threshold` must not be negative, got -1"):
-        pairwise_accuracy(METRIC, GOLD, level="system", threshold=-1)
+    result = calibrate_ties(np.ones((1, 3)), np.ones((1, 3)), level="summary")
+    assert np.isnan(result.value)
+    assert result.reason == "no two units share ratings and scores"
 
 
 def test_soft_accuracy_of_ratings_with_themselves_is_one(pilot, rng):
@@ -111,7 +93,6 @@ def test_soft_accuracy_of_the_opposite_is_near_zero_when_sure(rng):
     ratings = np.arange(4.0)[:, None] + 0.1 * rng.normal(size=(4, 50))
     result = soft_pairwise_accuracy(-ratings, ratings, n_resamples=500, rng=rng)
     assert result.value < 0.01
-    assert result.n_pairs == 6
 
 
 def test_one_sided_p_values_match_all_signs():
@@ -120,7 +101,7 @@ def test_one_sided_p_values_match_all_signs():
     sums = every @ differences.T
     observed = differences.sum(1)
     exact = ((sums > observed).sum(0) + 0.5 * (sums == observed).sum(0) + 0.5) / 9
-    np.testing.assert_allclose(one_sided_p_values(differences, every), exact)
+    np.testing.assert_allclose(_one_sided_p_values(differences, every), exact)
 
 
 def test_soft_accuracy_does_not_depend_on_the_order_of_systems(pilot):
@@ -143,6 +124,6 @@ def test_soft_accuracy_without_shared_documents_is_undefined(rng):
 def test_one_exact_copy_does_not_tie_small_scores(level):
     scores = 1e-14 * np.array([[4.0], [3], [2], [1e14]])
     ratings = np.array([[3.0], [2], [1], [4]])
-    assert pairwise_accuracy(scores, ratings, level=level).value == pytest.approx(1.0)
-    thresholds, _ = tie_curve(scores, ratings, level=level)
+    thresholds, accuracies = tie_curve(scores, ratings, level=level)
+    assert accuracies[0] == pytest.approx(1.0)
     assert thresholds == pytest.approx([0.0, 1e-14, 2e-14, 1.0])

@@ -1,10 +1,9 @@
-"""Repeated systems, constant documents, ties, shared cells."""
+"""Repeated systems, ties, shared cells."""
 
 import numpy as np
 import pytest
 
 from agreement import (
-    constant_documents,
     count_tied_cells,
     duplicate_systems,
     shared_cells,
@@ -23,17 +22,6 @@ def test_duplicate_system_is_found_despite_holes_and_last_bits(rng):
 def test_systems_that_share_too_little_are_no_duplicates():
     scores = np.array([[1.0, np.nan, 3.0], [1.0, 2.0, np.nan]])
     assert duplicate_systems(scores) == []
-    assert len(duplicate_systems(scores, fewest=1)) == 1
-
-
-def test_three_copies_are_three_pairs():
-    pairs = duplicate_systems(np.ones((3, 4)))
-    assert [(each.first, each.second) for each in pairs] == [(0, 1), (0, 2), (1, 2)]
-
-
-def test_constant_documents_need_a_tolerance_and_a_score():
-    scores = np.array([[0.1 + 0.2, 1.0, np.nan, 4.0], [0.3, 2.0, np.nan, np.nan]])
-    assert constant_documents(scores).tolist() == [0, 3]
 
 
 def test_tied_cells_by_hand():
@@ -42,9 +30,7 @@ def test_tied_cells_by_hand():
 
 
 def test_summeval_quirks(summeval):
-    metrics, ratings, _ = summeval
-    assert constant_documents(ratings["consistency"]).size == 4
-    assert constant_documents(ratings["fluency"]).size == 2
+    metrics, _, _ = summeval
     assert duplicate_systems(metrics["bertscore_f"]) == []
     assert count_tied_cells(metrics["bertscore_f"]) > 0
 
@@ -57,7 +43,7 @@ def test_shared_cells_blank_what_one_lacks():
 
 def test_matrix_of_wrong_dimensions_rejected():
     with pytest.raises(ValueError, match=r"`scores` must have 2 dimensions, got shape \(3,\)"):
-        constant_documents(np.ones(3))
+        count_tied_cells(np.ones(3))
 
 
 def test_small_scores_beside_an_exact_copy_are_no_duplicates():

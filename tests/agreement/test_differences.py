@@ -7,18 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agreement import (
-    DEPENDENT_TESTS,
-    compare_correlations,
-    dependent_test,
-    fisher_interval,
-    independent_test,
-    pearson,
-    steiger,
-    williams,
-    zou_independent_interval,
-    zou_interval,
-)
+from agreement import compare_correlations
+from agreement.differences import DEPENDENT_TESTS, dependent_test
 
 # Test, r_a, r_b, r_ab, n, statistic: examples published with four digits and recomputed in full.
 PUBLISHED = [
@@ -27,11 +17,6 @@ PUBLISHED = [
     ("dunn1969", 0.5, 0.6, 0.7, 100, -1.5838851122896274),
     ("steiger1980", 0.4, 0.5, 0.1, 103, -0.8887184699558723),
     ("steiger1980", 0.3, 0.4, 0.5, 100, -1.071816870183631),
-    ("hittner2003", 0.3, 0.4, 0.5, 100, -1.071515001658516),
-    ("meng1992", 0.3, 0.4, 0.5, 100, -1.0707406228920693),
-    ("meng1992", 0.63, -0.03, -0.19, 15, 1.6793854401761485),
-    ("hotelling1940", 0.612, 0.541, 0.466, 157, 1.158209255400295),
-    ("hendrickson1970", 0.5, 0.2, 0.3, 50, 2.0106999149077636),
 ]
 # r_a, r_b, r_ab and one-sided p at n = 1,400.
 WILLIAMS_ONE_SIDED = [
@@ -53,14 +38,14 @@ def test_statistic_matches_publication(test, r_a, r_b, r_ab, n, statistic):
 
 @pytest.mark.parametrize(("r_a", "r_b", "r_ab", "p"), WILLIAMS_ONE_SIDED)
 def test_williams_one_sided_p_matches_publication(r_a, r_b, r_ab, p):
-    result = williams(r_a, r_b, r_ab, 1_400)
+    result = dependent_test(r_a, r_b, r_ab, 1_400)
     assert result.p_greater == pytest.approx(p, rel=1e-9)
     assert result.p_value == pytest.approx(2 * p, rel=1e-9)
 
 
 def test_williams_has_n_minus_three_degrees_of_freedom():
     # A well-known README prints 0.209243482964009, the value for n - 2.
-    result = williams(0.65, 0.55, 0.3, 50)
+    result = dependent_test(0.65, 0.55, 0.3, 50)
     assert result.degrees_of_freedom == 47
     assert result.p_greater == pytest.approx(0.20928617286753579, rel=1e-9)
 
@@ -71,22 +56,19 @@ def test_williams_on_five_units_by_publication():
     second = np.array([[1.5, 2, 3.1, 4, 5.5]]).T
     result = compare_correlations(first, second, gold, level="system")
     assert result.p_greater == pytest.approx(0.019, abs=5e-4)
-    assert float(pearson(first[:, 0], gold[:, 0])) == pytest.approx(0.999, abs=5e-4)
-    assert float(pearson(second[:, 0], gold[:, 0])) == pytest.approx(0.987, abs=5e-4)
 
 
 def test_every_published_value_of_the_file(oracle):
     values = oracle("statistics.json")
     for case in values["correlation_difference_tests"]:
+        if case["test"] not in DEPENDENT_TESTS:
+            continue
         r_a, r_b, r_ab, n = (case[key] for key in ("r_jk", "r_jh", "r_kh", "n"))
         result = dependent_test(r_a, r_b, r_ab, n, test=case["test"])
         assert result.statistic == pytest.approx(case["statistic_full"], abs=1e-12)
     for case in values["williams_one_sided"]:
-        result = williams(case["r12"], case["r13"], case["r23"], case["n"])
+        result = dependent_test(case["r12"], case["r13"], case["r23"], case["n"])
         assert result.p_greater == pytest.approx(case["p"], rel=1e-9)
-    case = values["zou2007_interval"]
-    interval = zou_interval(case["r_jk"], case["r_jh"], case["r_kh"], case["n"])
-    np.testing.assert_allclose([interval.low, interval.high], case["ci_full"], atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -109,61 +91,16 @@ def test_exchanging_the_metrics_changes_the_sign_only(test, r_a, r_b, r_ab):
     assert 0 <= one.p_value <= 1
 
 
-def test_steiger_is_the_dispatched_test():
-    assert steiger(0.4, 0.5, 0.1, 103) == dependent_test(0.4, 0.5, 0.1, 103, test="steiger1980")
-
-
-def test_zou_interval_matches_publication():
-    interval = zou_interval(0.396, 0.179, 0.088, 66)
-    assert interval.low == pytest.approx(-0.09290192167481043, abs=1e-12)
-    assert interval.high == pytest.approx(0.5167599724816173, abs=1e-12)
-
-
-def test_zou_independent_interval_matches_publication():
-    interval = zou_independent_interval(0.49, 0.36, 145, 87)
-    assert (round(interval.low, 3), round(interval.high, 3)) == (-0.087, 0.359)
-
-
-def test_fisher_independent_matches_publication():
-    result = independent_test(0.4, 0.5, 100, 100)
-    assert result.statistic == pytest.approx(-0.8751012342, abs=1e-10)
-    assert result.p_value == pytest.approx(0.3815188256, abs=1e-10)
-
-
-def test_fisher_interval_by_hand():
-    interval = fisher_interval(0.5, 28)
-    half = 1.959963984540054 / 5
-    assert interval.low == pytest.approx(math.tanh(math.atanh(0.5) - half), abs=1e-12)
-    assert interval.high == pytest.approx(math.tanh(math.atanh(0.5) + half), abs=1e-12)
-
-
-def test_fisher_interval_of_ranks_is_wider_for_spearman():
-    widths = [
-        interval.high - interval.low
-        for interval in (fisher_interval(0.5, 20, coefficient=c) for c in ("pearson", "spearman"))
-    ]
-    assert widths[1] > widths[0]
-
-
-@pytest.mark.parametrize(("r", "n", "reason"), [(0.5, 3, "at least 4"), (1.0, 9, "strictly")])
-def test_fisher_interval_undefined(r, n, reason):
-    interval = fisher_interval(r, n)
-    assert math.isnan(interval.low)
-    assert reason in interval.reason
-
-
 def test_perfect_and_identical_metrics_are_undefined_not_infinite():
     assert "perfect" in dependent_test(1.0, 0.5, 0.5, 10, test="steiger1980").reason
-    assert "perfectly with each other" in williams(0.5, 0.5, 1.0, 10).reason
-    assert "perfect" in independent_test(1.0, 0.5, 10, 10).reason
-    assert zou_interval(1.0, 0.5, 0.5, 10).reason is not None
+    assert "perfectly with each other" in dependent_test(0.5, 0.5, 1.0, 10).reason
 
 
 def test_impossible_correlations_rejected():
     with pytest.raises(ValueError, match="`r_ab` must be possible next to the others"):
-        williams(0.9, -0.9, 0.9, 10)
+        dependent_test(0.9, -0.9, 0.9, 10)
     with pytest.raises(ValueError, match=r"`r_a` must lie in \[-1, 1\], got 1.5"):
-        williams(1.5, 0.0, 0.0, 10)
+        dependent_test(1.5, 0.0, 0.0, 10)
 
 
 def test_comparison_uses_cells_that_all_three_have(pilot):
@@ -193,3 +130,15 @@ def test_comparison_with_constant_ratings_is_undefined(pilot):
     first, second, ratings = pilot
     result = compare_correlations(first, second, np.ones_like(ratings), level="system")
     assert result.reason == "r_a is undefined: ratings are constant"
+
+
+@pytest.mark.slow
+def test_williams_rejects_five_percent_under_the_null():
+    rng = np.random.default_rng(23)
+    rejected = 0
+    for _ in range(1_000):
+        rating = rng.normal(size=20)
+        first, second = rating + rng.normal(size=(2, 20))
+        r = np.corrcoef([rating, first, second])
+        rejected += dependent_test(r[0, 1], r[0, 2], r[1, 2], 20).p_value <= 0.05
+    assert 0.03 <= rejected / 1_000 <= 0.07

@@ -1,106 +1,24 @@
-"""Bootstrap intervals: ends, undefined resamples, pairing of differences."""
+"""Intervals: percentiles of a bootstrap, its name, Fisher's formula; on simulated systems too."""
+
+import math
 
 import numpy as np
 import pytest
 
-from agreement import (
-    bootstrap_difference,
-    bootstrap_interval,
-    bootstrap_intervals,
-    correlate,
-    draw_resamples,
-    fisher_interval,
-    resampled_correlations,
-)
-from agreement.intervals import percentile_interval
+from agreement import correlate, draw_resamples, fisher_interval, resampled_correlations
+from agreement.intervals import bootstrap_name, percentile_interval
+from agreement.levels import level_values
+
+N_REPETITIONS = 1_000
 
 
-def test_ends_are_percentiles_of_the_resamples(pilot, rng):
-    scores, _, ratings = pilot
-    resamples = draw_resamples(8, 12, n_resamples=200, rng=rng, over="both")
-    stacks = scores[None], ratings[None]
-    draws = resampled_correlations(*stacks, resamples, level="summary", coefficient="spearman")
-    [[interval]] = bootstrap_intervals(
-        *stacks, resamples, level="summary", coefficient="spearman", confidence=0.9
+def test_ends_are_percentiles_of_the_defined_draws(rng):
+    draws = np.append(rng.normal(size=99), np.nan)
+    interval = percentile_interval(draws, 0.1, 0.9, "bootstrap-both")
+    assert (interval.low, interval.high) == pytest.approx(
+        tuple(np.quantile(draws[:99], [0.05, 0.95]))
     )
-    assert interval.low == pytest.approx(np.quantile(draws, 0.05))
-    assert interval.high == pytest.approx(np.quantile(draws, 0.95))
-    point = correlate(scores, ratings, level="summary", coefficient="spearman")
-    assert (interval.value, interval.method) == (point.value, "bootstrap-both")
-    assert (interval.n_resamples, interval.confidence) == (200, 0.9)
-
-
-def test_same_seed_same_interval(pilot):
-    scores, _, ratings = pilot
-    first, second = (
-        bootstrap_interval(
-            scores, ratings, level="system", n_resamples=100, rng=np.random.default_rng(3)
-        )
-        for _ in range(2)
-    )
-    assert first == second
-
-
-@pytest.mark.parametrize(("over", "kept"), [("documents", np.s_[:, :1]), ("systems", np.s_[:1, :])])
-def test_one_alone_of_what_is_drawn_has_no_ends(over, kept, pilot, rng):
-    a, b, ratings = (matrix[kept] for matrix in pilot)
-    options = {"level": "global", "over": over, "n_resamples": 50, "rng": rng}
-    for interval in (
-        bootstrap_interval(a, ratings, **options),
-        bootstrap_difference(a, b, ratings, **options),
-    ):
-        assert interval.reason == f"needs at least 2 {over} to draw from, got 1"
-        assert np.isnan([interval.low, interval.high]).all()
-
-
-@pytest.mark.parametrize(("over", "kept"), [("systems", np.s_[:, :1]), ("documents", np.s_[:1, :])])
-def test_drawing_both_of_one_is_called_what_it_is(over, kept, pilot, rng):
-    a, b, ratings = (matrix[kept] for matrix in pilot)
-    options = {"level": "global", "n_resamples": 50, "rng": rng}
-    for interval in (
-        bootstrap_interval(a, ratings, **options),
-        bootstrap_difference(a, b, ratings, **options),
-    ):
-        assert interval.method == f"bootstrap-{over}"
-        assert interval.low < interval.high
-
-
-def test_drawing_both_is_wider_than_fisher_or_drawing_one(rng):
-    # Few documents with much noise: new documents would move the system means a lot.
-    quality = rng.normal(size=(30, 1))
-    ratings, scores = quality + 3 * rng.normal(size=(2, 30, 8))
-
-    def width(interval):
-        return interval.high - interval.low
-
-    widths = {
-        over: width(
-            bootstrap_interval(
-                scores, ratings, level="system", over=over, n_resamples=2_000, rng=rng
-            )
-        )
-        for over in ("both", "systems", "documents")
-    }
-    r = correlate(scores, ratings, level="system").value
-    assert widths["both"] > max(widths["systems"], widths["documents"])
-    assert widths["both"] > width(fisher_interval(r, 30))
-
-
-def test_undefined_correlation_has_no_interval(pilot, rng):
-    scores, _, ratings = pilot
-    interval = bootstrap_interval(
-        scores, np.ones_like(ratings), level="system", n_resamples=50, rng=rng
-    )
-    assert np.isnan([interval.value, interval.low, interval.high]).all()
-    assert interval.reason == "ratings are constant"
-
-
-def test_undefined_resamples_are_counted(rng):
-    scores = np.array([[1.0, 2.0], [2.0, 1.0], [4.0, 4.0]])
-    interval = bootstrap_interval(scores, scores, level="system", n_resamples=400, rng=rng)
-    # The same system three times: one resample in nine; the first two tie as well.
-    assert 0 < interval.n_undefined < 200
-    assert interval.low == interval.high == 1.0
+    assert (interval.value, interval.n_undefined, interval.reason) == (0.1, 1, None)
 
 
 def test_mostly_undefined_resamples_give_no_interval():
@@ -109,28 +27,80 @@ def test_mostly_undefined_resamples_give_no_interval():
     assert interval.reason == "undefined in 2 of 3 resamples"
 
 
-def test_difference_of_a_metric_with_itself_is_zero(pilot, rng):
+def test_undefined_value_has_no_interval():
+    interval = percentile_interval(np.zeros(9), np.nan, 0.95, "bootstrap-both", "constant")
+    assert np.isnan([interval.low, interval.high]).all()
+    assert interval.reason == "constant"
+
+
+@pytest.mark.parametrize(
+    ("kept", "name"),
+    [(np.s_[:, :], "both"), (np.s_[:, :1], "systems"), (np.s_[:1, :], "documents")],
+)
+def test_bootstrap_is_called_after_what_varies(kept, name, pilot):
     scores, _, ratings = pilot
-    interval = bootstrap_difference(
-        scores, 3 * scores, ratings, level="system", n_resamples=200, rng=rng
-    )
-    np.testing.assert_allclose([interval.low, interval.value, interval.high], 0.0, atol=1e-9)
+    point = correlate(scores[kept], ratings[kept], level="global")
+    assert bootstrap_name(point) == f"bootstrap-{name}"
 
 
-def test_difference_uses_shared_cells(pilot, rng):
-    first, second, ratings = pilot
-    interval = bootstrap_difference(
-        first, second, ratings, level="global", n_resamples=200, rng=rng
-    )
-    hole = np.isnan(first) | np.isnan(second)
-    values = [
-        correlate(np.where(hole, np.nan, each), ratings, level="global").value
-        for each in (first, second)
-    ]
-    assert interval.value == pytest.approx(values[0] - values[1], abs=1e-12)
-    assert interval.low < interval.value < interval.high
+@pytest.mark.parametrize(
+    ("coefficient", "error"),
+    [("pearson", 1 / 5), ("spearman", math.sqrt(1.125) / 5), ("kendall_b", math.sqrt(0.437 / 24))],
+)
+def test_fisher_interval_by_hand(coefficient, error):
+    interval = fisher_interval(0.5, 28, coefficient=coefficient)
+    half = 1.959963984540054 * error
+    assert interval.low == pytest.approx(math.tanh(math.atanh(0.5) - half), abs=1e-12)
+    assert interval.high == pytest.approx(math.tanh(math.atanh(0.5) + half), abs=1e-12)
 
 
-def test_confidence_outside_zero_and_one_rejected(pilot, rng):
+@pytest.mark.parametrize(("r", "n", "reason"), [(0.5, 3, "at least 4"), (1.0, 9, "strictly")])
+def test_fisher_interval_undefined(r, n, reason):
+    interval = fisher_interval(r, n)
+    assert np.isnan([interval.low, interval.high]).all()
+    assert reason in interval.reason
+
+
+def test_confidence_outside_zero_and_one_rejected():
     with pytest.raises(ValueError, match="`confidence` must lie between 0 and 1"):
-        bootstrap_difference(*pilot, level="system", confidence=95, rng=rng)
+        fisher_interval(0.5, 20, confidence=95)
+
+
+def simulated(rng, n_systems, n_documents, r):
+    """Scores and ratings whose system effects correlate at `r`, with noise in every cell.
+
+    Returns the two matrices and the correlation to be covered: that of system means over so
+    many documents, in endless systems.
+    """
+    effects = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], size=n_systems).T
+    documents = rng.normal(size=(2, 1, n_documents))
+    cells = effects[:, :, None] + documents + rng.normal(size=(2, n_systems, n_documents))
+    return *cells, r / (1 + 1 / n_documents)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_systems", "n_documents", "r"), [(16, 100, 0.8), (30, 50, 0.5)])
+def test_bootstrap_over_both_covers(n_systems, n_documents, r):
+    rng = np.random.default_rng(20)
+    covered = 0
+    for _ in range(N_REPETITIONS):
+        scores, ratings, truth = simulated(rng, n_systems, n_documents, r)
+        resamples = draw_resamples(n_systems, n_documents, n_resamples=1_000, rng=rng)
+        draws = resampled_correlations(scores[None], ratings[None], resamples, level="system")
+        interval = percentile_interval(draws.ravel(), 0.0, 0.95, "bootstrap-both")
+        covered += interval.low <= truth <= interval.high
+    assert 0.90 <= covered / N_REPETITIONS <= 0.98
+
+
+@pytest.mark.slow
+def test_fisher_does_not_cover_cells():
+    # At global level the cells of a system belong together; Fisher takes them as independent.
+    rng = np.random.default_rng(21)
+    covered = 0
+    for _ in range(N_REPETITIONS):
+        scores, ratings, _ = simulated(rng, 16, 50, 0.7)
+        # Variance of a cell: system, document and noise, 1 each; systems alone correlate.
+        value = float(level_values(scores, ratings, "global", "pearson"))
+        interval = fisher_interval(value, scores.size)
+        covered += interval.low <= 0.7 / 3 <= interval.high
+    assert covered / N_REPETITIONS < 0.6

@@ -51,7 +51,7 @@ def test_every_correlation_of_the_file(summeval, oracle):
 def test_fast_resampling_matches_on_real_data(summeval, level, coefficient, rng):
     metrics, ratings, _ = summeval
     scores, aspects = np.stack(list(metrics.values())[:2]), np.stack(list(ratings.values()))
-    resamples = draw_resamples(16, 100, n_resamples=2, rng=rng, over="both")
+    resamples = draw_resamples(16, 100, n_resamples=2, rng=rng)
     fast = resampled_correlations(scores, aspects, resamples, level=level, coefficient=coefficient)
     for b in range(2):
         systems = np.repeat(np.arange(16), resamples.system_counts[b].astype(int))

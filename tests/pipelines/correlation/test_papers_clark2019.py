@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agreement import williams
+from agreement.differences import dependent_test
 from pipelines.papers.clark2019_tables import clark2019_tables, stars, williams_table
 
 # Table 2: summaries, ROUGE-L, then WMS, SMS, S+WMS with GloVe, then with ELMo.
@@ -54,7 +54,7 @@ def test_published_stars_with_one_correlation_between_metrics(printed):
     n, rouge, *by_encoder = printed
     for values in by_encoder:
         for value, expected in values.items():
-            assert stars(williams(value, rouge, 0.65, n).p_greater) == expected
+            assert stars(dependent_test(value, rouge, 0.65, n).p_greater) == expected
 
 
 def test_test_of_williams_matches_scipy_on_ranks(made_up):
