@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 from timing import in_one_line, interleave, machine, print_json, say
 
 from sms.ragged import Ragged
-from sms.transport import Clouds, point_cloud_transport
+from sms.transport import WORDS, Clouds, mover_costs
 
 DIMENSION = 300
 N_POINTS = 10_000
@@ -31,7 +31,8 @@ def make_clouds(size: int, n_pairs: int, rng: np.random.Generator) -> tuple[np.n
     rows = (np.sort(rng.choice(N_POINTS, size, replace=False)) for _ in range(2 * n_pairs))
     members = Ragged.from_rows(rows)
     weights = Ragged(rng.integers(1, 4, members.values.size), members.offsets)
-    return points, Clouds(members, weights)
+    nothing = np.empty((0, DIMENSION))
+    return points, Clouds(points, nothing, members, weights, members.offsets[1:])
 
 
 def cost_by_linear_programming(points: np.ndarray, clouds: Clouds, i: int, j: int) -> float:
@@ -62,7 +63,7 @@ def main() -> None:
     left = 2 * np.arange(options.pairs)
 
     def solve(threads: int) -> np.ndarray:
-        return point_cloud_transport(points, clouds, left, left + 1, threads=threads).costs
+        return mover_costs(clouds, left, left + 1, WORDS, threads=threads)[:, 0]
 
     costs = solve(1)
     np.testing.assert_array_equal(solve(2), costs)

@@ -6,7 +6,7 @@ shared and integer weights from 1 to 3. All contenders get the same problems:
 - from cost matrices: `exact_transport_batch` in one call, with counts as weights ("matrices") and
   with the floats that the peers get ("floats"); `ot.emd2`, and the C++ solver under it (`emd_c`),
   in a loop; pyemd in a loop, on the union of the points, as it needs;
-- from vectors: `point_cloud_transport` in one call; `cdist` and `ot.emd2` in a loop; gensim's
+- from vectors: `mover_costs` in one call; `cdist` and `ot.emd2` in a loop; gensim's
   `wmdistance` in a loop, on texts that repeat a word by its weight.
 """  # noqa: D400  (a question)
 
@@ -31,7 +31,7 @@ from scipy.spatial.distance import cdist
 from timing import Rounds, in_one_line, interleave, machine, print_json, say, short
 
 from sms.ragged import Ragged
-from sms.transport import Clouds, exact_transport_batch, point_cloud_transport
+from sms.transport import WORDS, Clouds, exact_transport_batch, mover_costs
 
 try:
     from gensim.models import KeyedVectors
@@ -173,23 +173,22 @@ def make_problems(
     weights = Ragged(rng.integers(1, 4, members.values.size), members.offsets)
     pairs = np.arange(n_problems)
     n_peer = min(n_problems, MOST_OF_PEERS)
-    return Problems(points, Clouds(members, weights), 2 * pairs, 2 * pairs + 1, n_peer)
+    clouds = Clouds(points, np.empty((0, DIMENSION)), members, weights, members.offsets[1:])
+    return Problems(points, clouds, 2 * pairs, 2 * pairs + 1, n_peer)
 
 
 def from_matrices(problems: Problems) -> np.ndarray:
     a, b = problems.counts
-    return exact_transport_batch(a, b, problems.matrices, threads=1).costs / problems.totals
+    return exact_transport_batch(a, b, problems.matrices, threads=1) / problems.totals
 
 
 def from_matrices_and_floats(problems: Problems) -> np.ndarray:
     a, b = problems.weights
-    return exact_transport_batch(a, b, problems.matrices, threads=1).costs
+    return exact_transport_batch(a, b, problems.matrices, threads=1)
 
 
 def from_vectors(problems: Problems) -> np.ndarray:
-    return point_cloud_transport(
-        problems.points, problems.clouds, problems.left, problems.right, threads=1
-    ).costs
+    return mover_costs(problems.clouds, problems.left, problems.right, WORDS, threads=1)[:, 0]
 
 
 def emd2(problems: Problems) -> list[float]:

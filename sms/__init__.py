@@ -14,11 +14,7 @@ if TYPE_CHECKING:
     from sms.explaining import explain
     from sms.scorers import EmbeddingCosine, Rouge, SentenceMover
     from sms.scoring import SummaryScorer, score_texts
-    from sms.transport import (
-        exact_transport,
-        exact_transport_batch,
-        point_cloud_transport,
-    )
+    from sms.transport import exact_transport, exact_transport_batch
 
 __all__ = [
     "EmbeddingCosine",
@@ -29,7 +25,6 @@ __all__ = [
     "exact_transport",
     "exact_transport_batch",
     "explain",
-    "point_cloud_transport",
     "score_texts",
 ]
 
@@ -43,7 +38,6 @@ _HOMES = {
     "exact_transport": "sms.transport",
     "exact_transport_batch": "sms.transport",
     "explain": "sms.explaining",
-    "point_cloud_transport": "sms.transport",
 }
 
 

@@ -1,4 +1,4 @@
-"""Compiled blocks of ground costs between two small sets of points."""
+"""Compiled blocks of Euclidean distances between two small sets of points."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from numba.extending import intrinsic
 
 from sms.compiled import SUMS, kernel
 
-EUCLIDEAN, SQEUCLIDEAN, COSINE = 0, 1, 2
-GROUND_COSTS = {"euclidean": EUCLIDEAN, "sqeuclidean": SQEUCLIDEAN, "cosine": COSINE}
-"""Name of each ground cost and its number inside the kernels."""
-
 SPARE_ROWS, SPARE_COLUMNS = 3, 2
 """How far whole blocks reach beyond the costs that are asked for."""
 _CACHE_LINE = 64
-_SMALLEST, _LARGEST = 1e-290, 1e290  # a product beyond is less exact, 0 or infinite
 _CANCELLATION = 1e-3  # below this share of the squared norms a distance is summed directly
 
 
@@ -133,8 +128,8 @@ def _dots_2x3(x, i, y, j, d, into):
 
 
 @kernel()
-def cost_block(x, n0, n1, y, m0, m1, kind, squares_x, squares_y, into):
-    """Fill `into[n0:n1, m0:m1]` with the ground costs between those rows of `x` and `y`.
+def cost_block(x, n0, n1, y, m0, m1, squares_x, squares_y, into):
+    """Fill `into[n0:n1, m0:m1]` with the Euclidean distances between rows of `x` and `y`.
 
     Squared distances come from a blocked dot product, `|x|^2 + |y|^2 - 2 x y`; where that
     loses digits (near points) the differences are summed instead, so that the result is
@@ -153,15 +148,6 @@ def cost_block(x, n0, n1, y, m0, m1, kind, squares_x, squares_y, into):
             if (m1 - m0) % 3 == 1:
                 _dots_4x1(x, i, y, m1 - 1, d, into)
     for i in range(n0, n1):
-        if kind == COSINE:
-            for j in range(m0, m1):
-                square = squares_x[i] * squares_y[j]
-                norms = np.sqrt(square)
-                if not _SMALLEST < square < _LARGEST:
-                    norms = np.sqrt(squares_x[i]) * np.sqrt(squares_y[j])
-                cosine = into[i, j] / norms
-                into[i, j] = min(max(1.0 - cosine, 0.0), 2.0)
-            continue
         n_near = 0
         for j in range(m0, m1):
             norms = squares_x[i] + squares_y[j]
@@ -172,6 +158,5 @@ def cost_block(x, n0, n1, y, m0, m1, kind, squares_x, squares_y, into):
             for j in range(m0, m1):
                 if into[i, j] < _CANCELLATION * (squares_x[i] + squares_y[j]):
                     into[i, j] = _squared_distance(x, i, y, j, d)
-        if kind == EUCLIDEAN:
-            for j in range(m0, m1):
-                into[i, j] = np.sqrt(into[i, j])
+        for j in range(m0, m1):
+            into[i, j] = np.sqrt(into[i, j])

@@ -63,16 +63,13 @@ def mover_similarities(
     dict of str to MoverSimilarities
         By metric; none depends on which others are asked for.
     """
-    clouds, splits = text_clouds(encoded, text_sentences, words=metrics != {"sms"})
+    clouds = text_clouds(encoded, text_sentences, words=metrics != {"sms"})
     sizes = clouds.members.lengths
     n_cells = sizes[candidate] * sizes[reference]
     is_too_large = n_cells > MAX_CELLS
     scored = np.flatnonzero((n_cells > 0) & ~is_too_large)
-    costs, _ = mover_costs(
-        encoded.word_points,
-        encoded.sentence_points,
+    costs = mover_costs(
         clouds,
-        splits,
         candidate[scored],
         reference[scored],
         sum(PROBLEMS[metric] for metric in metrics),
@@ -91,18 +88,8 @@ def mover_similarities(
     return found
 
 
-def text_clouds(
-    encoded: EncodedSentences, text_sentences: Ragged, *, words: bool = True
-) -> tuple[Clouds, np.ndarray]:
-    """Make the weighted bag of words and sentences of every text.
-
-    Returns
-    -------
-    clouds : Clouds
-        Words, then sentences, each with counts of kept words as weights.
-    splits : ndarray of int64, shape (n_texts,)
-        Where each text's sentences begin.
-    """
+def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: bool = True) -> Clouds:
+    """Make the weighted bag of words and sentences of every text; weights are counts of words."""
     bags = (
         text_sentences.expand(encoded.sentence_words)
         if words
@@ -125,7 +112,13 @@ def text_clouds(
     )
     offsets = np.concatenate([[0], ends])
     size = int(offsets[-1])
-    return Clouds(Ragged(members[:size], offsets), Ragged(weights[:size], offsets)), splits
+    return Clouds(
+        encoded.word_points,
+        encoded.sentence_points,
+        Ragged(members[:size], offsets),
+        Ragged(weights[:size], offsets),
+        splits,
+    )
 
 
 @kernel()

@@ -534,7 +534,7 @@ def _simplex(
 @kernel()
 def solve(
     cost, cost_as_int, start, row_stride, column_stride, n, m,
-    plan_rows, plan_columns, plan_mass, plan_at, duals,
+    plan, plan_at,
     scaled_memory, key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v,
     below_memory, moving, change, cycle, a, b,
 ):  # fmt: skip
@@ -550,10 +550,9 @@ def solve(
     n, m : int
         Rows and columns, `1 <= n <= m`; supplies and demands are positive integers with
         equal sums.
-    plan_rows, plan_columns, plan_mass : ndarray of int64
-        From `plan_at` on filled with the cells that carry mass, unless that is negative.
-    duals : ndarray of float64
-        Filled with the `n` row and `m` column potentials, where its length is not zero.
+    plan : ndarray of int64, shape (3, n_cells)
+        From `plan_at` on filled with the row, column and mass of the cells that carry mass, unless
+        that is negative.
     scaled_memory, ..., cycle : ndarray
         Work arrays from `allocate`, in its order. They are passed one by one, since taking
         them out of a tuple costs more than solving a small problem.
@@ -585,13 +584,8 @@ def solve(
             value += b[j] * cost[start + j * column_stride]
         if plan_at >= 0:
             for j in range(m):
-                plan_rows[plan_at + j], plan_columns[plan_at + j] = 0, j
-                plan_mass[plan_at + j] = b[j]
+                plan[0, plan_at + j], plan[1, plan_at + j], plan[2, plan_at + j] = 0, j, b[j]
             n_cells = m
-        if duals.size:
-            duals[0] = 0.0
-            for j in range(m):
-                duals[1 + j] = cost[start + j * column_stride]
         return value, n_cells
 
     mp = padded(m)
@@ -649,11 +643,6 @@ def solve(
         value += mass * cost[start + i * row_stride + j * column_stride]
         if plan_at >= 0 and mass > 0:
             cell = plan_at + n_cells
-            plan_rows[cell], plan_columns[cell], plan_mass[cell] = i, j, mass
+            plan[0, cell], plan[1, cell], plan[2, cell] = i, j, mass
             n_cells += 1
-    if duals.size:
-        for i in range(n):
-            duals[i] = u[i] / up / down
-        for j in range(m):
-            duals[n + j] = v[j] / up / down
     return value, n_cells

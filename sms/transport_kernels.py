@@ -6,8 +6,6 @@ import numpy as np
 
 from sms.compiled import kernel
 from sms.ground_costs import (
-    COSINE,
-    EUCLIDEAN,
     SPARE_COLUMNS,
     SPARE_ROWS,
     bring,
@@ -27,9 +25,7 @@ _AHEAD = 2  # so many points after the one that is gathered are asked for
 
 
 @kernel()
-def integer_masses(
-    a, a_offsets, b, b_offsets, masses_a, masses_b, totals, true_totals, without_mass
-):
+def integer_masses(a, a_offsets, b, b_offsets, masses_a, masses_b, totals, true_totals):
     """Check the weights of every problem and fill in integer masses with equal sums.
 
     Integers stay as they are where they fit. Other weights are scaled to as many bits as the
@@ -38,8 +34,7 @@ def integer_masses(
     Returns
     -------
     int
-        The first problem that breaks a rule, -1 if none does. `without_mass[0]` counts weights
-        that are zero.
+        The first problem that breaks a rule, -1 if none does.
     """
     for p in range(a_offsets.size - 1):
         first_a, end_a = a_offsets[p], a_offsets[p + 1]
@@ -48,14 +43,12 @@ def integer_masses(
         n_wrong = n_fractions = 0
         for i in range(first_a, end_a):
             sum_a += a[i]
-            n_wrong += not 0 <= a[i] <= LARGEST
+            n_wrong += not 0 < a[i] <= LARGEST
             n_fractions += a[i] != np.floor(a[i])
-            without_mass[0] += a[i] == 0
         for j in range(first_b, end_b):
             sum_b += b[j]
-            n_wrong += not 0 <= b[j] <= LARGEST
+            n_wrong += not 0 < b[j] <= LARGEST
             n_fractions += b[j] != np.floor(b[j])
-            without_mass[0] += b[j] == 0
         if n_wrong or first_a == end_a or first_b == end_b:
             return p
         if not abs(sum_a - sum_b) <= MASS_RTOL * max(sum_a, sum_b):
@@ -69,32 +62,10 @@ def integer_masses(
                 masses_a[i] = np.int64(a[i])
             for j in range(first_b, end_b):
                 masses_b[j] = np.int64(b[j])
-        elif sum_a > 0:
+        else:
             scale_weights(a, first_a, end_a, sum_a, totals[p], masses_a)
             scale_weights(b, first_b, end_b, sum_b, totals[p], masses_b)
     return -1
-
-
-@kernel()
-def clouds_are_sound(members, offsets, weights, n_points, left, right):
-    """Tell whether every cloud is increasing rows of the points with weight, and none named empty.
-
-    `transport` looks for what is wrong where something is.
-    """
-    n_clouds = offsets.size - 1
-    n_wrong = 0
-    for p in range(left.size):
-        for cloud in (left[p], right[p]):
-            if not 0 <= cloud < n_clouds or offsets[cloud] == offsets[cloud + 1]:
-                return False
-    for cloud in range(n_clouds):
-        above = np.int64(-1)
-        for k in range(offsets[cloud], offsets[cloud + 1]):
-            n_wrong += members[k] <= above
-            n_wrong += not 0 < weights[k] <= LARGEST
-            above = members[k]
-        n_wrong += above >= n_points
-    return n_wrong == 0
 
 
 @kernel()
@@ -135,18 +106,14 @@ def solve_matrices(
     m_most,
     cells_most,
     out,
-    plan_starts,
-    plan_rows,
-    plan_columns,
-    plan_mass,
-    plan_counts,
-    duals,
+    plan,
+    counts,
 ):
     (
         scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
         below, moving, change, cycle, supplies, demands,
     ) = allocate(n_most, m_most, cells_most)  # fmt: skip
-    found_duals = np.empty(duals.size)
+    start = 0 if plan.size else -1
     for p in range(first, last):
         n = a_offsets[p + 1] - a_offsets[p]
         m = b_offsets[p + 1] - b_offsets[p]
@@ -166,18 +133,15 @@ def solve_matrices(
             row_stride, column_stride = m, 1
         value, n_cells = solve(
             costs, costs_as_int, cost_offsets[p], row_stride, column_stride, n, m,
-            plan_rows, plan_columns, plan_mass, plan_starts[p], found_duals,
+            plan, start,
             scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
             below, moving, change, cycle, supplies, demands,
         )  # fmt: skip
-        if turned and plan_starts[p] >= 0:
-            for cell in range(plan_starts[p], plan_starts[p] + n_cells):
-                plan_rows[cell], plan_columns[cell] = plan_columns[cell], plan_rows[cell]
+        if turned and start >= 0:
+            for cell in range(n_cells):
+                plan[0, cell], plan[1, cell] = plan[1, cell], plan[0, cell]
         out[p] = value / totals[p]
-        plan_counts[p] = n_cells
-        for x in range(found_duals.size):  # the kernel's rows first, then its columns
-            at = (x + m if x < n else x - n) if turned else x
-            duals[at] = found_duals[x]
+        counts[p] = n_cells
 
 
 @kernel()
@@ -201,16 +165,12 @@ def solve_clouds(
     first,
     last,
     problems,
-    kind,
     n_most,
     m_most,
     cells_most,
     out,
-    plan_starts,
-    plan_rows,
-    plan_columns,
-    plan_mass,
-    plan_counts,
+    plan,
+    counts,
     pair_totals,
 ):
     (
@@ -225,13 +185,12 @@ def solve_clouds(
     spare = (SPARE_ROWS + SPARE_COLUMNS) * (m_most + SPARE_ROWS)
     block_memory = np.empty(n_most * m_most + spare)
     block_as_int = block_memory.view(np.int64)
-    no_duals = np.empty(0)
+    start = 0 if plan.size else -1
     for p in range(first, last):
         cloud_x, cloud_y = left[p], right[p]
         shared = _greatest_common_divisor(totals[cloud_x], totals[cloud_y])
         factor_x, factor_y = totals[cloud_y] // shared, totals[cloud_x] // shared
         total = totals[cloud_x] * factor_x
-        start = plan_starts[p]
         n_cells = 0
 
         # what is left of each side once the mass on shared points has cancelled
@@ -262,25 +221,25 @@ def solve_clouds(
                         bring(word_points, members[j + _AHEAD])
                     mass_j = weights[j] * factor_y
                     j += 1
-                if take_i and take_j and kind == EUCLIDEAN:  # exact for a metric only
+                if take_i and take_j:  # exact, since the cost is a metric
                     same = min(mass_i, mass_j)
                     mass_i -= same
                     mass_j -= same
                     if start >= 0:
-                        plan_rows[start + n_cells] = i_now - offsets[cloud_x]
-                        plan_columns[start + n_cells] = j_now - offsets[cloud_y]
-                        plan_mass[start + n_cells] = same
+                        plan[0, n_cells] = i_now - offsets[cloud_x]
+                        plan[1, n_cells] = j_now - offsets[cloud_y]
+                        plan[2, n_cells] = same
                         n_cells += 1
                 if mass_i > 0:
                     square = _gather_one(word_points, sentence_points, part, members[i_now], x, n)
-                    n_wrong += not square <= LARGEST or (kind == COSINE and square == 0)
+                    n_wrong += not square <= LARGEST
                     squares_x[n] = square
                     mass_x[n] = mass_i
                     at_x[n] = i_now - offsets[cloud_x]
                     n += 1
                 if mass_j > 0:
                     square = _gather_one(word_points, sentence_points, part, members[j_now], y, m)
-                    n_wrong += not square <= LARGEST or (kind == COSINE and square == 0)
+                    n_wrong += not square <= LARGEST
                     squares_y[m] = square
                     mass_y[m] = mass_j
                     at_y[m] = j_now - offsets[cloud_y]
@@ -289,7 +248,7 @@ def solve_clouds(
         width = m + SPARE_COLUMNS
         block = block_memory[: (n + SPARE_ROWS) * width].reshape(n + SPARE_ROWS, width)
         if n_wrong:
-            plan_counts[p] = -1
+            counts[p] = -1
             continue
         for part in range(2):  # words, then sentences; or everything at once for the joint problem
             row_0 = n_words if part == 1 else 0
@@ -297,9 +256,7 @@ def solve_clouds(
             row_1 = n if part == 1 or problems & JOINT else n_words
             column_1 = m if part == 1 or problems & JOINT else m_words
             if part == 0 or not problems & JOINT:
-                cost_block(
-                    x, row_0, row_1, y, column_0, column_1, kind, squares_x, squares_y, block
-                )
+                cost_block(x, row_0, row_1, y, column_0, column_1, squares_x, squares_y, block)
 
         pair_totals[p] = total
         for which in range(3):
@@ -317,7 +274,7 @@ def solve_clouds(
                 out[p, which] = 0.0
                 continue
             cell_0 = row_0 * width + column_0
-            at = start + n_cells if start >= 0 else -1
+            at = n_cells if start >= 0 else -1
             turned = n_rows > n_columns  # the solver's rows are the smaller side
             if turned:
                 n_rows, n_columns = n_columns, n_rows
@@ -334,20 +291,20 @@ def solve_clouds(
                     demands[j] = mass_y[column_0 + j]
             value, n_found = solve(
                 block_memory, block_as_int, cell_0, row_stride, column_stride, n_rows, n_columns,
-                plan_rows, plan_columns, plan_mass, at, no_duals,
+                plan, at,
                 scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
                 below, moving, change, cycle, supplies, demands,
             )  # fmt: skip
             out[p, which] = value / (total * halves)
             if start >= 0:
                 for cell in range(at, at + n_found):
-                    i, j = plan_rows[cell], plan_columns[cell]
+                    i, j = plan[0, cell], plan[1, cell]
                     if turned:
                         i, j = j, i
-                    plan_rows[cell] = at_x[row_0 + i]
-                    plan_columns[cell] = at_y[column_0 + j]
+                    plan[0, cell] = at_x[row_0 + i]
+                    plan[1, cell] = at_y[column_0 + j]
                 n_cells += n_found
-        plan_counts[p] = n_cells
+        counts[p] = n_cells
 
 
 @kernel()

@@ -243,7 +243,6 @@ class _MoverRows:
             batch.texts,
             encoded,
             text_sentences,
-            scorer.threads,
         )
 
     def explanation(

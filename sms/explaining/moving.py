@@ -25,7 +25,7 @@ from sms.explaining.units import PlacedSentence
 from sms.movers import PROBLEMS, text_clouds
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
-from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, mover_costs
+from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, mover_plan
 
 _SPELLINGS_SHOWN = 3
 
@@ -56,7 +56,6 @@ class PlanFinder:
         The batch's distinct sentences, by that encoder.
     text_sentences : Ragged
         The batch's texts in terms of them.
-    threads : int
     """
 
     def __init__(
@@ -66,7 +65,6 @@ class PlanFinder:
         texts: SegmentedTexts,
         encoded: EncodedSentences,
         text_sentences: Ragged,
-        threads: int,
     ) -> None:
         self._problem = PROBLEMS[metric]
         self._has_words = encoder.has_words
@@ -75,40 +73,23 @@ class PlanFinder:
         self._unknown = {word for word, known in zip(words, is_known, strict=True) if not known}
         self._encoded = encoded
         self._text_sentences = text_sentences
-        self._threads = threads
-        self._clouds, self._splits = text_clouds(
-            encoded, text_sentences, words=self._problem != SENTENCES
-        )
+        self._clouds = text_clouds(encoded, text_sentences, words=self._problem != SENTENCES)
 
     def moves(self, candidate: PlacedText, other: PlacedText) -> Moves:
         """Return the optimal plan between two texts, both of which have something to move."""
-        left, right = np.array([candidate.batch_number]), np.array([other.batch_number])
-        costs, plans = mover_costs(
-            self._encoded.word_points,
-            self._encoded.sentence_points,
-            self._clouds,
-            self._splits,
-            left,
-            right,
-            self._problem,
-            plans_of=[0],
-            threads=self._threads,
+        distance, plan = mover_plan(
+            self._clouds, candidate.batch_number, other.batch_number, self._problem
         )
-        if plans is None:
-            raise RuntimeError("the solver returned no plan")
-        column = (WORDS, SENTENCES, JOINT).index(self._problem)
         ours, theirs = self.text_units(candidate), self.text_units(other)
         ground_cost = self._ground_cost(candidate.batch_number, other.batch_number)
-        rows = plans.rows.values - self._first_point(candidate.batch_number)
-        columns = plans.columns.values - self._first_point(other.batch_number)
+        rows = plan.rows - self._first_point(candidate.batch_number)
+        columns = plan.columns - self._first_point(other.batch_number)
         flows = [
             Flow(i, j, mass, float(ground_cost[i, j]))
-            for i, j, mass in zip(
-                rows.tolist(), columns.tolist(), plans.mass.values.tolist(), strict=True
-            )
+            for i, j, mass in zip(rows.tolist(), columns.tolist(), plan.mass.tolist(), strict=True)
         ]
         flows.sort(key=lambda flow: (-flow.contribution, -flow.mass, flow.candidate, flow.other))
-        return Moves(ours, theirs, tuple(flows), ground_cost, float(costs[0, column]))
+        return Moves(ours, theirs, tuple(flows), ground_cost, distance)
 
     def can_move(self, candidate: PlacedText, other: PlacedText) -> bool:
         """Tell whether both texts have mass, and few enough points for the solver."""
@@ -203,7 +184,7 @@ class PlanFinder:
         """
         first, last = self._first_point(text), self._last_point(text)
         start = int(self._clouds.members.offsets[text])
-        n_words = int(self._splits[text]) - start
+        n_words = int(self._clouds.splits[text]) - start
         rows = self._clouds.members[text][first:last].tolist()
         kinds = [WORD if k < n_words else SENTENCE for k in range(first, last)]
         return list(zip(kinds, rows, strict=True)), self._clouds.weights[text][first:last]
@@ -212,11 +193,13 @@ class PlanFinder:
         """Where in its cloud the points that the problem is about begin."""
         if self._problem != SENTENCES:
             return 0
-        return int(self._splits[text] - self._clouds.members.offsets[text])
+        return int(self._clouds.splits[text] - self._clouds.members.offsets[text])
 
     def _last_point(self, text: int) -> int:
         end = (
-            self._splits[text] if self._problem == WORDS else self._clouds.members.offsets[text + 1]
+            self._clouds.splits[text]
+            if self._problem == WORDS
+            else self._clouds.members.offsets[text + 1]
         )
         return int(end - self._clouds.members.offsets[text])
 

@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from sms.movers import text_clouds
-from sms.ragged import Ragged
 from sms.scoring import ScoringConfig, SummaryScorer
-from sms.transport import (
-    JOINT,
-    SENTENCES,
-    WORDS,
-    Clouds,
-    mover_costs,
-    point_cloud_transport,
-)
+from sms.transport import JOINT, SENTENCES, WORDS, exact_transport, mover_costs, mover_plan
 from tests.sms.mover_cases import (
     KNOWN,
     METRICS,
@@ -59,19 +51,16 @@ def test_plan_has_given_marginals_and_cost(problem, scorer):
     texts = [text for text in random_texts(np.random.default_rng(8), 40) if text]
     batch = scorer.prepare(pa.table({"candidate": texts, "references": [[t] for t in texts]}))
     encoded, text_sentences = batch.encoded["small"]
-    clouds, splits = text_clouds(encoded, text_sentences)
+    clouds = text_clouds(encoded, text_sentences)
     filled = np.flatnonzero(clouds.members.lengths)
     left, right = np.repeat(filled, filled.size), np.tile(filled, filled.size)
-    costs, plans = mover_costs(
-        encoded.word_points, encoded.sentence_points, clouds, splits, left, right, problem,
-        plans_of=np.arange(left.size),
-    )  # fmt: skip
+    costs = mover_costs(clouds, left, right, problem)
     both = {WORDS: [0], SENTENCES: [1], JOINT: [0, 1]}[problem]
 
     def cloud(text):
         """Points and weights of a text; members that the problem leaves out weigh nothing."""
         members, weights = clouds.members[text], clouds.weights[text].astype(np.float64)
-        is_sentence = np.arange(members.size) >= splits[text] - clouds.members.offsets[text]
+        is_sentence = np.arange(members.size) >= clouds.splits[text] - clouds.members.offsets[text]
         points = np.where(
             is_sentence[:, None],
             encoded.sentence_points[np.where(is_sentence, members, 0)],
@@ -82,12 +71,14 @@ def test_plan_has_given_marginals_and_cost(problem, scorer):
 
     for k in range(left.size):
         (x, a), (y, b) = cloud(left[k]), cloud(right[k])
-        rows, columns, mass = plans.rows[k], plans.columns[k], plans.mass[k]
+        distance, plan = mover_plan(clouds, left[k], right[k], problem)
+        rows, columns, mass = plan.rows, plan.columns, plan.mass
         np.testing.assert_allclose(np.bincount(rows, mass, a.size), a, atol=1e-14)
         np.testing.assert_allclose(np.bincount(columns, mass, b.size), b, atol=1e-14)
         cost = mass @ cdist(x, y)[rows, columns]
         column = (WORDS, SENTENCES, JOINT).index(problem)
-        assert costs[k, column] == pytest.approx(cost, rel=1e-12, abs=1e-14)
+        assert costs[k, column] == distance
+        assert distance == pytest.approx(cost, rel=1e-12, abs=1e-14)
         assert np.isnan(np.delete(costs[k], column)).all()
 
 
@@ -200,13 +191,11 @@ def test_repetition_lowers_scores_against_a_passage(scorer):
 def test_word_movers_example_of_summeval():
     """Values of SummEval's own unit test of its sentence mover metric."""
     points = np.array([[0.1, 1.0], [1.0, 0.1]])
-    clouds = Clouds(
-        Ragged.from_rows([[0, 1], [0, 1]]), Ragged.from_rows([[1.5, 0.5], [0.75, 0.15]], np.float64)
-    )
-    found = point_cloud_transport(points, clouds, np.array([0]), np.array([1]))
-    assert found.costs[0] == pytest.approx(0.10606599599123001, rel=5e-7)
+    a, b = np.array([1.5, 0.5]) / 2, np.array([0.75, 0.15]) / 0.9
+    found = exact_transport(a, b, cdist(points, points)).cost
+    assert found == pytest.approx(0.10606599599123001, rel=5e-7)
     # that code works in float32; in exact numbers 1/12 of the mass moves sqrt(2) * 0.9
-    assert found.costs[0] == pytest.approx(np.sqrt(2) * 0.9 / 12, rel=1e-10)
+    assert found == pytest.approx(np.sqrt(2) * 0.9 / 12, rel=1e-10)
 
 
 def test_unknown_words_are_zero_vectors_as_released(clark_scorer, scorer):

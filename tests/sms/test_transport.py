@@ -1,4 +1,4 @@
-"""The solver by hand, against POT and SciPy, and by certificates of optimality."""
+"""The solver by hand, against POT and SciPy, and by the laws of its plans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numba
 import numpy as np
-import ot
 import pytest
 from ot.lp.emd_wrap import emd_c
 from scipy.optimize import linear_sum_assignment
@@ -18,21 +17,22 @@ from scipy.spatial.distance import cdist
 from sms import compiled
 from sms.ragged import Ragged
 from sms.transport import (
+    WORDS,
     Clouds,
     exact_transport,
     exact_transport_batch,
-    point_cloud_transport,
+    mover_costs,
+    mover_plan,
 )
 
 COST_RTOL = 1e-9
 """Agreement with another solver."""
-DUAL_TOL = 1e-13
+COST_TOL = 1e-13
 """Costs are rounded to 2**-47 of the largest or better; this share of the largest cost allows
 for that and for the checks' own sums."""
 MARGINAL_TOL = 1e-14
 """Float masses are rounded to 2**-48 of the total or better; integer masses not at all."""
 POT_ITERATIONS = 10_000_000
-GROUND_COSTS = ("euclidean", "sqeuclidean", "cosine")
 
 
 # By hand
@@ -66,14 +66,14 @@ def test_cost_by_hand(a, b, ground_cost, expected):
 
 
 def test_batch_cost_by_hand():
-    a, b, ground_costs, expected = zip(*(case.values for case in BY_HAND), strict=True)
+    cases = [case.values for case in BY_HAND if np.all(case.values[0]) and np.all(case.values[1])]
+    a, b, ground_costs, expected = zip(*cases, strict=True)
     found = exact_transport_batch(
         Ragged.from_rows(a, np.float64),
         Ragged.from_rows(b, np.float64),
         np.concatenate([np.ravel(ground_cost) for ground_cost in ground_costs]),
     )
-    np.testing.assert_allclose(found.costs, expected, atol=1e-12)
-    assert found.plans is None
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_plan_by_hand():
@@ -81,7 +81,7 @@ def test_plan_by_hand():
     np.testing.assert_array_equal(result.plan, [[2.0, 1.0], [0.0, 1.0]])
 
 
-# Against POT, with certificates
+# Against POT
 
 
 @dataclass(frozen=True)
@@ -171,29 +171,15 @@ def cost_by_pot(problem):
     return cost
 
 
-def check_certificate(problem, cost, rows, columns, mass, potentials):
-    """Prove that a plan is optimal: feasible, potentials feasible, complementary slackness."""
-    a, b, ground_cost = problem.a, problem.b, problem.ground_cost
-    (n, m), total = ground_cost.shape, float(a.sum())
-    unit, scale = total * MARGINAL_TOL, ground_cost.max() * DUAL_TOL
-    assert (mass > 0).all()
-    assert np.abs(np.bincount(rows, mass, n) - a).max() <= unit * m
-    assert np.abs(np.bincount(columns, mass, m) - b).max() <= unit * n
-    u, v = potentials
-    slack = ground_cost - u[:, None] - v
-    assert slack.min() >= -scale
-    assert np.abs(slack[rows, columns]).max(initial=0) <= scale
-    np.testing.assert_allclose(cost, mass @ ground_cost[rows, columns], atol=scale * total)
-    np.testing.assert_allclose(cost, a @ u + b @ v, rtol=1e-11, atol=total * scale * (n + m))
-
-
 def check_one(problem):
-    """Solve one problem alone and check its certificate."""
+    """Solve one problem alone and check that its plan is feasible and has the cost."""
     found = exact_transport(problem.a, problem.b, problem.ground_cost)
-    rows, columns = np.nonzero(found.plan)
-    check_certificate(
-        problem, found.cost, rows, columns, found.plan[rows, columns], found.potentials
-    )
+    (n, m), total = problem.ground_cost.shape, float(problem.a.sum())
+    assert found.plan.min() >= 0
+    assert np.abs(found.plan.sum(axis=1) - problem.a).max() <= total * MARGINAL_TOL * m
+    assert np.abs(found.plan.sum(axis=0) - problem.b).max() <= total * MARGINAL_TOL * n
+    atol = problem.ground_cost.max() * COST_TOL * total
+    np.testing.assert_allclose(found.cost, (found.plan * problem.ground_cost).sum(), atol=atol)
     return found
 
 
@@ -207,33 +193,15 @@ def test_costs_match_pot(kind, dtype, n_problems):
     """Eight kinds, integer and float weights: 800 problems, or 20,000 with the slow ones."""
     rng = np.random.default_rng([list(KINDS).index(kind), n_problems, dtype == np.int64])
     problems = [draw(rng, kind, dtype == np.int64) for _ in range(n_problems)]
-    found = exact_transport_batch(*pack(problems, dtype), plans_of=range(n_problems))
+    found = exact_transport_batch(*pack(problems, dtype))
     totals = [float(problem.a.sum()) for problem in problems]
     largest = np.array([problem.ground_cost.max() for problem in problems])
     expected = [cost_by_pot(problem) for problem in problems]
     # relative, but for optima that are zero up to rounding
-    error = np.abs(found.costs - expected)
-    assert (error <= COST_RTOL * np.abs(expected) + DUAL_TOL * largest * totals).all()
-    np.testing.assert_array_equal(found.plans.problems, np.arange(n_problems))
-    for k, problem in enumerate(problems):
-        alone = check_one(problem)
-        np.testing.assert_allclose(found.costs[k], alone.cost, rtol=1e-12)
-        # potentials of one optimum certify every other
-        check_certificate(
-            problem,
-            found.costs[k],
-            found.plans.rows[k],
-            found.plans.columns[k],
-            found.plans.mass[k],
-            alone.potentials,
-        )
-
-
-def test_cost_matches_emd2():
-    rng = np.random.default_rng(5)
-    problem = draw(rng, "gaussian", False)
-    expected = ot.emd2(problem.a, problem.b, problem.ground_cost)
-    assert check_one(problem).cost == pytest.approx(expected, rel=COST_RTOL)
+    error = np.abs(found - expected)
+    assert (error <= COST_RTOL * np.abs(expected) + COST_TOL * largest * totals).all()
+    alone = [check_one(problem).cost for problem in problems]
+    np.testing.assert_allclose(found, alone, rtol=1e-12)
 
 
 # Families on which a textbook simplex cycles
@@ -303,37 +271,10 @@ def test_zero_weights_match_pot(seed):
     assert not found.plan[:, b == 0].any()
 
 
-def test_zero_weights_in_a_batch():
-    rng = np.random.default_rng(1)
-    problems = [draw(rng, "gaussian", True) for _ in range(20)]
-    for k in range(0, 20, 2):  # the first row or column loses its mass to the second
-        a, b = problems[k].a.copy(), problems[k].b.copy()
-        side = a if k % 4 else b
-        side[1] += side[0]
-        side[0] = 0
-        problems[k] = replace(problems[k], a=a, b=b)
-    problems[6] = replace(problems[6], a=0 * problems[6].a, b=0 * problems[6].b)
-    chosen = [0, 1, 2, 3, 7, 19]
-    found = exact_transport_batch(*pack(problems, np.int64), plans_of=chosen)
-    assert found.costs[6] == 0
-    np.testing.assert_array_equal(found.plans.problems, chosen)
-    for k, problem in enumerate(problems):
-        alone = exact_transport(problem.a, problem.b, problem.ground_cost)
-        assert found.costs[k] == pytest.approx(alone.cost, rel=1e-14)
-        if k in chosen:
-            at = chosen.index(k)
-            plan = np.zeros(problem.ground_cost.shape)
-            plan[found.plans.rows[at], found.plans.columns[at]] = found.plans.mass[at]
-            np.testing.assert_allclose(plan, alone.plan)
-
-
 SCALES = [1e-200, 1e-100, 1e-9, 1e9, 1e100, 1e200]
 
 
-@pytest.mark.parametrize(
-    "scale",
-    [*SCALES, 1e-320, 1e-300, 1e270],
-)
+@pytest.mark.parametrize("scale", [*SCALES, 1e-320, 1e-300, 1e270])
 def test_cost_scales_with_ground_cost(scale):
     problem = draw(np.random.default_rng(8), "gaussian", False)
     scaled = replace(problem, ground_cost=problem.ground_cost * scale)
@@ -351,16 +292,7 @@ def test_cost_scales_with_mass(scale):
     assert found.cost == pytest.approx(expected, rel=1e-12, abs=0)
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        np.uint8,
-        np.int16,
-        np.uint64,
-        np.bool_,
-        np.float32,
-    ],
-)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.bool_, np.float32])
 def test_weights_of_any_number_type(dtype):
     ground_cost = np.random.default_rng(2).random((4, 4))
     a = np.array([1, 1, 1, 1] if dtype == np.bool_ else [200, 56, 100, 100], dtype=np.uint8)
@@ -386,12 +318,10 @@ def test_integer_sums_that_nearly_agree():
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize(("rows", "columns"), [([2.0], [1.0, 1.0]), ([2.0, 0.0], [1.0, 1.0])])
 def test_cost_of_one_row_or_of_a_row_without_mass_is_checked(rows, columns, wrong):
-    costs = np.ones(len(rows) * len(columns))
-    costs[-1] = wrong
+    costs = np.ones((len(rows), len(columns)))
+    costs[-1, -1] = wrong
     with pytest.raises(ValueError, match=r"`ground_costs` must be .* in problem 0"):
-        exact_transport_batch(
-            Ragged.from_rows([rows], float), Ragged.from_rows([columns], float), costs
-        )
+        exact_transport(np.array(rows), np.array(columns), costs)
 
 
 def test_negative_zero_costs():
@@ -404,34 +334,25 @@ def test_negative_zero_costs():
 
 def test_empty_batch():
     nothing = Ragged.from_rows([])
-    assert exact_transport_batch(nothing, nothing, np.empty(0)).costs.shape == (0,)
+    assert exact_transport_batch(nothing, nothing, np.empty(0)).shape == (0,)
 
 
 def test_threads_change_no_bit():
     rng = np.random.default_rng(4)
-    problems = [draw(rng, kind, False) for kind in KINDS for _ in range(12)]
-    packed, chosen = pack(problems, np.float64), np.arange(0, len(problems), 3)
-    one = exact_transport_batch(*packed, plans_of=chosen, threads=1)
+    packed = pack([draw(rng, kind, False) for kind in KINDS for _ in range(12)], np.float64)
+    one = exact_transport_batch(*packed, threads=1)
     for threads in (2, 3):
-        assert_same(exact_transport_batch(*packed, plans_of=chosen, threads=threads), one)
-
-
-def assert_same(found, expected):
-    np.testing.assert_array_equal(found.costs, expected.costs)
-    for name in ("rows", "columns", "mass"):
-        one, other = getattr(found.plans, name), getattr(expected.plans, name)
-        np.testing.assert_array_equal(one.values, other.values)
-        np.testing.assert_array_equal(one.offsets, other.offsets)
+        np.testing.assert_array_equal(exact_transport_batch(*packed, threads=threads), one)
 
 
 def test_result_independent_of_the_batch():
     rng = np.random.default_rng(6)
     problems = [draw(rng, kind, True) for kind in KINDS for _ in range(5)]
-    costs = exact_transport_batch(*pack(problems, np.int64)).costs
-    alone = [exact_transport_batch(*pack([problem], np.int64)).costs[0] for problem in problems]
+    costs = exact_transport_batch(*pack(problems, np.int64))
+    alone = [exact_transport_batch(*pack([problem], np.int64))[0] for problem in problems]
     np.testing.assert_array_equal(costs, alone)
     order = rng.permutation(len(problems))
-    shuffled = exact_transport_batch(*pack([problems[k] for k in order], np.int64)).costs
+    shuffled = exact_transport_batch(*pack([problems[k] for k in order], np.int64))
     np.testing.assert_array_equal(shuffled, costs[order])
 
 
@@ -439,12 +360,11 @@ def test_result_independent_of_the_batch():
 
 # what is wrong with problem 1 of three, and what the message says
 REFUSED = [
-    pytest.param({"a": [-1, 3]}, r"`a` must be >= 0, got -1\.0 in problem 1", id="negative-a"),
-    pytest.param({"b": [3, -1]}, r"`b` must be >= 0, got -1\.0 in problem 1", id="negative-b"),
-    pytest.param({"a": [np.nan, 2]}, r"`a` must be >= 0, got nan in problem 1", id="nan-a"),
+    pytest.param({"a": [-1, 3]}, r"`a` must be > 0, got -1\.0 in problem 1", id="negative-a"),
+    pytest.param({"b": [2, 0]}, r"`b` must be > 0, got 0\.0 in problem 1", id="no-weight"),
+    pytest.param({"a": [np.nan, 2]}, r"`a` must be > 0, got nan in problem 1", id="nan-a"),
     pytest.param({"b": [np.inf, 2]}, r"`b` must be below 1e.280, got inf", id="infinite-b"),
     pytest.param({"a": []}, r"`a` must not be empty, got no weight in problem 1", id="empty-a"),
-    pytest.param({"b": []}, r"`b` must not be empty, got no weight in problem 1", id="empty-b"),
     pytest.param({"a": [1, 2]}, r"must have the same sum, got 3 and 2 in problem 1", id="sums"),
     pytest.param({"cost": [0, 1, -2, 0]}, r"`ground_costs` must be >= 0, got -2\.0 in problem 1",
                  id="negative-cost"),
@@ -492,190 +412,96 @@ def test_empty_side_rejected():
         exact_transport(np.empty(0), np.ones(1), np.empty((0, 1)))
 
 
-# Point clouds
+# Point clouds: texts that have words only
 
 
-def draw_clouds(rng, n_points, n_clouds, dtype, most=25):
+def draw_clouds(rng, points, n_clouds, most=25):
     sizes = rng.integers(1, most, n_clouds)
-    members = [np.sort(rng.choice(n_points, size, replace=False)) for size in sizes]
-    weights = [rng.integers(1, 201, size) for size in sizes]
-    if dtype != np.int64:
-        weights = [weight + rng.random(weight.size) for weight in weights]
-    return Clouds(Ragged.from_rows(members), Ragged.from_rows(weights, dtype))
-
-
-def problem_of(points, clouds, left, right, ground_cost):
-    a, b = clouds.weights[left], clouds.weights[right]
-    x, y = points[clouds.members[left]], points[clouds.members[right]]
-    block = cdist(x.astype(np.float64), y.astype(np.float64), ground_cost)
-    # cosines of a point with itself are 1 up to rounding, on either side of it
-    return Problem(a / a.sum(), b / b.sum(), np.maximum(block, 0.0))
-
-
-@pytest.mark.parametrize("ground_cost", GROUND_COSTS)
-@pytest.mark.parametrize("point_type", [np.float32, np.float64])
-@pytest.mark.parametrize("weight_type", [np.int64, np.float64])
-def test_clouds_match_cdist_and_emd2(ground_cost, point_type, weight_type):
-    rng = np.random.default_rng(9)
-    points = rng.normal(size=(60, 17)).astype(point_type)
-    clouds = draw_clouds(rng, len(points), 30, weight_type)
-    left, right = rng.integers(0, 30, (2, 150))
-    found = point_cloud_transport(
-        points, clouds, left, right, ground_cost=ground_cost, plans_of=range(150)
+    members = Ragged.from_rows(
+        np.sort(rng.choice(len(points), size, replace=False)) for size in sizes
     )
+    return clouds_of(points, members, rng.integers(1, 201, members.values.size))
+
+
+def clouds_of(points, members, weights):
+    nothing = np.empty((0, points.shape[1]))
+    return Clouds(points, nothing, members, Ragged(weights, members.offsets), members.offsets[1:])
+
+
+def word_costs(clouds, left, right, **options):
+    return mover_costs(clouds, left, right, WORDS, **options)[:, 0]
+
+
+def problem_of(clouds, left, right):
+    (x, a), (y, b) = (
+        (clouds.word_points[clouds.members[k]].astype(np.float64), clouds.weights[k])
+        for k in (left, right)
+    )
+    return Problem(a / a.sum(), b / b.sum(), cdist(x, y))
+
+
+@pytest.mark.parametrize("point_type", [np.float32, np.float64])
+def test_clouds_match_cdist_and_pot(point_type):
+    rng = np.random.default_rng(9)
+    clouds = draw_clouds(rng, rng.normal(size=(60, 17)).astype(point_type), 30)
+    left, right = rng.integers(0, 30, (2, 150))
+    found = word_costs(clouds, left, right)
     for k in range(150):
-        problem = problem_of(points, clouds, left[k], right[k], ground_cost)
-        expected = ot.emd2(problem.a, problem.b, problem.ground_cost)
-        assert found.costs[k] == pytest.approx(expected, rel=COST_RTOL, abs=1e-13)
+        problem = problem_of(clouds, left[k], right[k])
+        assert found[k] == pytest.approx(cost_by_pot(problem), rel=COST_RTOL, abs=1e-13)
+        cost, cells = mover_plan(clouds, left[k], right[k], WORDS)
         plan = np.zeros(problem.ground_cost.shape)
-        np.add.at(plan, (found.plans.rows[k], found.plans.columns[k]), found.plans.mass[k])
-        # float weights are rounded to 2**-40 of a cloud
-        np.testing.assert_allclose(plan.sum(axis=1), problem.a, rtol=0, atol=1e-11)
-        np.testing.assert_allclose(plan.sum(axis=0), problem.b, rtol=0, atol=1e-11)
-        cost = (plan * problem.ground_cost).sum()
-        assert cost == pytest.approx(found.costs[k], rel=1e-12, abs=1e-13)
+        np.add.at(plan, (cells.rows, cells.columns), cells.mass)
+        np.testing.assert_allclose(plan.sum(axis=1), problem.a, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(plan.sum(axis=0), problem.b, rtol=0, atol=1e-14)
+        assert cost == found[k]
+        assert cost == pytest.approx((plan * problem.ground_cost).sum(), rel=1e-12, abs=1e-13)
         if left[k] == right[k]:
-            assert found.costs[k] == pytest.approx(0, abs=1e-14)
-
-
-def test_shared_mass_cancels_for_a_metric_only():
-    """On a line 0, 1, 2: moving two short ways beats one long way for squared distances."""
-    points = np.array([[0.0], [1.0], [2.0]])
-    clouds = Clouds(Ragged.from_rows([[0, 1], [1, 2]]), Ragged.from_rows([[1, 1], [1, 1]]))
-    pair = np.array([0]), np.array([1])
-    assert point_cloud_transport(points, clouds, *pair).costs[0] == 1.0
-    squared = point_cloud_transport(points, clouds, *pair, ground_cost="sqeuclidean", plans_of=[0])
-    assert squared.costs[0] == 1.0
-    np.testing.assert_array_equal(squared.plans.rows[0] - squared.plans.columns[0], [0, 0])
-
-
-@pytest.mark.parametrize("ground_cost", GROUND_COSTS)
-def test_cloud_against_itself(ground_cost):
-    rng = np.random.default_rng(10)
-    points = rng.normal(size=(40, 300))
-    clouds = draw_clouds(rng, 40, 20, np.int64)
-    costs = point_cloud_transport(
-        points, clouds, np.arange(20), np.arange(20), ground_cost=ground_cost
-    ).costs
-    np.testing.assert_allclose(costs, 0, atol=0 if ground_cost == "euclidean" else 1e-15)
+            assert found[k] == 0
 
 
 def test_doubled_weights_change_nothing():
     rng = np.random.default_rng(12)
-    points = rng.normal(size=(40, 8))
-    clouds = draw_clouds(rng, 40, 20, np.int64)
-    doubled = Clouds(clouds.members, Ragged(2 * clouds.weights.values, clouds.weights.offsets))
+    clouds = draw_clouds(rng, rng.normal(size=(40, 8)), 20)
+    doubled = clouds_of(clouds.word_points, clouds.members, 2 * clouds.weights.values)
     left, right = np.divmod(np.arange(400), 20)
     np.testing.assert_allclose(
-        point_cloud_transport(points, doubled, left, right).costs,
-        point_cloud_transport(points, clouds, left, right).costs,
-        rtol=1e-14,
+        word_costs(doubled, left, right), word_costs(clouds, left, right), rtol=1e-14
     )
 
 
-def test_threads_change_no_bit_of_clouds():
+def test_counts_beyond_a_million_match_their_shares():
+    rng = np.random.default_rng(15)
+    clouds = draw_clouds(rng, rng.normal(size=(40, 8)), 10)
+    many = clouds_of(clouds.word_points, clouds.members, 10**6 * clouds.weights.values)
+    left, right = np.divmod(np.arange(100), 10)
+    np.testing.assert_allclose(
+        word_costs(many, left, right), word_costs(clouds, left, right), rtol=1e-9, atol=1e-11
+    )
+
+
+def test_threads_and_batch_change_no_bit_of_clouds():
     rng = np.random.default_rng(13)
-    points = rng.normal(size=(80, 33)).astype(np.float32)
-    clouds = draw_clouds(rng, 80, 40, np.float64)
-    left, right = rng.integers(0, 40, (2, 300))
-    chosen = [5, 0, 299]
-    one = point_cloud_transport(points, clouds, left, right, plans_of=chosen, threads=1)
-    two = point_cloud_transport(points, clouds, left, right, plans_of=chosen, threads=2)
-    assert_same(two, one)
-    np.testing.assert_array_equal(one.plans.problems, chosen)
-
-
-@pytest.mark.parametrize("ground_cost", GROUND_COSTS)
-def test_cloud_costs_independent_of_the_batch(ground_cost):
-    rng = np.random.default_rng(14)
-    points = rng.normal(size=(80, 33))
-    clouds = draw_clouds(rng, 80, 40, np.int64)
-    left, right = rng.integers(0, 40, (2, 60))
-    costs = point_cloud_transport(points, clouds, left, right, ground_cost=ground_cost).costs
-    alone = [
-        point_cloud_transport(points, clouds, left[[k]], right[[k]], ground_cost=ground_cost).costs
-        for k in range(60)
-    ]
-    np.testing.assert_array_equal(costs, np.concatenate(alone))
+    clouds = draw_clouds(rng, rng.normal(size=(80, 33)).astype(np.float32), 40)
+    left, right = rng.integers(0, 40, (2, 200))
+    one = word_costs(clouds, left, right, threads=1)
+    np.testing.assert_array_equal(word_costs(clouds, left, right, threads=2), one)
+    alone = [word_costs(clouds, left[[k]], right[[k]]) for k in range(200)]
+    np.testing.assert_array_equal(one, np.concatenate(alone))
 
 
 def test_no_pairs():
-    clouds = Clouds(Ragged.from_rows([[0]]), Ragged.from_rows([[1]]))
+    clouds = clouds_of(np.zeros((1, 2)), Ragged.from_rows([[0]]), np.ones(1, dtype=np.int64))
     nothing = np.empty(0, dtype=np.int64)
-    assert point_cloud_transport(np.zeros((1, 2)), clouds, nothing, nothing).costs.shape == (0,)
+    assert word_costs(clouds, nothing, nothing).shape == (0,)
 
 
-# members, weights, points, ground cost; message
-CLOUDS_REFUSED = [
-    pytest.param({"members": [[0, 1], [], [2]], "weights": [[1, 1], [], [1]]},
-                 "clouds must not be empty, got cloud 1 in pair 2", id="empty"),
-    pytest.param({"weights": [[1, 1], [1, 0], [1]]}, r"must be > 0, got 0\.0 in problem 1",
-                 id="no-weight"),
-    pytest.param({"weights": [[1, 1], [1, 1], [-2]]}, r"must be > 0, got -2\.0 in problem 2",
-                 id="negative-weight"),
-    pytest.param({"weights": [[1, 1], [np.nan, 1], [1]]}, "must be > 0, got nan in problem 1",
-                 id="nan-weight"),
-    pytest.param({"weights": [[1, np.inf], [1, 1], [1]]}, "below 1e.280, got inf in problem 0",
-                 id="infinite-weight"),
-    pytest.param({"weights": [[1, 1], [1], [1, 1]]}, "as many weights as members", id="shapes"),
-    pytest.param({"members": [[0, 1], [2, 1], [2]]}, "must be increasing, got 1 in problem 1",
-                 id="falling-members"),
-    pytest.param({"members": [[0, 1], [1, 1], [2]]}, "must be increasing, got 1 in problem 1",
-                 id="member-twice"),
-    pytest.param({"members": [[0, 1], [1, 3], [2]]}, "rows of the 3 points, got 3 in problem 1",
-                 id="member-too-large"),
-    pytest.param({"members": [[-1, 1], [1, 2], [2]]}, "rows of the 3 points, got -1 in problem 0",
-                 id="member-negative"),
-    pytest.param({"ground_cost": "manhattan"}, "must be one of .*'cosine'.*, got 'manhattan'",
-                 id="unknown-cost"),
-    pytest.param({"points": [[1, 0], [np.nan, 1], [1, 1]]}, "must be finite.* in pair 1",
-                 id="nan-point"),
-    pytest.param({"points": [[1, 0], [1, 1], [np.inf, 1]]}, "must be finite.* in pair 1",
-                 id="infinite-point"),
-    pytest.param({"points": [[1, 0], [1, 1], [0, 0]], "ground_cost": "cosine"},
-                 "not zero for `cosine`, got others in pair 1", id="zero-point"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("wrong", "message"), CLOUDS_REFUSED)
-def test_cloud_rejected(wrong, message):
-    clouds = Clouds(
-        Ragged.from_rows(wrong.get("members", [[0, 1], [1, 2], [2]])),
-        Ragged.from_rows(wrong.get("weights", [[1, 1], [1, 1], [1]]), np.float64),
-    )
-    points = np.array(wrong.get("points", [[1, 0], [1, 1], [0, 1]]), dtype=np.float64)
-    with pytest.raises(ValueError, match=message):
-        point_cloud_transport(
-            points,
-            clouds,
-            np.array([0, 0, 1]),
-            np.array([0, 2, 2]),
-            ground_cost=wrong.get("ground_cost", "euclidean"),
-        )
-
-
-def test_sides_of_unequal_length_rejected():
-    clouds = Clouds(Ragged.from_rows([[0]]), Ragged.from_rows([[1]]))
-    with pytest.raises(ValueError, match="must pair up, got 2 and 1"):
-        point_cloud_transport(np.zeros((1, 2)), clouds, np.zeros(2, int), np.zeros(1, int))
-
-
-def test_zero_point_allowed_for_distances():
-    clouds = Clouds(Ragged.from_rows([[0], [1]]), Ragged.from_rows([[1], [1]]))
-    points = np.array([[0.0, 0.0], [3.0, 4.0]])
-    for ground_cost, expected in (("euclidean", 5.0), ("sqeuclidean", 25.0)):
-        found = point_cloud_transport(
-            points, clouds, np.array([0]), np.array([1]), ground_cost=ground_cost
-        )
-        assert found.costs[0] == expected
-
-
-def test_more_cells_than_fit_rejected():
-    clouds = Clouds(
-        Ragged.from_rows([range(9000)]), Ragged.from_rows([np.ones(9000)], dtype=np.int64)
-    )
-    with pytest.raises(ValueError, match=r"pair 0 must have at most \d+ cells, got 9000 x 9000"):
-        point_cloud_transport(np.zeros((9000, 1)), clouds, np.array([0]), np.array([0]))
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_points_that_are_no_numbers_rejected(wrong):
+    points = np.array([[1, 0], [wrong, 1], [1, 1]])
+    clouds = clouds_of(points, Ragged.from_rows([[0], [2], [0, 1]]), np.ones(4, dtype=np.int64))
+    with pytest.raises(ValueError, match="must be finite, got others in pair 1"):
+        word_costs(clouds, np.array([0, 1]), np.array([1, 2]))
 
 
 # Where compiled code is kept
