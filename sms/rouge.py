@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
-from sms.overlap import Overlap, rouge_l, rouge_lsum, rouge_n, rouge_tokens, rouge_w
+from sms.overlap import Overlap, rouge_l, rouge_lsum, rouge_n, rouge_w
 from sms.ragged import Ragged
 from sms.text import ChunkTable
+
+if TYPE_CHECKING:
+    from rouge_score.tokenizers import DefaultTokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +72,30 @@ def _cut(batch: Batch) -> Ragged:
         return batch.texts.lower_words
     memory = batch.setting.memory
     if "rouge" not in memory or memory["rouge"].is_full:
-        memory["rouge"] = ChunkTable(partial(rouge_tokens, stem=False))
+        memory["rouge"] = ChunkTable(rouge_tokens)
     return batch.texts.tokens(memory["rouge"])
+
+
+def rouge_tokens(chunk: str) -> list[str]:
+    """Return rouge-score's tokens of a piece of text: lower-cased runs of ``a-z0-9``.
+
+    A token never crosses white space, so the tokens of a text are those of its white-space
+    chunks, one chunk after the other: a caller may tokenise each distinct chunk only once.
+
+    Examples
+    --------
+    >>> rouge_tokens("Well-founded!")
+    ['well', 'founded']
+    """
+    tokens: list[str] = _tokenizer().tokenize(chunk)
+    return tokens
+
+
+@cache
+def _tokenizer() -> DefaultTokenizer:
+    from rouge_score.tokenizers import DefaultTokenizer  # a second: it imports NLTK, and that SciPy
+
+    return DefaultTokenizer(use_stemmer=False)
 
 
 def _variant(

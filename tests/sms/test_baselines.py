@@ -148,12 +148,6 @@ def test_no_pairs(baseline):
         assert baseline(Ragged.from_rows(rows), none, none).shape == (0,)
 
 
-@pytest.mark.parametrize("baseline", OF_PAIRS)
-def test_text_number_out_of_range_rejected(baseline):
-    with pytest.raises(ValueError, match="`source` must be text numbers below 1, got 1 at pair 0"):
-        baseline(pack("a b"), np.array([0]), np.array([1]))
-
-
 def test_length_counts_words():
     got = length(pack("a b a", "", "c"), np.array([2, 0, 1, 0]))
     np.testing.assert_array_equal(got, [1, 3, np.nan, 3])
