@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sms.config import ScoringConfig
     from sms.explaining import explain
-    from sms.scorers import EmbeddingCosine, Rouge, SentenceMover
+    from sms.scorers import SentenceMover
     from sms.scoring import SummaryScorer, score_texts
     from sms.transport import exact_transport, exact_transport_batch
 
 __all__ = [
-    "EmbeddingCosine",
-    "Rouge",
     "ScoringConfig",
     "SentenceMover",
     "SummaryScorer",
@@ -29,8 +27,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EmbeddingCosine": "sms.scorers",
-    "Rouge": "sms.scorers",
     "SentenceMover": "sms.scorers",
     "ScoringConfig": "sms.config",
     "SummaryScorer": "sms.scoring",

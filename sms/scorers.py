@@ -1,7 +1,7 @@
-"""One metric as an object: lists of texts in, an array of similarities out.
+"""Mover's similarity as an object: lists of texts in, an array of similarities out.
 
-Unlike a run over files, which gives a text that cannot be scored a null and a status, these
-raise: a list has no place for a status. `scoring.score_texts` returns both.
+Unlike a run over files, which gives a text that cannot be scored a null and a status, it raises: a
+list has no place for a status. `scoring.score_texts` returns both, under any metrics.
 """
 
 from __future__ import annotations
@@ -10,79 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sms.scoring import Against, Candidate, ScoringConfig, SummaryScorer, to_rows
+from sms.config import ScoringConfig
+from sms.scoring import Against, Candidate, SummaryScorer, to_rows
 
 
-class _OneMetric:
-    """A scorer for one column."""
-
-    def __init__(
-        self,
-        metric: str,
-        encoders: Sequence[str],
-        *,
-        against: str,
-        multi_reference: str,
-        language: str,
-        sentences: str,
-    ) -> None:
-        self._side = "references" if against == "reference" else "sources"
-        config = ScoringConfig(
-            metrics=(metric if against == "reference" else f"{metric}:{against}",),
-            encoders={f"encoder{k}": spec for k, spec in enumerate(encoders, 1)},
-            multi_reference=multi_reference,
-            language=language,
-            sentences=sentences,
-        )
-        self._scorer = SummaryScorer(config)
-        self._column = config.requests[0].columns[0]
-
-    @property
-    def signature(self) -> str:
-        """Metric, parameters and versions as one string."""
-        return self._scorer.signatures[self._column]
-
-    @property
-    def needs_references(self) -> bool:
-        """Whether the second argument of `score` are references, or else sources."""
-        return self._side == "references"
-
-    def score(self, candidates: Sequence[Candidate], against: Sequence[Against]) -> np.ndarray:
-        """Return the similarity of each candidate to its reference or source.
-
-        Parameters
-        ----------
-        candidates : sequence of str
-            With `sentences="given"` of list of str, the sentences.
-        against : sequence of str or of list of str
-            References or sources, as many as candidates; a candidate with several has a list. With
-            `sentences="given"` a list of str is one text, and a list of such lists is several.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            Higher is closer.
-
-        Raises
-        ------
-        ValueError
-            If a text has nothing to score, naming the first one, or lengths differ.
-        """
-        given = {self._side: against}
-        rows = to_rows(candidates, sentences=self._scorer.config.sentences, **given)
-        table = self._scorer.score(rows)
-        scores = table[self._column].to_numpy()
-        if table[self._column].null_count:
-            first = int(np.flatnonzero(np.isnan(scores))[0])
-            raise ValueError(
-                f"`candidates` and what they are compared with must have words, got "
-                f"{table['status'][first].as_py()} in row {first}; leave the row out, or use "
-                "`score_texts`, which returns a status"
-            )
-        return scores
-
-
-class SentenceMover(_OneMetric):
+class SentenceMover:
     """Word or sentence mover's similarity (Clark, Celikyilmaz and Smith 2019).
 
     Parameters
@@ -117,87 +49,56 @@ class SentenceMover(_OneMetric):
     ) -> None:
         if kind not in ("sms", "wms", "s+wms"):
             raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
-        super().__init__(
-            kind,
-            [encoder],
-            against=against,
+        config = ScoringConfig(
+            metrics=(kind if against == "reference" else f"{kind}:{against}",),
+            encoders={"encoder1": encoder},
             multi_reference=multi_reference,
             language=language,
             sentences=sentences,
         )
+        self._scorer = SummaryScorer(config)
+        self._column = config.requests[0].name
+        (self._side,) = config.requests[0].sides
 
+    @property
+    def signature(self) -> str:
+        """Metric, parameters and versions as one string."""
+        return self._scorer.signatures[self._column]
 
-class EmbeddingCosine(_OneMetric):
-    """Cosine of text embeddings (Sun and Nenkova 2019).
+    @property
+    def needs_references(self) -> bool:
+        """Whether the second argument of `score` are references, or else sources."""
+        return self._side == "references"
 
-    Parameters
-    ----------
-    encoder : str or sequence of str
-        As in `assay encoders`; of several the mean cosine, Sun and Nenkova's enc-avg.
-    against : {"reference", "source"}
-    multi_reference : {"best", "mean", "first"}
-    language : str
-        Of the texts, as in `sms.languages`.
-    sentences : {"split", "given"}
-        Whether texts are cut into sentences, or are lists of them.
-    """
+    def score(self, candidates: Sequence[Candidate], against: Sequence[Against]) -> np.ndarray:
+        """Return the similarity of each candidate to its reference or source.
 
-    def __init__(
-        self,
-        *,
-        encoder: str | Sequence[str] = "minilm",
-        against: str = "reference",
-        multi_reference: str = "best",
-        language: str = "en",
-        sentences: str = "split",
-    ) -> None:
-        encoders = [encoder] if isinstance(encoder, str) else encoder
-        super().__init__(
-            "cosine@all" if len(encoders) > 1 else "cosine",
-            encoders,
-            against=against,
-            multi_reference=multi_reference,
-            language=language,
-            sentences=sentences,
-        )
+        Parameters
+        ----------
+        candidates : sequence of str
+            With `sentences="given"` of list of str, the sentences.
+        against : sequence of str or of list of str
+            References or sources, as many as candidates; a candidate with several has a list. With
+            `sentences="given"` a list of str is one text, and a list of such lists is several.
 
+        Returns
+        -------
+        ndarray, shape (n,)
+            Higher is closer.
 
-class Rouge(_OneMetric):
-    """ROUGE (Lin 2004), equal to `rouge-score` where that has the variant.
-
-    Parameters
-    ----------
-    column : str
-        For example `rougeL_f`, `rouge1_r`, `rougeW_f`.
-    against : {"reference", "source"}
-    multi_reference : {"best", "mean", "first"}
-    language : str
-        Of the texts, as in `sms.languages`.
-    sentences : {"split", "given"}
-        Whether texts are cut into sentences, or are lists of them.
-
-    Examples
-    --------
-    >>> Rouge("rouge1_r").score(["A cat sat."], ["The cat sat down."])
-    array([0.5])
-    """
-
-    def __init__(
-        self,
-        column: str = "rougeL_f",
-        *,
-        against: str = "reference",
-        multi_reference: str = "best",
-        language: str = "en",
-        sentences: str = "split",
-    ) -> None:
-        if not column.startswith("rouge") or column[-2:] not in ("_p", "_r", "_f"):
-            raise ValueError(f"`column` must be like rougeL_f, got {column!r}")
-        super().__init__(
-            column,
-            ["minilm"],
-            against=against,
-            multi_reference=multi_reference,
-            language=language,
-            sentences=sentences,
-        )
+        Raises
+        ------
+        ValueError
+            If a text has nothing to score, naming the first one, or lengths differ.
+        """
+        sentences, given = self._scorer.config.sentences, {self._side: against}
+        table = self._scorer.score(to_rows(candidates, sentences=sentences, **given))
+        scores = table[self._column].to_numpy()
+        if table[self._column].null_count:
+            first = int(np.flatnonzero(np.isnan(scores))[0])
+            raise ValueError(
+                f"`candidates` and what they are compared with must have words, got "
+                f"{table['status'][first].as_py()} in row {first}; leave the row out, or use "
+                "`score_texts`, which returns a status"
+            )
+        return scores

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sms.reward import Reward, candidate_texts
-from sms.scorers import EmbeddingCosine, Rouge, SentenceMover
+from sms.scorers import SentenceMover
+from sms.scoring import score_texts
 
 CANDIDATES = [
     "The bridge is closed. Cars must use the ring road.",
@@ -39,14 +40,13 @@ def test_rewards_are_the_mover_similarities(metric):
 
 def test_rewards_are_the_metric_for_other_families_and_sides():
     cosine = Reward("cosine", device="cpu")
-    np.testing.assert_array_equal(
-        cosine(CANDIDATES, REFERENCES), EmbeddingCosine().score(CANDIDATES, REFERENCES)
+    table = score_texts(
+        CANDIDATES, REFERENCES, sources=REFERENCES, metrics=("cosine", "rougeL_f:source")
     )
+    assert cosine(CANDIDATES, REFERENCES) == table["cosine"].to_pylist()
     against_source = Reward("rougeL_f:source")
-    np.testing.assert_array_equal(
-        against_source(CANDIDATES, sources=REFERENCES),
-        Rouge(against="source").score(CANDIDATES, REFERENCES),
-    )
+    found = against_source(CANDIDATES, sources=REFERENCES)
+    assert found == table["rougeL_f:source"].to_pylist()
 
 
 def test_identical_text_gets_the_upper_bound(reward):
@@ -251,9 +251,7 @@ def test_reward_in_bf16_is_nearly_that_in_fp32():
         Reward("sms", precision="fp8")
 
 
-@pytest.mark.parametrize(
-    "scorer", [SentenceMover("wms"), Rouge(), 3], ids=lambda s: type(s).__name__
-)
+@pytest.mark.parametrize("scorer", [SentenceMover("wms"), 3], ids=lambda s: type(s).__name__)
 def test_scorer_of_another_kind_is_refused_in_one_line(scorer):
     with pytest.raises(TypeError, match=r"`metric` must be the name of a metric, .*no `input_colu"):
         Reward(scorer)
