@@ -16,9 +16,6 @@ SAFE_SPREAD = 1e-6
 """Variance from sums of squares is used down to this share of the largest squared deviation; it
 then has nine correct digits. Below, the row is computed again in two passes."""
 
-FEW_VALUES = 64
-"""Up to so many values, ranks and class sizes come from one matrix product, not from sorting."""
-
 Array = np.ndarray
 
 
@@ -71,15 +68,6 @@ def kendall_scale(classes: Array, weights: Array, coefficient: str) -> Scale:
     `classes` are from `tie_classes`, shape (n_variables, n); weights have shape (n_rows, n).
     """
     half_square = 0.5 * weights.sum(1) ** 2
-    n = weights.shape[1]
-    if n <= FEW_VALUES:
-        members = (classes[:, None, :] == np.arange(n)[:, None]).astype(np.float64)
-        totals = (weights @ members.reshape(-1, n).T).reshape(-1, len(classes), n)
-        norms = np.repeat(half_square[:, None], len(classes), axis=1)
-        if coefficient == "kendall_b":
-            norms -= 0.5 * np.einsum("bvg,bvg->bv", totals, totals)
-            return Scale(norms, np.where(norms > 0, 2, 1))
-        return Scale(norms, np.count_nonzero(totals, axis=2))
     norms = np.empty((len(weights), len(classes)))
     distinct = np.empty(norms.shape, dtype=np.int64)
     for variable, each in enumerate(classes):
@@ -100,22 +88,7 @@ def _scaled(values: Array) -> Array:
 
 def _ranked(values: Array, weights: Array) -> tuple[Array, Scale]:
     """Mid-ranks minus their mean, without the weights; shape (n_rows, n_variables, n)."""
-    if values.shape[1] <= FEW_VALUES:
-        ranks = _ranked_by_product(tie_classes(values), weights)
-    else:
-        ranks = _ranked_by_sorting(tie_classes(values), weights)
-    squared_norm = np.matmul(ranks**2, weights[:, :, None])[..., 0]
-    return ranks, Scale(squared_norm, np.where(squared_norm > 0, 2, 1))
-
-
-def _ranked_by_product(classes: Array, weights: Array) -> Array:
-    # Twice the centred mid-rank is the weight below minus the weight above.
-    halves = 0.5 * np.sign(classes[:, :, None] - classes[:, None, :])
-    n = classes.shape[1]
-    return (weights @ halves.reshape(-1, n).T).reshape(-1, *classes.shape)
-
-
-def _ranked_by_sorting(stack: Array, weights: Array) -> Array:
+    stack = tie_classes(values)
     ranks = np.empty((len(weights), *stack.shape))
     total = weights.sum(1, keepdims=True)
     for variable, classes in enumerate(stack):
@@ -125,7 +98,8 @@ def _ranked_by_sorting(stack: Array, weights: Array) -> Array:
         doubled[:, 1:] += upto[:, :-1]
         np.take(doubled, classes, axis=1, out=ranks[:, variable])
     ranks *= 0.5
-    return ranks
+    squared_norm = np.matmul(ranks**2, weights[:, :, None])[..., 0]
+    return ranks, Scale(squared_norm, np.where(squared_norm > 0, 2, 1))
 
 
 def _cumulated_to_class_ends(classes: Array, weights: Array) -> Array:

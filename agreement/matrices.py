@@ -18,15 +18,7 @@ however large other values are: scores near 1e-14 beside a score of 1 keep their
 
 
 def as_stack(name: str, values: np.ndarray, n_dimensions: int) -> np.ndarray:
-    """Return `values` as float64 after checking its number of dimensions and its kind.
-
-    Raises
-    ------
-    TypeError
-        If the values are not numbers.
-    ValueError
-        If the number of dimensions is wrong or a value is infinite.
-    """
+    """Return `values` as float64; refuse other dimensions, text and infinite values."""
     raw = np.asarray(values)
     if raw.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must hold numbers, got dtype {raw.dtype}; convert it first")
@@ -42,13 +34,7 @@ def as_stack(name: str, values: np.ndarray, n_dimensions: int) -> np.ndarray:
 
 
 def as_matrices(**named: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return named matrices as float64, all of one shape (n_systems, n_documents).
-
-    Raises
-    ------
-    ValueError
-        If one is not a matrix, or its shape differs from the first one's.
-    """
+    """Return named matrices as float64; refuse those that differ in shape from the first one."""
     arrays = {name: as_stack(name, values, 2) for name, values in named.items()}
     first, *_ = arrays
     for name, array in arrays.items():
@@ -60,38 +46,11 @@ def as_matrices(**named: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(arrays.values())
 
 
-def as_stacks(scores: np.ndarray, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return metrics' scores and aspects' ratings as two stacks over the same cells.
-
-    Raises
-    ------
-    ValueError
-        If the two disagree about systems or documents.
-    """
-    metrics, aspects = as_stack("scores", scores, 3), as_stack("ratings", ratings, 3)
-    if metrics.shape[1:] != aspects.shape[1:]:
-        raise ValueError(
-            f"`ratings` must cover the {metrics.shape[1:]} systems and documents of `scores`, "
-            f"got {aspects.shape[1:]}; align them first"
-        )
-    return metrics, aspects
-
-
 def shared_cells(*matrices: np.ndarray) -> tuple[np.ndarray, ...]:
     """Blank every cell that any of the matrices lacks, so that all are about the same cells.
 
     Two metrics are only comparable this way: each on its own cells would be a comparison of
-    the cells.
-
-    Parameters
-    ----------
-    *matrices : ndarray, shape (n_systems, n_documents)
-        NaN where missing.
-
-    Returns
-    -------
-    tuple of ndarray
-        Copies, NaN wherever one of them was.
+    the cells. Returns copies, NaN wherever one of them was.
 
     Examples
     --------
@@ -120,9 +79,3 @@ def require_fraction(name: str, value: float) -> None:
     """Raise `ValueError` unless `value` lies strictly between 0 and 1."""
     if not 0.0 < value < 1.0:
         raise ValueError(f"`{name}` must lie between 0 and 1, both excluded, got {value:g}")
-
-
-def require_positive(name: str, value: int) -> None:
-    """Raise `ValueError` unless `value` is at least 1."""
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1, got {value}")

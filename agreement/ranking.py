@@ -14,13 +14,7 @@ import numpy as np
 
 from agreement.intervals import MOST_UNDEFINED, Interval, percentile_interval
 from agreement.levels import system_means
-from agreement.matrices import (
-    TIE_RTOL,
-    as_matrices,
-    as_stack,
-    require_fraction,
-    require_positive,
-)
+from agreement.matrices import TIE_RTOL, as_matrices, as_stack, require_fraction
 from agreement.resampling import draw_counts
 
 FEWEST_DOCUMENTS = 2
@@ -145,7 +139,6 @@ def compare_systems(
         Undefined, with a reason, if they share fewer documents than `FEWEST_DOCUMENTS`.
     """
     require_fraction("confidence", confidence)
-    require_positive("n_resamples", n_resamples)
     a, b = as_stack("scores_a", scores_a, 1), as_stack("scores_b", scores_b, 1)
     if a.shape != b.shape:
         raise ValueError(f"`scores_b` must have {a.size} documents like `scores_a`, got {b.size}")

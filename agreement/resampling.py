@@ -32,7 +32,7 @@ from agreement.fixed_values import (
     kendall_scale,
 )
 from agreement.levels import LEVELS
-from agreement.matrices import as_stacks, require_choice
+from agreement.matrices import as_stack, require_choice
 
 CHUNK_NUMBERS = 200_000
 """Numbers in the largest array of one step; resamples are taken so many at a time that it fits.
@@ -61,19 +61,7 @@ def draw_resamples(
 ) -> Resamples:
     """Draw systems and documents with replacement, as counts.
 
-    Parameters
-    ----------
-    n_systems, n_documents : int
-        Size of the matrices the resamples are for.
-    n_resamples : int
-        How many.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Resamples
-        To be shared by all metrics and aspects over the same matrix.
+    They are for matrices of this size, and shared by all metrics and aspects over them.
     """
     return Resamples(
         *(draw_counts(n, n_resamples=n_resamples, rng=rng) for n in (n_systems, n_documents))
@@ -119,15 +107,16 @@ def resampled_correlations(
     Raises
     ------
     ValueError
-        If the resamples were drawn for another size, or a name is not known.
+        If sizes disagree, or a name is not known.
     """
     require_choice("level", level, LEVELS)
     require_choice("coefficient", coefficient, COEFFICIENTS)
-    metrics, aspects = as_stacks(scores, ratings)
+    metrics, aspects = as_stack("scores", scores, 3), as_stack("ratings", ratings, 3)
     drawn = resamples.system_counts.shape[1], resamples.document_counts.shape[1]
-    if drawn != metrics.shape[1:]:
+    if not drawn == metrics.shape[1:] == aspects.shape[1:]:
         raise ValueError(
-            f"`resamples` must be drawn for {metrics.shape[1:]} systems and documents, got {drawn}"
+            f"`resamples` must be drawn for {metrics.shape[1:]} systems and documents, and "
+            f"`ratings` cover these, got {drawn} and {aspects.shape[1:]}"
         )
     step = {"system": _system_level, "summary": _summary_level, "global": _global_level}[level]
     chunk = max(64, CHUNK_NUMBERS // _numbers_per_resample(metrics, aspects, level, coefficient))

@@ -85,17 +85,6 @@ def compare(here: Path, **asked: Any) -> object:
     return pipelines.compare_scores(**asked, n_resamples=2).frame().rows()
 
 
-def human_systems_of(given: Any, here: Path) -> object:
-    """Return what reaches the tables of a paper."""
-
-    def stopped(*_: object, human_systems: object, **__: object) -> None:
-        raise ValueError(f"{human_systems}")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.correlation.run.paper_tables", stopped)
-        return correlate(here, out=here / "new", papers="bao2020", human_systems=given)
-
-
 # function, argument, what is given, the call. What is given is a path in the folder, or one name.
 # Most paths are not there: that is said before anything is computed, with the path.
 PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path], object]]] = [
@@ -262,11 +251,6 @@ SEVERAL_NAMES: list[tuple[Callable[..., object], str, str, Callable[[Any, Path],
             *("levels", "coefficients"),
         )
     ),
-    (
-        *(pipelines.correlate, "papers", "nothing"),
-        lambda x, h: correlate(h, out=h / "new", papers=x),
-    ),
-    (pipelines.correlate, "human_systems", "human*", lambda x, h: human_systems_of(x, h)),
     *(
         (pipelines.compare_scores, name, value, lambda x, h, name=name: compare(h, **{name: x}))
         for name, value in {"metrics": "length", "systems_a": "s0", "systems_b": "s1"}.items()

@@ -86,23 +86,14 @@ from pipelines.cli.common import (
     help="The texts: file, folder, glob or URL. They are shown where metric and people disagree.",
 )
 @click.option(
-    "--as",
-    "papers",
-    metavar="PAPER",
-    multiple=True,
-    help="Also the tables and figures of a paper: clark2019, sun2019 or bao2020; may be repeated.",
-)
-@click.option(
-    "--human-systems",
-    metavar="LIST",
-    default="human*,reference*",
-    show_default=True,
-    help="Systems whose summaries people wrote, names or patterns, for `--as bao2020`.",
-)
-@click.option(
     "--explain",
     is_flag=True,
     help="Also a page for each score of `assay score` that people disagree with most.",
+)
+@click.option(
+    "--all-tables",
+    is_flag=True,
+    help="Also every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG.",
 )
 @columns_option("system_id=model")
 @click.option(
@@ -126,9 +117,8 @@ def correlate(
     resamples: int,
     seed: int,
     corpus: str | None,
-    papers: tuple[str, ...],
-    human_systems: str,
     explain: bool,
+    all_tables: bool,
     columns: tuple[str, ...],
     accept_unfinished: bool,
     fresh: bool,
@@ -139,7 +129,7 @@ def correlate(
     A file (Parquet, CSV, JSONL) has a row per candidate: `document_id`, `system_id` and a column
     of numbers per metric, or per aspect in the ratings, which may also name a `rater`. A metric
     that several inputs have is called INPUT/METRIC. DIR gets a report (report.html, report.md),
-    correlations.parquet and .csv, tables and plots.
+    correlations.parquet and about.json.
     """
     if not scores:
         raise click.UsageError("name at least one folder or file of scores")
@@ -164,9 +154,8 @@ def correlate(
         n_resamples=resamples,
         seed=seed,
         corpus=corpus,
-        papers=papers,
-        human_systems=split(human_systems),
         explain=explain,
+        all_tables=all_tables,
         columns=columns_of(columns),
         accept_unfinished=accept_unfinished,
         fresh=fresh,

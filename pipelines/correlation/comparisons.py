@@ -25,6 +25,7 @@ from agreement import (
 )
 from agreement.intervals import bootstrap_name, percentile_interval
 from pipelines.correlation.estimates import (
+    CONFIDENCE,
     MOST_CELLS_IN_PAIRS,
     Estimates,
     SampleKey,
@@ -204,7 +205,7 @@ def _difference(
         found = percentile_interval(
             draws[:, 0] - draws[:, 1],
             difference,
-            settings.confidence,
+            CONFIDENCE,
             bootstrap_name(points[0]),
             reason,
         )

@@ -19,15 +19,18 @@ from agreement import (
     systems_for_correlation,
     systems_for_width,
 )
-from pipelines.correlation.estimates import Settings, can_be_resampled
+from pipelines.correlation.estimates import CONFIDENCE, Settings, can_be_resampled
 from pipelines.tables.study import Study
 
 ALPHAS = ("ordinal", "interval")
 WIDTH = 0.2
 """Of the Fisher interval that `systems_for_width` asks for."""
-N_SIZES = 10
-SMALLEST_SIZE = 2
-"""Documents."""
+N_SIZES, SMALLEST_SIZE = 10, 2
+"""Numbers of documents that the curve of the sample size has, and the smallest of them."""
+N_DRAWS = 50
+"""Subsets of documents, per size."""
+N_DISAGREEMENTS = 10
+"""Candidates listed per aspect and metric."""
 
 
 def rater_rows(study: Study, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -70,9 +73,7 @@ def system_rows(
     named += [("metric", *each) for each in zip(study.metrics, study.scores, strict=True)]
     for kind, name, matrix in named:
         kept = np.where(rated, matrix, np.nan)
-        found = rank_systems(
-            kept, n_resamples=settings.n_resamples, confidence=settings.confidence, rng=rng
-        )
+        found = rank_systems(kept, n_resamples=settings.n_resamples, confidence=CONFIDENCE, rng=rng)
         n_documents = (~np.isnan(kept)).sum(1)
         for i, system in enumerate(study.systems):
             rank = int(found.ranks[i])
@@ -108,8 +109,8 @@ def sample_size_rows(
                 sizes,
                 level=level,
                 coefficient=coefficient,
-                n_draws=settings.n_draws,
-                confidence=settings.confidence,
+                n_draws=N_DRAWS,
+                confidence=CONFIDENCE,
                 rng=np.random.default_rng(seed),
             )
             for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
@@ -119,7 +120,7 @@ def sample_size_rows(
                     "level": level,
                     "coefficient": coefficient,
                     "n_documents": int(sizes[s]),
-                    "n_draws": settings.n_draws,
+                    "n_draws": N_DRAWS,
                     "n_undefined": int(curve.n_undefined[s, m, k]),
                     "mean": curve.means[s, m, k],
                     "low": curve.low[s, m, k],
@@ -127,7 +128,7 @@ def sample_size_rows(
                 }
 
 
-def disagreement_rows(study: Study, settings: Settings) -> Iterator[dict[str, Any]]:
+def disagreement_rows(study: Study) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.disagreements`, without texts."""
     for k, aspect in enumerate(study.aspects):
         for m, metric in enumerate(study.metrics):
@@ -136,7 +137,7 @@ def disagreement_rows(study: Study, settings: Settings) -> Iterator[dict[str, An
             gaps = score_ranks - rating_ranks
             cells = np.argwhere(~np.isnan(gaps))
             order = np.argsort(-np.abs(gaps[cells[:, 0], cells[:, 1]]), kind="stable")
-            for i, j in cells[order[: settings.n_disagreements]]:
+            for i, j in cells[order[:N_DISAGREEMENTS]]:
                 yield {
                     "aspect": aspect,
                     "metric": metric,

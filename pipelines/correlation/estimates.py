@@ -26,12 +26,7 @@ from agreement import (
 )
 from agreement.intervals import bootstrap_name, percentile_interval
 from agreement.levels import merged_means
-from agreement.matrices import (
-    require_choice,
-    require_distinct,
-    require_fraction,
-    require_positive,
-)
+from agreement.matrices import require_choice, require_distinct
 from pipelines.tables.study import Study, is_baseline
 
 ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
@@ -51,6 +46,10 @@ SampleKey = tuple[str, str]
 """A level and a coefficient."""
 
 
+CONFIDENCE = 0.95
+"""Of all intervals."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What to compute."""
@@ -58,12 +57,7 @@ class Settings:
     levels: Sequence[str] = LEVELS
     coefficients: Sequence[str] = DEFAULT_COEFFICIENTS
     n_resamples: int = 1_000
-    confidence: float = 0.95
     seed: int = 0
-    n_draws: int = 50
-    """Subsets of documents, per size."""
-    n_disagreements: int = 10
-    """Candidates listed per aspect and metric."""
 
     def __post_init__(self) -> None:
         for name, values, choices in (
@@ -78,8 +72,8 @@ class Settings:
                 f"`--levels` and `--coefficients` must name at least one of {', '.join(LEVELS)} "
                 f"and one of {', '.join(COEFFICIENTS)}"
             )
-        require_positive("--resamples", self.n_resamples)
-        require_fraction("confidence", self.confidence)
+        if self.n_resamples < 1:
+            raise ValueError(f"`--resamples` must be at least 1, got {self.n_resamples}")
         if self.seed < 0:
             raise ValueError(f"`--seed` must not be negative, got {self.seed}")
 
@@ -91,7 +85,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimates:
-    """Coefficients at every level, with shared resamples of systems and documents."""
+    """Coefficients at every level, each metric and aspect on the cells both have."""
 
     points: Mapping[SampleKey, Sequence[Sequence[Correlation]]]
     """By level and coefficient: a row per metric, an entry per aspect."""
@@ -101,22 +95,7 @@ class Estimates:
 
 
 def estimate(study: Study, settings: Settings, rng: np.random.Generator) -> Estimates:
-    """Compute every coefficient of every metric with every aspect, and its bootstrap.
-
-    Parameters
-    ----------
-    study : Study
-        The matrices.
-    settings : Settings
-        Levels, coefficients and resamples.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Estimates
-        Each metric and aspect on the cells both have.
-    """
+    """Compute every coefficient of every metric with every aspect, and its bootstrap."""
     shape = len(study.systems), len(study.documents)
     resamples = draw_resamples(*shape, n_resamples=settings.n_resamples, rng=rng)
     points, draws = {}, {}
@@ -163,7 +142,7 @@ def correlation_rows(
                     point = estimates.points[level, coefficient][m][k]
                     draws = estimates.draws.get((level, coefficient))
                     values = None if draws is None else draws[:, m, k]
-                    yield {**common, **_described(x, y, point, values, settings)}
+                    yield {**common, **_described(x, y, point, values)}
                 for row in (
                     *_partial_rows(study, x, y, level, settings),
                     *_accuracy_rows(x, y, level, settings, rng),
@@ -172,7 +151,7 @@ def correlation_rows(
 
 
 def _described(
-    x: np.ndarray, y: np.ndarray, point: Correlation, draws: np.ndarray | None, settings: Settings
+    x: np.ndarray, y: np.ndarray, point: Correlation, draws: np.ndarray | None
 ) -> dict[str, Any]:
     row = _counted(point)
     if draws is None:
@@ -180,7 +159,7 @@ def _described(
         row |= {"reason": point.reason or reason}
     else:
         found = percentile_interval(
-            draws, point.value, settings.confidence, bootstrap_name(point), point.reason
+            draws, point.value, CONFIDENCE, bootstrap_name(point), point.reason
         )
         row |= {
             "low": found.low,
@@ -193,7 +172,7 @@ def _described(
         fisher = fisher_interval(
             point.value,
             point.n_systems,
-            confidence=settings.confidence,
+            confidence=CONFIDENCE,
             coefficient=point.coefficient,
         )
         row |= {"fisher_low": fisher.low, "fisher_high": fisher.high}

@@ -1,6 +1,7 @@
 """The folder of a report: whether it may be written to, and the tables in it.
 
-`about.json` is written last: it marks a folder whose tables are complete.
+A report is `report.html`, `report.md`, `correlations.parquet` and `about.json`, which is written
+last: it marks a folder whose files are complete. On request every table is there, too.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ import os
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
-
-import polars as pl
 
 from cluster.output import Output
 from cluster.store import delete_file, join, list_names
@@ -36,14 +35,7 @@ _OUR_NAMES = frozenset({"tables", "plots", "papers", "explain"})
 
 
 def report_folder(out: str | os.PathLike[str], *, is_replacing: bool) -> Output:
-    """Return the folder of a report, which may be written to.
-
-    Parameters
-    ----------
-    out : str or path
-        Folder or URL; need not exist.
-    is_replacing : bool
-        Whether an earlier report may be there.
+    """Return the folder (or URL) of a report, which may be written to.
 
     Raises
     ------
@@ -82,20 +74,17 @@ def clear_folder(output: Output) -> None:
                 delete_file(join(inside, name))
 
 
-def write_tables(result: AgreementResult, out: Path) -> None:
-    """Write every table as Parquet and CSV.
+def write_tables(result: AgreementResult, out: Path, *, all_tables: bool) -> None:
+    """Write the correlations as Parquet, and what the folder is about as JSON.
 
-    The correlations go right into the folder, the others into `tables/long/`.
+    With `all_tables` the correlations as CSV, too, and all others as both, in `tables/long/`.
     """
-    for name in TABLES:
+    for name in TABLES if all_tables else (MAIN_TABLE,):
         folder = out if name == MAIN_TABLE else out / LONG_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        frame: pl.DataFrame = getattr(result, name)
+        frame = getattr(result, name)
         frame.write_parquet(folder / f"{name}.parquet")
-        frame.write_csv(folder / f"{name}.csv")
-
-
-def write_about(result: AgreementResult, out: Path) -> None:
-    """Say that the folder is complete, and how it came about."""
+        if all_tables:
+            frame.write_csv(folder / f"{name}.csv")
     text = json.dumps(asdict(result.about), indent=1, ensure_ascii=False)
     (out / ABOUT_FILE).write_bytes(f"{text}\n".encode("utf-8", "surrogateescape"))

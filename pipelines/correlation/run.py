@@ -8,26 +8,33 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from agreement import LEVELS
-from pipelines.correlation.analysis import analyse
-from pipelines.correlation.estimates import DEFAULT_COEFFICIENTS, Settings
-from pipelines.correlation.files import (
-    ABOUT_FILE,
-    clear_folder,
-    report_folder,
-    write_about,
-    write_tables,
+from pipelines.correlation.comparisons import cluster_rows, corrected, difference_rows
+from pipelines.correlation.details import (
+    disagreement_rows,
+    power_rows,
+    rater_rows,
+    sample_size_rows,
+    system_rows,
 )
-from pipelines.papers.from_study import paper_tables, write_paper_tables
-from pipelines.papers.published import HUMAN_SYSTEMS, PublishedTable
+from pipelines.correlation.estimates import (
+    CONFIDENCE,
+    DEFAULT_COEFFICIENTS,
+    Settings,
+    correlation_rows,
+    estimate,
+)
+from pipelines.correlation.files import ABOUT_FILE, clear_folder, report_folder, write_tables
 from pipelines.reports.file_names import EXPLAIN_FOLDER
+from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import Ratings, read_ratings
-from pipelines.tables.records import About, AgreementResult, InputRecord
+from pipelines.tables.records import DISAGREEMENTS, About, AgreementResult, InputRecord, table
 from pipelines.tables.scores import Scores, find_scores, read_scores
 from pipelines.tables.study import Study, find_lengths, make_study, remarks
-from pipelines.tables.texts import read_texts
+from pipelines.tables.texts import TEXTS, read_texts
 from sms.naming import AnyPath, OneOrMore, several
 from sms.signature import version
 
@@ -50,9 +57,8 @@ def correlate(
     n_resamples: int = 1_000,
     seed: int = 0,
     corpus: AnyPath | None = None,
-    papers: str | Sequence[str] = (),
-    human_systems: str | Sequence[str] = HUMAN_SYSTEMS,
     explain: bool = False,
+    all_tables: bool = False,
     columns: Mapping[str, str] | None = None,
     accept_unfinished: bool = False,
     fresh: bool = False,
@@ -79,13 +85,11 @@ def correlate(
     corpus : path, optional
         Texts of the candidates, for the list of disagreements and, if no metric is called
         `length`, for partial correlations.
-    papers : str or sequence of str
-        Papers, of `PAPERS`, whose tables and figures are written into `out`, which they need.
-    human_systems : str or sequence of str
-        Names or patterns of systems whose summaries people wrote, for Bao et al. 2020.
     explain : bool
         Write a page for every score in the list of disagreements that `assay score` computed,
         and link to it; needs `out`, the scored corpus and its encoders.
+    all_tables : bool
+        Write every table and plot as files of their own, too.
     columns : mapping of str to str, optional
         Our column name to a file's, where they differ.
     accept_unfinished : bool
@@ -113,11 +117,8 @@ def correlate(
         n_resamples=n_resamples,
         seed=seed,
     )
-    if out is None and (papers or explain):
-        raise ValueError(
-            "`out` must name a folder for what `papers` and `explain` write, got none; name one "
-            "or leave them out"
-        )
+    if out is None and explain:
+        raise ValueError("`out` must name a folder for the pages of `explain`, got none")
     output = None if out is None else report_folder(out, is_replacing=fresh)
     mapping = dict(columns or {})
     on_stage("reading ratings and scores")
@@ -136,28 +137,77 @@ def correlate(
         metrics=several(metrics),
         columns=mapping,
     )
-    study, texts, text_records, notes = _study(rated, found, corpus, mapping)
-    about = _about(command, settings, study, rated, found, text_records, notes)
-    published = []
-    for name in dict.fromkeys(several(papers)):
-        on_stage(f"tables and figures of {name}")
-        published += paper_tables(
-            name,
-            study,
-            signatures=found.signatures,
-            seed=seed,
-            human_systems=several(human_systems),
-        )
+    texts, text_records, text_notes = _texts(corpus, rated, mapping)
+    study = make_study(rated, found)
+    lengths, said = find_lengths(study, texts)
+    study = replace(study, lengths=lengths)
+    notes = [*rated.notes, *found.notes, *text_notes, *remarks(study), *([said] if said else [])]
+    inputs = [*found.records, *rated.records, *text_records]
+    about = _about(command, settings, study, rated, found, inputs, notes)
     result = analyse(study, settings, about, texts=texts, on_stage=on_stage)
     if output is not None:
+        from pipelines.reports.agreement_report import write_report  # brings a library of charts
+
         with output.filled(last=ABOUT_FILE) as folder:
             if explain:
                 on_stage("explaining the disagreements")
                 _explain(result.disagreements, found.origins, folder / EXPLAIN_FOLDER)
             on_stage("writing the report")
-            _write(result, published, folder)
+            write_report(result, folder, all_tables=all_tables)
+            write_tables(result, folder, all_tables=all_tables)
             clear_folder(output)  # an earlier report stays until nothing can fail
     return result
+
+
+def analyse(
+    study: Study,
+    settings: Settings,
+    about: About,
+    *,
+    texts: pl.DataFrame | None = None,
+    on_stage: Callable[[str], None] = lambda _stage: None,
+) -> AgreementResult:
+    """Compute every table of a study; `texts` are those of its candidates, from `read_texts`.
+
+    Each table has its own stream of random numbers: leaving one out changes no other.
+    """
+    seeds = np.random.SeedSequence(settings.seed).spawn(5)
+    streams = [np.random.default_rng(seed) for seed in seeds]
+    on_stage("correlations and their bootstrap")
+    estimates = estimate(study, settings, streams[0])
+    correlations = table("correlations", correlation_rows(study, settings, estimates, streams[1]))
+    on_stage("differences of metrics")
+    found = table("differences", difference_rows(study, settings, estimates, streams[2]))
+    differences = corrected(found)
+    on_stage("raters, systems and sample sizes")
+    return AgreementResult(
+        about=about,
+        correlations=correlations,
+        differences=differences,
+        clusters=table("clusters", cluster_rows(study, estimates, differences)),
+        raters=table("raters", rater_rows(study, settings)),
+        systems=table("systems", system_rows(study, settings, streams[3])),
+        sample_size=table("sample_size", sample_size_rows(study, settings, seeds[4])),
+        disagreements=_with_texts(table("disagreements", disagreement_rows(study)), texts),
+        power=table("power", power_rows(study)),
+        score_names=study.metrics,
+        aspects=study.aspects,
+    )
+
+
+def _texts(
+    corpus: AnyPath | None, rated: Ratings, columns: Mapping[str, str]
+) -> tuple[pl.DataFrame | None, Sequence[InputRecord], Sequence[str]]:
+    if corpus is None:
+        return None, (), ()
+    return read_texts(os.fspath(corpus), rated.keys, columns)
+
+
+def _with_texts(rows: pl.DataFrame, texts: pl.DataFrame | None) -> pl.DataFrame:
+    if texts is None:
+        return rows
+    joined = rows.drop(TEXTS).join(texts, on=KEYS, how="left", maintain_order="left")
+    return joined.select(DISAGREEMENTS.names())
 
 
 def _explain(
@@ -173,36 +223,13 @@ def _explain(
             )
 
 
-def _write(result: AgreementResult, published: Sequence[PublishedTable], out: Path) -> None:
-    from pipelines.reports.agreement_report import write_report  # brings a library of charts
-
-    write_tables(result, out)
-    write_report(result, out)
-    write_paper_tables(out, published)
-    write_about(result, out)
-
-
-def _study(
-    rated: Ratings, found: Scores, corpus: AnyPath | None, columns: Mapping[str, str]
-) -> tuple[Study, pl.DataFrame | None, Sequence[InputRecord], list[str]]:
-    texts: pl.DataFrame | None = None
-    records: Sequence[InputRecord] = ()
-    notes: list[str] = []
-    if corpus is not None:
-        texts, records, notes = read_texts(os.fspath(corpus), rated.keys, columns)
-    study = make_study(rated, found)
-    lengths, said = find_lengths(study, texts)
-    notes = [*rated.notes, *found.notes, *notes, *remarks(study), *([said] if said else [])]
-    return replace(study, lengths=lengths), texts, records, notes
-
-
 def _about(
     command: str,
     settings: Settings,
     study: Study,
     rated: Ratings,
     found: Scores,
-    text_records: Sequence[InputRecord],
+    inputs: Sequence[InputRecord],
     notes: Sequence[str],
 ) -> About:
     return About(
@@ -211,8 +238,8 @@ def _about(
         libraries={name: metadata.version(name) for name in LIBRARIES},
         seed=settings.seed,
         n_resamples=settings.n_resamples,
-        confidence=settings.confidence,
-        inputs=[*found.records, *rated.records, *text_records],
+        confidence=CONFIDENCE,
+        inputs=inputs,
         signatures=found.signatures,
         systems=study.systems,
         excluded_systems=rated.excluded_systems,

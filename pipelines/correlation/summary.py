@@ -69,7 +69,7 @@ def summary_text(
     parts.append("\n".join(_below(result, rows)))
     parts.append(
         f"Report: {join(out, 'report.html')}, report.md\n"
-        f"Tables: {join(out, 'correlations.parquet')} and .csv; {join(out, 'tables')}"
+        f"Correlations: {join(out, 'correlations.parquet')}; all tables with --all-tables"
     )
     return "\n\n".join(parts)
 

@@ -37,19 +37,10 @@ _LIKE_A_NUMBER = r"^[-+\u2212]?[\d.,'\u2019\s]*\d[\d.,'\u2019\s]*[%\u2030]?$"
 
 
 def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.LazyFrame:
-    """Open files of one kind as one lazy table, with keys as text.
+    """Open files of one kind as one lazy table, with keys as text and all CSV columns as text.
 
-    Parameters
-    ----------
-    files : sequence of InputFile
-        At least one; all of one format and with the same columns.
-    columns : mapping of str to str
-        Our column name to the file's. A file that lacks the latter is left as it is.
-
-    Returns
-    -------
-    polars.LazyFrame
-        CSV columns are all text; nothing is read yet but what tells the columns.
+    `columns` has our column name to the files'; a file that lacks the latter is left as it is.
+    Nothing is read yet but what tells the columns.
 
     Raises
     ------
@@ -76,13 +67,7 @@ def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.Laz
 
 
 def read_table(file: InputFile) -> pl.DataFrame:
-    """Read a file of any of our formats; all columns of CSV as text, blank as null.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged.
-    """
+    """Read a file of any of our formats; all columns of CSV as text, blank as null."""
     try:
         with open_input(file.path) as stream:
             content = stream.read()
@@ -105,21 +90,9 @@ def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
 
 
 def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.DataFrame:
-    """Turn columns into float64, NaN into null; columns without any number are left out.
+    """Turn columns into float64, NaN into null; those without any number are left out.
 
-    Parameters
-    ----------
-    frame : polars.DataFrame
-        With the key columns.
-    names : sequence of str
-        Columns to turn.
-    where : str
-        File, for messages.
-
-    Returns
-    -------
-    polars.DataFrame
-        All other columns as they were. A column of nothing but nulls counts as numbers.
+    A column of nothing but nulls counts as numbers. `where` is the file, for messages.
 
     Raises
     ------
@@ -150,13 +123,7 @@ def notes_on_dropped(
 
 
 def check_unique(frame: pl.DataFrame, keys: Sequence[str], where: str, remedy: str) -> None:
-    """Refuse a table in which keys repeat, saying how many and three of them.
-
-    Raises
-    ------
-    ValueError
-        If a combination of `keys` occurs twice.
-    """
+    """Refuse a table in which `keys` repeat, saying how many and three of them."""
     repeated = frame.group_by(keys).len().filter(pl.col("len") > 1).sort(keys)
     if repeated.height:
         raise ValueError(
@@ -173,10 +140,7 @@ def examples(keys: pl.DataFrame) -> str:
 def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[str]:
     """Return the names that match any pattern such as `expert-*`, in their own order.
 
-    Raises
-    ------
-    ValueError
-        If a pattern matches none; the message lists what there is.
+    A pattern that matches none is refused, with what there is.
     """
     for pattern in patterns:
         if not any(name == pattern or fnmatchcase(name, pattern) for name in names):

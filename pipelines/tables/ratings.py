@@ -67,12 +67,12 @@ def read_ratings(
     exclude_systems: Sequence[str] = (),
     columns: Mapping[str, str],
 ) -> Ratings:
-    """Read ratings and keep what is asked for.
+    """Read ratings (Parquet, CSV or JSONL) and keep what is asked for.
 
     Parameters
     ----------
     path : path
-        Parquet, CSV or JSONL with `document_id`, `system_id`, maybe `rater`, and numbers.
+        With `document_id`, `system_id`, maybe `rater`, and numbers.
     aspects : sequence of str
         Columns to keep, all columns of numbers where empty.
     raters, systems, exclude_systems : sequence of str
@@ -80,11 +80,6 @@ def read_ratings(
         are kept, none is left out.
     columns : mapping of str to str
         Our column name to the file's.
-
-    Returns
-    -------
-    Ratings
-        With sentences on what was left out.
 
     Raises
     ------
@@ -146,13 +141,7 @@ def read_ratings(
 
 
 def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:
-    """Return the ratings with their raters as text.
-
-    Raises
-    ------
-    ValueError
-        If the column does not hold names or numbers.
-    """
+    """Return the ratings with their raters as text; refuse lists and the like."""
     kind = frame.schema[RATER]
     if kind.is_nested() or kind in (pl.Binary, pl.Object):
         raise ValueError(

@@ -12,148 +12,63 @@ from typing import Any
 
 import polars as pl
 
-BASELINES = ("length", "compression", "coverage", "density", "novelty", "lead3")
-"""Trivial metrics: a score that cannot beat them is not worth reporting."""
 
-CORRELATIONS = pl.Schema(
-    {
-        "aspect": pl.String,
-        "metric": pl.String,
-        "level": pl.String,  # "system", "summary", "global"
-        "coefficient": pl.String,  # see `AgreementResult.correlations`
-        "value": pl.Float64,
-        "low": pl.Float64,
-        "high": pl.Float64,
-        "interval": pl.String,  # as in `bootstrap_name`; null where there is none
-        "fisher_low": pl.Float64,
-        "fisher_high": pl.Float64,
-        "p_value": pl.Float64,
-        "n_systems": pl.Int64,
-        "n_documents": pl.Int64,
-        "n_cells": pl.Int64,
-        "n_missing": pl.Int64,
-        "n_skipped": pl.Int64,
-        "n_ties": pl.Int64,
-        "n_rating_ties": pl.Int64,
-        "threshold": pl.Float64,
-        "n_undefined": pl.Int64,
-        "raters": pl.String,
-        "reason": pl.String,
-        "is_baseline": pl.Boolean,
-    }
+def _columns(*groups: tuple[type[pl.DataType], str]) -> pl.Schema:
+    """Make a schema of groups of columns of one type, their names separated by blanks."""
+    return pl.Schema({name: kind for kind, names in groups for name in names.split()})
+
+
+CORRELATIONS = _columns(
+    (pl.String, "aspect metric level coefficient"),
+    (pl.Float64, "value low high"),
+    (pl.String, "interval"),
+    (pl.Float64, "fisher_low fisher_high p_value"),
+    (pl.Int64, "n_systems n_documents n_cells n_missing n_skipped n_ties n_rating_ties"),
+    (pl.Float64, "threshold"),
+    (pl.Int64, "n_undefined"),
+    (pl.String, "raters reason"),
+    (pl.Boolean, "is_baseline"),
 )
-
-DIFFERENCES = pl.Schema(
-    {
-        "aspect": pl.String,
-        "level": pl.String,
-        "coefficient": pl.String,
-        "metric_a": pl.String,
-        "metric_b": pl.String,
-        "value_a": pl.Float64,
-        "value_b": pl.Float64,
-        "difference": pl.Float64,
-        "low": pl.Float64,
-        "high": pl.Float64,
-        "test": pl.String,  # "perm-both", "williams", "steiger"
-        "statistic": pl.Float64,
-        "p_value": pl.Float64,
-        "p_holm": pl.Float64,
-        "p_bonferroni": pl.Float64,
-        "n_resamples": pl.Int64,
-        "n_systems": pl.Int64,
-        "n_documents": pl.Int64,
-        "n_cells": pl.Int64,
-        "systems_needed": pl.Int64,
-        "reason": pl.String,
-    }
+DIFFERENCES = _columns(
+    (pl.String, "aspect level coefficient metric_a metric_b"),
+    (pl.Float64, "value_a value_b difference low high"),
+    (pl.String, "test"),  # "perm-both", "williams", "steiger"
+    (pl.Float64, "statistic p_value p_holm p_bonferroni"),
+    (pl.Int64, "n_resamples n_systems n_documents n_cells systems_needed"),
+    (pl.String, "reason"),
 )
-
-CLUSTERS = pl.Schema(
-    {
-        "aspect": pl.String,
-        "level": pl.String,
-        "coefficient": pl.String,
-        "metric": pl.String,
-        "value": pl.Float64,
-        "cluster": pl.Int64,
-    }
+CLUSTERS = _columns(
+    (pl.String, "aspect level coefficient metric"), (pl.Float64, "value"), (pl.Int64, "cluster")
 )
-
-RATERS = pl.Schema(
-    {
-        "aspect": pl.String,
-        "pool": pl.String,
-        "statistic": pl.String,
-        "level": pl.String,
-        "value": pl.Float64,
-        "n_raters": pl.Int64,
-        "n_units": pl.Int64,
-        "n_missing": pl.Int64,
-        "reason": pl.String,
-    }
+RATERS = _columns(
+    (pl.String, "aspect pool statistic level"),
+    (pl.Float64, "value"),
+    (pl.Int64, "n_raters n_units n_missing"),
+    (pl.String, "reason"),
 )
-
-SYSTEMS = pl.Schema(
-    {
-        "system_id": pl.String,
-        "name": pl.String,
-        "kind": pl.String,  # "rating" or "metric"
-        "mean": pl.Float64,
-        "low": pl.Float64,
-        "high": pl.Float64,
-        "rank": pl.Int64,
-        "rank_low": pl.Int64,
-        "rank_high": pl.Int64,
-        "n_documents": pl.Int64,
-    }
+SYSTEMS = _columns(
+    (pl.String, "system_id name kind"),  # of "rating" or "metric"
+    (pl.Float64, "mean low high"),
+    (pl.Int64, "rank rank_low rank_high n_documents"),
 )
-
-SAMPLE_SIZE = pl.Schema(
-    {
-        "aspect": pl.String,
-        "metric": pl.String,
-        "level": pl.String,
-        "coefficient": pl.String,
-        "n_documents": pl.Int64,
-        "mean": pl.Float64,
-        "low": pl.Float64,
-        "high": pl.Float64,
-        "n_draws": pl.Int64,
-        "n_undefined": pl.Int64,
-    }
+SAMPLE_SIZE = _columns(
+    (pl.String, "aspect metric level coefficient"),
+    (pl.Int64, "n_documents"),
+    (pl.Float64, "mean low high"),
+    (pl.Int64, "n_draws n_undefined"),
 )
-
-DISAGREEMENTS = pl.Schema(
-    {
-        "aspect": pl.String,
-        "metric": pl.String,
-        "document_id": pl.String,
-        "system_id": pl.String,
-        "score": pl.Float64,
-        "rating": pl.Float64,
-        "score_rank": pl.Float64,
-        "rating_rank": pl.Float64,
-        "gap": pl.Float64,
-        "candidate": pl.String,
-        "reference": pl.String,
-        "source": pl.String,
-    }
+DISAGREEMENTS = _columns(
+    (pl.String, "aspect metric document_id system_id"),
+    (pl.Float64, "score rating score_rank rating_rank gap"),
+    (pl.String, "candidate reference source"),
 )
-
-POWER = pl.Schema(
-    {
-        "aspect": pl.String,
-        "metric": pl.String,
-        "value": pl.Float64,
-        "n_systems": pl.Int64,
-        "n_documents": pl.Int64,
-        "systems_for_correlation": pl.Int64,
-        "systems_for_width": pl.Int64,
-        "limit": pl.Float64,
-        "documents_for_correlation": pl.Int64,
-        "reason": pl.String,
-    }
+POWER = _columns(
+    (pl.String, "aspect metric"),
+    (pl.Float64, "value"),
+    (pl.Int64, "n_systems n_documents systems_for_correlation systems_for_width"),
+    (pl.Float64, "limit"),
+    (pl.Int64, "documents_for_correlation"),
+    (pl.String, "reason"),
 )
 
 TABLES: Mapping[str, pl.Schema] = {
@@ -223,7 +138,7 @@ class AgreementResult:
     about: About
 
     correlations: pl.DataFrame
-    """One row per aspect, metric, level and coefficient (`CORRELATIONS`).
+    """One row per aspect, metric, level ("system", "summary", "global") and coefficient.
 
     - `coefficient`: "pearson", "spearman", "kendall_b", "kendall_c"; the same with `partial_`
       before it: given the length of the candidate; "pairwise_accuracy", with ties calibrated;
@@ -240,10 +155,10 @@ class AgreementResult:
     - `threshold`: for pairwise accuracy, scores no further apart are tied.
     - `n_undefined`: resamples in which the coefficient is undefined, left out of the interval.
     - `raters`: as `About.raters`. `reason`: why the value (or, if there is a value, its interval)
-      is undefined. `is_baseline`: whether the metric is one of `BASELINES`."""
+      is undefined. `is_baseline`: whether the metric is a trivial one."""
 
     differences: pl.DataFrame
-    """One row per aspect, level, coefficient, pair of metrics and test (`DIFFERENCES`).
+    """One row per aspect, level, coefficient, pair of metrics and test.
 
     `value_a` and `value_b` are computed on the cells both metrics and the ratings have, so they
     may differ from `correlations` where cells are missing. `difference` is `value_a - value_b`
@@ -254,32 +169,32 @@ class AgreementResult:
     find this difference with a power of 0.8 (on the rows of "williams"; null: out of reach)."""
 
     clusters: pl.DataFrame
-    """One row per aspect, level, coefficient and metric (`CLUSTERS`): metrics of one `cluster`
+    """One row per aspect, level, coefficient and metric: metrics of one `cluster`
     cannot be told apart at .05 after Holm; 1 is the best, 0 means an undefined value."""
 
     raters: pl.DataFrame
-    """Agreement among the raters of one pool (`RATERS`), the ceiling for a metric: `statistic` is
+    """Agreement among the raters of one pool, the ceiling for a metric: `statistic` is
     "krippendorff_alpha_ordinal", "krippendorff_alpha_interval" (`level` null), or
     "leave_one_out_pearson" and so on at each `level`. No rows where ratings name no raters."""
 
     systems: pl.DataFrame
-    """Mean of each system under each aspect and metric (`SYSTEMS`), `name`, over the cells that
+    """Mean of each system under each aspect and metric, `name`, over the cells that
     have a rating and this value; interval and ranks by bootstrap over documents; ranks count
     from 1 for the highest mean. Systems without any value have a null mean and rank, those with a
     value on one document only no interval."""
 
     sample_size: pl.DataFrame
-    """Correlation on random subsets of `n_documents` documents (`SAMPLE_SIZE`): mean and
+    """Correlation on random subsets of `n_documents` documents: mean and
     percentiles over `n_draws` draws."""
 
     disagreements: pl.DataFrame
-    """Candidates that metric and people rank most differently inside their document
-    (`DISAGREEMENTS`), worst first: ranks are shares from 0 (lowest) to 1 (highest) of the systems
+    """Candidates that metric and people rank most differently inside their document,
+    worst first: ranks are shares from 0 (lowest) to 1 (highest) of the systems
     of the document, `gap` is `score_rank - rating_rank` (positive: the metric is kinder). Texts
     are null where no corpus was given."""
 
     power: pl.DataFrame
-    """What a larger study would need, system-level Pearson (`POWER`): `systems_for_correlation`
+    """What a larger study would need, system-level Pearson: `systems_for_correlation`
     to find the correlation different from 0 with a power of 0.8, `systems_for_width` for a Fisher
     interval no wider than 0.2, `limit` the correlation expected with endless documents,
     `documents_for_correlation` after which it is within .05 of that. Null: no number is enough,
@@ -292,17 +207,7 @@ class AgreementResult:
 
 
 def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Make one of the tables from its rows; NaN becomes null, a column not given is null.
-
-    Raises
-    ------
-    ValueError
-        If a row has a column that the table has not.
-    """
+    """Make one of the tables from its rows; NaN becomes null, a column not given is null."""
     schema = TABLES[name]
-    rows = list(rows)
-    unknown = {column for row in rows for column in row} - set(schema)
-    if unknown:
-        raise ValueError(f"`rows` must have the columns of `{name}`, got {sorted(unknown)}")
     frame = pl.DataFrame([{column: row.get(column) for column in schema} for row in rows], schema)
     return frame.with_columns(pl.selectors.float().fill_nan(None))

@@ -73,17 +73,8 @@ class Scores:
 def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> ScoreInput:
     """Find the files of one input: the committed parts of a run, or the files themselves.
 
-    Parameters
-    ----------
-    path : path
-        Folder of `assay score`, a file or a glob; on this machine or, as a URL, in a store.
-    is_unfinished_accepted : bool
-        Take what an unfinished run has committed so far.
-
-    Returns
-    -------
-    ScoreInput
-        A folder's files are those its `_SUCCESS` lists, not whatever lies there.
+    A folder's files are those its `_SUCCESS` lists, not whatever lies there; of an unfinished run
+    what it has committed so far, if that is accepted.
 
     Raises
     ------
@@ -160,11 +151,6 @@ def read_scores(
         Names or patterns to keep; all where empty.
     columns : mapping of str to str
         Our column name to the file's.
-
-    Returns
-    -------
-    Scores
-        With sentences on keys that do not match.
 
     Raises
     ------

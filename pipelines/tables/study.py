@@ -13,8 +13,10 @@ from agreement import count_tied_cells, duplicate_systems
 from agreement.coefficients import merge_close
 from pipelines.tables.keyed import RATER, listed
 from pipelines.tables.ratings import MEAN_COLUMN, Ratings
-from pipelines.tables.records import BASELINES
 from pipelines.tables.scores import Scores
+
+BASELINES = ("length", "compression", "coverage", "density", "novelty", "lead3")
+"""Trivial metrics: a score that cannot beat them is not worth reporting."""
 
 MOST_RATER_CELLS = 50_000_000
 """Raters times cells; with more, agreement among raters is not computed."""
@@ -44,17 +46,7 @@ class Study:
 def make_study(ratings: Ratings, scores: Scores) -> Study:
     """Lay scores and ratings out over the rated systems and documents, both sorted.
 
-    Parameters
-    ----------
-    ratings : Ratings
-        From `read_ratings`.
-    scores : Scores
-        From `read_scores`, for the keys of the ratings.
-
-    Returns
-    -------
-    Study
-        A cell's rating is the mean over the raters who rated it.
+    A cell's rating is the mean over the raters who rated it.
     """
     systems = ratings.frame["system_id"].unique().sort().to_list()
     documents = ratings.frame["document_id"].unique().sort().to_list()
@@ -102,20 +94,9 @@ def is_baseline(metric: str) -> bool:
 
 
 def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray | None, str | None]:
-    """Find the candidates' lengths: a metric `length`, or the words of the texts.
+    """Find the candidates' lengths, and say where they come from.
 
-    Parameters
-    ----------
-    study : Study
-        Its metrics are looked through first.
-    texts : polars.DataFrame or None
-        Keys and `candidate`.
-
-    Returns
-    -------
-    lengths : ndarray, shape (n_systems, n_documents), or None
-    note : str or None
-        Where they come from.
+    That is a metric `length`, or the words of the texts.
     """
     for index, metric in enumerate(study.metrics):
         if metric.rpartition("/")[2] == "length":

@@ -31,26 +31,10 @@ _CALLED = {
 def read_texts(
     path: str, rated: pl.DataFrame, columns: Mapping[str, str]
 ) -> tuple[pl.DataFrame, Sequence[InputRecord], list[str]]:
-    """Read the texts of rated candidates.
+    """Read the texts of rated candidates from a corpus.
 
-    Parameters
-    ----------
-    path : str
-        Corpus: Parquet, CSV or JSONL with the keys and `candidate`; references and sources where
-        there are any.
-    rated : polars.DataFrame
-        Keys of the rated candidates.
-    columns : mapping of str to str
-        Our column name to the file's.
-
-    Returns
-    -------
-    frame : polars.DataFrame
-        Keys, `candidate`, `reference` (the first) and `source`; null where absent.
-    records : sequence of InputRecord
-        The files.
-    notes : list of str
-        How many candidates have no text.
+    Returns the keys with `candidate`, `reference` (the first) and `source`, null where absent; the
+    files; and how many candidates have no text.
 
     Raises
     ------

@@ -34,10 +34,10 @@ COMMANDS = {
     ),
     "correlate": (
         "correlate @scores --ratings @ratings.csv --corpus @in --out @new --resamples 20"
-        " --metrics length --as bao2020 --human-systems extract,good",
+        " --metrics length --all-tables",
         [
             *("new/about.json", "new/correlations.csv", "new/correlations.parquet"),
-            *("new/report.html", "new/papers/*.csv"),
+            *("new/report.html", "new/report.md"),
             *("new/tables/long/*.csv", "new/tables/long/*.parquet"),
         ],
     ),

@@ -66,7 +66,7 @@ class Bench:
         status = run(
             [
                 *("correlate", *scores, "--ratings", ratings, "--out", str(self.out), "--quiet"),
-                *("--resamples", str(n_resamples), *arguments),
+                *("--all-tables", "--resamples", str(n_resamples), *arguments),
             ]
         )
         captured = self._capsys.readouterr()
@@ -91,7 +91,7 @@ def plain_bench(tmp_path, capsys):
 def bench(tmp_path, capsys, monkeypatch):
     """The command without the pages, which have tests of their own."""
     monkeypatch.setattr(
-        "pipelines.reports.agreement_report.write_report", lambda _result, _out: None
+        "pipelines.reports.agreement_report.write_report", lambda _result, _out, all_tables: None
     )
     return Bench(tmp_path, capsys)
 

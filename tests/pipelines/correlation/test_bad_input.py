@@ -196,7 +196,6 @@ def test_one_input_twice_rejected(bench, refused):
     )
 
 
-@pytest.mark.parametrize("asked", [{"papers": ["sun2019"]}, {"explain": True}], ids=str)
-def test_what_can_only_be_written_needs_a_folder(asked):
-    with pytest.raises(ValueError, match="`out` must name a folder for what `papers` and"):
-        correlate(["none.parquet"], "none.csv", **asked)
+def test_pages_of_scores_need_a_folder():
+    with pytest.raises(ValueError, match="`out` must name a folder for the pages of `explain`"):
+        correlate(["none.parquet"], "none.csv", explain=True)

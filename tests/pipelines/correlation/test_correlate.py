@@ -7,7 +7,7 @@ import pytest
 from agreement import bonferroni, holm
 from pipelines import AgreementResult, correlate
 from pipelines.cli.app import run
-from pipelines.tables.records import TABLES, table
+from pipelines.tables.records import TABLES
 from pipelines.tables.study import is_baseline
 
 KEYS = ["document_id", "system_id"]
@@ -240,16 +240,21 @@ def test_progress_goes_to_standard_error(bench, capsys):
     assert captured.out.startswith("pearson with 95% bootstrap intervals")
 
 
-def test_table_of_unknown_column_rejected():
-    with pytest.raises(
-        ValueError, match=r"`rows` must have the columns of `clusters`, got \['x'\]"
-    ):
-        table("clusters", [{"x": 1}])
-
-
 def test_baselines_by_name():
     names = ["length", "a/b/lead3", "density:source", "coverage@glove", "sms"]
     assert [is_baseline(name) for name in names] == [True, True, True, False, False]
+
+
+def test_a_report_is_four_files_unless_all_are_asked_for(bench):
+    """The page and the Markdown, which this command leaves out, and these two."""
+    correlate(bench.scores(), bench.ratings(), bench.out, levels="system", n_resamples=5)
+    assert sorted(path.name for path in bench.out.iterdir()) == [
+        "about.json",
+        "correlations.parquet",
+    ]
+    bench.correlate("--levels", "system", "--fresh")
+    assert (bench.out / "tables" / "long" / "raters.csv").is_file()
+    assert (bench.out / "correlations.csv").is_file()
 
 
 @pytest.mark.slow

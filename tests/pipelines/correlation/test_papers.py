@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.cli.app import run
 from pipelines.papers.from_study import PAPERS, paper_tables, write_paper_tables
 from pipelines.papers.published import (
     PublishedTable,
@@ -187,87 +186,6 @@ def test_cell_that_is_not_given_stays_empty():
 
 def test_frame_without_rows_has_its_columns():
     assert typed([], {"value": float}).columns == ["value"]
-
-
-@pytest.fixture
-def files(tmp_path):
-    """Write scores and ratings of 5 systems, one of people, on 8 documents."""
-    rng = np.random.default_rng(8)
-    keys = [(f"d{j}", system) for system in ("human-A", "m1", "m2", "m3", "m4") for j in range(8)]
-    frame = pl.DataFrame(keys, schema=["document_id", "system_id"], orient="row")
-    numbers = rng.normal(size=(3, len(keys)))
-    scores = frame.with_columns(rougeL_f=numbers[0], sms=numbers[1])
-    scores.write_csv(tmp_path / "scores.csv")
-    frame.with_columns(overall=numbers[2]).write_csv(tmp_path / "ratings.csv")
-    return tmp_path
-
-
-def correlate(files, *options, scores="scores.csv"):
-    places = (files / scores, "--ratings", files / "ratings.csv", "--out", files / "out")
-    quick = ("--resamples", "20", "--levels", "system", "--coefficients", "pearson", "--quiet")
-    return run(["correlate", *map(str, places), *quick, *options])
-
-
-def test_command_writes_the_papers_asked_for(files):
-    assert correlate(files, "--as", "bao2020", "--as", "clark2019", "--as", "bao2020") == 0
-    names = {path.name.split("-")[0] for path in (files / "out" / "papers").iterdir()}
-    assert names == {"bao2020", "clark2019"}
-    assert (files / "out" / "plots" / "clark2019-figure3.png").is_file()
-    frame = pl.read_csv(files / "out" / "papers" / "bao2020-table7.csv")
-    assert set(frame["n_systems"]) == {4}
-    assert set(frame["raters"]) == {"mean column"}
-    command = json.loads((files / "out" / "about.json").read_text(encoding="utf-8"))["command"]
-    assert "--as bao2020 --as clark2019" in command
-
-
-def test_fresh_report_drops_the_papers_of_the_earlier_one(files):
-    assert correlate(files, "--as", "sun2019") == 0
-    assert correlate(files, "--as", "bao2020", "--human-systems", "m1,m2", "--fresh") == 0
-    names = {path.name.split("-")[0] for path in (files / "out" / "papers").iterdir()}
-    assert names == {"bao2020"}
-    frame = pl.read_csv(files / "out" / "papers" / "bao2020-table7.csv")
-    assert set(frame["n_systems"]) == {3}
-
-
-def test_figure_2_from_runs_with_other_source_tokens(files):
-    words = np.array(["snow", "rain", "sun", "wind", "fog", "hail"])
-    rng, ratings = np.random.default_rng(1), pl.read_csv(files / "ratings.csv")
-    lengths = {"candidate": 4, "source": 12}
-    texts = {
-        name: [" ".join(rng.choice(words, n_words)) for _ in range(len(ratings))]
-        for name, n_words in lengths.items()
-    }
-    ratings.select("document_id", "system_id").with_columns(
-        pl.Series(name, values) for name, values in texts.items()
-    ).write_csv(files / "corpus.csv")
-    for name, cut in (("whole", ()), ("cut", ("--source-tokens", "3"))):
-        places = (str(files / "corpus.csv"), "--out", str(files / name), "--local", "--quiet")
-        assert run(["score", *places, "--metrics", "rouge1_f:source", *cut]) == 0
-    whole = correlate(files, str(files / "whole"), "--as", "sun2019", scores="cut")
-    assert whole == 0
-    frame = pl.read_csv(files / "out" / "papers" / "sun2019-figure2.csv")
-    by_length = frame.filter(coefficient="pearson").select("source_tokens", "metric", "cut_metric")
-    assert by_length.rows() == [
-        (3, "whole/rouge1_f:source", "cut/rouge1_f:source"),
-        (None, "whole/rouge1_f:source", "whole/rouge1_f:source"),
-    ]
-    assert frame["value"].n_unique() > 1
-    assert (files / "out" / "plots" / "sun2019-figure2.svg").is_file()
-
-
-def test_papers_can_be_named_in_a_file(files):
-    (files / "run.toml").write_text('as = ["bao2020", "sun2019"]\n', encoding="utf-8")
-    assert correlate(files, "--config", str(files / "run.toml")) == 0
-    assert (files / "out" / "papers" / "sun2019-table1.tex").is_file()
-
-
-def test_wrong_paper_or_missing_rouge_writes_nothing(files, capsys):
-    pl.read_csv(files / "scores.csv").drop("rougeL_f").write_csv(files / "no_rouge.csv")
-    assert correlate(files, "--as", "lin2004") == 2
-    assert "`--as` must be one of clark2019, sun2019, bao2020" in capsys.readouterr().err
-    assert correlate(files, "--as", "clark2019", scores="no_rouge.csv") == 2
-    assert "got no ROUGE-L among sms" in capsys.readouterr().err
-    assert not (files / "out").exists()
 
 
 @pytest.mark.data
