@@ -28,10 +28,9 @@ _OURS = (
     "tables/long/*",
     "report.*",
     "plots/*",
-    "papers/*",
     "explain/*.html",
 )
-_OUR_NAMES = frozenset({"tables", "plots", "papers", "explain"})
+_OUR_NAMES = frozenset({"tables", "plots", "explain"})
 
 
 def report_folder(out: str | os.PathLike[str], *, is_replacing: bool) -> Output:

@@ -1,4 +1,4 @@
-"""The place where tables are made: finds what is needed, imports, scores, correlates.
+"""The place where tables are made: finds what is needed, imports, scores, lays out.
 
 What was imported and scored stays in a folder and serves all tables that need it.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +20,21 @@ from pipelines.papers.needs import (
     DataNeed,
     Found,
     Need,
+    RatedData,
     ScorerNeed,
-    SummarisersNeed,
+    TrainedNeed,
     WeightsNeed,
-    find_data,
-    find_trained,
-    find_weights,
-    imported_paths,
+    find_need,
 )
+from pipelines.papers.table import Scored, Table
 from pipelines.runs.progress import Progress
+from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import Study, make_study
 
 if TYPE_CHECKING:
     from pipelines.score import ScoreRun
-
-_KEYS = ["document_id", "system_id"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,16 +44,6 @@ class Judged:
     name: str
     corpus: Path
     ratings: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Measured:
-    """Scores and ratings in matrices, shape (n_systems, n_documents), NaN where missing."""
-
-    study: Study
-    scores: Mapping[str, np.ndarray]
-    ratings: Mapping[str, np.ndarray]
-    signatures: Mapping[str, str]
 
 
 @dataclass(kw_only=True)
@@ -82,11 +70,8 @@ class Bench:
 
     def find(self, need: Need) -> Found:
         """Say where something is, or belongs."""
-        if isinstance(need, DataNeed):
-            return find_data(need, self.data)
-        if isinstance(need, WeightsNeed):
-            return find_weights(need, self.spec_of(need))
-        return find_trained(need, self.scorers)
+        spec = self.spec_of(need) if isinstance(need, WeightsNeed) else ""
+        return find_need(need, self.data, self.scorers, spec)
 
     def spec_of(self, need: WeightsNeed) -> str:
         """Return the specification of an encoder: the one asked for, or the paper's."""
@@ -101,10 +86,17 @@ class Bench:
             self.differs[f"{need.alias} is {self.encoders[need.alias]}, not {need.what}."] = None
         return found.is_there
 
-    def folder_of(self, need: ScorerNeed | SummarisersNeed) -> Path:
-        """Return the folder of what is, or will be, trained."""
-        assert self.scorers is not None  # noqa: S101  (checked with the request)
-        return self.scorers / need.name
+    def trained(
+        self, need: TrainedNeed | ScorerNeed, train: Callable[[Path], bool] | None = None
+    ) -> Path | None:
+        """Return the folder of what is trained; None if it is not there and cannot be trained.
+
+        With `--train`, `train` fills the folder, or returns False where it lacks something.
+        """
+        folder = (self.scorers or Path()) / need.name
+        if train is None or not self.trains or self.find(need).is_there:
+            return folder if self.has(need) else None
+        return folder if train(folder) else None
 
     def specs(self, needs: Sequence[WeightsNeed]) -> dict[str, str]:
         """Return the specifications of the encoders that are there, by alias."""
@@ -112,54 +104,33 @@ class Bench:
 
     # Data
 
-    def judged(
-        self,
-        need: DataNeed,
-        keep: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] | None = None,
-        variant: str = "",
-    ) -> Judged | None:
-        """Return a judged corpus, imported and cut down to what a paper used.
-
-        Parameters
-        ----------
-        need : DataNeed
-        keep : callable, optional
-            Gets corpus and ratings, returns the corpus that is kept.
-        variant : str
-            What tells this corpus from others of the same data set.
-
-        Returns
-        -------
-        Judged or None
-            None if it is not there.
+    def judged(self, data: RatedData) -> Judged | None:
+        """Return a judged corpus, imported and cut down to what a paper used; None without it.
 
         Raises
         ------
         ValueError
-            If nothing is kept.
+            If nothing is left.
         """
-        if not self.has(need):
+        name = data.need.name
+        if not self.has(data.need):
             return None
-        corpus, ratings = self.imported(need)
-        if keep is None:
-            return Judged(name=need.name, corpus=corpus, ratings=ratings)
-        all_ratings = pl.read_parquet(ratings)
-        kept = keep(pl.read_parquet(corpus), all_ratings)
+        corpus, ratings = self.imported(data.need)
+        if data.keep is None:
+            return Judged(name=name, corpus=corpus, ratings=ratings)
+        rated = pl.read_parquet(ratings)
+        kept = data.keep(pl.read_parquet(corpus), rated)
         if kept.is_empty():
             raise ValueError(
-                f"`{need.name}` must hold the summaries that the paper judged, got none after its "
-                f"filter; see what `assay import {need.name}` takes"
+                f"`{name}` must hold the summaries that the paper judged, got none after its "
+                f"filter; see what `assay import {name}` takes"
             )
-        name = f"{need.name}{variant}"
-        judged = Judged(
-            name=name,
-            corpus=self.work / "data" / f"{name}-kept.parquet",
-            ratings=self.work / "data" / f"{name}-kept_ratings.parquet",
+        corpus, ratings = (
+            self.work / "data" / f"{name}-kept{suffix}.parquet" for suffix in ("", "_ratings")
         )
-        judged.corpus.parent.mkdir(parents=True, exist_ok=True)
-        _write_if_new(kept, judged.corpus)
-        _write_if_new(all_ratings.join(kept.select(_KEYS), on=_KEYS, how="semi"), judged.ratings)
-        return judged
+        _write_if_new(kept, corpus)
+        _write_if_new(rated.join(kept.select(KEYS), on=KEYS, how="semi"), ratings)
+        return Judged(name=name, corpus=corpus, ratings=ratings)
 
     def pairs(self, need: DataNeed, n_pairs: int) -> Path | None:
         """Return pairs of a data set, at most so many, drawn at random; None if it is not there."""
@@ -167,7 +138,6 @@ class Bench:
             return None
         whole, _ = self.imported(need)
         path = self.work / "data" / f"{need.name}-{n_pairs}-seed{self.seed}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
         n_rows = pl.scan_parquet(whole).select(pl.len()).collect().item()
         drawn = np.random.default_rng(self.seed).permutation(n_rows)[:n_pairs]
         rows = pl.scan_parquet(whole).with_row_index("row")
@@ -177,28 +147,20 @@ class Bench:
         return path
 
     def imported(self, need: DataNeed) -> tuple[Path, Path]:
-        """Import a data set that is there, unless its files are imported already.
-
-        Returns the imported files.
-        """
-        assert self.data is not None  # noqa: S101  (`has` has found it)
-        ours = imported_paths(need, self.data)
+        """Import a data set that is there, unless that was done; return its files."""
+        root = self.data or Path()
+        ours = need.imported_in(root)
         if all(path.is_file() for path in ours[: 1 + need.is_rated]):
             return ours
-        source = self.data / need.name
-        corpus, ratings = imported_paths(need, self.work / "imported" / _state_of(source))
+        source = root / need.name
+        corpus, ratings = need.imported_in(self.work / "imported" / _state_of(source))
         if not corpus.exists():
             from pipelines.datasets.run import import_data
 
             self.tell(Progress(stage=f"importing {need.name}"))
             corpus.parent.mkdir(parents=True, exist_ok=True)
             ratings.unlink(missing_ok=True)  # of an import that did not end
-            import_data(
-                need.name,
-                [source],
-                corpus,
-                ratings=ratings if need.is_rated else None,
-            )
+            import_data(need.name, [source], corpus, ratings=ratings if need.is_rated else None)
         return corpus, ratings
 
     # Scores
@@ -213,18 +175,11 @@ class Bench:
         raters: Sequence[str] = (),
         source_tokens: Sequence[int | None] = (None,),
         **options: Any,  # noqa: ANN401  (of `score_corpus`)
-    ) -> Measured:
+    ) -> Scored:
         """Score a corpus and lay scores and ratings out over its systems and documents.
 
-        Parameters
-        ----------
-        judged : Judged
-        metrics, encoders, options
-            Of `score_corpus`.
-        aspects, raters : sequence of str
-            As in `pipelines.correlate`.
-        source_tokens : sequence of int or None
-            The corpus is scored once for each; with several, a metric is called `RUN/METRIC`.
+        The corpus is scored once for each of `source_tokens`; with several, a metric is called
+        `RUN/METRIC`. The rest is as in `score_corpus` and `pipelines.correlate`.
         """
         runs = [
             self._score(judged, metrics, encoders, {**options, "source_tokens": n_tokens})
@@ -232,13 +187,7 @@ class Bench:
         ]
         rated = read_ratings(str(judged.ratings), aspects=aspects, raters=raters, columns={})
         found = read_scores([find_scores(run.out) for run in runs], rated.keys, columns={})
-        study = make_study(rated, found)
-        return Measured(
-            study=study,
-            scores=dict(zip(study.metrics, study.scores, strict=True)),
-            ratings=dict(zip(study.aspects, study.ratings, strict=True)),
-            signatures=found.signatures,
-        )
+        return scored(make_study(rated, found), found.signatures, seed=self.seed)
 
     def _score(
         self,
@@ -267,9 +216,42 @@ class Bench:
             raise RuntimeError(f"not all of {judged.name} could be scored: {run.failed_shards}")
         return run
 
+    def fill(self, table: Table) -> Iterator[tuple[str, Scored]]:
+        """Score a table's metrics on each of its data sets that is there.
+
+        Yields what the paper calls the data set, and its scores and ratings.
+        """
+        encoders = self.specs(table.encoders)
+        for name, data in table.data.items():
+            judged = self.judged(data)
+            names = table.metrics(self, list(encoders)) if judged and table.metrics else {}
+            if judged is None or not names:
+                continue
+            found = self.measure(
+                judged,
+                metrics=list(names),
+                encoders=encoders,
+                aspects=list(data.aspects),
+                raters=data.raters,
+                **table.scoring,
+            )
+            shown = {metric: x for metric, x in found.scores.items() if names.get(metric, metric)}
+            yield name, replace(found, scores=shown, names=names)
+
     def clear(self) -> None:
         """Delete what earlier runs imported and scored."""
         shutil.rmtree(self.work, ignore_errors=True)
+
+
+def scored(study: Study, signatures: Mapping[str, str], **more: Any) -> Scored:  # noqa: ANN401
+    """Name the matrices of a study; `more` are other fields of `Scored`."""
+    return Scored(
+        systems=study.systems,
+        scores=dict(zip(study.metrics, study.scores, strict=True)),
+        ratings=dict(zip(study.aspects, study.ratings, strict=True)),
+        signatures=signatures,
+        **more,
+    )
 
 
 def _state_of(folder: Path) -> str:
@@ -285,6 +267,7 @@ def _state_of(folder: Path) -> str:
 def _write_if_new(frame: pl.DataFrame, path: Path) -> None:
     """Write a table whole, unless the file has it already: scores know their input by its bytes."""
     if not (path.exists() and pl.read_parquet(path).equals(frame)):
+        path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f".{path.name}")
         frame.write_parquet(aside)
         aside.replace(path)

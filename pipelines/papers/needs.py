@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+import polars as pl
 
 from sms.encoders.registry import parse_spec
 
 ENCODERS_FOLDER = "encoders"
 """Weights are looked for in this folder of the data, or in the data's own where there is none."""
-DATA, WEIGHTS, TRAINED = "data", "weights", "trained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,22 @@ class DataNeed:
     """As in `assay import --list`."""
     what: str
     is_rated: bool = True
+
+    def imported_in(self, root: Path) -> tuple[Path, Path]:
+        """Return where the corpus (or pairs) and the ratings of the imported data set are."""
+        return root / f"{self.name}.parquet", root / f"{self.name}_ratings.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedData:
+    """Summaries that people judged, as a paper uses them."""
+
+    need: DataNeed
+    aspects: Mapping[str, str]
+    """By the aspect, what the paper calls it; "" where it names the data set instead."""
+    raters: Sequence[str] = ()
+    keep: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] | None = None
+    """Makes of the corpus and the ratings the rows of the corpus that the paper is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +61,18 @@ class WeightsNeed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedNeed:
+    """A folder of `--scorers`, from `assay train`, from `assay reinforce`, or from `--train`."""
+
+    name: str
+    what: str
+    holds: str
+    """The file that marks a finished training."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScorerNeed:
-    """A trained scorer: a folder of `--scorers`, from `assay train` or trained with `--train`."""
+    """A trained scorer: what it learned from, and how."""
 
     data: str
     """The data set of its pairs."""
@@ -57,7 +85,6 @@ class ScorerNeed:
     n_pairs: int = 30_000
     """Pairs that are drawn from the data set."""
     holds: str = "scorer.json"
-    """The file that marks a finished training."""
 
     @property
     def name(self) -> str:
@@ -72,17 +99,7 @@ class ScorerNeed:
         return f"{self.scorer} on {self.data}: {', '.join(self.kinds)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummarisersNeed:
-    """Trained summarisers: a folder of `--scorers`, from `assay reinforce` or `--train`."""
-
-    name: str
-    what: str
-    holds: str
-    """The file that marks a finished run."""
-
-
-Need: TypeAlias = DataNeed | WeightsNeed | ScorerNeed | SummarisersNeed
+Need: TypeAlias = DataNeed | WeightsNeed | ScorerNeed | TrainedNeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,7 @@ class Found:
     """One thing that a table needs, and whether it is there."""
 
     kind: str
+    """`data`, `weights` or `trained`."""
     name: str
     place: str
     """Where it is, or has to be."""
@@ -97,42 +115,28 @@ class Found:
     what: str
 
 
-def find_data(need: DataNeed, data: Path | None) -> Found:
-    """Say where a data set is, or where its files belong."""
-    root = data or Path("DIR")
-    corpus, ratings = imported_paths(need, root)
-    parts = [corpus, *([ratings] if need.is_rated else [])]
-    folder = root / need.name
-    if data is not None and all(path.is_file() for path in parts):
-        return Found(DATA, need.name, str(corpus), is_there=True, what=need.what)
-    if data is not None and folder.is_dir():
-        return Found(DATA, need.name, str(folder), is_there=True, what=need.what)
-    where = f"{folder}/ or {' + '.join(map(str, parts))}"
-    return Found(DATA, need.name, where, is_there=False, what=need.what)
-
-
-def imported_paths(need: DataNeed, root: Path) -> tuple[Path, Path]:
-    """Return where the corpus (or pairs) and the ratings of an imported data set are."""
-    return root / f"{need.name}.parquet", root / f"{need.name}_ratings.parquet"
-
-
-def find_weights(need: WeightsNeed, spec: str) -> Found:
-    """Say whether the files that a specification names are there.
+def find_need(need: Need, data: Path | None, scorers: Path | None, spec: str = "") -> Found:
+    """Say where something is, or where it belongs; `spec` is that of an encoder.
 
     Raises
     ------
     ValueError
         If the specification is wrong.
     """
-    parsed = parse_spec(spec)
-    paths = [path for path in (parsed.path, parsed.options.get("vectors")) if path]
-    # A path with a scheme, or a name of a hub, is for the loader to find.
-    is_there = all("://" in path or os.path.exists(path) for path in paths)
-    return Found(WEIGHTS, need.alias, spec, is_there=is_there, what=need.what)
-
-
-def find_trained(need: ScorerNeed | SummarisersNeed, scorers: Path | None) -> Found:
-    """Say whether a trained scorer, or summarisers, are there."""
+    if isinstance(need, DataNeed):
+        root = data or Path("DIR")
+        parts = need.imported_in(root)[: 1 + need.is_rated]
+        place, is_there = f"{root / need.name}/ or {' + '.join(map(str, parts))}", False
+        if data is not None and all(path.is_file() for path in parts):
+            place, is_there = str(parts[0]), True
+        elif data is not None and (root / need.name).is_dir():
+            place, is_there = str(root / need.name), True
+        return Found("data", need.name, place, is_there, need.what)
+    if isinstance(need, WeightsNeed):
+        parsed = parse_spec(spec)
+        paths = [path for path in (parsed.path, parsed.options.get("vectors")) if path]
+        # A path with a scheme, or a name of a hub, is for the loader to find.
+        is_there = all("://" in path or os.path.exists(path) for path in paths)
+        return Found("weights", need.alias, spec, is_there, need.what)
     folder = (scorers or Path("SCORERS")) / need.name
-    is_there = (folder / need.holds).is_file()
-    return Found(TRAINED, need.name, str(folder), is_there=is_there, what=need.what)
+    return Found("trained", need.name, str(folder), (folder / need.holds).is_file(), need.what)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -19,8 +19,7 @@ PAPERS = {
 }
 """What the names of tables begin with."""
 
-_FILE = "published.toml"
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class PrintedCell:
     def decimals(self) -> int:
         """Digits behind the point."""
         found = _NUMBER.search(self.text)
-        return len(found[0].partition(".")[2]) if found else 0
+        return len(found[1] or "") if found else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +52,14 @@ class PrintedTable:
     name: str
     """For example "clark2019-table2"."""
     title: str
-    where: str
+    where: str = ""
     """Page or section."""
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] = ()
     """Headers of the columns that say what a row is about."""
-    columns: tuple[str, ...]
-    cells: tuple[PrintedCell, ...]
+    columns: tuple[str, ...] = ()
+    cells: tuple[PrintedCell, ...] = ()
     """Row by row, empty ones too."""
-    extra: Mapping[str, Any]
+    extra: Mapping[str, Any] = field(default_factory=dict)
     """What only this table has, such as the texts of Table 1 of Clark et al."""
 
     @property
@@ -85,8 +84,8 @@ class PrintedTable:
 @cache
 def printed_tables() -> Mapping[str, PrintedTable]:
     """Return every table and figure by its name, in the order of the papers."""
-    text = files(__package__).joinpath(_FILE).read_text("utf-8")
-    return {name: _table(name, entry) for name, entry in tomllib.loads(text).items()}
+    text = files(__package__).joinpath("published.toml").read_text("utf-8")
+    return {name: _table(name, **entry) for name, entry in tomllib.loads(text).items()}
 
 
 def printed_table(name: str) -> PrintedTable:
@@ -108,23 +107,26 @@ def printed_table(name: str) -> PrintedTable:
     return tables[name]
 
 
-def _table(name: str, entry: dict[str, Any]) -> PrintedTable:
-    known = {key: entry.pop(key) for key in ("title", "where", "labels", "columns", "rows")}
-    labels, columns = tuple(known["labels"]), tuple(known["columns"])
+def _table(
+    name: str,
+    title: str,
+    where: str,
+    labels: list[str],
+    columns: list[str],
+    rows: list[list[str]],
+    **extra: object,
+) -> PrintedTable:
+    n_labels = len(labels)
     return PrintedTable(
         name=name,
-        title=known["title"],
-        where=known["where"],
-        labels=labels,
-        columns=columns,
-        cells=tuple(_cells(known["rows"], len(labels), columns)),
-        extra=entry,
+        title=title,
+        where=where,
+        labels=tuple(labels),
+        columns=tuple(columns),
+        cells=tuple(
+            PrintedCell(tuple(row[:n_labels]), column, text)
+            for row in rows
+            for column, text in zip(columns, row[n_labels:], strict=True)
+        ),
+        extra=extra,
     )
-
-
-def _cells(
-    rows: Sequence[Sequence[str]], n_labels: int, columns: Sequence[str]
-) -> Iterator[PrintedCell]:
-    for row in rows:
-        for column, text in zip(columns, row[n_labels:], strict=True):
-            yield PrintedCell(tuple(row[:n_labels]), column, text)

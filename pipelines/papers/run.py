@@ -1,79 +1,52 @@
-"""`reproduce`: makes tables and figures of the papers again, and writes them."""
+"""`reproduce`: makes tables and figures of the papers, and writes them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+
+import polars as pl
 
 from cluster.output import Output
 from cluster.store import is_url, local_folder
 from pipelines.papers import bao2020, clark2019, summeval, sun2019
-from pipelines.papers.bench import Bench
-from pipelines.papers.comparison import Reproduction
-from pipelines.papers.from_study import plot_files
+from pipelines.papers.bench import Bench, scored
 from pipelines.papers.needs import Found, WeightsNeed
-from pipelines.papers.printed import PrintedTable, printed_table
-from pipelines.papers.target import Target
+from pipelines.papers.printed import PAPERS, PrintedTable, printed_table
+from pipelines.papers.reproduction import Reproduction
+from pipelines.papers.table import Cell, Correlations, Made, Ours, Shown, Table
 from pipelines.runs.progress import Progress
+from pipelines.settings.encoders import encoders_of
+from pipelines.settings.form import keywords
+from pipelines.settings.reproduce import ReproduceSettings
+from pipelines.tables.ratings import read_ratings
+from pipelines.tables.scores import find_scores, read_scores
+from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, nearest, several
 
-TARGETS: Mapping[str, Target] = {
-    target.name: target
-    for target in (*clark2019.TARGETS, *sun2019.TARGETS, *bao2020.TARGETS, summeval.TARGET)
+TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (*clark2019.TABLES, *sun2019.TABLES, *bao2020.TABLES, summeval.TABLE)
 }
-"""Everything that can be made again, in the order of the papers."""
+"""Everything that can be made, in the order of the papers."""
 WORK_FOLDER = "work"
 """Of the output: what was imported and scored, for later runs."""
 SCORERS_FOLDER = "scorers"
 """Of the output: scorers that were trained, unless `--scorers` names another folder."""
 
 
-def reproduce(
-    tables: str | Sequence[str],
-    data: AnyPath | None = None,
-    out: AnyPath | None = None,
-    *,
-    scorers: AnyPath | None = None,
-    train: bool = False,
-    encoders: Mapping[str, str] | None = None,
-    device: str = "auto",
-    seed: int = 0,
-    fresh: bool = False,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> list[Reproduction]:
-    """Make tables or figures of the three papers again, beside the published numbers.
+@keywords(ReproduceSettings)
+def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
+    """Make tables or figures of the three papers, beside the published numbers.
 
-    What can be computed from the data and weights that are there is computed; the rest is named
-    in `Reproduction.missing`.
-
-    Parameters
-    ----------
-    tables : str or sequence of str
-        Names in `TARGETS`, such as "clark2019-table2".
-    data : path, optional
-        Folder with a data set's files, as its owner gives them out, in `NAME/`, or imported in
-        `NAME.parquet` and `NAME_ratings.parquet`; and weights in `encoders/`.
-    out : path, optional
-        Folder or URL for `TABLE.md`, `.csv`, `.json` and figures. Figures need it. What is
-        imported and scored stays in it, too, unless it is on a store.
-    scorers : path, optional
-        Folder of trained scorers.
-    train : bool
-        Train scorers that are not there, into `scorers`, or into `out` where that is not given.
-    encoders : mapping of str to str, optional
-        Specifications to take in the place of the paper's weights, by the alias that `needs_of`
-        gives them.
-    device : {"auto", "cpu", "cuda"}
-    seed : int
-        Of draws, splits and training.
-    fresh : bool
-        Import and score anew.
-    on_progress : callable, optional
-        Told what is being done.
+    `tables` are names such as "clark2019-table2", or of a paper for all of its tables. What can be
+    computed from the data and weights that are there is computed; the rest is named in
+    `Reproduction.missing`. With `scores` and `ratings` the tables are those of your own study.
 
     Returns
     -------
@@ -93,31 +66,66 @@ def reproduce(
     >>> table6.frame().filter(criterion="overall", against="SMS", column="% ↑")["ours"].round(1)[0]
     67.8
     """
-    targets = [find_target(name) for name in several(tables)]
-    _check(targets, out, encoders or {}, scorers, trains=train)
-    output = None if out is None else Output.named("out", out)
+    of_study = bool(settings.scores) or settings.ratings is not None
+    chosen = list(find_tables(several(tables), of_study=of_study))
+    _check(chosen, settings)
+    output = None if settings.out is None else Output.named("out", settings.out)
     if output is not None:
         output.check_folder()
+    results = _of_study(chosen, settings) if of_study else _of_papers(chosen, settings, output)
+    made = []
+    for result in results:
+        if output is not None:
+            _write(result, output)
+        made.append(result)
+    return made
+
+
+def _of_papers(
+    tables: Sequence[Table], settings: ReproduceSettings, output: Output | None
+) -> Iterable[Reproduction]:
+    """Make tables from the papers' data, or what stands in for them."""
     with _work_folder(output) as work:
         bench = Bench(
-            data=_checked_folder("data", data),
+            data=_checked_folder("data", settings.data),
             work=Path(work),
-            encoders=dict(encoders or {}),
-            scorers=_scorers_folder(scorers, output, trains=train),
-            trains=train,
-            device=device,
-            seed=seed,
-            tell=on_progress or (lambda _progress: None),
+            encoders=encoders_of(settings.encoders or {}),
+            scorers=_scorers_folder(settings, output),
+            trains=settings.train,
+            device=settings.device,
+            seed=settings.seed,
+            tell=settings.on_progress or (lambda _progress: None),
         )
-        if fresh:
+        if settings.fresh:
             bench.clear()
-        results = []
-        for target in targets:
-            result = _made(target, bench)
-            if output is not None:
-                _write(result, output)
-            results.append(result)
-    return results
+        for table in tables:
+            yield _made(table, bench)
+
+
+def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[Reproduction]:
+    """Make tables from scores and ratings of one's own."""
+    rated = read_ratings(
+        settings.ratings or "", aspects=settings.aspects, raters=settings.raters, columns={}
+    )
+    inputs = [find_scores(path) for path in settings.scores]
+    found = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
+    study = make_study(rated, found)
+    own = scored(study, found.signatures, seed=settings.seed, human_systems=settings.human_systems)
+    for table in tables:
+        assert table.shows is not None  # noqa: S101  (`find_tables` takes no others)
+        if shown := table.shows(own):
+            figure = replace(
+                shown,
+                name=table.name,
+                frame=shown.frame.with_columns(raters=pl.lit(study.pool)),
+                notes=[*shown.notes, f"Raters: {study.pool}."],
+            )
+            yield Reproduction(
+                printed=PrintedTable(name=table.name, title=shown.title),
+                ours={},
+                differs=["The data are a study's, not the paper's: nothing published is beside."],
+                figures=[figure],
+            )
 
 
 def needs_of(
@@ -129,95 +137,118 @@ def needs_of(
 ) -> list[Found]:
     """Say what a table needs and what of it is there, without reading any of it.
 
-    Parameters
-    ----------
-    table, data, scorers, encoders
-        As in `reproduce`.
+    The parameters are as in `reproduce`.
 
     Raises
     ------
     ValueError
         If there is no such table, or a specification is wrong.
     """
-    target = find_target(table)
-    _check_encoders([target], encoders or {})
+    (found,) = find_tables([table])
+    _check_encoders([found], encoders or {})
     bench = Bench(
         data=_checked_folder("data", data),
         work=Path(),
         encoders=dict(encoders or {}),
-        scorers=_scorers_folder(scorers, None, trains=False),
+        scorers=_checked_folder("scorers", scorers),
     )
-    return [bench.find(need) for need in target.needs]
+    return [bench.find(need) for need in found.needs]
 
 
-def find_target(name: str) -> Target:
-    """Find a table or figure by its name.
+def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Table]:
+    """Find tables and figures by their names; with `of_study` those that a study has, and papers'.
 
     Raises
     ------
     ValueError
         If there is none; the message has the nearest name.
     """
-    if name not in TARGETS:
-        raise ValueError(f"no such table `{name}`; {nearest(name, TARGETS)}")
-    return TARGETS[name]
+    known = {name: [table] for name, table in TABLES.items() if table.shows or not of_study}
+    if of_study:
+        papers = {paper: [t for t in TABLES.values() if t.paper == paper and t.shows]
+                  for paper in PAPERS}  # fmt: skip
+        known = papers | known
+    for name in dict.fromkeys(names):
+        if name in TABLES and name not in known:
+            raise ValueError(
+                f"{name} compares no scores with ratings; with `--scores` name one of "
+                f"{', '.join(known)}"
+            )
+        if name not in known:
+            raise ValueError(f"no such table `{name}`; {nearest(name, known)}")
+        yield from known[name]
 
 
-def about(target: Target) -> PrintedTable:
-    """Return what is printed of a target; of SummEval, on which there is nothing, its title."""
-    if target.name == summeval.NAME:
-        title = "Counterparts on SummEval of Clark Table 2, Sun Table 3 and Bao Tables 5 to 8"
-        return PrintedTable(
-            name=target.name, title=title, where="", labels=(), columns=(), cells=(), extra={}
-        )
-    return printed_table(target.name)
+def about(table: Table) -> PrintedTable:
+    """Return what is printed of a table; of SummEval, on which there is nothing, its title."""
+    if table.name == summeval.NAME:
+        return PrintedTable(name=table.name, title=summeval.TITLE)
+    return printed_table(table.name)
 
 
-def _made(target: Target, bench: Bench) -> Reproduction:
+def _made(table: Table, bench: Bench) -> Reproduction:
     bench.missing, bench.differs = {}, {}
-    bench.tell(Progress(stage=f"making {target.name}"))
-    made = target.make(bench)
+    bench.tell(Progress(stage=f"making {table.name}"))
+    made = table.make(bench) if table.make else _filled(table, bench)
     if not (made.ours or made.figures):
         names = ", ".join(text.partition(" (")[0] for text in bench.missing)
         raise ValueError(
-            f"nothing of {target.name} can be made: not there are {names}; "
-            f"`assay reproduce {target.name} --dry-run` says where they belong"
+            f"nothing of {table.name} can be made: not there are {names}; "
+            f"`assay reproduce {table.name} --dry-run` says where they belong"
         )
     return Reproduction(
-        printed=about(target),
+        printed=about(table),
         ours=made.ours,
-        differs=[*bench.differs, *target.differs, *made.differs],
+        differs=[*bench.differs, *table.differs, *made.differs],
         notes=made.notes,
         missing=list(bench.missing),
         figures=made.figures,
     )
 
 
-def _check(
-    targets: Sequence[Target],
-    out: AnyPath | None,
-    encoders: Mapping[str, str],
-    scorers: AnyPath | None,
-    *,
-    trains: bool,
-) -> None:
-    if not targets:
+def _filled(table: Table, bench: Bench) -> Made:
+    """Fill the cells of a table of correlations, or draw a figure, for each of its data sets."""
+    ours: dict[Cell, Ours] = {}
+    notes: list[str] = []
+    figures: list[Shown] = []
+    aliases = [need.alias for need in table.encoders]
+    for name, own in bench.fill(table):
+        titles = own.names
+        if not isinstance(table.shows, Correlations):
+            own = replace(own, scores={titles.get(m, m): x for m, x in own.scores.items()})
+        shown = table.shows(own) if table.shows else None
+        if shown is None:
+            continue
+        if not isinstance(table.shows, Correlations):
+            suffix = f"-{name.lower()}" if len(table.data) > 1 else ""
+            figures.append(replace(shown, name=f"{table.name}{suffix}"))
+            continue
+        frame = shown.frame.filter(level=table.shows.levels[0])
+        heads = {aspect: title or name for aspect, title in table.data[name].aspects.items()}
+        for _, cell, number in table.shows.cells(frame, heads, titles, aliases):
+            ours[cell] = number
+        notes += [note for note in shown.notes if note.startswith("From ")]
+        if name:
+            notes[-1] = f"{name}: {notes[-1][0].lower()}{notes[-1][1:]}"
+    return Made(ours=ours, notes=notes, figures=figures)
+
+
+def _check(tables: Sequence[Table], settings: ReproduceSettings) -> None:
+    if not tables:
         raise ValueError("`tables` must name at least one table, got none")
-    _check_encoders(targets, encoders)
-    for target in targets:
-        if out is None and "figure" in target.name:
-            raise ValueError(f"`out` must name a folder for {target.name}, which is a picture")
-    if trains and scorers is None and out is None:
+    if bool(settings.scores) != (settings.ratings is not None):
+        raise ValueError("`scores` and `ratings` must be given together, or neither of them")
+    _check_encoders(tables, encoders_of(settings.encoders or {}))
+    for table in tables:
+        if settings.out is None and "figure" in table.name:
+            raise ValueError(f"`out` must name a folder for {table.name}, which is a picture")
+    if settings.train and settings.scorers is None and settings.out is None:
         raise ValueError("`scorers` or `out` must name a folder for the scorers that are trained")
 
 
-def _check_encoders(targets: Sequence[Target], encoders: Mapping[str, str]) -> None:
-    known = {
-        need.alias: None
-        for target in targets
-        for need in target.needs
-        if isinstance(need, WeightsNeed)
-    }
+def _check_encoders(tables: Sequence[Table], encoders: Mapping[str, str]) -> None:
+    needs = [need for table in tables for need in table.needs]
+    known = {need.alias: None for need in needs if isinstance(need, WeightsNeed)}
     for alias, spec in encoders.items():
         if alias not in known:
             raise ValueError(
@@ -236,11 +267,11 @@ def _checked_folder(option: str, folder: AnyPath | None) -> Path | None:
     return local
 
 
-def _scorers_folder(scorers: AnyPath | None, out: Output | None, *, trains: bool) -> Path | None:
-    if not trains:
-        return _checked_folder("scorers", scorers)
-    if scorers is not None:
-        return local_folder("scorers", scorers)
+def _scorers_folder(settings: ReproduceSettings, out: Output | None) -> Path | None:
+    if not settings.train:
+        return _checked_folder("scorers", settings.scorers)
+    if settings.scorers is not None:
+        return local_folder("scorers", settings.scorers)
     return None if out is None else out.local / SCORERS_FOLDER
 
 
@@ -261,3 +292,16 @@ def _write(result: Reproduction, out: Output) -> None:
         out.write(figure.frame.write_csv().encode(), f"{figure.name}.csv")
         for suffix, content in plot_files(figure).items():
             out.write(content, f"{figure.name}{suffix}")
+
+
+def plot_files(figure: Shown) -> dict[str, bytes]:
+    """Draw a figure as SVG and PNG, by suffix; nothing for a table."""
+    if figure.make_chart is None:
+        return {}
+    import altair as alt
+
+    from pipelines.reports.charts import draw_files
+
+    # Altair refuses more than 5,000 rows, for the sake of web pages; these are files.
+    with alt.data_transformers.enable("default", max_rows=None):
+        return draw_files(figure.make_chart())

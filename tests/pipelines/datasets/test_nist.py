@@ -5,7 +5,7 @@ import fnmatch
 import pytest
 
 from pipelines.datasets.rows import human
-from pipelines.papers.published import HUMAN_SYSTEMS
+from pipelines.papers.table import HUMAN_SYSTEMS
 
 from .conftest import tar_of
 

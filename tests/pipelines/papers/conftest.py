@@ -198,7 +198,7 @@ def substitutes(tmp_path, vectors):
     """Return tiny vectors for every encoder of a table, others for each; the first are known."""
 
     def of(name):
-        needs = [n for n in module.TARGETS[name].needs if isinstance(n, WeightsNeed)]
+        needs = [n for n in module.TABLES[name].needs if isinstance(n, WeightsNeed)]
         for i in range(1, len(needs)):
             write_vectors(tmp_path / f"tiny{i}.txt", i)
         return {need.alias: f"glove:{tmp_path / f'tiny{i}.txt'}" for i, need in enumerate(needs)}
@@ -213,8 +213,8 @@ def made(writer, substitutes, tmp_path):
     def call(name, *, encoders=None, **options):
         (result,) = module.reproduce(
             name,
-            writer.root,
-            tmp_path / "out",
+            data=writer.root,
+            out=tmp_path / "out",
             encoders=substitutes(name) if encoders is None else encoders,
             **options,
         )

@@ -6,9 +6,10 @@ import polars as pl
 import pytest
 
 from pipelines.cli.app import run
-from pipelines.papers.comparison import Ours, Reproduction
 from pipelines.papers.printed import printed_table, printed_tables
+from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.run import reproduce
+from pipelines.papers.table import Ours
 
 
 @pytest.fixture
@@ -80,7 +81,8 @@ def test_dry_run(command, tmp_path):
         (["clark2019-table2"], "nothing of clark2019-table2 can be made: not there are weights"),
         (["sun2019-figure1"], "`out` must name a folder for sun2019-figure1"),
         (["sun2019-table1", "--encoder", "avgg=minilm"], "got `avgg`; did you mean `avg`?"),
-        (["sun2019-table1", "--encoder", "avg"], "`--encoder` must be written ALIAS=SPEC"),
+        (["sun2019-table1", "--encoder", "avg"], "unknown encoder 'avg'"),
+        (["sun2019-table1", "--scores", "x.csv"], "`scores` and `ratings` must be given together"),
         (["sun2019-table1", "--encoder", "avg=minilmm"], "unknown encoder 'minilmm'"),
         (["sun2019-table1", "--data", "nowhere"], "`data` must be a folder, got nowhere"),
         (["bao2020-table1", "--scorers", "nowhere"], "`scorers` must be a folder, got nowhere"),
@@ -130,7 +132,7 @@ def test_changed_data_are_imported_again(made, writer):
 @pytest.mark.data
 @pytest.mark.slow
 def test_summeval_counterparts(data_dir, tmp_path):
-    (result,) = reproduce("summeval", data_dir, tmp_path)
+    (result,) = reproduce("summeval", data=data_dir, out=tmp_path)
     assert result.missing == []
     names = [figure.name for figure in result.figures]
     assert names == [
@@ -162,7 +164,7 @@ def test_summeval_without_some_vectors(writer, vectors, tmp_path):
     pl.DataFrame(corpus).write_parquet(writer.root / "summeval.parquet")
     pl.DataFrame(ratings).write_parquet(writer.root / "summeval_ratings.parquet")
     encoders = dict.fromkeys(("minilm", "glove"), f"glove:{vectors}")
-    (result,) = reproduce("summeval", writer.root, tmp_path / "out", encoders=encoders)
+    (result,) = reproduce("summeval", data=writer.root, out=tmp_path / "out", encoders=encoders)
     assert len(result.figures) == 6
     assert sum(text.startswith("weights") for text in result.missing) == 3
     assert "No trained scorer" in result.notes[1]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pipelines.papers import bao2020
-from pipelines.papers.run import TARGETS, needs_of, reproduce
+from pipelines.papers.run import TABLES, needs_of, reproduce
 from tests.reffree.tiny_bert import write_tiny_bert
 
 
@@ -69,7 +69,7 @@ def test_scorers_that_are_not_there_are_named(tmp_path):
 
 def test_every_scorer_has_a_name_of_its_own():
     needs = {need for table in (bao2020._TABLE1, bao2020._TABLE2) for need in table.values()}
-    needs |= {*bao2020._BY_SIZE.values(), *bao2020._BY_NEGATIVES.values()}
+    needs |= {*bao2020._TABLE4.values(), *bao2020._BY_NEGATIVES.values()}
     assert len({need.name for need in needs}) == len(needs)
 
 
@@ -90,17 +90,21 @@ def test_recipe_is_that_of_the_paper():
 def test_cross_domain_table_trains_what_is_not_there(writer, bert, short_training, tmp_path):
     writer.pairs()
     out = tmp_path / "out"
-    (result,) = reproduce("bao2020-table3", writer.root, out, train=True, encoders=bert)
+    (result,) = reproduce("bao2020-table3", data=writer.root, out=out, train=True, encoders=bert)
     assert result.n_compared == 5
     found = {(*row, column): ours.value for (row, column), ours in result.ours.items()}
     home = found["Accuracy (%)", "CNN/DailyMail"]
     assert found["change", "Newsroom"] == pytest.approx(found["Accuracy (%)", "Newsroom"] - home)
     folders = {path.name for path in (out / "scorers").iterdir()}
-    assert folders == {need.name for need in bao2020._CROSS_DOMAIN.values()}
+    assert folders == {need.name for need in bao2020._TABLE3.values()}
     assert result.differs[0].startswith("BERT is hf:")
     # Given, they are not trained again; the data of other sizes are trained for Table 4 alone.
     (again,) = reproduce(
-        "bao2020-table4", writer.root, tmp_path / "again", scorers=out / "scorers", encoders=bert
+        "bao2020-table4",
+        data=writer.root,
+        out=tmp_path / "again",
+        scorers=out / "scorers",
+        encoders=bert,
     )
     values = {(*row, column): ours.value for (row, column), ours in again.ours.items()}
     assert values["CNN/DM itself", "30k"] == home
@@ -120,10 +124,12 @@ def test_tables_against_people(writer, bert, short_training, tmp_path):
         zip(
             names,
             reproduce(
-                names[:1], writer.root, tmp_path / "out",
+                names[:1], data=writer.root, out=tmp_path / "out",
                 scorers=scorers, train=True, encoders=bert,
             )
-            + reproduce(names[1:], writer.root, tmp_path / "out", scorers=scorers, encoders=bert),
+            + reproduce(
+                names[1:], data=writer.root, out=tmp_path / "out", scorers=scorers, encoders=bert
+            ),
             strict=True,
         )
     )  # fmt: skip
@@ -134,10 +140,7 @@ def test_tables_against_people(writer, bert, short_training, tmp_path):
     cell = ("mix on machines'",), "Overall score"
     best = results["bao2020-table7"].ours[("Our best",), "Overall score"]
     assert results["bao2020-table5"].ours[cell] == best
-    assert results["bao2020-table5"].notes == [
-        "7 systems, 4 document sets, 28 summaries (all); "
-        "5 systems, 4 document sets, 20 summaries (machine-made)."
-    ]
+    assert "from 5 to 7 systems" in results["bao2020-table5"].notes[0].lower()
     kept = pl.read_parquet(tmp_path / "out" / "work" / "data" / "tac2010-kept.parquet")
     assert kept["source"].list.len().unique().to_list() == [2]
     assert sum(text.startswith("trained") for text in results["bao2020-table6"].missing) == 4
@@ -148,7 +151,7 @@ def test_dry_run_names_scorers_pairs_and_weights(writer):
     found = {need.name: need for need in needs_of("bao2020-table3", writer.root)}
     assert list(found) == [
         *("cnn-dailymail", "newsroom", "bigpatent", "BERT"),
-        *(need.name for need in bao2020._CROSS_DOMAIN.values()),
+        *(need.name for need in bao2020._TABLE3.values()),
     ]
     assert [found[name].is_there for name in ("newsroom", "BERT")] == [True, False]
 
@@ -187,4 +190,4 @@ def test_every_table_of_the_issue_is_a_target():
     sun = [f"sun2019-table{i}" for i in (1, 2, 3, 4)] + ["sun2019-appendix-table2"]
     sun += [f"sun2019-figure{i}" for i in (1, 2, 3)]
     bao = [f"bao2020-table{i}" for i in range(1, 9)]
-    assert {*clark, *sun, *bao} <= set(TARGETS)
+    assert {*clark, *sun, *bao} <= set(TABLES)

@@ -1,0 +1,116 @@
+"""A table of a paper next to the same numbers of ours: as text for people, as rows for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipelines.papers.printed import PrintedCell, PrintedTable
+from pipelines.papers.table import Numbers, Ours, Shown, laid_out
+from pipelines.reports.numbers import UNDEFINED, number_text
+from pipelines.reports.tables import escape_markdown
+
+MOST_LINES = 12
+"""Of each list below a table."""
+
+_LEGEND = "Each cell: published / ours (ours minus published); a number alone is published."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reproduction:
+    """What came of making a table or figure again."""
+
+    printed: PrintedTable
+    ours: Numbers
+    differs: Sequence[str]
+    """What is not as in the paper: data, weights, or how something is computed."""
+    notes: Sequence[str] = ()
+    """What else a reader must know, such as numbers of documents."""
+    missing: Sequence[str] = ()
+    """What was needed and is not there."""
+    figures: Sequence[Shown] = ()
+    """Figures (with their numbers) that belong to it, and tables that were not published."""
+
+    @property
+    def n_compared(self) -> int:
+        """Cells with a printed number and one of ours."""
+        return self.frame()["difference"].count()
+
+    def frame(self) -> pl.DataFrame:
+        """Return a row per printed cell.
+
+        Columns are the labels of the table, `column`, `printed` (the text), `published`, `ours`
+        and `difference` (ours minus published); null where there is no number.
+        """
+        labels = (*self.printed.labels, "column", "printed")
+        rows = []
+        for cell in self.printed.cells:
+            ours = self.ours.get((cell.row, cell.column), Ours(None)).value
+            difference = None if ours is None or cell.value is None else ours - cell.value
+            rows.append((*cell.row, cell.column, cell.text, cell.value, ours, difference))
+        numbers = dict.fromkeys(("published", "ours", "difference"), pl.Float64)
+        schema = {**dict.fromkeys(labels, pl.String), **numbers}
+        return pl.DataFrame(rows, schema, orient="row")
+
+    def to_markdown(self) -> str:
+        """Write the table in the layout of the paper: `published / ours (difference)`."""
+        printed = self.printed
+        place = f" {printed.paper}, {printed.where}." if printed.where else ""
+        lines = [f"# {printed.name}", "", escape_markdown(f"{printed.title}.{place}"), ""]
+        if printed.cells:
+            texts = ((cell.row, cell.column, self._text(cell)) for cell in printed.cells)
+            table = laid_out(printed.labels, texts)
+            lines += [_LEGEND, "", _markdown(table, len(printed.labels)), ""]
+        for figure in self.figures:
+            shown = f"![{figure.name}]({figure.name}.svg)"
+            if figure.printed is not None:
+                shown = _markdown(figure.printed, figure.n_labels)
+            lines += [f"## {escape_markdown(figure.title)}", "", shown, ""]
+            lines += [escape_markdown(" ".join(figure.notes)), ""] if figure.notes else []
+        for title, items in (
+            ("What differs from the paper", self.differs),
+            ("Notes", self.notes),
+            ("Not computed, because it is not there", self.missing),
+        ):
+            if items:
+                shown_items = [f"- {escape_markdown(item)}" for item in items[:MOST_LINES]]
+                n_more = len(items) - len(shown_items)
+                more = [f"- and {n_more} more"] if n_more else []
+                lines += [f"{title}:", "", *shown_items, *more, ""]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def to_json(self) -> str:
+        """Write everything but the figures."""
+        content = {
+            "name": self.printed.name,
+            "title": self.printed.title,
+            "paper": self.printed.paper,
+            "where": self.printed.where,
+            "cells": self.frame().to_dicts(),
+            "differs": list(self.differs),
+            "notes": list(self.notes),
+            "missing": list(self.missing),
+        }
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+    def _text(self, cell: PrintedCell) -> str:
+        ours = self.ours.get((cell.row, cell.column))
+        if ours is None:
+            return cell.text
+        shown = ours.text(cell.decimals)
+        if cell.value is None or ours.value is None:
+            return f"{cell.text or UNDEFINED} / {shown}"
+        difference = number_text(ours.value - cell.value, cell.decimals, minus="-")
+        sign = "" if difference.startswith("-") or not float(difference) else "+"
+        return f"{cell.text} / {shown} ({sign}{difference})"
+
+
+def _markdown(frame: pl.DataFrame, n_labels: int) -> str:
+    """Write a table of text, numbers to the right of the labels."""
+    lines = [frame.columns, [":---"] * n_labels + ["---:"] * (frame.width - n_labels)]
+    rows = [map(escape_markdown, lines[0]), lines[1]]
+    rows += [map(escape_markdown, row) for row in frame.iter_rows()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

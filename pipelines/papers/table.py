@@ -1,0 +1,392 @@
+"""How a table of a paper is described, and how scores and ratings fill it.
+
+A `Table` says what is needed and which data it is about; its `Correlations` say what is correlated
+and how it is laid out. They serve the paper's data and a study of one's own alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from agreement import correlate, correlation_test
+from pipelines.papers.needs import Need, RatedData, WeightsNeed
+from pipelines.reports.numbers import number_text
+from pipelines.tables.study import is_baseline
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from pipelines.papers.bench import Bench
+
+HUMAN_SYSTEMS = ("human*", "reference*")
+"""Names, as patterns, of systems whose summaries people wrote."""
+
+Row: TypeAlias = Mapping[str, Any]
+Cell: TypeAlias = tuple[tuple[str, ...], str]
+"""Row and column of a table as it is laid out."""
+
+_NAME = re.compile(r"(?:([^@]*)/)?([^@/:]+)(?:@(.*?))?(?::(reference|source))?")
+_NUMBERS = {"value", "p_value", "p_greater", "difference", "statistic", "degrees_of_freedom"}
+_NUMBERS |= {"mean", "deviation", "score", "rating"}
+"""Columns of frames that hold floats; counts begin with `n_`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A number that was computed here."""
+
+    value: float | None
+    """None where it is undefined, never NaN."""
+    before: str = ""
+    """Stars in front of it, as Clark et al. print them."""
+    behind: str = ""
+    """Stars behind it, as Sun and Nenkova print them."""
+
+    def text(self, digits: int) -> str:
+        """Write it with so many digits after the point."""
+        return f"{self.before}{number_text(self.value, digits, minus='-')}{self.behind}"
+
+
+Numbers: TypeAlias = Mapping[Cell, Ours]
+"""By cell; what could not be computed is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scored:
+    """Scores by metric and ratings by aspect, shape (n_systems, n_documents), NaN = missing."""
+
+    systems: Sequence[str]
+    scores: Mapping[str, np.ndarray]
+    ratings: Mapping[str, np.ndarray]
+    signatures: Mapping[str, str]
+    """By metric."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the paper calls the metrics; none in a study of one's own."""
+    seed: int = 0
+    """Of draws."""
+    human_systems: Sequence[str] = HUMAN_SYSTEMS
+    """Patterns of the systems whose summaries people wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shown:
+    """A table or figure made from scores and ratings."""
+
+    name: str = ""
+    """Stem of its files, such as "clark2019-table2"."""
+    title: str
+    frame: pl.DataFrame
+    """One row per number with its counts; undefined is null."""
+    printed: pl.DataFrame | None = None
+    """The same as text in the layout of the paper; None for a figure."""
+    n_labels: int = 1
+    """Columns of `printed`, from the left, that say what a row is about."""
+    notes: Sequence[str] = ()
+    make_chart: Callable[[], alt.TopLevelMixin] | None = None
+    """Draws the figure; None for a table. Altair is imported only then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Made:
+    """What came of making a table."""
+
+    ours: Numbers = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    differs: Sequence[str] = ()
+    """In addition to what is known of the table beforehand."""
+    figures: Sequence[Shown] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Correlations:
+    """Correlations of metrics with ratings, one of each for a level and a coefficient."""
+
+    title: str
+    labels: Sequence[str] = ("metric",)
+    """What the columns at the left say."""
+    levels: Sequence[str]
+    """The paper's is the first."""
+    coefficients: Sequence[str]
+    digits: int = 3
+    is_by_encoder: bool = False
+    """Whether each encoder has a column of its own."""
+    order: Callable[[str], Any] = is_baseline
+    """Sorts the metrics."""
+    only: Callable[[str], bool] = lambda _metric: True
+    """Which metrics are shown."""
+    parts: Callable[[Scored], Mapping[str, np.ndarray]] | None = None
+    """Which systems are correlated, by the name of the part; all without it."""
+    more: Callable[[Scored, Row], Row] = lambda _scored, _row: {}
+    """Further columns of a row, such as a test."""
+    marks: Callable[[Row], tuple[str, str]] = lambda _row: ("", "")
+    """What stands before and behind a number."""
+    cell: Callable[[Row, str, str], Cell] = lambda _row, name, head: ((name,), head)
+    """Place of a number: its row, the name of its metric, and the data set or aspect."""
+    notes: Callable[[Scored], Sequence[str]] = lambda _scored: ()
+
+    def __call__(self, scored: Scored) -> Shown | None:
+        """Correlate; None if there is no metric to show."""
+        metrics = sorted(filter(self.only, scored.scores), key=self.order)
+        if not metrics:
+            return None
+        everything = {"": np.full(len(scored.systems), fill_value=True)}
+        rows: list[Row] = []
+        for level, (part, kept), metric, (aspect, rating), coefficient in itertools.product(
+            self.levels,
+            (self.parts(scored) if self.parts else everything).items(),
+            metrics,
+            scored.ratings.items(),
+            self.coefficients,
+        ):
+            row = {
+                **({"summaries": part} if part else {}),
+                "aspect": aspect,
+                "metric": metric,
+                **correlation_row(scored.scores[metric][kept], rating[kept], level, coefficient),
+            }
+            rows.append({**row, **self.more(scored, row)})
+        frame = typed(rows)
+        heads = {aspect: aspect for aspect in scored.ratings}
+        n_levels = 1 if len(self.levels) > 1 else 0
+        labels = (*["level"][:n_levels], *self.labels)
+        cells = [
+            ((*[row["level"]][:n_levels], *names), column, ours.text(self.digits))
+            for row, (names, column), ours in self.cells(frame, heads)
+        ]
+        return Shown(
+            title=self.title,
+            frame=frame,
+            printed=laid_out(labels, cells),
+            n_labels=len(labels),
+            notes=(*self.notes(scored), f"From {sizes(frame)}.", *undefined_notes(frame)),
+        )
+
+    def cells(
+        self,
+        frame: pl.DataFrame,
+        heads: Mapping[str, str],
+        names: Mapping[str, str] | None = None,
+        encoders: Sequence[str] = (),
+    ) -> Iterator[tuple[Row, Cell, Ours]]:
+        """Give every number of a frame its place.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Of `__call__`.
+        heads : mapping of str to str
+            What stands above a column, by aspect.
+        names : mapping of str to str, optional
+            What the paper calls the metrics.
+        encoders : sequence of str
+            Those that the paper has columns for; without, those of the metrics.
+        """
+        encoders_of = _encoders_of(frame["metric"].unique(maintain_order=True), encoders)
+        for row in frame.iter_rows(named=True):
+            name = (names or {}).get(row["metric"])
+            if name is None:
+                name = (base_of if self.is_by_encoder else _without_side)(row["metric"])
+            before, behind = self.marks(row)
+            ours = Ours(row["value"], before, behind)
+            for encoder in encoders_of[row["metric"]] if self.is_by_encoder else [""]:
+                head = f"{heads[row['aspect']]} {encoder}".strip()
+                yield row, self.cell(row, name, head), ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A table or figure of a paper."""
+
+    name: str
+    """As in `published.toml`."""
+    data: Mapping[str, RatedData] = field(default_factory=dict)
+    """What it is about, by what the paper calls it."""
+    encoders: Sequence[WeightsNeed] = ()
+    others: Sequence[Need] = ()
+    """What else it needs."""
+    metrics: Callable[[Bench, Sequence[str]], Mapping[str, str]] | None = None
+    """What the paper calls each metric, for the encoders that are there; a metric without a name
+    is scored, for the other tables, and not shown."""
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `score_corpus`."""
+    shows: Callable[[Scored], Shown | None] | None = None
+    """Correlates and lays out; None for a table that is no comparison of scores with ratings."""
+    make: Callable[[Bench], Made] | None = None
+    """Makes a table that is no such comparison, or needs several together."""
+    differs: Sequence[str] = ()
+    """What is not as in the paper, whatever the data and weights."""
+    needs_nothing: bool = False
+    """Whether some of it follows from what the paper prints."""
+
+    @property
+    def paper(self) -> str:
+        """The part of the name that stands for the paper."""
+        return self.name.partition("-")[0]
+
+    @property
+    def needs(self) -> list[Need]:
+        """Everything that it needs."""
+        return [*(data.need for data in self.data.values()), *self.encoders, *self.others]
+
+
+def correlation_row(
+    scores: np.ndarray, ratings: np.ndarray, level: str, coefficient: str
+) -> dict[str, Any]:
+    """Correlate two matrices, with the textbook p-value and the counts to be told with it.
+
+    The two-sided `p_value` is NaN at summary level, which has no such test; `reason` says why a
+    value is undefined.
+    """
+    result = correlate(scores, ratings, level=level, coefficient=coefficient)
+    test = correlation_test(scores, ratings, level=level, coefficient=coefficient)
+    return {
+        "level": level,
+        "coefficient": coefficient,
+        "value": result.value,
+        "p_value": test.p_value,
+        "n_systems": result.n_systems,
+        "n_documents": result.n_documents,
+        "n_cells": scores.size - result.n_missing,
+        "n_missing": result.n_missing,
+        "n_skipped": result.n_skipped,
+        "reason": result.reason,
+    }
+
+
+def typed(rows: Sequence[Row]) -> pl.DataFrame:
+    """Make a frame of one or more rows with the same keys; NaN becomes null."""
+    schema = {
+        name: pl.Int64 if name.startswith("n_") or name == "source_tokens"
+        else pl.Float64 if name in _NUMBERS
+        else pl.String
+        for name in rows[0]
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema).with_columns(pl.selectors.float().fill_nan(None))
+
+
+def laid_out(index: Sequence[str], cells: Iterable[tuple[Sequence[str], str, str]]) -> pl.DataFrame:
+    """Lay text out in rows and columns, both in the order in which they first occur.
+
+    Parameters
+    ----------
+    index : sequence of str
+        Names of the columns that say what a row is about.
+    cells : iterable of (row, column, text)
+        `row` has a text for each of `index`. A cell that is not given stays empty.
+
+    Examples
+    --------
+    >>> laid_out(["metric"], [(["sms"], "fluency", "0.258")]).to_dicts()
+    [{'metric': 'sms', 'fluency': '0.258'}]
+    """
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    columns: dict[str, None] = {}
+    for row, column, text in cells:
+        rows.setdefault(tuple(row), {})[column] = text
+        columns[column] = None
+    return pl.DataFrame(
+        [
+            dict(zip(index, row, strict=True)) | {name: texts.get(name, "") for name in columns}
+            for row, texts in rows.items()
+        ],
+        schema=[(name, pl.String) for name in (*index, *columns)],
+    )
+
+
+def undefined_notes(frame: pl.DataFrame) -> tuple[str, ...]:
+    """Say how many values are undefined, and why; nothing if all are defined."""
+    reasons = frame.filter(pl.col("value").is_null())["reason"].drop_nulls()
+    if reasons.is_empty():
+        return ()
+    why = "; ".join(reasons.unique(maintain_order=True))
+    return (f"{len(reasons)} values are undefined (–): {why}.",)
+
+
+def sizes(frame: pl.DataFrame) -> str:
+    """Say on how many systems, documents and cells the correlations of a frame rest."""
+    units = ("system", "document", "summary", "missing cell")
+    parts = []
+    for column, unit in zip(
+        ("n_systems", "n_documents", "n_cells", "n_missing"), units, strict=True
+    ):
+        counts = frame[column].to_list()
+        low, high = min(counts), max(counts)
+        several = "summaries" if unit == "summary" else f"{unit}s"
+        count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        parts.append(f"{count} {unit if high == 1 else several}")
+    return ", ".join(parts)
+
+
+# Names of metrics: [INPUT/]METRIC[@ENCODER][:AGAINST]
+
+
+def base_of(metric: str) -> str:
+    """Return what a metric computes: its name without input and encoder.
+
+    Examples
+    --------
+    >>> base_of("run2/cosine@elmo:source")
+    'cosine:source'
+    """
+    _, name, _, against = _parts(metric)
+    return f"{name}:{against}" if against else name
+
+
+def variant_of(metric: str) -> str:
+    """Return what tells a metric from others of the same base: its input and its encoder.
+
+    Examples
+    --------
+    >>> variant_of("sms@glove"), variant_of("run2/sms"), variant_of("sms")
+    ('glove', 'run2', '')
+    """
+    source, _, encoder, _ = _parts(metric)
+    return " ".join(filter(None, (source, encoder)))
+
+
+def is_against_source(metric: str) -> bool:
+    """Say whether a metric compares with the source document."""
+    return _parts(metric)[3] == "source"
+
+
+def is_rouge(metric: str) -> bool:
+    """Say whether a metric is some ROUGE, of ours or of another tool."""
+    return base_of(metric).lower().startswith("rouge")
+
+
+def is_rouge_f(metric: str, kind: str) -> bool:
+    """Say whether a metric is the F measure of ROUGE of a kind, such as "1" or "l".
+
+    Examples
+    --------
+    >>> [is_rouge_f(name, "l") for name in ("rougeL_f", "ROUGE-L", "rougeL_p", "rougeLsum_f")]
+    [True, True, False, False]
+    """
+    pattern = rf"rouge[-_ ]?{kind}([-_ ]?f[-_ ]?(1|measure)?)?"
+    return re.fullmatch(pattern, base_of(metric), re.IGNORECASE) is not None
+
+
+def _parts(metric: str) -> tuple[str, str, str, str]:
+    """Split a name into input, metric, encoder and what it is compared with, "" where not there."""
+    found = _NAME.fullmatch(metric)
+    return found.groups("") if found else ("", metric, "", "")  # type: ignore[return-value]
+
+
+def _without_side(metric: str) -> str:
+    return metric.removesuffix(":source")
+
+
+def _encoders_of(metrics: Iterable[str], printed: Sequence[str]) -> dict[str, list[str]]:
+    """Say under which encoders a metric stands: its own, or all if there is one of it."""
+    names = list(metrics)
+    with_several = {base_of(name) for name in names if variant_of(name)}
+    own = {name: variant_of(name) or "default" for name in names if base_of(name) in with_several}
+    every = list(printed) or list(dict.fromkeys(own.values())) or [""]
+    return {name: [own[name]] if name in own else every for name in names}
