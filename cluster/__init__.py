@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from cluster.inputs import InputFile, is_unchanged, list_inputs, with_content
 from cluster.local_runner import run_local
-from cluster.on_ray import RayOptions, run_ray
+from cluster.on_ray import run_ray
+from cluster.ray_options import RayOptions
 from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
 from cluster.shards import Piece, Shard, knowing, longest_first, plan_shards

@@ -1,7 +1,7 @@
 """What there is to score: the input files of a corpus, each opened once.
 
-A Parquet file's footer says how it may be cut into shards; JSONL and CSV have to be read for that,
-which is left to `cluster.shards`.
+A Parquet file's footer says how it may be cut into shards; JSONL and CSV are turned into Parquet
+for that by `cluster.reading`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from cluster.store import NAMED_BY_STORE, base_name, open_input, version_of
 from sms.naming import OneOrMore, several
 
 FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
-"""What the end of a file's name says about its format."""
+"""What the end of a file's name says about its format; text may be compressed: `.jsonl.gz`."""
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 READERS = 32
 """Threads that wait for files."""
 
@@ -78,6 +79,8 @@ class InputFile:
     """Of a Parquet file; None for other files and for what was read from `run.json`."""
     version: str = field(default="", compare=False, repr=False)
     """See `store.version_of`; unknown of what was read from `run.json`."""
+    copy: str = field(default="", compare=False, repr=False)
+    """Where `reading.parquet_copy` has put its rows."""
 
     @property
     def format(self) -> str:
@@ -214,11 +217,14 @@ def _names_of(corpus: str) -> list[Named]:
 
 
 def _suffix(path: str) -> str:
-    return os.path.splitext(base_name(path))[1].lower()
+    stem, suffix = os.path.splitext(base_name(path).lower())
+    inner = os.path.splitext(stem)[1]
+    is_text = FORMATS.get(inner, "parquet") != "parquet"
+    return inner if suffix in COMPRESSIONS and is_text else suffix
 
 
 def _suffixes() -> str:
-    return ", ".join(FORMATS)
+    return f"{', '.join(FORMATS)}, or text with {' or '.join(COMPRESSIONS)}"
 
 
 class _Schemas:

@@ -25,7 +25,6 @@ from ray.exceptions import ActorUnavailableError, RayError, RayTaskError  # isor
 import pyarrow as pa
 
 from cluster.node_check import NodeFacts, node_facts, refusal
-from cluster.on_ray import RayOptions
 from cluster.ray_cluster import (
     PACKAGES,
     HeadLost,
@@ -37,6 +36,7 @@ from cluster.ray_cluster import (
     facts_here,
 )
 from cluster.ray_metrics import RunMetrics, ShardMetrics
+from cluster.ray_options import RayOptions
 from cluster.ray_process import import_path
 from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard

@@ -1,82 +1,67 @@
-"""Reads the rows of one shard, a batch at a time, as the canonical table.
+"""Reads rows as canonical tables: of a shard, which is Parquet, or of whole files of any format.
 
-A row that cannot be read stays a row: its cells are null and it has a reason.
+JSONL and CSV are turned into Parquet once, before anything runs: `parquet_copy`. The copy has the
+columns that are needed under our names, a row for every row of the file, and why a row cannot be
+read. Its name says what is in it, so what a run has turned it need not turn again.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
 import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from cluster.ahead import mapped_ahead
-from cluster.inputs import is_unchanged
-from cluster.records import (
-    FindEnds,
-    csv_ends,
-    first_byte,
-    has_no_stray_quote,
-    has_stray_quote,
-    iter_records,
-    line_ends,
-)
-from cluster.schema import (
-    CANDIDATE,
-    IDS,
-    LISTS,
-    canonical_table,
-    resolve_columns,
-    text_list_or_none,
-    written_list,
-)
-from cluster.store import is_url, open_input
+from cluster.inputs import InputFile, format_of, is_unchanged, read_outline
+from cluster.lines import text_columns, text_tables
+from cluster.schema import ONE_SYSTEM, UNREADABLE, canonical_table, resolve_columns, with_ids
+from cluster.store import check_no_links, is_url, join, list_names, move_whole, open_input
 from sms.naming import AnyPath
 
 if TYPE_CHECKING:
     from cluster.shards import Piece, Shard
 
+COPIES_FOLDER = "inputs"
+"""Where a run has the copies of its inputs that are not Parquet."""
 _READ_BYTES = 4 << 20
 _FILES_AHEAD = 16
-_PEEK_BYTES = 1 << 20
-_PEEK_RECORDS = 1_000
-_BRACKET = r"^\s*(array\s*\(\s*)?\["
-_BEGINS_OBJECT = re.compile(rb"\s*\{").match
-
-_Cells = dict[str, Any]  # file's column name -> value of one row
+_BATCH_ROWS = 1_000
 
 
-class _RawBatch(NamedTuple):
-    """Some rows as they were read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is read of every row."""
 
-    table: pa.Table
-    """The needed columns under the file's names."""
-    reasons: pa.Array | None
-    """Why a row could not be read, null where it could; None if all could."""
+    needed: tuple[str, ...]
+    """Canonical columns; only these, the ids and the kept columns are read."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Our column name to the file's name, where they differ."""
+    keep: tuple[str, ...] = ()
+    """The user's columns that are carried along."""
+    system: str = ONE_SYSTEM
+    """The system of rows of files without `system_id`."""
+    sentence_end: str | None = None
+    """As in `schema.canonical_table`."""
 
 
-_Parser: TypeAlias = Callable[[list[bytes], list[int]], _RawBatch]  # records, their first bytes
-
-
-def column_names(path: AnyPath, format: str) -> list[str]:
+def column_names(path: AnyPath, format: str = "") -> list[str]:
     """List the columns of a file.
 
     Parameters
     ----------
     path : path or URL
     format : str
-        One of `parquet`, `jsonl`, `csv`. JSONL has the keys of its first thousand readable lines.
+        One of `parquet`, `jsonl`, `csv`; by default what the name says. JSONL has the keys of its
+        first thousand readable lines.
 
     Raises
     ------
@@ -84,44 +69,64 @@ def column_names(path: AnyPath, format: str) -> list[str]:
         If the file cannot be read as what it claims to be.
     """
     path = os.fspath(path)
+    format = format or format_of(path)
+    if format != "parquet":
+        return text_columns(path, format)
     with open_input(path) as stream:
-        if format == "parquet":
-            return list(pq.read_schema(stream).names)
-        if format == "csv":
-            return _csv_header(stream, path)[0]
-        return _jsonl_keys(stream)
+        return list(pq.read_schema(stream).names)
+
+
+def read_files(
+    files: Sequence[InputFile],
+    wanted: Wanted,
+    *,
+    limit: int | None = None,
+    batch_rows: int = _BATCH_ROWS,
+) -> Iterator[pa.Table]:
+    """Read whole files of any format, in order, as `schema.canonical_table` makes tables.
+
+    Parameters
+    ----------
+    files : sequence of InputFile
+    wanted : Wanted
+    limit : int, optional
+        Only the first rows of all.
+    batch_rows : int
+        No table has more rows.
+
+    Raises
+    ------
+    ValueError
+        If a file lacks a column, or is not what it claims to be.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"`limit` must be at least 1, got {limit}")
+
+    def cut() -> Iterator[pa.Table]:
+        number = 0
+        for file in files:
+            for table in _tables_of(file, wanted, batch_rows):
+                kept = table if limit is None else table.slice(0, limit - number)
+                yield with_ids(kept, number, wanted.system)
+                number += kept.num_rows
+                if number == limit:
+                    return
+
+    return _even(cut(), batch_rows)
 
 
 def read_batches(
-    shard: Shard,
-    needed: Sequence[str],
-    columns: Mapping[str, str],
-    batch_rows: int,
-    *,
-    use_threads: bool = False,
-    sentence_end: str | None = None,
+    shard: Shard, wanted: Wanted, batch_rows: int, *, use_threads: bool = False
 ) -> Iterator[pa.Table]:
-    """Read a shard's rows in order, at most `batch_rows` at a time.
+    """Read a shard's rows in order, at most `batch_rows` at a time; only the last has fewer.
 
     Parameters
     ----------
     shard : Shard
-        What to read.
-    needed : sequence of str
-        Canonical columns; only these and the ids are read.
-    columns : mapping of str to str
-        Our name to the file's name, where they differ.
+    wanted : Wanted
     batch_rows : int
-        Rows in a batch; only the last may have fewer.
     use_threads : bool
-        Whether Parquet columns are decoded in parallel.
-    sentence_end : str, optional
-        As in `schema.canonical_table`.
-
-    Returns
-    -------
-    iterator of pyarrow.Table
-        As `schema.canonical_table` makes them.
+        Whether columns are decoded in parallel.
 
     Raises
     ------
@@ -130,49 +135,127 @@ def read_batches(
     """
 
     def read(piece: Piece) -> Iterator[pa.Table]:
-        return _piece_batches(piece, needed, columns, batch_rows, use_threads, sentence_end)
+        return _piece_tables(piece, wanted, batch_rows, use_threads)
 
-    is_far = len(shard.pieces) > 1 and is_url(shard.pieces[0].path)
     tables: Iterator[Iterable[pa.Table]] = map(read, shard.pieces)
-    if is_far:  # small files of a store: each is mostly waiting for the answer
+    if len(shard.pieces) > 1 and is_url(shard.pieces[0].path):
+        # Small files of a store: each is mostly waiting for the answer.
         tables = mapped_ahead(
             lambda piece: list(read(piece)), shard.pieces, threads=_FILES_AHEAD, most=_FILES_AHEAD
         )
     return _even(chain.from_iterable(tables), batch_rows)
 
 
-def text_layout(stream: pa.NativeFile, format: str, path: str) -> tuple[int, FindEnds]:
-    """Say at which byte the rows of a JSONL or CSV file begin, and what tells where they end."""
-    if format == "csv":
-        names, start = _csv_header(stream, path)
-        return start, csv_ends(len(names))
-    return first_byte(stream), line_ends
+def parquet_copy(
+    file: InputFile, folder: str, wanted: Wanted, limit: int | None = None
+) -> InputFile:
+    """Turn a JSONL or CSV file into Parquet, unless that has been done; return it with its copy.
+
+    Parameters
+    ----------
+    file : InputFile
+        From `with_content`; a Parquet file is returned as it is.
+    folder : str
+        Folder or URL of the run.
+    wanted : Wanted
+        What the copy shall have.
+    limit : int, optional
+        Turn only the first rows.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or the file is not what it claims to be.
+    """
+    if file.format == "parquet":
+        return file
+    asked = [file.content, wanted.needed, dict(wanted.columns), wanted.keep, wanted.sentence_end]
+    digest = hashlib.sha256(json.dumps([*asked, limit], sort_keys=True).encode())
+    name = f"{digest.hexdigest()[:32]}.parquet"
+    check_no_links(folder, COPIES_FOLDER)
+    inside = join(folder, COPIES_FOLDER)
+    copy = join(inside, name)
+    if name not in list_names(inside):
+        with tempfile.TemporaryDirectory(prefix="assay-") as work:
+            partial = Path(work, name)
+            if not is_url(folder):  # on the same disk
+                Path(inside).mkdir(parents=True, exist_ok=True)
+                partial = Path(inside, f"{name}.{os.urandom(8).hex()}.partial")
+            try:
+                _write(file, partial, wanted, limit)
+                move_whole(partial, copy)
+            finally:
+                partial.unlink(missing_ok=True)
+    return replace(file, copy=copy, outline=read_outline(copy))
 
 
-def _piece_batches(
-    piece: Piece,
-    needed: Sequence[str],
-    columns: Mapping[str, str],
-    batch_rows: int,
-    use_threads: bool,
-    sentence_end: str | None,
+def _write(file: InputFile, path: Path, wanted: Wanted, limit: int | None) -> None:
+    tables = _text_tables(file, wanted, limit)
+    first = next(tables, None)
+    if first is None:
+        first = pa.table({UNREADABLE: pa.array([], pa.string())})
+    # Without dictionaries the footer says how much text there is.
+    with pq.ParquetWriter(
+        path,
+        first.schema,
+        compression="zstd",
+        use_dictionary=False,
+        use_compliant_nested_type=False,
+    ) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+
+def _tables_of(file: InputFile, wanted: Wanted, batch_rows: int) -> Iterator[pa.Table]:
+    if file.format != "parquet":
+        for table in _text_tables(file, wanted, None):
+            yield from (table.slice(i, batch_rows) for i in range(0, table.num_rows, batch_rows))
+        return
+    with open_input(file.path) as stream:
+        for batch in _batches(pq.ParquetFile(stream), wanted, file.path, batch_rows):
+            yield _canonical(pa.Table.from_batches([batch]), wanted, file.path)
+
+
+def _text_tables(file: InputFile, wanted: Wanted, limit: int | None) -> Iterator[pa.Table]:
+    return text_tables(
+        file.path,
+        file.format,
+        wanted.needed,
+        wanted.columns,
+        keep=wanted.keep,
+        sentence_end=wanted.sentence_end,
+        limit=limit,
+    )
+
+
+def _canonical(raw: pa.Table, wanted: Wanted, where: str) -> pa.Table:
+    return canonical_table(
+        raw,
+        wanted.needed,
+        wanted.columns,
+        keep=wanted.keep,
+        where=where,
+        sentence_end=wanted.sentence_end,
+    )
+
+
+def _piece_tables(
+    piece: Piece, wanted: Wanted, batch_rows: int, use_threads: bool
 ) -> Iterator[pa.Table]:
     n_rows = 0
     _check_unchanged(piece)
-    if piece.format == "parquet":
-        batches = _parquet_batches(piece, needed, columns, batch_rows, use_threads)
-    else:
-        batches = _line_batches(piece, needed, columns, batch_rows, sentence_end is not None)
-    for raw in batches:
-        n_rows += raw.table.num_rows
-        yield canonical_table(
-            raw.table,
-            needed,
-            columns,
-            reasons=raw.reasons,
-            where=piece.path,
-            sentence_end=sentence_end,
-        )
+    with open_input(piece.copy or piece.path) as stream:
+        # A row group may be a whole file: its columns are read piece by piece, not at once.
+        file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=_READ_BYTES)
+        groups = list(range(*piece.row_groups))
+        if piece.copy:
+            batches = file.iter_batches(batch_rows, row_groups=groups, use_threads=use_threads)
+        else:
+            batches = _batches(file, wanted, piece.path, batch_rows, groups, use_threads)
+        for raw in _even(_row_range(batches, piece.skip_rows, piece.n_rows), batch_rows):
+            table = raw if piece.copy else _canonical(raw, wanted, piece.path)
+            yield with_ids(table, piece.number + n_rows, wanted.system)
+            n_rows += table.num_rows
     if n_rows != piece.n_rows:
         raise ValueError(
             f"{piece.path} must have {piece.n_rows} rows from row {piece.first_row} on, "
@@ -181,9 +264,27 @@ def _piece_batches(
     _check_unchanged(piece)
 
 
+def _batches(
+    file: pq.ParquetFile,
+    wanted: Wanted,
+    where: str,
+    batch_rows: int,
+    groups: Sequence[int] | None = None,
+    use_threads: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    names = file.schema_arrow.names
+    found = resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=where)
+    return file.iter_batches(
+        batch_rows,
+        row_groups=groups,
+        columns=list(dict.fromkeys((*found.values(), *wanted.keep))),
+        use_threads=use_threads,
+    )
+
+
 def _check_unchanged(piece: Piece) -> None:
     """Check that a file is still the one the plan was made of, before and after it is read."""
-    if not piece.version:
+    if not piece.version or piece.copy:
         return
     try:
         is_same = is_unchanged(piece.path, piece.version, piece.content)
@@ -206,38 +307,12 @@ def _even(tables: Iterator[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
     for table in tables:
         held.append(table)
         n_held += table.num_rows
-        if n_held >= batch_rows:
+        while n_held >= batch_rows:
             joined = pa.concat_tables(held)
             yield joined.slice(0, batch_rows)
             held, n_held = [joined.slice(batch_rows)], n_held - batch_rows
     if n_held:
         yield pa.concat_tables(held)
-
-
-# Parquet
-
-
-def _parquet_batches(
-    piece: Piece,
-    needed: Sequence[str],
-    columns: Mapping[str, str],
-    batch_rows: int,
-    use_threads: bool,
-) -> Iterator[_RawBatch]:
-    if piece.row_groups is None:
-        raise ValueError(f"{piece} must have `row_groups`")
-    with open_input(piece.path) as stream:
-        # A row group may be a whole file: its columns are read piece by piece, not at once.
-        file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=_READ_BYTES)
-        wanted = resolve_columns(file.schema_arrow.names, needed, columns, where=piece.path)
-        batches = file.iter_batches(
-            batch_size=batch_rows,
-            row_groups=list(range(*piece.row_groups)),
-            columns=list(dict.fromkeys(wanted.values())),
-            use_threads=use_threads,
-        )
-        for table in _even(_row_range(batches, piece.skip_rows, piece.n_rows), batch_rows):
-            yield _RawBatch(table, None)
 
 
 def _row_range(batches: Iterator[pa.RecordBatch], skip: int, n_rows: int) -> Iterator[pa.Table]:
@@ -249,295 +324,3 @@ def _row_range(batches: Iterator[pa.RecordBatch], skip: int, n_rows: int) -> Ite
             yield pa.Table.from_batches([kept])
         if not n_rows:
             return
-
-
-# Lines
-
-
-def _line_batches(
-    piece: Piece,
-    needed: Sequence[str],
-    columns: Mapping[str, str],
-    batch_rows: int,
-    has_sentences: bool,
-) -> Iterator[_RawBatch]:
-    names = column_names(piece.path, piece.format)
-    wanted = resolve_columns(names, needed, columns, where=piece.path)
-    if piece.format == "csv":
-        parse, find_ends = _csv_parser(piece.path, names, wanted), csv_ends(len(names))
-    else:
-        parse, find_ends = _jsonl_parser(wanted, has_sentences), line_ends
-    for records, offsets in _record_batches(piece, batch_rows, find_ends):
-        yield parse(records, offsets)
-
-
-def _record_batches(
-    piece: Piece, batch_rows: int, find_ends: FindEnds
-) -> Iterator[tuple[list[bytes], list[int]]]:
-    """Return records, and at which byte of the file each begins."""
-    if piece.byte_range is None:
-        raise ValueError(f"{piece} must have a `byte_range`")
-    held: list[bytes] = []
-    offsets: list[int] = []
-    with open_input(piece.path) as stream:
-        for records in iter_records(stream, *piece.byte_range, find_ends):
-            starts = (records.offset + records.starts).tolist()
-            for i in range(len(records)):
-                held.append(records[i])
-                offsets.append(starts[i])
-                if len(held) == batch_rows:
-                    yield held, offsets
-                    held, offsets = [], []
-    if held:
-        yield held, offsets
-
-
-def _table(rows: Sequence[_Cells | str], schema: pa.Schema) -> _RawBatch:
-    """Make a batch of rows read one by one; a text in place of a row says why there is none."""
-    reasons = pa.array([row if isinstance(row, str) else None for row in rows], pa.string())
-    cells: list[_Cells] = [{} if isinstance(row, str) else row for row in rows]
-    arrays = [pa.array([row.get(f.name) for row in cells], f.type) for f in schema]
-    return _RawBatch(pa.Table.from_arrays(arrays, schema=schema), reasons)
-
-
-def _bytes_if_broken(text: str) -> bytes:
-    """Undo `surrogateescape`, so that what was not UTF-8 is found (and named) later."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-# JSONL
-
-
-def _jsonl_keys(stream: pa.NativeFile) -> list[str]:
-    keys: dict[str, None] = {}
-    start = first_byte(stream)
-    for records in iter_records(stream, start, stream.size(), line_ends):
-        for i in range(min(len(records), _PEEK_RECORDS)):
-            row = _json_object(records[i])
-            keys.update(dict.fromkeys(row if isinstance(row, dict) else ()))
-            if keys and records.ends[i] > _PEEK_BYTES:
-                break
-        if keys:
-            break
-    return list(keys)
-
-
-def _json_object(line: bytes) -> _Cells | str:
-    """Read one line as an object, or say why it is none."""
-    try:
-        row = json.loads(line.decode("utf-8", "surrogateescape"))
-    except (ValueError, RecursionError):
-        return "malformed JSON"
-    return row if isinstance(row, dict) else "not a JSON object"
-
-
-def _jsonl_parser(wanted: Mapping[str, str], has_sentences: bool) -> _Parser:
-    def parse(lines: list[bytes], _offsets: list[int]) -> _RawBatch:
-        block = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
-        # Told the types: Arrow would otherwise read text that looks like a date as a date.
-        types = pajson.ParseOptions(
-            explicit_schema=_schema_like(lines[0], wanted, has_sentences),
-            unexpected_field_behavior="ignore",
-        )
-        reading = pajson.ReadOptions(use_threads=False, block_size=len(block))
-        try:
-            # A block that begins with `null` kills Arrow 26, and the whole process with it.
-            are_objects = all(map(_BEGINS_OBJECT, lines))
-            table = (
-                pajson.read_json(pa.BufferReader(block), reading, types) if are_objects else None
-            )
-        except (pa.ArrowException, UnicodeDecodeError, OverflowError):
-            table = None
-        if table is not None and table.num_rows == len(lines):
-            return _RawBatch(table, None)
-        rows = [_json_cells(line, wanted, has_sentences) for line in lines]
-        return _table(rows, _binary_schema(wanted, has_sentences))
-
-    return parse
-
-
-def _schema_like(line: bytes, wanted: Mapping[str, str], has_sentences: bool) -> pa.Schema:
-    """Guess the types of a batch from its first line; a wrong guess costs time, not rows."""
-    row = _json_object(line)
-    first = row if isinstance(row, dict) else {}
-    types = {}
-    for name, theirs in wanted.items():
-        value = first.get(theirs)
-        is_int = name in IDS and isinstance(value, int) and not isinstance(value, bool)
-        types[theirs] = pa.int64() if is_int else pa.string()
-        for _ in range(_depth(name, has_sentences)):
-            if isinstance(value, list):
-                types[theirs] = pa.list_(types[theirs])
-                value = next(iter(value), None)
-    return pa.schema(types)
-
-
-def _depth(name: str, has_sentences: bool) -> int:
-    """Return how many lists may be around a text of a column."""
-    return 0 if name in IDS else (name in LISTS) + has_sentences
-
-
-def _binary_schema(wanted: Mapping[str, str], has_sentences: bool) -> pa.Schema:
-    types = {}
-    for name, theirs in wanted.items():
-        types[theirs] = pa.binary()
-        for _ in range(_depth(name, has_sentences)):
-            types[theirs] = pa.list_(types[theirs])
-    return pa.schema(types)
-
-
-def _json_cells(line: bytes, wanted: Mapping[str, str], has_sentences: bool) -> _Cells | str:
-    row = _json_object(line)
-    if isinstance(row, str):
-        return row
-    cells: _Cells = {}
-    for name, theirs in wanted.items():
-        try:
-            cells[theirs] = _json_cell(name, row.get(theirs), has_sentences)
-        except (TypeError, UnicodeEncodeError) as error:
-            is_text = isinstance(error, UnicodeEncodeError)
-            return f"`{theirs}` {'is not valid UTF-8' if is_text else error}"
-    return cells
-
-
-def _json_cell(name: str, value: Any, has_sentences: bool) -> Any:  # noqa: ANN401  (any JSON)
-    if _depth(name, has_sentences) == 2 and _is_nested(value):
-        return [_json_cell(CANDIDATE, item, True) for item in value if item is not None]
-    if _depth(name, has_sentences):
-        texts = text_list_or_none(value)
-        listed = None if texts is None else [_bytes_if_broken(text) for text in texts]
-        return listed if listed is None or _depth(name, has_sentences) == 1 else [listed]
-    if name in IDS and isinstance(value, int | float):
-        value = json.dumps(value)  # as Arrow writes it: true, 7, 0.5
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise TypeError(f"must be text, got {type(value).__name__}")
-    return _bytes_if_broken(value)
-
-
-def _is_nested(value: object) -> bool:
-    return isinstance(value, list) and any(isinstance(item, list) for item in value)
-
-
-# CSV
-
-
-def _csv_header(stream: pa.NativeFile, path: str) -> tuple[list[str], int]:
-    """Return the column names, and the byte after them."""
-    start = first_byte(stream)
-    for records in iter_records(stream, start, stream.size(), csv_ends(None)):
-        if len(records):
-            names = _csv_cells(records[0]) or []
-            return [name.strip() for name in names], records.offset + int(records.ends[0])
-    raise ValueError(f"a CSV file must begin with its column names, got an empty file: {path}")
-
-
-def _csv_cells(record: bytes) -> list[str] | None:
-    text = record.decode("utf-8", "surrogateescape")
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=False))
-    except csv.Error:
-        return None
-    return rows[0] if len(rows) == 1 else None
-
-
-def _csv_parser(path: str, names: list[str], wanted: Mapping[str, str]) -> _Parser:
-    theirs = list(dict.fromkeys(wanted.values()))
-    places = {name: names.index(name) for name in theirs}
-    quoting = pacsv.ParseOptions(newlines_in_values=True)
-    convert = pacsv.ConvertOptions(
-        column_types=dict.fromkeys(theirs, pa.string()),
-        include_columns=theirs,
-        strings_can_be_null=False,
-    )
-    lines = _Lines(path)
-
-    def parse(records: list[bytes], offsets: list[int]) -> _RawBatch:
-        ended = [line if line.endswith(b"\n") else line + b"\n" for line in records]
-        block = b"".join(ended)
-        are_stray = [False] * len(records)
-        if not has_no_stray_quote(block, np.cumsum(list(map(len, ended)))):
-            are_stray = list(map(has_stray_quote, records))
-        # Arrow ends a line at a return, too, where `csv` and we do not.
-        is_plain = not any(are_stray) and block.count(b"\r") == block.count(b"\r\n")
-        table = parse_block(block) if is_plain else None
-        if table is not None and table.num_rows == len(records):
-            return _with_lists(_RawBatch(table, None), wanted)
-        rows = [
-            f"malformed CSV: a quotation mark in line {lines.at(offset):,} is stray"
-            if is_stray
-            else _csv_row(record, len(names), places)
-            for record, offset, is_stray in zip(records, offsets, are_stray, strict=True)
-        ]
-        return _with_lists(_table(rows, pa.schema(dict.fromkeys(theirs, pa.binary()))), wanted)
-
-    def parse_block(block: bytes) -> pa.Table | None:
-        reading = pacsv.ReadOptions(
-            use_threads=False, block_size=len(block) + 1, column_names=names
-        )
-        try:
-            return pacsv.read_csv(pa.BufferReader(block), reading, quoting, convert)
-        except (pa.ArrowException, UnicodeDecodeError, OverflowError):
-            return None
-
-    return parse
-
-
-def _with_lists(raw: _RawBatch, wanted: Mapping[str, str]) -> _RawBatch:
-    """Read the lists among the cells, which CSV has no way to write, and so everyone has his."""
-    table, reasons = raw
-    for name in (CANDIDATE, *LISTS):
-        theirs = wanted.get(name, "")
-        if not theirs or not pc.any(pc.match_substring_regex(table[theirs], _BRACKET)).as_py():
-            continue
-        found = [_cell_or_reason(name, theirs, cell) for cell in table[theirs].to_pylist()]
-        said = pa.array([cell if isinstance(cell, str) else None for cell in found], pa.string())
-        reasons = said if reasons is None else pc.coalesce(reasons, said)
-        if name in LISTS:
-            cells = [None if isinstance(cell, str) else cell for cell in found]
-            column = pa.array(cells, pa.list_(pa.binary()))
-            table = table.set_column(table.column_names.index(theirs), theirs, column)
-    return _RawBatch(table, reasons)
-
-
-def _cell_or_reason(name: str, theirs: str, cell: str | bytes | None) -> list[bytes] | str | None:
-    """Return the texts of a cell, or say why there are none."""
-    if cell is None:
-        return None
-    raw = cell.encode() if isinstance(cell, str) else cell
-    try:
-        texts = written_list(raw.decode("utf-8", "surrogateescape"))
-    except ValueError as error:
-        return [raw] if name == CANDIDATE else f"`{theirs}` {error}"
-    if texts is None:
-        return [raw]
-    return (
-        f"`{theirs}` must be text, got a list"
-        if name == CANDIDATE
-        else list(map(_bytes_if_broken, texts))
-    )
-
-
-class _Lines:
-    """Knows the line of a file at a byte; asked for one after the other."""
-
-    def __init__(self, path: str) -> None:
-        self._path, self._offset, self._line = path, 0, 1
-
-    def at(self, offset: int) -> int:
-        with open_input(self._path) as stream:
-            stream.seek(self._offset)
-            while block := stream.read(min(_READ_BYTES, offset - self._offset)):
-                self._offset += len(block)
-                self._line += block.count(b"\n")
-        return self._line
-
-
-def _csv_row(record: bytes, n_columns: int, places: Mapping[str, int]) -> _Cells | str:
-    cells = _csv_cells(record)
-    if cells is None:
-        return "malformed CSV"
-    if len(cells) != n_columns:
-        return f"malformed CSV: {n_columns} columns expected, got {len(cells)}"
-    return {name: _bytes_if_broken(cells[place]) for name, place in places.items()}

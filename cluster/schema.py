@@ -1,8 +1,12 @@
 """Column names of a corpus, and the one table every scorer reads, whatever the file called things.
 
 The canonical table has `document_id`, `system_id`, the needed ones of `candidate` (text),
-`references` and `sources` (lists of text), and `unreadable`: null, or why this row cannot be read.
-Where texts are given as lists of sentences, it has them as one text, the sentences joined.
+`references` and `sources` (lists of text), columns of the user's that are kept, and `unreadable`:
+null, or why this row cannot be read. Where texts are given as lists of sentences, it has them as
+one text, the sentences joined.
+
+A file may lack the ids. Then the number of a row in the whole input, from 0, is its document, and
+all rows are of one system.
 """
 
 from __future__ import annotations
@@ -26,6 +30,11 @@ UNREADABLE = "unreadable"
 
 IDS = (DOCUMENT_ID, SYSTEM_ID)
 LISTS = (REFERENCES, SOURCES)
+TEXTS = (CANDIDATE, *LISTS)
+ONE_SYSTEM = "system"
+"""What the system of rows without `system_id` is called."""
+
+_KEPT = "keep:"
 
 # What a file may call each canonical column, in order of preference.
 _ACCEPTED = {
@@ -38,11 +47,22 @@ _ACCEPTED = {
 _ALIASES = {alias: name for name, aliases in _ACCEPTED.items() for alias in aliases}
 
 
+def kept_name(name: str) -> str:
+    """Name a kept column so that it is never taken for one of ours."""
+    return f"{_KEPT}{name}"
+
+
+def user_name(name: str) -> str:
+    """Undo `kept_name`."""
+    return name.removeprefix(_KEPT)
+
+
 def resolve_columns(
     names: Sequence[str],
     needed: Sequence[str],
     columns: Mapping[str, str] | None = None,
     *,
+    keep: Sequence[str] = (),
     where: str = "the corpus",
 ) -> dict[str, str]:
     """Find the file's column for each column a scorer needs.
@@ -52,10 +72,12 @@ def resolve_columns(
     names : sequence of str
         Columns the file has.
     needed : sequence of str
-        Out of `candidate`, `references`, `sources`. The ids are always needed.
+        Out of `candidate`, `references`, `sources`, and of the ids, which otherwise may be absent.
     columns : mapping of str to str, optional
         Our name to the file's name, for example ``{"candidate": "summary"}``. `reference` and
         `source` are understood as well as the plurals.
+    keep : sequence of str
+        The user's columns that must be there, too.
     where : str
         Named in the error, usually the file's path.
 
@@ -67,24 +89,30 @@ def resolve_columns(
     Raises
     ------
     ValueError
-        If a needed column is not there, or there twice, or `columns` names something that is not a
-        column of ours.
+        If a column is not there, or there twice, or `columns` names something that is not a column
+        of ours.
     """
     renamed = _check_mapping(columns or {})
     wanted = {}
-    for name in (*IDS, *needed):
+    for name in dict.fromkeys((*IDS, *needed)):
         accepted = (renamed[name],) if name in renamed else _ACCEPTED[name]
         found = next((alias for alias in accepted if alias in names), None)
-        if found is None:
+        if found is not None:
+            wanted[name] = found
+        elif name in needed or name in renamed:
             missing = " or ".join(f"`{alias}`" for alias in accepted)
             ours = "reference" if name == REFERENCES else "source" if name == SOURCES else name
             raise ValueError(
                 f"column {missing} is missing in {where}, which has {', '.join(names) or 'none'}; "
                 f"name it with `--columns {ours}=NAME`"
             )
+    if absent := [name for name in keep if name not in names]:
+        raise ValueError(
+            f"column `{absent[0]}` to keep is missing in {where}, which has {', '.join(names)}"
+        )
+    for found in (*wanted.values(), *keep):
         if (n := list(names).count(found)) > 1:
             raise ValueError(f"column `{found}` must be there once in {where}, got it {n} times")
-        wanted[name] = found
     return wanted
 
 
@@ -93,6 +121,7 @@ def canonical_table(
     needed: Sequence[str],
     columns: Mapping[str, str] | None = None,
     *,
+    keep: Sequence[str] = (),
     reasons: pa.Array | None = None,
     where: str = "the corpus",
     sentence_end: str | None = None,
@@ -101,6 +130,7 @@ def canonical_table(
 
     A cell that is not valid UTF-8 becomes null and its row gets a reason in `unreadable`; nothing
     is dropped and the order stays. A null text is a null list; nulls inside a list are left out.
+    Ids that the file lacks are left out; see `with_ids`.
 
     Parameters
     ----------
@@ -110,6 +140,8 @@ def canonical_table(
         Out of `candidate`, `references`, `sources`.
     columns : mapping of str to str, optional
         Our name to the file's name.
+    keep : sequence of str
+        The user's columns, which come out as `kept_name` calls them.
     reasons : pyarrow.Array of string, optional
         What the reader already found wrong, null where a row is fine.
     where : str
@@ -138,7 +170,33 @@ def canonical_table(
     unreadable = pa.array(found, pa.string())
     if reasons is not None:
         unreadable = pc.coalesce(reasons, unreadable)
+    for name in keep:
+        called = kept_name(name)
+        is_read = called in raw.column_names  # by `cluster.lines`, as text
+        column = _one_array(raw.column(called if is_read else name))
+        arrays[called] = _texts(column, name)[0] if is_read else column
     return pa.table({**arrays, UNREADABLE: unreadable})
+
+
+def with_ids(table: pa.Table, first: int, system: str = ONE_SYSTEM) -> pa.Table:
+    """Put the ids that a table lacks before its other columns.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        From `canonical_table`.
+    first : int
+        Number of its first row in the whole input.
+    system : str
+        What all its rows are of, where it does not say.
+    """
+    given = {name: table[name] for name in table.column_names}
+    if DOCUMENT_ID not in given:
+        numbers = pa.array(range(first, first + table.num_rows), pa.int64())
+        given[DOCUMENT_ID] = numbers.cast(pa.string())
+    if SYSTEM_ID not in given:
+        given[SYSTEM_ID] = pa.repeat(pa.scalar(system), table.num_rows)
+    return pa.table({name: given[name] for name in dict.fromkeys((*IDS, *given))})
 
 
 def is_list(kind: pa.DataType) -> bool:

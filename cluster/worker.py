@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 
 from cluster.ahead import made_ahead, mapped_ahead
 from cluster.inputs import READERS
-from cluster.reading import read_batches
-from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
+from cluster.reading import Wanted, read_batches
+from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, TEXTS, UNREADABLE, user_name
 from cluster.seals import read_sealed_parquet, sealed_parquet
 from cluster.shards import Shard
 from cluster.store import (
@@ -44,6 +44,9 @@ from sms.naming import AnyPath
 from sms.urls import redacted
 
 STATUS = "status"
+INPUT_FILE, INPUT_ROW = "input_file", "input_row"
+"""The row's place: path of its file, and which row of that it is, from 0."""
+PLACE = (INPUT_FILE, INPUT_ROW)
 SCORES_FOLDER = "scores"
 ERRORS_FOLDER = "errors"
 FINGERPRINT_LENGTH = 12
@@ -52,6 +55,10 @@ FINGERPRINT_LENGTH = 12
 _UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 """What products of matrices are computed with on x86, as Linux calls it."""
 _HAND_OFF = 2  # batches that are being compared or wait for it
+_FIELDS = "assay.scores"
+_UNREADABLE = "unreadable"
+_SIDES = ("candidate", "reference", "source")
+_NO_REASON = ":undefined"
 _PART_NAME = re.compile(r"part-(\d{6,})-([^-.]+)\.parquet")
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -91,10 +98,12 @@ class Job:
     """Folder or URL of the run; a path becomes text."""
     fingerprint: str
     """Of everything the scores depend on; its first 12 characters name the files."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """Our column name to the file's name, where they differ."""
-    sentence_end: str | None = None
-    """Joins the sentences of texts that are given as lists of them, as in `canonical_table`."""
+    wanted: Wanted | None = None
+    """What is read of every row; without, what the scorer reads."""
+    base: str = ""
+    """Fingerprint of the run whose scores files have the columns that are not computed again."""
+    fields: tuple[str, ...] = ()
+    """All score columns in their order, where some are taken from `base`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Goes into every scores file: signatures, versions."""
     batch_rows: int = 1024
@@ -216,14 +225,8 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     """
     clock = _Clock()
     before = Counter(scorer.counters())
-    batches = read_batches(
-        shard,
-        scorer.input_columns,
-        job.columns,
-        job.batch_rows,
-        use_threads=job.threads > 1,
-        sentence_end=job.sentence_end,
-    )
+    wanted = job.wanted or Wanted(needed=tuple(scorer.input_columns))
+    batches = read_batches(shard, wanted, job.batch_rows, use_threads=job.threads > 1)
     tables = clock.each("read", batches)
     if job.overlaps:
         tables = made_ahead(tables)
@@ -237,10 +240,14 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         if job.overlaps
         else map(finish, prepared)
     )
-    scores = pa.concat_tables([_empty_scores(scorer), *results]).combine_chunks()
+    found = [table for table in results if table.num_rows]
+    scores = pa.concat_tables(found).combine_chunks()
+    fields = tuple(scorer.score_fields)
+    if job.base:
+        scores, fields = _with_earlier(scores, shard, job), job.fields
     with clock.stage("write"):
-        n_bytes, seal = _commit(scores, shard, job)
-    report = _report(shard.index, scores.drop_columns(UNREADABLE))
+        n_bytes, seal = _commit(scores, fields, shard, job)
+    report = _report(shard.index, scores, fields)
     counters = {name: n - before[name] for name, n in scorer.counters().items()}
     return replace(
         report,
@@ -314,7 +321,8 @@ def report_from_file(path: AnyPath) -> ShardReport:
         raise ValueError(f"`path` must be a scores file `part-SHARD-FINGERPRINT.parquet`: {path}")
     data, seal = read_sealed_parquet(path)
     scores = pq.read_table(pa.BufferReader(data))
-    return replace(_report(int(name[1]), scores), n_bytes=len(data), seal=seal)
+    fields = json.loads((scores.schema.metadata or {}).get(_FIELDS.encode(), b"[]"))
+    return replace(_report(int(name[1]), scores, fields), n_bytes=len(data), seal=seal)
 
 
 def reports_of_committed(job: Job, shards: Sequence[Shard]) -> list[ShardReport]:
@@ -370,11 +378,11 @@ class _Stage:
 
 
 def _prepared(rows: pa.Table, scorer: Scorer, clock: _Clock) -> _Prepared:
-    keys = rows.select([*IDS, UNREADABLE])
+    kept = [name for name in rows.column_names if name not in TEXTS]
     readable = rows.filter(pc.is_null(rows[UNREADABLE])).drop_columns(UNREADABLE)
     with clock.stage("prepare"):
         value = scorer.prepare(readable) if readable.num_rows else None
-    return _Prepared(keys, value)
+    return _Prepared(rows.select(kept), value)
 
 
 def _finished(batch: _Prepared, scorer: Scorer, clock: _Clock) -> pa.Table:
@@ -387,12 +395,49 @@ def _finished(batch: _Prepared, scorer: Scorer, clock: _Clock) -> pa.Table:
         # Row i of the batch is the i-th readable one, or nothing.
         places = pa.array(np.cumsum(is_readable) - 1, pa.int64(), mask=~is_readable)
         scores = scores.take(places)
-    why = pc.binary_join_element_wise("unreadable", batch.keys[UNREADABLE], ": ")
+    why = pc.binary_join_element_wise(_UNREADABLE, batch.keys[UNREADABLE], ": ")
     columns = {name: batch.keys[name] for name in IDS}
     columns |= {name: scores[name] for name in scorer.score_fields}
     columns[STATUS] = pc.coalesce(why, scores[STATUS])
-    columns[UNREADABLE] = batch.keys[UNREADABLE]
+    columns |= {name: batch.keys[name] for name in batch.keys.column_names if name not in IDS}
     return pa.table(columns)
+
+
+def _with_earlier(scores: pa.Table, shard: Shard, job: Job) -> pa.Table:
+    """Put the columns that an earlier run has computed beside those that were missing."""
+    path = part_path(job.out, shard.index, job.base)
+    earlier = pq.read_table(pa.BufferReader(read_sealed_parquet(path)[0]))
+    if not all(earlier[name].equals(scores[name]) for name in IDS):
+        raise ValueError(f"{path} must have the rows of {shard}; use `--fresh` to score all again")
+    is_readable = pc.is_null(scores[UNREADABLE])
+    columns = {name: scores[name] for name in IDS}
+    for name in job.fields:
+        source = scores if name in scores.column_names else earlier
+        columns[name] = pc.if_else(is_readable, source[name], pa.scalar(None, pa.float64()))
+    told = zip(earlier[STATUS].to_pylist(), scores[STATUS].to_pylist(), strict=True)
+    joined = pa.array([joined_status(was, now) for was, now in told], pa.string())
+    columns[STATUS] = pc.if_else(is_readable, joined, scores[STATUS])
+    columns |= {name: scores[name] for name in scores.column_names if name not in columns}
+    return pa.table(columns).combine_chunks()
+
+
+def joined_status(*statuses: str | None) -> str | None:
+    """Join what several metrics say of a row, in the order in which one run says it.
+
+    Examples
+    --------
+    >>> joined_status("reference:empty; candidate:cut@a", "candidate:empty; reference:empty")
+    'candidate:empty; reference:empty; candidate:cut@a'
+    """
+    told = dict.fromkeys(part for status in statuses if status for part in status.split("; "))
+    reasons = [part for part in told if not part.endswith(_NO_REASON)]
+    is_null = any(":cut@" not in part for part in reasons)
+
+    def order(part: str) -> tuple[bool, int]:
+        side = part.partition(":")[0]
+        return ":cut@" in part, _SIDES.index(side) if side in _SIDES else len(_SIDES)
+
+    return "; ".join(sorted(reasons if is_null else told, key=order)) or None
 
 
 def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
@@ -425,30 +470,40 @@ def _empty_scores(scorer: Scorer) -> pa.Table:
     ).empty_table()
 
 
-def _commit(scores: pa.Table, shard: Shard, job: Job) -> tuple[int, str]:
+def _commit(scores: pa.Table, fields: Sequence[str], shard: Shard, job: Job) -> tuple[int, str]:
     """Write what could not be read first: once the scores are there, the shard is done.
 
     Returns the bytes of the scores file, and its seal.
     """
     check_no_links(job.out, SCORES_FOLDER, ERRORS_FOLDER)
     stem = _part_stem(shard.index, job.fingerprint)
-    broken = scores.append_column("row", pa.array(range(scores.num_rows), pa.int64()))
-    broken = broken.filter(pc.is_valid(broken[UNREADABLE]))
-    if broken.num_rows:
-        places = [shard.place_of(row) for row in broken["row"].to_pylist()]
+    paths, first_rows, n_rows = shard.places()
+    files = np.repeat(np.arange(len(paths)), n_rows)
+    ranges = zip(first_rows, n_rows, strict=True)
+    rows = np.concatenate([np.arange(first, first + n) for first, n in ranges])
+    place = {
+        INPUT_FILE: pa.DictionaryArray.from_arrays(files.astype(np.int32), paths),
+        INPUT_ROW: pa.array(rows, pa.int64()),
+    }
+    is_broken = np.flatnonzero(np.asarray(pc.is_valid(scores[UNREADABLE])))
+    if is_broken.size:
         lines = [
             {
-                "path": path,
-                "row": number,
+                "path": paths[files[i]],
+                "row": int(rows[i]),
                 DOCUMENT_ID: row[DOCUMENT_ID],
                 SYSTEM_ID: row[SYSTEM_ID],
                 "reason": row[UNREADABLE],
             }
-            for row, (path, number) in zip(broken.to_pylist(), places, strict=True)
+            for i, row in zip(is_broken, scores.take(is_broken).to_pylist(), strict=True)
         ]
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
         write_whole(join(job.out, ERRORS_FOLDER, f"{stem}.jsonl"), text.encode())
-    table = scores.drop_columns(UNREADABLE).replace_schema_metadata(dict(job.metadata))
+    known = {name: scores[name] for name in (*IDS, *fields, STATUS)}
+    kept = {name: scores[name] for name in scores.column_names if name not in (*known, UNREADABLE)}
+    table = pa.table({**known, **place, **{user_name(name): kept[name] for name in kept}})
+    told = {**job.metadata, _FIELDS: json.dumps(list(fields))}
+    table = table.replace_schema_metadata(told)
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
     payload, seal = sealed_parquet(sink.getvalue(), f"{stem}.parquet")
@@ -456,8 +511,7 @@ def _commit(scores: pa.Table, shard: Shard, job: Job) -> tuple[int, str]:
     return len(payload), seal
 
 
-def _report(index: int, scores: pa.Table) -> ShardReport:
-    metrics = [name for name in scores.column_names if name not in (*IDS, STATUS)]
+def _report(index: int, scores: pa.Table, metrics: Sequence[str]) -> ShardReport:
     statuses = Counter(scores[STATUS].drop_null().to_pylist())
     # One thread: the order of a sum is part of its last digit.
     grouped = scores.group_by(SYSTEM_ID, use_threads=False).aggregate(

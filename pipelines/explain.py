@@ -18,9 +18,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster import InputFile, list_inputs, plan_shards, write_whole
-from cluster.reading import read_batches
-from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE
+from cluster import InputFile, list_inputs, write_whole
+from cluster.reading import Wanted, read_files
+from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute
 from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
 from pipelines.fetched import fetched_config
@@ -60,6 +60,8 @@ class Explainer:
     """Score that is explained."""
     sentence_end: str | None = None
     """What joins sentences that the corpus gives, as in `cluster.schema.canonical_table`."""
+    system: str = ONE_SYSTEM
+    """The system of rows that do not say theirs."""
     recorded: Sequence[InputFile] = ()
     """Scores files to agree with."""
     tolerance: float = 0.0
@@ -205,6 +207,7 @@ def open_explainer(
     if encoders is not None:
         asked["encoders"] = dict(encoders)
     recorded: Sequence[InputFile] = ()
+    system = ONE_SYSTEM
     if scores is None:
         config = ScoringConfig(metrics=(metric,), **asked)
     else:
@@ -212,7 +215,7 @@ def open_explainer(
             raise ValueError(
                 f"`scores` brings its own settings; leave out {', '.join(sorted(asked))}"
             )
-        config, columns, inputs = _settings_of(scores, metric, columns)
+        config, columns, inputs, system = _settings_of(scores, metric, columns)
         corpora = corpora or inputs
         recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
@@ -231,6 +234,7 @@ def open_explainer(
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
         sentence_end=sentence_end(config.sentences),
+        system=system,
         recorded=recorded,
         tolerance=_tolerance(config),
         ratings=rated,
@@ -239,8 +243,8 @@ def open_explainer(
 
 def _settings_of(
     scores: AnyPath, metric: str, columns: Mapping[str, str] | None
-) -> tuple[ScoringConfig, Mapping[str, str], list[str]]:
-    """Read what a run computed: the part that bears on one metric, column names, inputs."""
+) -> tuple[ScoringConfig, Mapping[str, str], list[str], str]:
+    """Read what a run computed: the part that bears on one metric, column names, inputs, system."""
     folder = absolute(os.fspath(scores)).rstrip("/")
     manifest = read_manifest(folder)
     if manifest is None:
@@ -259,7 +263,7 @@ def _settings_of(
     config = ScoringConfig(**{**settings, "metrics": metrics})
     inputs = [file.path for file in manifest.inputs]
     names = {**manifest.configuration.get("columns", {}), **(columns or {})}
-    return config, names, inputs
+    return config, names, inputs, manifest.configuration["system"]
 
 
 def _tolerance(config: ScoringConfig) -> float:
@@ -332,10 +336,13 @@ def _matching(
 
 
 def _tables(explainer: Explainer, needed: Sequence[str]) -> Iterator[pa.Table]:
-    for shard in plan_shards(explainer.files):
-        yield from read_batches(
-            shard, needed, explainer.columns, _BATCH_ROWS, sentence_end=explainer.sentence_end
-        )
+    wanted = Wanted(
+        needed=tuple(needed),
+        columns=explainer.columns,
+        sentence_end=explainer.sentence_end,
+        system=explainer.system,
+    )
+    return read_files(explainer.files, wanted, batch_rows=_BATCH_ROWS)
 
 
 def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:

@@ -17,8 +17,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from cluster import Shard, column_names, list_inputs, plan_shards, resolve_columns
-from cluster.reading import read_batches
+from cluster import InputFile, column_names, list_inputs, resolve_columns
+from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.worker import one_line
 from reffree.buckets import BucketWriter, count_pairs
@@ -41,8 +41,7 @@ REPEATED = "pair there more than once, used once"
 
 _SAMPLE_SALT = 4
 
-_NEEDED = (SOURCES, REFERENCES)
-_BATCH_ROWS = 1_000
+_NEEDED = (DOCUMENT_ID, SYSTEM_ID, SOURCES, REFERENCES)
 
 _SideOf: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -140,7 +139,7 @@ def prepare_pairs(
     return PreparedPairs(
         folder=folder,
         vocabulary=vocabulary,
-        n_rows=sum(shard.n_rows for shard in reader.shards),
+        n_rows=reader.n_rows,
         n_pairs={side: writer.n_written[side] for side in SIDES},
         left_out=dict(left_out.most_common()),
         n_shared=int(groups.sizes.sum()),
@@ -159,13 +158,16 @@ def counted_once(pairs: PreparedPairs) -> PreparedPairs:
     return replace(pairs, n_pairs={side: n for side, (n, _) in counts.items()}, left_out=left_out)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reader:
     """Reads the pairs of all files, as often as asked."""
 
-    shards: Sequence[Shard]
-    columns: Mapping[str, str]
+    files: Sequence[InputFile]
+    wanted: Wanted
+    limit: int | None
     split_column: str | None
+    n_rows: int = 0
+    """Rows that were read the last time."""
 
     @classmethod
     def of(
@@ -188,21 +190,22 @@ class _Reader:
         columns[SYSTEM_ID] = split or columns.get(DOCUMENT_ID, DOCUMENT_ID)
         for path, found in names.items():
             resolve_columns(found, _NEEDED, columns, where=path)
-        return cls(plan_shards(files, limit=limit), columns, split)
+        return cls(files, Wanted(needed=_NEEDED, columns=columns), limit, split)
 
     def batches(self, left_out: Counter[str]) -> Iterator[list[Pair]]:
         """Read all pairs, counting what is left out."""
-        for shard in self.shards:
-            for table in read_batches(shard, _NEEDED, self.columns, _BATCH_ROWS):
-                cells = {name: table.column(name).to_pylist() for name in table.column_names}
-                yield pairs_of_rows(
-                    cells[DOCUMENT_ID],
-                    cells[SOURCES],
-                    cells[REFERENCES],
-                    cells[SYSTEM_ID] if self.split_column else None,
-                    cells[UNREADABLE],
-                    left_out,
-                )
+        self.n_rows = 0
+        for table in read_files(self.files, self.wanted, limit=self.limit):
+            self.n_rows += table.num_rows
+            cells = {name: table.column(name).to_pylist() for name in table.column_names}
+            yield pairs_of_rows(
+                cells[DOCUMENT_ID],
+                cells[SOURCES],
+                cells[REFERENCES],
+                cells[SYSTEM_ID] if self.split_column else None,
+                cells[UNREADABLE],
+                left_out,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

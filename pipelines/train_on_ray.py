@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from cluster.on_ray import cluster_address
+from cluster.ray_options import cluster_address
 from cluster.ray_process import ProcessLost, call_apart
 from reffree.loop import Ranks
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from cluster import list_inputs, plan_shards
-from cluster.reading import column_names, read_batches
+from cluster import list_inputs
+from cluster.reading import Wanted, column_names, read_files
 from cluster.schema import (
     CANDIDATE,
     DOCUMENT_ID,
+    IDS,
     REFERENCES,
     SOURCES,
     SYSTEM_ID,
@@ -32,8 +33,6 @@ from pipelines.tables.keyed import (
 )
 from pipelines.tables.ratings import pools_of, with_rater_names
 from pipelines.tables.scores import find_scores, is_folder
-
-_BATCH_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +105,12 @@ def _is_corpus(path: str) -> bool:
 def _candidates(path: str) -> Iterator[Candidate]:
     files = list_inputs([path])
     names = column_names(files[0].path, files[0].format)
-    needed = [CANDIDATE, *(n for n in (REFERENCES, SOURCES) if _has(names, n))]
+    needed = (*IDS, CANDIDATE, *(n for n in (REFERENCES, SOURCES) if _has(names, n)))
     number = 0
-    for shard in plan_shards(files):
-        for table in read_batches(shard, needed, {}, _BATCH_ROWS):
-            for row in table.to_pylist():
-                number += 1
-                yield _candidate(row, path, number)
+    for table in read_files(files, Wanted(needed=needed)):
+        for row in table.to_pylist():
+            number += 1
+            yield _candidate(row, path, number)
 
 
 def _candidate(row: Mapping[str, Any], path: str, number: int) -> Candidate:

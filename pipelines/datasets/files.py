@@ -19,7 +19,7 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster.records import MAX_RECORD_BYTES
+from cluster.lines import MAX_RECORD_BYTES
 
 ARCHIVES = (".tar", ".tgz", ".tar.gz")
 COMPRESSED = ".gz"

@@ -206,7 +206,7 @@ class Bench:
             [judged.corpus],
             self.work / "scores" / f"{judged.name}-{cut}{digest}",
             metrics=metrics,
-            encoders=dict(encoders) or None,
+            encoders=dict(encoders) or "minilm",
             device=self.device,
             local=True,
             on_progress=self.tell,

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from typing import Any
 
 from cluster import InputFile, Shard, write_whole
+from cluster.reading import COPIES_FOLDER
 from cluster.seals import read_sealed_json, sealed_json
-from cluster.store import (
-    delete_file,
-    join,
-    list_names,
-)
-from cluster.worker import ERRORS_FOLDER, SCORES_FOLDER
-from sms.signature import version
+from cluster.store import delete_file, is_url, join, list_names
+from cluster.worker import ERRORS_FOLDER, FINGERPRINT_LENGTH, SCORES_FOLDER
+from sms.signature import version, without_content
 
 RUN_FILE = "run.json"
 SUCCESS_FILE = "_SUCCESS"
@@ -32,7 +31,15 @@ PROGRESS_FILE = "progress.json"
 """What a run is doing; there while it goes on, and after its driver has died."""
 HISTORY_FOLDER = "history"
 """What became of the shards since `run.json` was written."""
-OWN_NAMES = (RUN_FILE, SUCCESS_FILE, PROGRESS_FILE, HISTORY_FOLDER, SCORES_FOLDER, ERRORS_FOLDER)
+OWN_NAMES = (
+    RUN_FILE,
+    SUCCESS_FILE,
+    PROGRESS_FILE,
+    HISTORY_FOLDER,
+    SCORES_FOLDER,
+    ERRORS_FOLDER,
+    COPIES_FOLDER,
+)
 LIBRARIES = (
     "numpy",
     "torch",
@@ -48,9 +55,9 @@ LIBRARIES = (
 )
 """Distributions whose version may change a score."""
 
-_PARTIAL_PART = re.compile(r"part-\d{6,}-[0-9a-f]+\.(parquet|jsonl)\.[0-9a-f]+\.partial")
-_PART = re.compile(rf"part-\d{{6,}}-[0-9a-f]+\.(parquet|jsonl)|{_PARTIAL_PART.pattern}")
-_FORMAT = 3
+_PART = re.compile(r"part-\d{6,}-[0-9a-f]+\.(parquet|jsonl)(\.[0-9a-f]+\.partial)?")
+_COPY = re.compile(r"[0-9a-f]{32}\.parquet(\.[0-9a-f]+\.partial)?")
+_FORMAT = 4
 _HISTORY = re.compile(r"\d{20}-[0-9a-f]{8}\.json")
 _SHOWN_LENGTH = 60
 _ABSENT = object()
@@ -70,17 +77,19 @@ class Manifest:
     """By distribution."""
     inputs: Sequence[InputFile]
     shards: Sequence[Shard]
+    base: Mapping[str, Any] = field(default_factory=dict)
+    """Of a run whose metrics are added to: the fingerprint and metrics it had; empty at the end."""
     result: Mapping[str, Any] = field(default_factory=dict)
     """Counts, means and seconds; empty until the run has ended."""
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all but the signatures (they follow from the rest) and the result."""
+        """SHA-256 of all that the scores depend on, in `run.json` but for what follows from it."""
         digest = hashlib.sha256()
         for name in ("configuration", "encoders", "versions"):
             text = json.dumps(getattr(self, name), sort_keys=True, ensure_ascii=False)
             digest.update(f"{name} {text}\n".encode("utf-8", "surrogateescape"))
-        for line in (*self._input_lines(), *self._shard_lines()):
+        for line in self._input_lines():
             digest.update(f"{line}\n".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
@@ -94,6 +103,7 @@ class Manifest:
             "signatures": self.signatures,
             "encoders": self.encoders,
             "versions": self.versions,
+            "base": self.base,
         }
         lines = [f"{_dumped(name)}: {_dumped(value)}" for name, value in values.items()]
         lines += [f"{_dumped(name)}: {_listed(items, ' ')}" for name, items in lists.items()]
@@ -125,6 +135,7 @@ class Manifest:
             versions=values["versions"],
             inputs=inputs,
             shards=[Shard.from_json(shard, paths) for shard in values["shards"]],
+            base=values["base"],
             result=values["result"],
         )
 
@@ -178,6 +189,11 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         for name, was, now in _changed(old.configuration, new.configuration)
     ]
     found += [
+        f"`{name}` would now be computed in another way"
+        for name, was, now in _changed(old.signatures, new.signatures)
+        if _ABSENT not in (was, now) and without_content(was) != without_content(now)
+    ][: 0 if len(found) > 1 else 1]
+    found += [
         f"the vectors of encoder `{alias}` have changed"
         for alias, was, now in _changed(old.encoders, new.encoders)
         if was is not _ABSENT and now is not _ABSENT
@@ -191,9 +207,36 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         f"{path}"
         for path, was, now in _changed(_by_path(old.inputs), _by_path(new.inputs))
     ]
-    if not found and old.fingerprint != new.fingerprint:
-        found.append("the inputs are cut into other shards")
     return found
+
+
+def what_is_added(new: Manifest, old: Manifest | None = None) -> list[str]:
+    """Return the metrics that one run has more than another, if all else is the same; else none.
+
+    Parameters
+    ----------
+    new : Manifest
+    old : Manifest, optional
+        By default the base of `new`, which has been compared with it.
+    """
+    metrics = new.configuration["metrics"]
+    if old is None:
+        return [name for name in metrics if name not in new.base["metrics"]]
+    may_differ = {
+        "metrics": set(old.configuration["metrics"]) < set(metrics),
+        # Which encoder a metric reads, and as what, is in its signature.
+        "encoders": True,
+        "precision": old.configuration["precision"] == "auto",
+    }
+    changed = _changed(old.configuration, new.configuration)
+    is_more = (
+        all(may_differ.get(name, False) for name, _, _ in changed)
+        and all(new.signatures.get(name) == text for name, text in old.signatures.items())
+        and all(new.encoders.get(name) == content for name, content in old.encoders.items())
+        and old.versions == new.versions
+        and _by_path(old.inputs) == _by_path(new.inputs)
+    )
+    return [m for m in metrics if m not in old.configuration["metrics"]] if is_more else []
 
 
 def refusal(out: str, old: Manifest, new: Manifest, n_shown: int = 3) -> str:
@@ -215,23 +258,38 @@ def delete_own_files(out: str) -> None:
     """
     delete_file(join(out, SUCCESS_FILE))
     delete_file(join(out, PROGRESS_FILE))
-    _delete_matching(out, _PART)
+    _delete_copies(out)
+    for folder in (SCORES_FOLDER, ERRORS_FOLDER):
+        for name in list_names(join(out, folder)):
+            if _PART.fullmatch(name):
+                delete_file(join(out, folder, name))
     for name in list_names(join(out, HISTORY_FOLDER)):
         if _HISTORY.fullmatch(name):
             delete_file(join(out, HISTORY_FOLDER, name))
 
 
-def delete_partial_files(out: str) -> None:
-    """Delete what killed processes had begun to write."""
-    _delete_matching(out, _PARTIAL_PART)
+def delete_other_files(out: str, fingerprint: str) -> None:
+    """Delete what a complete run has no more use for.
+
+    That is what killed processes had begun to write, scores without the metrics that were added,
+    and copies of the inputs.
+    """
+    mine = f"-{fingerprint[:FINGERPRINT_LENGTH]}."
+    for folder in (SCORES_FOLDER, ERRORS_FOLDER):
+        for name in list_names(join(out, folder)):
+            if _PART.fullmatch(name) and (mine not in name or name.endswith(".partial")):
+                delete_file(join(out, folder, name))
+    _delete_copies(out)
 
 
-def _delete_matching(out: str, names: re.Pattern[str]) -> None:
-    for part in (SCORES_FOLDER, ERRORS_FOLDER):
-        inside = join(out, part)
-        for name in list_names(inside):
-            if names.fullmatch(name):
-                delete_file(join(inside, name))
+def _delete_copies(out: str) -> None:
+    inside = join(out, COPIES_FOLDER)
+    for name in list_names(inside):
+        if _COPY.fullmatch(name):
+            delete_file(join(inside, name))
+    if not is_url(out):
+        with suppress(OSError):  # not there, or something else is in it
+            os.rmdir(inside)
 
 
 def _dumped(value: Any) -> str:  # noqa: ANN401  (any JSON)

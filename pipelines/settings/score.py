@@ -25,6 +25,12 @@ class ScoreSettings(Settings):
     [encoders.ALIAS] of the configuration file, in place of one with the same alias."""
     columns: Mapping[str, str] | None = None
     """What the files call a column, for example candidate=summary; repeated or with commas."""
+    system: Annotated[str | None, "NAME"] = None
+    """Name of the system of files without `system_id`, whose rows are all of one. Without
+    `document_id` a document is the number of its row in the whole input, from 0. Default:
+    system."""
+    keep: Annotated[Sequence[str], "COLUMN,...|all"] = ()
+    """Columns of the input that the scores get too; their place in the input they always have."""
     preset: Literal["default", "clark2019"] = "default"
     """How text is handled; `clark2019` does it as the released sentence mover code."""
     multi_reference: Literal["best", "mean", "first"] = "best"

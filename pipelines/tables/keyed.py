@@ -25,6 +25,7 @@ KEYS = ("document_id", "system_id")
 RATER = "rater"
 NOT_NUMBERS = frozenset(
     {*KEYS, RATER, "status", "candidate", "reference", "references", "source", "sources"}
+    | {"input_file", "input_row"}
     | {"", "Unnamed: 0", "__index_level_0__"}  # what pandas calls a row's number
 )
 """Columns that are neither a metric nor an aspect."""

@@ -162,7 +162,13 @@ def read_scores(
     _refuse_repeated(inputs)
     lazies = [scan_files(each.files, columns) for each in inputs]
     names = [
-        [name for name in lazy.collect_schema() if _may_be_metric(name, metrics)] for lazy in lazies
+        [
+            name
+            for name in lazy.collect_schema()
+            # Of a run, other columns are those of the corpus, which it was asked to keep.
+            if _may_be_metric(name, metrics) and (name in each.signatures or not each.signatures)
+        ]
+        for each, lazy in zip(inputs, lazies, strict=True)
     ]
     calls = _unique_names(inputs, names)
     known = [call for called in calls for call in called.values()]

@@ -8,10 +8,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster import Job
+from cluster import Job, knowing, list_inputs, plan_shards, with_content
+from cluster.reading import Wanted, parquet_copy
 from tests.cluster.toy_scorer import MakeScorer
 
 FORMATS = ["parquet", "jsonl", "csv"]
+
+
+def planned(paths, folder, rows_per_shard=20_000, limit=None):
+    """Plan files of any format, as a run does."""
+    listed = with_content(list_inputs(paths))
+    wanted = Wanted(needed=("candidate",))
+    files = [parquet_copy(file, str(folder), wanted, limit) for file in listed]
+    return knowing(plan_shards(files, rows_per_shard, limit), files)
 
 
 @pytest.fixture

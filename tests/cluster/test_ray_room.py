@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from cluster import RayOptions, ray_cluster
-from cluster.on_ray import cluster_address
 from cluster.ray_cluster import Needs, cpus_beside
+from cluster.ray_options import cluster_address
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,25 @@
 """Reading the rows of a shard: broken lines, mixed types, even batches."""
 
 import csv
+import io
+import tempfile
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cluster import column_names, list_inputs, plan_shards
-from cluster.reading import read_batches
+from cluster import column_names, lines, list_inputs
+from cluster.reading import Wanted, read_files
 
 
-def read(path, needed, batch_rows=1_000, columns=None):
+def read(path, needed, batch_rows=1_000, columns=None, **more):
     """Read all of a file as rows of the canonical table."""
-    rows = []
-    for shard in plan_shards(list_inputs([str(path)])):
-        for table in read_batches(shard, needed, columns or {}, batch_rows):
-            rows += table.to_pylist()
-    return rows
+    wanted = Wanted(needed=needed, columns=columns or {}, **more)
+    tables = read_files(list_inputs([str(path)]), wanted, batch_rows=batch_rows)
+    return [row for table in tables for row in table.to_pylist()]
 
 
 def jsonl(tmp_path, *lines):
@@ -198,14 +202,21 @@ def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
-def test_batches_are_even_and_in_order(write_corpus, make_rows, format):
+@pytest.mark.parametrize("limit", [None, 1, 11, 1_000])
+def test_batches_are_even_and_in_order(write_corpus, make_rows, format, limit):
     rows = make_rows(25)
-    path = write_corpus(rows, format, row_group_size=4)
-    (shard,) = plan_shards(list_inputs([path]))
-    batches = list(read_batches(shard, ("candidate",), {}, 7))
-    assert [batch.num_rows for batch in batches] == [7, 7, 7, 4]
+    paths = [
+        write_corpus(rows[:14], format, "a", row_group_size=4),
+        write_corpus(rows[14:], format, "b"),
+    ]
+    wanted = Wanted(needed=("candidate",))
+    batches = list(read_files(list_inputs(paths), wanted, limit=limit, batch_rows=7))
+    n_rows = min(25, limit or 25)
+    assert [batch.num_rows for batch in batches] == [
+        min(7, n_rows - i) for i in range(0, n_rows, 7)
+    ]
     texts = [text for batch in batches for text in batch["candidate"].to_pylist()]
-    assert texts == [row["candidate"] for row in rows]
+    assert texts == [row["candidate"] for row in rows[:limit]]
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
@@ -239,20 +250,126 @@ def test_jsonl_of_sentences(tmp_path, broken):
         b'{"document_id": 4, "system_id": 1, "candidate": [["a"]], "reference": "c"}',
     ]
     path = jsonl(tmp_path, *lines, *broken)
-    (shard,) = plan_shards(list_inputs([str(path)]))
-    needed = ("candidate", "references")
-    (table,) = read_batches(shard, needed, {}, 100, sentence_end="|")
-    assert table["candidate"].to_pylist()[:4] == ["a.|b", "a. b", "", None]
-    assert table["references"].to_pylist()[:3] == [["c|d"], ["c", "d|e"], None]
-    assert table["unreadable"].to_pylist()[:3] == [None] * 3
-    assert "must be text or a list of text" in table["unreadable"][3].as_py()
+    rows = read(path, ("candidate", "references"), sentence_end="|")
+    assert [row["candidate"] for row in rows[:4]] == ["a.|b", "a. b", "", None]
+    assert [row["references"] for row in rows[:3]] == [["c|d"], ["c", "d|e"], None]
+    assert [row["unreadable"] for row in rows[:3]] == [None] * 3
+    assert "must be text or a list of text" in rows[3]["unreadable"]
 
 
 def test_jsonl_of_sentences_of_one_kind(tmp_path):
     line = (
         b'{"document_id": "1", "system_id": "s", "candidate": ["a."], "reference": [["c"], ["d"]]}'
     )
-    (shard,) = plan_shards(list_inputs([str(jsonl(tmp_path, line, line))]))
-    (table,) = read_batches(shard, ("candidate", "references"), {}, 100, sentence_end="|")
-    assert table["candidate"].to_pylist() == ["a."] * 2
-    assert table["references"].to_pylist() == [["c", "d"]] * 2
+    rows = read(jsonl(tmp_path, line, line), ("candidate", "references"), sentence_end="|")
+    assert [row["candidate"] for row in rows] == ["a."] * 2
+    assert [row["references"] for row in rows] == [["c", "d"]] * 2
+
+
+def test_ids_that_a_file_lacks_are_its_rows_and_one_system(tmp_path):
+    """Counted over all files; an id that is there stays."""
+    (tmp_path / "a.jsonl").write_text('{"candidate": "x"}\n{"candidate": "y"}\n')
+    (tmp_path / "b.csv").write_text("candidate,system_id\nz,s\n")
+    rows = read(tmp_path, ("candidate",), system="mine")
+    assert [(row["document_id"], row["system_id"]) for row in rows] == [
+        ("0", "mine"),
+        ("1", "mine"),
+        ("2", "s"),
+    ]
+    with pytest.raises(ValueError, match="column `document_id` is missing"):
+        read(tmp_path, ("document_id", "candidate"))
+    with pytest.raises(ValueError, match="column `number` is missing"):
+        read(tmp_path, ("candidate",), columns={"document_id": "number"})
+
+
+def test_kept_columns_come_along(tmp_path):
+    """Of JSONL, what is no text is JSON."""
+    (tmp_path / "a.jsonl").write_text(
+        '{"candidate": "x", "year": 2001, "tags": ["é"]}\n{"candidate": "y", "tags": "t"}\n'
+    )
+    rows = read(tmp_path / "a.jsonl", ("candidate",), keep=("year", "tags", "candidate"))
+    assert [row["keep:year"] for row in rows] == ["2001", None]
+    assert [row["keep:tags"] for row in rows] == ['["é"]', "t"]
+    assert [row["keep:candidate"] for row in rows] == ["x", "y"]
+    with pytest.raises(ValueError, match=r"column `week` to keep is missing in .*a\.jsonl"):
+        read(tmp_path / "a.jsonl", ("candidate",), keep=("week",))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_compressed_text_reads_like_the_text(write_corpus, make_rows, suffix, format):
+    path = Path(write_corpus(make_rows(50), format))
+    packed = Path(f"{path}{suffix}")
+    codec = pa.Codec({".gz": "gzip", ".zst": "zstd"}[suffix])
+    packed.write_bytes(codec.compress(path.read_bytes(), asbytes=True))
+    assert read(packed, ("candidate",)) == read(path, ("candidate",))
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=f"cannot read .*{format}{suffix}"):
+        read(packed, ("candidate",))
+
+
+def test_blank_lines_are_no_rows(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    row = '{"document_id": "d", "system_id": "s", "candidate": "c"}'
+    path.write_bytes(f"\ufeff{row}\n\n   \r\n{row}\r\n{row}".encode())
+    assert [row["candidate"] for row in read(path, ("candidate",))] == ["c"] * 3
+
+
+def test_quote_inside_a_bare_csv_field(tmp_path):
+    path = tmp_path / "corpus.csv"
+    path.write_text('document_id,system_id,candidate\n1,s,a 5" screen\n2,s,"b ""\n"" c"\n3,s,""\n')
+    rows = read(path, ("candidate",))
+    assert [row["candidate"] for row in rows] == ['a 5" screen', 'b "\n" c', ""]
+
+
+@pytest.mark.parametrize("block_bytes", [7, 64, 4 << 20])
+def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch, block_bytes):
+    """However far a quoted text seems to go on."""
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", max(200, 4 * block_bytes))
+    path = tmp_path / "corpus.csv"
+    written = [f"{i},s,c{i}\n" for i in range(100)]
+    written[3], written[50] = '3,s,"open\n', '50,s,"an ""end"" \nof, two, lines"\n'
+    written[70] = '"70,s,c70\n'
+    path.write_text("document_id,system_id,candidate\n" + "".join(written))
+    found = [row["candidate"] for row in read(path, ("candidate",))]
+    expected = [f"c{i}" for i in range(100)]
+    expected[3], expected[50], expected[70] = None, 'an "end" \nof, two, lines', None
+    assert found == expected
+
+
+def test_line_that_never_ends_rejected(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", 100)
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", 10)
+    with pytest.raises(ValueError, match=r"a record of .*corpus\.jsonl is longer than"):
+        read(jsonl(tmp_path, b'{"candidate": "' + b"x" * 200), ("candidate",))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    texts=st.lists(st.text('a,"\n é', max_size=8), min_size=1, max_size=15),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    line_break=st.sampled_from(["\n", "\r\n"]),
+    block_bytes=st.integers(1, 40),
+)
+def test_every_csv_row_is_read_whatever_its_text(texts, quoting, line_break, block_bytes):
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, quoting=quoting, lineterminator=line_break)
+    writer.writerow(["document_id", "system_id", "candidate"])
+    writer.writerows(["d", "s", text] for text in texts)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "corpus.csv")
+        path.write_bytes(buffer.getvalue().encode())
+        patch.setattr(lines, "_BLOCK_BYTES", block_bytes)
+        assert [row["candidate"] for row in read(path, ("candidate",))] == texts
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text('a,,"""\n\n\r', max_size=60), block_bytes=st.integers(1, 40))
+def test_any_csv_is_cut_alike_however_much_is_looked_at_together(text, block_bytes):
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "corpus.csv")
+        path.write_bytes(f"document_id,system_id,candidate\na,b,c\n{text}".encode())
+        expected = read(path, ("candidate",))
+        patch.setattr(lines, "_BLOCK_BYTES", block_bytes)
+        assert read(path, ("candidate",)) == expected

@@ -26,6 +26,7 @@ from cluster import (
     worker,
 )
 from cluster.worker import try_shard
+from tests.cluster.conftest import planned
 
 
 @pytest.fixture
@@ -46,7 +47,10 @@ def test_rows_keep_their_order(shard, scorer, job, read_scores, make_rows, threa
     expected = make_rows(30)[16:]
     assert table["document_id"].to_pylist() == [row["document_id"] for row in expected]
     assert table["characters"].to_pylist() == [float(len(row["candidate"])) for row in expected]
-    assert table.column_names == ["document_id", "system_id", "characters", "half", "status"]
+    named = ["document_id", "system_id", "characters", "half", "status", "input_file", "input_row"]
+    assert table.column_names == named
+    assert table["input_row"].to_pylist() == list(range(16, 30))
+    assert {*table["input_file"].to_pylist()} == {shard.pieces[0].path}
     assert table.schema.metadata[b"signature"] == b"characters|v:1"
     assert (report.n_rows, report.n_status, report.error) == (14, {}, None)
 
@@ -176,12 +180,13 @@ def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, re
     lines = [good, "{broken", good, '{"document_id": "e", "system_id": "s", "candidate": null}']
     path = tmp_path / "corpus.jsonl"
     path.write_text("\n".join([good] * 3 + lines))
-    shard = plan_shards(list_inputs([str(path)]), rows_per_shard=3)[1]
+    shard = planned([str(path)], job.out, rows_per_shard=3)[2]  # rows 4 to 6
     report = score_shard(shard, scorer, job)
-    assert read_scores(job.out)["characters"].to_pylist() == [4.0, None, 4.0]
-    assert read_scores(job.out)["status"].to_pylist() == [None, "unreadable: malformed JSON", None]
-    assert report.n_status == {"unreadable: malformed JSON": 1}
-    errors = Path(job.out, "errors", "part-000001-0123456789ab.jsonl").read_text()
+    assert read_scores(job.out)["characters"].to_pylist() == [None, 4.0, None]
+    told = {"unreadable: malformed JSON": 1, "no candidate": 1}
+    assert [*filter(None, read_scores(job.out)["status"].to_pylist())] == [*told]
+    assert report.n_status == told
+    errors = Path(job.out, "errors", "part-000002-0123456789ab.jsonl").read_text()
     assert [json.loads(line) for line in errors.splitlines()] == [
         {
             "path": str(path),
@@ -197,7 +202,7 @@ def test_unreadable_row_of_a_shard_of_several_files_is_named_by_its_own(tmp_path
     good = '{"document_id": "d", "system_id": "s", "candidate": "four"}\n'
     for name, text in (("a", good * 2), ("b", good + "{broken\n"), ("c", good)):
         (tmp_path / f"{name}.jsonl").write_text(text)
-    (shard,) = plan_shards(list_inputs([str(tmp_path)]))
+    (shard,) = planned([str(tmp_path)], job.out)
     assert score_shard(shard, scorer, job).n_rows == 5
     (errors,) = Path(job.out, "errors").iterdir()
     (line,) = map(json.loads, errors.read_text().splitlines())
@@ -208,7 +213,7 @@ def test_shard_where_nothing_can_be_read(tmp_path, scorer, job, read_scores):
     path = tmp_path / "corpus.jsonl"
     good = '{"document_id": "d", "system_id": "s", "candidate": "four"}\n'
     path.write_text(good + "{\n" * 6)
-    plan = plan_shards(list_inputs([str(path)]), rows_per_shard=1)
+    plan = planned([str(path)], job.out, rows_per_shard=1)
     report = score_shard(plan[3], scorer, job)
     assert read_scores(job.out)["characters"].to_pylist() == [None]
     assert report.sums == {"": {"characters": 0.0, "half": 0.0}}
@@ -304,6 +309,24 @@ def test_score_that_is_not_a_number_is_null_with_a_status(shard, scorer, job, re
     assert not any(math.isnan(total["half"]) for total in report.sums.values())
 
 
+def test_missing_columns_are_put_beside_those_of_an_earlier_run(shard, scorer, job, read_scores):
+    class Half(type(scorer)):
+        score_fields = ("half",)
+
+    class Characters(type(scorer)):
+        score_fields = ("characters",)
+
+    whole = score_shard(shard, scorer, job)
+    expected = read_scores(job.out)
+    Path(part_path(job.out, shard.index, job.fingerprint)).unlink()
+    score_shard(shard, Half(), replace(job, fingerprint="0" * 12))
+    fields = ("characters", "half")
+    added = score_shard(shard, Characters(), replace(job, base="0" * 12, fields=fields))
+    Path(part_path(job.out, shard.index, "0" * 12)).unlink()
+    assert read_scores(job.out).equals(expected, check_metadata=True)
+    assert (added.sums, added.counts, added.seal) == (whole.sums, whole.counts, whole.seal)
+
+
 def test_scorer_that_loses_rows_is_refused(shard, scorer, job):
     class Loses(type(scorer)):
         def compare(self, prepared):
@@ -322,12 +345,9 @@ def test_input_that_lost_rows_is_refused(write_corpus, make_rows, scorer, job):
         score_shard(unchecked, scorer, job)
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
-def test_input_that_changed_is_refused_though_it_has_the_rows(
-    write_corpus, make_rows, scorer, job, format
-):
-    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9), format)]))
-    path = Path(write_corpus(make_rows(9)[::-1], format))
+def test_input_that_changed_is_refused_though_it_has_the_rows(write_corpus, make_rows, scorer, job):
+    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9))]))
+    path = Path(write_corpus(make_rows(9)[::-1]))
     with pytest.raises(ValueError, match="has changed since the plan was made; run the same"):
         score_shard(shard, scorer, job)
     assert not Path(job.out).exists()
@@ -340,10 +360,10 @@ def test_input_that_changes_while_it_is_read_is_not_committed(
     write_corpus, make_rows, scorer, job, monkeypatch
 ):
     def meddle(rows):
-        write_corpus(make_rows(9)[::-1], "jsonl")
+        write_corpus(make_rows(9)[::-1])
         return rows["candidate"].combine_chunks()
 
-    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9), "jsonl")]))
+    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9))]))
     monkeypatch.setattr(scorer, "prepare", meddle)
     report = try_shard(shard, scorer, job)
     assert "has changed since the plan was made" in report.error

@@ -17,7 +17,7 @@ from pipelines.runs.manifest import (
 )
 
 FILE = InputFile("/data/a.jsonl", 120, "ab12")
-PIECE = Piece(path="/data/a.jsonl", first_row=0, n_rows=3, text_bytes=120, byte_range=(0, 120))
+PIECE = Piece(path="/data/a.jsonl", first_row=0, n_rows=3, text_bytes=120)
 SHARD = Shard(index=0, pieces=(PIECE,))
 MANIFEST = Manifest(
     configuration={"metrics": ["sms", "wms"], "limit": None},
@@ -68,11 +68,6 @@ CHANGES = [
         replace(MANIFEST, inputs=[], shards=[]),
         ["input file removed: /data/a.jsonl"],
         id="input-removed",
-    ),
-    pytest.param(
-        replace(MANIFEST, shards=[Shard(index=0, pieces=(replace(PIECE, n_rows=2),))]),
-        ["the inputs are cut into other shards"],
-        id="plan",
     ),
 ]
 

@@ -55,7 +55,10 @@ def score_both(tmp_path: Path, n: int, rows_per_shard: int, monkeypatch, *option
 
 
 def check(tables: list[pa.Table], n: int) -> None:
-    without, poisoned = (table.combine_chunks().replace_schema_metadata() for table in tables)
+    without, poisoned = (
+        table.drop_columns(["input_file", "input_row"]).combine_chunks().replace_schema_metadata()
+        for table in tables
+    )
     row = poisoned.slice(n // 2, 1)
     assert row["document_id"].to_pylist() == ["poison"]
     assert row["status"].to_pylist() == ["candidate:cannot_be_split"]

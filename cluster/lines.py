@@ -1,0 +1,421 @@
+"""Reads JSONL and CSV, compressed or not, from beginning to end, as canonical tables.
+
+A row that cannot be read stays a row: its cells are null and it has a reason. A record is a line
+that is not blank; in CSV a line break inside quotes does not end one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as pajson
+
+from cluster.inputs import COMPRESSIONS
+from cluster.schema import (
+    CANDIDATE,
+    IDS,
+    LISTS,
+    canonical_table,
+    kept_name,
+    resolve_columns,
+    text_list_or_none,
+    written_list,
+)
+from cluster.store import base_name, open_input
+
+MAX_RECORD_BYTES = 64 << 20
+"""A longer record is taken for a mistake."""
+GROUP_ROWS, GROUP_BYTES = 2_000, 8 << 20
+"""No table has more rows, nor, unless one row does, more text."""
+
+_BLOCK_BYTES = 4 << 20
+_PEEK_BYTES = 1 << 20
+_PEEK_RECORDS = 1_000
+_RECORD_LINES = 20  # of which most are records themselves make no record of so many lines
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BEGINS_OBJECT = re.compile(rb"\s*\{").match
+
+_Cells = dict[str, Any]  # file's column name -> value of one row
+
+
+def text_columns(path: str, format: str) -> list[str]:
+    """List the columns of a JSONL or CSV file; JSONL has the keys of its first readable lines."""
+    with _records(path, format) as records:
+        if format == "csv":
+            return _header(records, path)
+        return _keys(record for record in records if isinstance(record, bytes))
+
+
+def text_tables(
+    path: str,
+    format: str,
+    needed: Sequence[str],
+    columns: Mapping[str, str],
+    *,
+    keep: Sequence[str] = (),
+    sentence_end: str | None = None,
+    limit: int | None = None,
+) -> Iterator[pa.Table]:
+    """Read a JSONL or CSV file as `schema.canonical_table` makes tables, without ids it lacks.
+
+    Parameters
+    ----------
+    path : str
+    format : {"jsonl", "csv"}
+    needed, columns, keep, sentence_end
+        As in `schema.canonical_table`. Of JSONL, kept values that are no text are JSON.
+    limit : int, optional
+        Read only the first rows.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or the file is not what it claims to be.
+    """
+    with _records(path, format) as records:
+        if format == "csv":
+            names = _header(records, path)
+        else:
+            first = list(islice(records, _PEEK_RECORDS))
+            records = chain(first, records)
+            names = _keys(record for record in first if isinstance(record, bytes))
+            if not first:
+                return
+            if not names:
+                raise ValueError(f"no line of {path} is a JSON object with columns")
+        wanted = resolve_columns(names, needed, columns, keep=keep, where=path)
+        table_of = _CsvTables(names, wanted, keep) if format == "csv" else None
+        parse = table_of or _JsonTables(wanted, keep, sentence_end is not None)
+        for batch in _batches(islice(records, limit)):
+            table, reasons = parse(batch)
+            yield canonical_table(
+                table,
+                needed,
+                columns,
+                keep=keep,
+                reasons=reasons,
+                where=path,
+                sentence_end=sentence_end,
+            )
+
+
+@contextmanager
+def _records(path: str, format: str) -> Iterator[Iterator[Any]]:
+    """Give out the records of a file: bytes of JSONL, of CSV cells or why there are none."""
+    try:
+        with open_input(path) as file:
+            kind = COMPRESSIONS.get(os.path.splitext(base_name(path).lower())[1])
+            stream = file if kind is None else pa.CompressedInputStream(file, kind)
+            with stream:
+                blocks = _blocks(stream)
+                yield _csv_rows(blocks, path) if format == "csv" else _lines(blocks, path)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError):
+            raise
+        raise ValueError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
+
+
+def _blocks(stream: pa.NativeFile) -> Iterator[bytes]:
+    block = stream.read(_BLOCK_BYTES).removeprefix(_BYTE_ORDER_MARK)
+    while block:
+        yield block
+        block = stream.read(_BLOCK_BYTES)
+
+
+def _lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes]:
+    rest = b""
+    for block in blocks:
+        *lines, rest = (rest + block).split(b"\n")
+        yield from (line for line in lines if line.strip())
+        _check_length(len(rest), path)
+    if rest.strip():
+        yield rest
+
+
+def _check_length(n_bytes: int, path: str) -> None:
+    if n_bytes > MAX_RECORD_BYTES:
+        raise ValueError(
+            f"a record of {path} is longer than {MAX_RECORD_BYTES >> 20} MiB; is it one per line?"
+        )
+
+
+def _batches(records: Iterator[Any]) -> Iterator[list[Any]]:
+    held: list[Any] = []
+    n_bytes = 0
+    for record in records:
+        size = len(record) if isinstance(record, bytes | str) else sum(map(len, record))
+        if held and (len(held) == GROUP_ROWS or n_bytes + size > GROUP_BYTES):
+            yield held
+            held, n_bytes = [], 0
+        held.append(record)
+        n_bytes += size
+    if held:
+        yield held
+
+
+def _table(
+    rows: Sequence[_Cells | str], types: Mapping[str, pa.DataType]
+) -> tuple[pa.Table, pa.Array]:
+    """Make a table of rows read one by one; a text in place of a row says why there is none."""
+    reasons = pa.array([row if isinstance(row, str) else None for row in rows], pa.string())
+    cells: list[_Cells] = [{} if isinstance(row, str) else row for row in rows]
+    arrays = {
+        name: pa.array([row.get(name) for row in cells], kind) for name, kind in types.items()
+    }
+    return pa.table(arrays), reasons
+
+
+def _bytes_if_broken(text: str) -> bytes:
+    """Undo `surrogateescape`, so that what was not UTF-8 is found (and named) later."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+# JSONL
+
+
+def _keys(lines: Iterable[bytes]) -> list[str]:
+    keys: dict[str, None] = {}
+    n_bytes = 0
+    for line in islice(lines, _PEEK_RECORDS):
+        row = _json_object(line)
+        keys.update(dict.fromkeys(row if isinstance(row, dict) else ()))
+        n_bytes += len(line)
+        if keys and n_bytes > _PEEK_BYTES:
+            break
+    return list(keys)
+
+
+def _json_object(line: bytes) -> _Cells | str:
+    """Read one line as an object, or say why it is none."""
+    try:
+        row = json.loads(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return "malformed JSON"
+    return row if isinstance(row, dict) else "not a JSON object"
+
+
+class _JsonTables:
+    """Makes tables of lines: all at once by Arrow where they are alike, else one by one."""
+
+    def __init__(self, wanted: Mapping[str, str], keep: Sequence[str], has_sentences: bool) -> None:
+        self._wanted, self._keep = wanted, keep
+        self._depth = {
+            name: 0 if name in IDS else (name in LISTS) + has_sentences for name in wanted
+        }
+        """How many lists may be around a text of a column."""
+
+    def __call__(self, lines: list[bytes]) -> tuple[pa.Table, pa.Array | None]:
+        table = None if self._keep else self._at_once(lines)
+        if table is not None:
+            return table, None
+        types: dict[str, pa.DataType] = {}
+        for name, theirs in self._wanted.items():
+            types[theirs] = pa.binary()
+            for _ in range(self._depth[name]):
+                types[theirs] = pa.list_(types[theirs])
+        types |= {kept_name(name): pa.binary() for name in self._keep}
+        return _table(list(map(self._cells, lines)), types)
+
+    def _at_once(self, lines: list[bytes]) -> pa.Table | None:
+        # A block that begins with `null` kills Arrow 26, and the whole process with it.
+        if not all(map(_BEGINS_OBJECT, lines)):
+            return None
+        block = b"\n".join(lines) + b"\n"
+        # Told the types: Arrow would otherwise read text that looks like a date as a date.
+        types = pajson.ParseOptions(
+            explicit_schema=self._schema_like(lines[0]), unexpected_field_behavior="ignore"
+        )
+        reading = pajson.ReadOptions(use_threads=False, block_size=len(block))
+        try:
+            table = pajson.read_json(pa.BufferReader(block), reading, types)
+        except (pa.ArrowException, UnicodeDecodeError, OverflowError):
+            return None
+        return table if table.num_rows == len(lines) else None
+
+    def _schema_like(self, line: bytes) -> pa.Schema:
+        """Guess the types of a batch from its first line; a wrong guess costs time, not rows."""
+        row = _json_object(line)
+        first = row if isinstance(row, dict) else {}
+        types = {}
+        for name, theirs in self._wanted.items():
+            value = first.get(theirs)
+            is_int = name in IDS and isinstance(value, int) and not isinstance(value, bool)
+            types[theirs] = pa.int64() if is_int else pa.string()
+            for _ in range(self._depth[name]):
+                if isinstance(value, list):
+                    types[theirs] = pa.list_(types[theirs])
+                    value = next(iter(value), None)
+        return pa.schema(types)
+
+    def _cells(self, line: bytes) -> _Cells | str:
+        row = _json_object(line)
+        if isinstance(row, str):
+            return row
+        cells: _Cells = {}
+        for name, theirs in self._wanted.items():
+            try:
+                cells[theirs] = _json_cell(name, row.get(theirs), self._depth[name])
+            except TypeError as error:
+                return f"`{theirs}` {error}"
+            except UnicodeEncodeError:
+                return f"`{theirs}` is not valid UTF-8"
+        for name in self._keep:
+            value = row.get(name)
+            is_text = value is None or isinstance(value, str)
+            text = value if is_text else json.dumps(value, ensure_ascii=False)
+            cells[kept_name(name)] = text and text.encode("utf-8", "replace")
+        return cells
+
+
+def _json_cell(name: str, value: Any, depth: int) -> Any:  # noqa: ANN401  (any JSON)
+    if depth == 2 and isinstance(value, list) and any(isinstance(item, list) for item in value):
+        return [_json_cell(CANDIDATE, item, 1) for item in value if item is not None]
+    if depth:
+        texts = text_list_or_none(value)
+        listed = None if texts is None else [_bytes_if_broken(text) for text in texts]
+        return listed if listed is None or depth == 1 else [listed]
+    if name in IDS and isinstance(value, int | float):
+        value = json.dumps(value)  # as Arrow writes it: true, 7, 0.5
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"must be text, got {type(value).__name__}")
+    return _bytes_if_broken(value)
+
+
+# CSV
+
+
+def _header(rows: Iterator[list[str] | str], path: str) -> list[str]:
+    """Take the column names off the rows."""
+    names = next(rows, None)
+    if names is None:
+        raise ValueError(f"a CSV file must begin with its column names, got an empty file: {path}")
+    return [] if isinstance(names, str) else [name.strip() for name in names]
+
+
+def _csv_rows(blocks: Iterator[bytes], path: str) -> Iterator[list[str] | str]:
+    """Return the cells of each record, the header's first, or say why there are none.
+
+    A line break inside quotes belongs to a record only if that is whole: every quoted text is
+    closed, a comma or a line end follows it, and there are as many columns as the header has.
+    Otherwise a quotation mark is stray: its line is a record by itself, which cannot be read, and
+    the next line is not lost.
+    """
+    csv.field_size_limit(MAX_RECORD_BYTES)
+    n_columns: int | None = None
+    whole = _whole_record(None)
+    data, begin, line = b"", 0, 1
+    block: bytes | None = next(blocks, b"")
+    while block is not None:
+        data, begin = data[begin:] + block, 0
+        block = next(blocks, None)
+        is_last = block is None
+        while end := data.find(b"\n", begin) + 1 or len(data) * (is_last and begin < len(data)):
+            if data.find(b'"', begin, end) >= 0:
+                found = whole(data, begin)
+                may_go_on = not is_last and len(data) - begin <= MAX_RECORD_BYTES
+                if may_go_on and _goes_on(data, begin, found):
+                    break
+                if found is not None and (found.end() <= end or _is_one(found[0], n_columns)):
+                    end = found.end()
+            record = data[begin:end]
+            if record.strip():
+                cells = _csv_cells(record, n_columns, line)
+                yield cells
+                if n_columns is None:
+                    n_columns = len(cells) if isinstance(cells, list) else 0
+                    whole = _whole_record(n_columns)
+            line += record.count(b"\n")
+            begin = end
+        _check_length(len(data) - begin, path)
+
+
+def _csv_cells(record: bytes, n_columns: int | None, line: int) -> list[str] | str:
+    if n_columns is not None and b'"' in record and _WELL_QUOTED(record) is None:
+        return f"malformed CSV: a quotation mark in line {line:,} is stray"
+    try:
+        rows = list(csv.reader([record.decode("utf-8", "surrogateescape")]))
+    except csv.Error:
+        return "malformed CSV"
+    if len(rows) != 1:
+        return "malformed CSV"
+    if n_columns is not None and len(rows[0]) != n_columns:
+        return f"malformed CSV: {n_columns} columns expected, got {len(rows[0])}"
+    return rows[0]
+
+
+def _is_one(record: bytes, n_columns: int | None) -> bool:
+    """Say whether a record of many lines is one, or has swallowed others."""
+    lines = record.split(b"\n")[1:-1]
+    if n_columns is None or len(lines) < _RECORD_LINES:
+        return True
+    return 2 * sum(line.count(b",") == n_columns - 1 for line in lines) <= len(lines)
+
+
+def _goes_on(data: bytes, begin: int, found: re.Match[bytes] | None) -> bool:
+    """Say whether the record that begins there may end in data that is still to come."""
+    if found is None:
+        return _BEGUN(data, begin) is not None
+    return found.end() == len(data) and not data.endswith(b"\n")
+
+
+# Possessive (`++`), so that a text is gone through once.
+_OPEN = rb'"(?:[^"]++|"")*+'
+_CELL = rb"(?:" + _OPEN + rb'"(?=,|\r?(?:\n|\Z))|[^,"\n][^,\n]*+|)'
+_CELLS = rb"(?:" + _CELL + rb",)"
+_WELL_QUOTED = re.compile(_CELLS + rb"*+" + _CELL + rb"\r?\n?\Z").match
+_BEGUN = re.compile(_CELLS + rb"*+(?:" + _OPEN + rb'"?|' + _CELL + rb")\r?\Z").match
+
+
+def _whole_record(n_columns: int | None) -> Any:  # noqa: ANN401  (a pattern's `match`)
+    cells = _CELLS + (b"*+" if n_columns is None else b"{%d}" % max(0, n_columns - 1))
+    return re.compile(cells + _CELL + rb"\r?(?:\n|\Z)").match
+
+
+class _CsvTables:
+    """Makes tables of rows, with the lists among their cells read, however they are written."""
+
+    def __init__(
+        self, names: Sequence[str], wanted: Mapping[str, str], keep: Sequence[str]
+    ) -> None:
+        self._wanted, self._keep = wanted, keep
+        self._places = {name: names.index(name) for name in (*wanted.values(), *keep)}
+
+    def __call__(self, rows: Sequence[list[str] | str]) -> tuple[pa.Table, pa.Array]:
+        types = {
+            theirs: pa.list_(pa.binary()) if name in LISTS else pa.binary()
+            for name, theirs in self._wanted.items()
+        }
+        types |= {kept_name(name): pa.binary() for name in self._keep}
+        return _table([row if isinstance(row, str) else self._cells(row) for row in rows], types)
+
+    def _cells(self, row: list[str]) -> _Cells | str:
+        cells: _Cells = {}
+        for name, theirs in self._wanted.items():
+            cell = row[self._places[theirs]]
+            try:
+                texts = None if name in IDS else written_list(cell)
+            except ValueError as error:
+                if name != CANDIDATE:
+                    return f"`{theirs}` {error}"
+                texts = None
+            if texts is not None and name == CANDIDATE:
+                return f"`{theirs}` must be text, got a list"
+            if name in LISTS:
+                cells[theirs] = [_bytes_if_broken(text) for text in texts or [cell]]
+                if texts is not None and not texts:
+                    cells[theirs] = []
+            else:
+                cells[theirs] = _bytes_if_broken(cell)
+        for name in self._keep:
+            cells[kept_name(name)] = row[self._places[name]].encode("utf-8", "replace")
+        return cells

@@ -1,0 +1,160 @@
+"""The input files of a run: found, checked before anything runs, and turned into Parquet once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+
+from cluster import (
+    InputFile,
+    Shard,
+    canonical_table,
+    column_names,
+    is_unchanged,
+    list_inputs,
+    resolve_columns,
+)
+from cluster.inputs import READERS
+from cluster.reading import Wanted, parquet_copy
+from cluster.schema import IDS
+from cluster.store import is_inside
+from cluster.worker import one_line
+from pipelines.runs.manifest import Manifest
+
+KEEP_ALL = "all"
+
+
+def find_inputs(paths: Sequence[str], out: str) -> list[InputFile]:
+    """List the input files, none of which may be output."""
+    files = list_inputs(paths)
+    if any(is_inside(out, path) for path in paths) or any(
+        is_inside(file.path, out) for file in files
+    ):
+        raise ValueError(
+            f"`--out` must not lie inside the corpus, got {out}; what is written there would be "
+            "read as input the next time"
+        )
+    return files
+
+
+def checked_columns(files: Sequence[InputFile], wanted: Wanted) -> Wanted:
+    """Check that every file has the columns; return what is wanted, with all names to keep."""
+    unknown = [file for file in files if file.outline is None]
+    with ThreadPoolExecutor(READERS) as pool:
+        names = dict(zip((f.path for f in unknown), pool.map(_names_of, unknown), strict=True))
+    first = files[0]
+    if wanted.keep == (KEEP_ALL,):
+        found = names[first.path] if first.outline is None else first.outline.schema.names
+        ids = {wanted.columns.get(name, name) for name in IDS}
+        wanted = replace(wanted, keep=tuple(name for name in found if name not in ids))
+    seen: set[int] = set()
+    kinds: dict[str, pa.DataType] = {}
+    for file in files:
+        if file.outline is None:
+            if names[file.path]:
+                resolve_columns(
+                    names[file.path],
+                    wanted.needed,
+                    wanted.columns,
+                    keep=wanted.keep,
+                    where=file.path,
+                )
+        elif id(file.outline.schema) not in seen:  # one object for all files that have it
+            seen.add(id(file.outline.schema))
+            _check_schema(file, file.outline.schema, wanted, kinds)
+    return wanted
+
+
+def read_at_all(
+    files: Sequence[InputFile], limit: int | None, rows_of: Callable[[InputFile, int], int]
+) -> list[InputFile]:
+    """Return the files of which the first rows of the corpus are; all without a limit."""
+    if limit is None:
+        return list(files)
+    if limit < 1:
+        raise ValueError(f"`limit` must be at least 1, got {limit}")
+    found: list[InputFile] = []
+    left = limit
+    for file in files:
+        n_rows = rows_of(file, left) if file.outline is None else sum(file.outline.rows())
+        if n_rows:
+            found.append(file)
+            left -= n_rows
+        if left <= 0:
+            break
+    return found or list(files[:1])
+
+
+def with_copies(
+    files: Sequence[InputFile], out: str, wanted: Wanted, limit: int | None
+) -> list[InputFile]:
+    """Turn the files that are not Parquet into it, several at a time."""
+    with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as pool:
+        convert = partial(parquet_copy, folder=out, wanted=wanted, limit=limit)
+        return list(pool.map(convert, files))
+
+
+def needs_copies(files: Sequence[InputFile], shards: Sequence[Shard]) -> bool:
+    """Say whether some of the shards read files that are not Parquet."""
+    others = {file.path for file in files if file.format != "parquet"}
+    return any(piece.path in others for shard in shards for piece in shard.pieces)
+
+
+def check_unchanged(manifest: Manifest) -> None:
+    """Check that the inputs of a run are still those it began with.
+
+    Raises
+    ------
+    RuntimeError
+        If one is not.
+    """
+
+    def check(file: InputFile) -> None:
+        if not is_unchanged(file.path, file.version, file.content):
+            raise RuntimeError(
+                f"input file changed: {file.path} while it was being scored; score it again with "
+                "`--fresh`"
+            )
+
+    with ThreadPoolExecutor(READERS) as pool:
+        list(pool.map(check, manifest.inputs))
+
+
+def _names_of(file: InputFile) -> list[str]:
+    try:
+        return column_names(file.path, file.format)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
+
+
+def _check_schema(
+    file: InputFile, schema: pa.Schema, wanted: Wanted, kinds: dict[str, pa.DataType]
+) -> None:
+    """Check the names and types of the columns of a Parquet file."""
+    resolve_columns(schema.names, wanted.needed, wanted.columns, keep=wanted.keep, where=file.path)
+    try:
+        canonical_table(
+            schema.empty_table(),
+            wanted.needed,
+            wanted.columns,
+            keep=wanted.keep,
+            where=file.path,
+            sentence_end=wanted.sentence_end,
+        )
+    except (pa.ArrowException, KeyError) as error:
+        raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
+    for name, kind in _kept_kinds(schema, wanted):
+        if kinds.setdefault(name, kind) != kind:
+            raise ValueError(
+                f"column `{name}` to keep must be of one type in all files, got {kinds[name]} and, "
+                f"in {file.path}, {kind}"
+            )
+
+
+def _kept_kinds(schema: pa.Schema, wanted: Wanted) -> Iterator[tuple[str, pa.DataType]]:
+    return ((name, schema.field(name).type) for name in wanted.keep)

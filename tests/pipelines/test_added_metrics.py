@@ -1,0 +1,240 @@
+"""Metrics that are added to a finished run; ids that may be absent, columns that are kept."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pipelines.score as MODULE
+from pipelines import score_corpus
+from pipelines.cli.app import run
+from pipelines.runs.manifest import read_manifest
+from pipelines.tables.scores import find_scores
+from sms.scoring import SummaryScorer
+
+ALL = ["rougeL", "wms@tiny", "length", "novelty", "cosine@tiny:source"]
+"""Asked for at once; some of them are there before."""
+ROWS = [
+    {"candidate": "cats sat on mats", "reference": "cats sat", "source": "cats ran"},
+    {"candidate": None, "reference": "cats sat", "source": "cats ran"},
+    {"candidate": "cats sat", "reference": None, "source": "..."},
+    {"candidate": "", "reference": "...", "source": None},
+    {"candidate": "unheard of", "reference": "cats", "source": "cats"},
+]
+
+
+class Stops(SummaryScorer):
+    """Is interrupted at its third batch."""
+
+    n_batches = 0
+
+    def prepare(self, rows):
+        Stops.n_batches += 1
+        if Stops.n_batches == 3:
+            raise KeyboardInterrupt
+        return super().prepare(rows)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Ten rows, of which one cannot be read."""
+    rows = [{"document_id": f"d{i}", "system_id": "s", **ROWS[i % 5]} for i in range(10)]
+    lines = [json.dumps(row) for row in rows]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join([*lines[:7], "{broken", *lines[7:]]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def encoders(tmp_path):
+    path = tmp_path / "tiny.txt"
+    path.write_text("cats 1.0 2.0\nmats 2.0 1.0\nsat 0.5 3.0\nran 1.5 0.5\n")
+    return {"tiny": f"glove:{path}"}
+
+
+@pytest.fixture
+def score(corpus, encoders):
+    def score(out, metrics, **more):
+        more = {"encoders": encoders, "local": True, "workers": 1, "rows_per_shard": 3, **more}
+        return score_corpus(corpus, out, metrics=metrics, **more)
+
+    return score
+
+
+def table_of(out):
+    parts = (out / "_SUCCESS").read_text(encoding="utf-8").split()
+    return pa.concat_tables([pq.read_table(out / part) for part in parts])
+
+
+def files_of(out):
+    return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def at_once(score, tmp_path):
+    return score(tmp_path / "whole", ALL), table_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("first", [["length"], ["rougeL", "novelty"], ["wms@tiny", "length"]])
+def test_added_metrics_equal_those_of_one_run(score, tmp_path, at_once, first):
+    out = tmp_path / "out"
+    score(out, first, rows_per_shard=4)
+    if "wms@tiny" in first:  # its coverage is that of references alone
+        with pytest.raises(ValueError, match="`coverage@tiny` would now be computed in another"):
+            score(out, ALL, rows_per_shard=None)
+        return
+    done = score(out, ALL, rows_per_shard=None)  # goes on with shards of the same size
+    assert table_of(out).equals(at_once[1])
+    assert done.means == at_once[0].means
+    assert done.statuses == at_once[0].statuses
+    assert done.signatures == at_once[0].signatures
+    assert files_of(out) == {
+        *("run.json", "_SUCCESS"),
+        *{name for name in files_of(out) if read_manifest(str(out)).fingerprint[:12] in name},
+    }
+    assert score(out, ALL, rows_per_shard=None).n_new_shards == 0
+    assert find_scores(out).signatures == done.signatures
+
+
+def test_nothing_that_is_there_is_computed_again(score, tmp_path, monkeypatch):
+    computed = []
+
+    class Watched(SummaryScorer):
+        def compare(self, batch):
+            computed.extend(self.score_fields)
+            return super().compare(batch)
+
+    score(tmp_path / "out", ["length"])
+    monkeypatch.setattr(MODULE, "SummaryScorer", Watched)
+    score(tmp_path / "out", ["length", "novelty"])
+    assert {*computed} == {"novelty"}
+
+
+def test_adding_that_was_interrupted_goes_on(score, tmp_path, at_once, monkeypatch):
+    out = tmp_path / "out"
+    score(out, ["length", "novelty"])
+    before = files_of(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(MODULE, "SummaryScorer", Stops)
+        with pytest.raises(MODULE.RunInterrupted):
+            score(out, ALL)
+    parts = {name for name in before if name.startswith("scores/")}
+    assert parts < files_of(out)
+    assert not (out / "_SUCCESS").exists()
+    assert read_manifest(str(out)).base["metrics"] == ["length", "novelty"]
+    done = score(out, ALL)
+    assert 0 < done.n_earlier_rows < done.n_rows
+    assert table_of(out).equals(at_once[1])
+    assert not parts & files_of(out)
+    assert read_manifest(str(out)).base == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"multi_reference": "mean"}, "`multi_reference` was"),
+        ({"limit": 5}, "`limit` was null and is 5"),
+        ({"keep": ["source"]}, "`keep` was"),
+    ],
+)
+def test_other_settings_are_refused_with_more_metrics_too(score, tmp_path, changes, message):
+    out = tmp_path / "out"
+    score(out, ["rougeL"])
+    before = files_of(out)
+    with pytest.raises(ValueError, match=f"holds another run: .*{message}"):
+        score(out, ["rougeL", "length"], **changes)
+    assert files_of(out) == before
+
+
+def test_metrics_that_go_are_refused(score, tmp_path):
+    score(tmp_path / "out", ["rougeL", "length"])
+    with pytest.raises(ValueError, match="holds another run: `metrics` was"):
+        score(tmp_path / "out", ["length", "novelty"])
+
+
+def test_vectors_that_have_changed_are_refused(score, tmp_path):
+    score(tmp_path / "out", ["wms@tiny"])
+    with (tmp_path / "tiny.txt").open("a") as file:
+        file.write("heard 1.0 1.0\n")
+    with pytest.raises(ValueError, match="the vectors of encoder `tiny` have changed"):
+        score(tmp_path / "out", ["wms@tiny", "length"])
+
+
+def test_input_that_has_changed_is_refused(score, tmp_path, corpus):
+    score(tmp_path / "out", ["length"])
+    corpus.write_text(corpus.read_text() + '\n{"candidate": "more"}')
+    with pytest.raises(ValueError, match="input file changed"):
+        score(tmp_path / "out", ["length", "novelty"])
+
+
+def test_unfinished_run_is_finished_before_metrics_are_added(score, tmp_path):
+    out = tmp_path / "out"
+    score(out, ["length"])
+    next((out / "scores").iterdir()).unlink()
+    with pytest.raises(ValueError, match="has not finished, and metrics can only be added"):
+        score(out, ["length", "novelty"])
+
+
+# Ids, system, kept columns
+
+
+def write(path, *rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_ids_are_optional(tmp_path):
+    """By the command, over two files: the number of the row in both, and one system."""
+    paths = [write(tmp_path / f"{name}.jsonl", *ROWS[:2]) for name in "ab"]
+    out = tmp_path / "out"
+    command = ["score", *paths, "--out", out, "--metrics", "length", "--system", "mine", "--local"]
+    assert run([*map(str, command)]) == 0
+    table = table_of(out)
+    assert table["document_id"].to_pylist() == ["0", "1", "2", "3"]
+    assert table["system_id"].unique().to_pylist() == ["mine"]
+    assert table["input_file"].to_pylist() == [str(path) for path in paths for _ in range(2)]
+    assert table["input_row"].to_pylist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("keep", [["year", "topic"], ["all"]])
+def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, keep):
+    rows = [{"candidate": f"text {i}", "year": 2000 + i, "topic": "é" * i} for i in range(5)]
+    path, out = tmp_path / f"corpus.{format}", tmp_path / "out"
+    if format == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        write(path, *rows)
+    settings = {"metrics": ["length"], "local": True, "rows_per_shard": 2, "keep": keep}
+    run = score_corpus(path, out, **settings)
+    table = table_of(out)
+    names = ["candidate", "year", "topic"] if keep == ["all"] else keep
+    assert table.column_names[-len(names) :] == names
+    assert table["topic"].to_pylist() == [row["topic"] for row in rows]
+    kind = int if format == "parquet" else str
+    assert table["year"].to_pylist() == [kind(row["year"]) for row in rows]
+    assert {*run.means["system"]} == {"length"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "keep", "message"),
+    [
+        (ROWS, ["year"], "column `year` to keep is missing"),
+        ([{"candidate": "a", "length": 3}], ["length"], "`--keep` must not name a column of the"),
+        ([{"candidate": "a", "status": 3}], ["all"], "`--keep` must not name a column of the"),
+    ],
+)
+def test_column_that_cannot_be_kept_rejected(tmp_path, rows, keep, message):
+    path, out = write(tmp_path / "corpus.jsonl", *rows), tmp_path / "out"
+    with pytest.raises(ValueError, match=message):
+        score_corpus(path, out, metrics=["length"], keep=keep)
+    assert not out.exists()
+
+
+def test_kept_column_of_two_types_rejected(tmp_path):
+    for name, year in (("a", 2000), ("b", "2000")):
+        table = pa.table({"candidate": ["a"], "year": [year]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(ValueError, match="column `year` to keep must be of one type in all files"):
+        score_corpus(tmp_path, tmp_path.with_suffix(".out"), metrics=["length"], keep=["year"])
