@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pipelines.reinforcement import ReinforceRecipe, reinforce_summariser
     from pipelines.score import ScoreRun, score_corpus
     from pipelines.tables.records import AgreementResult
-    from pipelines.train import Machines, train_scorer
+    from pipelines.train import train_scorer
+    from pipelines.training_folder import Machines
 
 __all__ = [
     "AgreementResult",
@@ -43,7 +44,7 @@ __all__ = [
 
 _HOMES = {
     "AgreementResult": "pipelines.tables.records",
-    "Machines": "pipelines.train",
+    "Machines": "pipelines.training_folder",
     "ReinforceRecipe": "pipelines.reinforcement",
     "ScoreRun": "pipelines.score",
     "compare_scores": "pipelines.compare",

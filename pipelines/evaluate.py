@@ -22,10 +22,10 @@ from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import REPEATED, prepare_pairs
 from pipelines.runs.progress import Progress
 from pipelines.tables.keyed import names_of_paths
-from pipelines.train import chosen_device
+from pipelines.training_folder import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
-from reffree.examples import Example, PreparedFolder
+from reffree.examples import Example
 from reffree.losses import compares_candidates
 from reffree.negatives import NegativesConfig
 from reffree.neighbours import find_neighbours
@@ -192,12 +192,7 @@ def _read_domain(
         )
         if negatives.needs_neighbours:
             find_neighbours(pairs.folder, (side,), neighbour_encoder, negatives.n_neighbours)
-        prepared = PreparedFolder(
-            folder=pairs.folder,
-            vocabulary=pairs.vocabulary,
-            n_training_pairs=pairs.n_pairs["train"],
-        )
-        made = prepared.examples(side, negatives)
+        made = pairs.for_training().examples(side, negatives)
         made.check_negatives(side)
         groups = [positive_once(group) for group in made.held_out()]
     examples = [example for group in groups for example in group]

@@ -17,7 +17,7 @@ from typing import Any
 
 from cluster import list_inputs, with_content
 from cluster.output import Output
-from pipelines.train import fingerprint_of, train_scorer
+from pipelines.train import train_fingerprint, train_scorer
 from reffree.evaluation import KindFigures, main_figure
 from reffree.scorer import SCORER_FILE, read_settings
 from reffree.training import Recipe
@@ -50,24 +50,8 @@ def learning_curve(
 ) -> list[CurvePoint]:
     """Train a scorer on samples of several sizes and write how good each is.
 
-    Parameters
-    ----------
-    paths : path or sequence of paths
-        As in `train_scorer`, as are `options`.
-    out : path
-        New folder: gets a scorer's folder for every size, and `learning_curve.json`, `.svg`
-        and `.png`.
-    recipe : Recipe
-        The same for all. Epochs are counted, not steps, so a smaller sample takes fewer steps.
-    sizes : sequence of int
-        Numbers of training documents.
-    resume : bool
-        Go on with a curve that was stopped.
-
-    Returns
-    -------
-    list of CurvePoint
-        By size.
+    `out` is a new folder: gets a scorer's folder for every size, and `learning_curve.json`, `.svg`
+    and `.png`. Epochs are counted, not steps, so a smaller sample takes fewer steps.
 
     Raises
     ------
@@ -81,7 +65,6 @@ def learning_curve(
             "`learning_curve` must be two or more different numbers of documents, got "
             f"{', '.join(map(str, sizes)) or 'none'}"
         )
-    paths = several(paths)
     output = Output.named("--out", out)
     folder = output.local
     output.check_folder()
@@ -94,8 +77,9 @@ def learning_curve(
     points = []
     try:
         for size in sorted(sizes, reverse=True):  # the largest first: it may be too large
+            asked = {**options, "training_documents": size}
             points.append(
-                _point(paths, folder / f"{size}-documents", recipe, size, resume, options)
+                _point(several(paths), folder / f"{size}-documents", recipe, resume, asked)
             )
     except (ValueError, OSError):
         if not was_there:
@@ -116,14 +100,9 @@ def curve_figure(kind: str, points: Sequence[CurvePoint]) -> str:
 
 
 def _point(
-    paths: OneOrMore,
-    folder: Path,
-    recipe: Recipe,
-    size: int,
-    is_resumed: bool,
-    options: Mapping[str, Any],
+    paths: Sequence[str], folder: Path, recipe: Recipe, is_resumed: bool, asked: Mapping[str, Any]
 ) -> CurvePoint:
-    asked = {**options, "training_documents": size}
+    """Train a scorer, unless it is there, and read how good it is."""
     is_trained = is_resumed and (folder / SCORER_FILE).exists()
     if not is_trained:
         train_scorer(paths, folder, recipe, resume=is_resumed, **asked)
@@ -131,13 +110,13 @@ def _point(
     trained_on = settings["trained_on"]
     if is_trained:
         inputs = with_content(list_inputs(paths))
-        if trained_on["fingerprint"] != fingerprint_of(inputs, recipe, **asked):
+        if trained_on["fingerprint"] != train_fingerprint(inputs, recipe, **asked):
             raise ValueError(
                 f"`--resume` must go on with the same request, but {folder} has a scorer of "
                 "another; choose another `--out`"
             )
     return CurvePoint(
-        n_documents=size,
+        n_documents=asked["training_documents"],
         n_pairs=trained_on["pairs"]["train"],
         steps=trained_on["steps"],
         kinds={kind: KindFigures(**found) for kind, found in settings["held_out"].items()},
@@ -146,16 +125,10 @@ def _point(
 
 def _drawn(points: Sequence[CurvePoint]) -> dict[str, bytes]:
     """Draw the curve, as content by suffix."""
-    from pipelines.reports.charts import draw_files
-
-    return draw_files(_chart(points))
-
-
-def _chart(points: Sequence[CurvePoint]) -> dict[str, Any]:
     import altair as alt
     import polars as pl
 
-    from pipelines.reports.charts import paper_chart
+    from pipelines.reports.charts import draw_files, paper_chart
 
     kinds = dict.fromkeys(kind for point in points for kind in point.kinds)
     judged_by = {kind: curve_figure(kind, points) for kind in kinds}
@@ -176,4 +149,4 @@ def _chart(points: Sequence[CurvePoint]) -> dict[str, Any]:
         color=alt.Color("kind:N", title=None),
     )
     layers = alt.LayerChart(layer=[base.mark_line(), base.mark_circle(size=40, opacity=1)])
-    return paper_chart(layers.to_dict(), pl.DataFrame(rows, infer_schema_length=None))
+    return draw_files(paper_chart(layers.to_dict(), pl.DataFrame(rows, infer_schema_length=None)))

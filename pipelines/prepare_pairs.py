@@ -7,12 +7,13 @@ the documents that share a text.
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.worker import one_line
 from reffree.buckets import BucketWriter, count_pairs
+from reffree.examples import PreparedFolder
 from reffree.hashing import mixed
 from reffree.pairs import (
     NO_SPLIT,
@@ -69,6 +71,11 @@ class PreparedPairs:
     """Whether the files said which side a document is on."""
     source_sample: tuple[int, ...]
     """Hashes of some of the sources for training, from `SourceSample`."""
+
+    def for_training(self) -> PreparedFolder:
+        """Return what a process that trains has to know."""
+        n = self.n_pairs["train"]
+        return PreparedFolder(folder=self.folder, vocabulary=self.vocabulary, n_training_pairs=n)
 
 
 def prepare_pairs(
@@ -150,8 +157,17 @@ def prepare_pairs(
     )
 
 
-def counted_once(pairs: PreparedPairs) -> PreparedPairs:
-    """Count pairs that are there several times once, as they are used; reads all texts again."""
+def prepare_anew(
+    paths: OneOrMore,
+    folder: Path,
+    **options: Any,  # noqa: ANN401  (of `prepare_pairs`)
+) -> PreparedPairs:
+    """Prepare pairs in the place of what is there, and count those that are there twice once.
+
+    Also for a run that goes on: they follow from the request. Reads all texts once more.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    pairs = prepare_pairs(paths, folder, **options)
     counts = {side: count_pairs(pairs.folder, side) for side in pairs.n_pairs}
     n_repeated = sum(more for _, more in counts.values())
     left_out = {**pairs.left_out, **({REPEATED: n_repeated} if n_repeated else {})}

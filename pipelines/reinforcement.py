@@ -1,9 +1,9 @@
-"""Trains a summariser with metrics as rewards, from files of pairs to a table of results.
+"""Trains a summariser with metrics as rewards, from files of pairs to scores of what they write.
 
 The order: the request is checked, the pairs are split and dealt into files, a summariser learns
 by maximum likelihood, from there once more for every reward, and all of them summarise the test
-documents and are compared. Every finished summariser is a folder of its own; what is needed to go
-on lies in `training/`.
+documents, which are scored and compared. Every finished summariser is a folder of its own; what is
+needed to go on lies in `training/`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,18 +25,21 @@ import pyarrow.parquet as pq
 
 from cluster import list_inputs, with_content
 from cluster.fetching import fetch
+from pipelines.compare import ScoreComparison, compare_scores
 from pipelines.fetched import check_on_disk
-from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
-from pipelines.runs.manifest import library_versions
+from pipelines.prepare_pairs import PreparedPairs, prepare_anew
 from pipelines.runs.progress import Progress
-from pipelines.summary_table import SummaryTable, compare_summaries
-from pipelines.train import (
+from pipelines.score import score_corpus
+from pipelines.train_on_ray import train_on_ray
+from pipelines.training_folder import (
     PAIRS_FOLDER,
     RAY_FOLDER,
+    TRAINING_FOLDER,
     Machines,
-    chosen_device,
+    checked_folder,
+    fingerprint_of,
+    undone_if_wrong,
 )
-from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
 from reffree.buckets import bucket_paths
 from reffree.checkpoint import CHECKPOINT_FILE, TrainNews, replace_file
 from reffree.hashing import check_seed
@@ -58,7 +61,7 @@ from sms.naming import AnyPath, OneOrMore, several
 from sms.text import split_sentences
 
 RESULTS_FILE = "results.json"
-TABLE_FILE = "results.md"
+SCORES_FOLDER = "scores"
 SUMMARIES_FILE = "summaries.parquet"
 REQUEST_FILE = "request.json"
 START_FOLDER = "start"
@@ -68,6 +71,8 @@ CONTROL = "mle+mle"
 """One that goes on from there as long as the others, and without a reward: what those are better
 by than this one is due to the reward."""
 LEAD = f"lead-{LEAD_SENTENCES}"
+METRICS = ("rouge1", "rouge2", "rougeL", "wms", "sms", "s+wms", "length")
+"""By which all are compared."""
 
 _Stage: TypeAlias = tuple[str, Path, StageConfig, RewardConfig | None]
 """Its system, the summariser it begins with, how it learns, what it is rewarded for."""
@@ -121,7 +126,8 @@ class ReinforcedSummarisers:
     systems: tuple[str, ...]
     """Trained ones, each a folder in `out` of that name (`/` and `:` as `-`)."""
     n_test_documents: int
-    table: SummaryTable
+    comparison: ScoreComparison
+    """Of what was learnt with a reward, and of leads, with what was learnt without one."""
 
 
 def reinforce_summariser(
@@ -130,23 +136,20 @@ def reinforce_summariser(
     recipe: ReinforceRecipe,
     *,
     start: AnyPath | None = None,
-    columns: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    split_anew: bool = False,
-    refuse_leaks: bool = False,
     test_documents: int | None = None,
     machines: Machines | None = None,
     threads: int | None = None,
     resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     on_news: Callable[[TrainNews], None] | None = None,
+    **of_pairs: Any,  # noqa: ANN401
 ) -> ReinforcedSummarisers:
     """Train summarisers by maximum likelihood and with rewards, and compare them.
 
     Parameters
     ----------
-    paths : path or sequence of paths
-        As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
+    paths, of_pairs
+        As in `prepare_pairs`.
     out : path
         New folder; all workers must see it.
     recipe : ReinforceRecipe
@@ -155,20 +158,10 @@ def reinforce_summariser(
         trained by maximum likelihood. It must not have seen this run's test documents.
     test_documents : int, optional
         Test documents that are summarised, at most.
-    machines : Machines, optional
+    machines, resume, on_progress, on_news
+        As in `train_scorer`.
     threads : int, optional
         Of a process: the network's, and the reward's.
-    resume : bool
-        Go on with the run that was interrupted in `out`.
-    on_progress : callable, optional
-        Told what is being done.
-    on_news : callable, optional
-        Told of every figure that is logged; with several workers of none, they are in
-        `training/*/metrics.jsonl`.
-
-    Returns
-    -------
-    ReinforcedSummarisers
 
     Raises
     ------
@@ -177,207 +170,222 @@ def reinforce_summariser(
     RuntimeError
         If a loss is not a number, or the workers fail.
     """
-    tell = on_progress or (lambda _progress: None)
-    paths = several(paths)
-    machines = machines or Machines()
-    if threads is not None and threads < 1:
-        raise ValueError(f"`threads` must be at least 1, got {threads}")
-    check_on_disk(
-        model=recipe.summariser.model,
-        vectors=recipe.summariser.vectors,
-        encoder=recipe.rewards[0].encoder,
-    )
-    folder = checked_folder(
-        out, result=RESULTS_FILE, called="a finished run", begun=REQUEST_FILE, is_resumed=resume
-    )
-    was_there = folder.exists()
-    start = None if start is None else Path(fetch(os.fspath(start)))
-    for reward in recipe.rewards:  # before anything is written or learnt
-        make_reward(reward, threads=threads, device="cpu")
-    device = "cpu" if machines.uses_ray else chosen_device(machines.device)
-    asked = {
-        "recipe": asdict(recipe),
-        "inputs": [file.to_json() for file in with_content(list_inputs(paths))],
-        "start": None if start is None else _content_of(start),
-        "columns": dict(columns or {}),
-        "limit": limit,
-        "split_anew": split_anew,
-        "workers": machines.workers,
-        "versions": library_versions(),
-    }
-    fingerprint = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-    training = folder / TRAINING_FOLDER
-    had_request = _check_request(training, fingerprint)
-    try:
-        tell(Progress(stage="reading the pairs"))
-        shutil.rmtree(training / PAIRS_FOLDER, ignore_errors=True)
-        training.mkdir(parents=True, exist_ok=True)
-        replace_file(
-            training / REQUEST_FILE,
-            lambda path: path.write_text(json.dumps({**asked, "fingerprint": fingerprint})),
-        )
-        pairs = counted_once(
-            prepare_pairs(
-                paths,
-                training / PAIRS_FOLDER,
-                columns=columns,
-                limit=limit,
-                seed=recipe.seed,
-                split_anew=split_anew,
-                refuse_leaks=refuse_leaks,
-            )
-        )
-        n_documents = sum(1 for _ in read_documents(bucket_paths(pairs.folder, "train")))
-        _prepare_start(folder, recipe, pairs.folder, start)
-    except (ValueError, OSError):
-        if not had_request:
-            forget(folder, keeps_folder=was_there)
-        raise
-    first = training / START_FOLDER
-    stages: list[_Stage] = [(LIKELIHOOD, first, recipe.likelihood, None)]
-    for name, reward in recipe.systems().items():
-        stages.append((name, folder / LIKELIHOOD, recipe.mixed, reward))
+    run = _Run.checked(out, recipe, start, machines or Machines(), threads, resume)
+    run.tell, run.on_news = on_progress or run.tell, on_news
+    asked = run.asked(several(paths), of_pairs)
+    stages = run.prepared(several(paths), of_pairs, asked)
     with _thread_count(threads):
-        for system, begins_with, config, rewarded in stages:
-            tell(Progress(stage=f"training {system}"))
-            job = StageJob(
-                start=begins_with,
-                pairs=pairs.folder,
-                folder=training / _folder_name(system),
-                n_documents=n_documents,
-                config=config,
-                reward=rewarded,
-                fingerprint=fingerprint,
-                threads=threads,
-            )
-            _run_stage(job, folder / _folder_name(system), machines, device, on_news)
+        for stage in stages:
+            run.train(*stage)
         systems = tuple(system for system, *_ in stages)
-        tell(Progress(stage="summarising the test documents"))
-        documents = list(
-            islice(read_documents(bucket_paths(pairs.folder, "test"), seed=0), test_documents)
-        )
-        summaries = _summaries(folder, systems, documents, recipe, device)
-        replace_file(folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
-        tell(Progress(stage="scoring the summaries"))
-        table = compare_summaries(
-            summaries,
-            baselines=(LIKELIHOOD, CONTROL) if recipe.has_control else (LIKELIHOOD,),
-            encoder=recipe.rewards[0].encoder,
-            threads=threads,
-            seed=recipe.seed,
-        )
-    _write_results(folder, table, asked, pairs)
-    _tidy(training)
+        run.tell(Progress(stage="summarising the test documents"))
+        buckets = bucket_paths(run.training / PAIRS_FOLDER, "test")
+        documents = list(islice(read_documents(buckets, seed=0), test_documents))
+        summaries = run.summaries(systems, documents)
+        replace_file(run.folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
+    comparison = run.compared(systems)
+    run.finish(asked)
     return ReinforcedSummarisers(
-        out=str(folder),
-        pairs=pairs,
+        out=str(run.folder),
+        pairs=run.pairs,
         systems=systems,
         n_test_documents=len(documents),
-        table=table,
+        comparison=comparison,
     )
 
 
-def _check_request(training: Path, fingerprint: str) -> bool:
-    """Say whether there is a run to go on with; refuse one of another request."""
-    path = training / REQUEST_FILE
-    if not path.exists():
-        return False
-    if json.loads(path.read_text("utf-8")).get("fingerprint") != fingerprint:
-        raise ValueError(
-            f"`{training.parent}` must belong to the same request, got one of other data, options, "
-            "versions or number of workers; give those again, or train into another folder"
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A run, and what its steps share."""
+
+    folder: Path
+    recipe: ReinforceRecipe
+    start: Path | None
+    machines: Machines
+    threads: int | None
+    tell: Callable[[Progress], None] = lambda _progress: None
+    on_news: Callable[[TrainNews], None] | None = None
+    fingerprint: str = ""
+    pairs: PreparedPairs = field(init=False)
+
+    @classmethod
+    def checked(
+        cls,
+        out: AnyPath,
+        recipe: ReinforceRecipe,
+        start: AnyPath | None,
+        machines: Machines,
+        threads: int | None,
+        is_resumed: bool,
+    ) -> _Run:
+        """Check a request, before anything is written or learnt."""
+        if threads is not None and threads < 1:
+            raise ValueError(f"`threads` must be at least 1, got {threads}")
+        check_on_disk(
+            model=recipe.summariser.model,
+            vectors=recipe.summariser.vectors,
+            encoder=recipe.rewards[0].encoder,
         )
-    return True
+        folder = checked_folder(
+            out,
+            result=RESULTS_FILE,
+            called="a finished run",
+            begun=REQUEST_FILE,
+            is_resumed=is_resumed,
+        )
+        found = None if start is None else Path(fetch(os.fspath(start)))
+        for reward in recipe.rewards:
+            make_reward(reward, threads=threads, device="cpu")
+        return cls(folder=folder, recipe=recipe, start=found, machines=machines, threads=threads)
 
+    @property
+    def training(self) -> Path:
+        """Folder of what is needed to go on."""
+        return self.folder / TRAINING_FOLDER
 
-def _prepare_start(
-    folder: Path,
-    recipe: ReinforceRecipe,
-    pairs: Path,
-    start: Path | None,
-) -> None:
-    """Put the summariser that everything begins with in its place, unless it is there."""
-    if start is None:
-        target = folder / TRAINING_FOLDER / START_FOLDER
-        if not (target / SUMMARISER_FILE).exists():
-            first_summariser(recipe.summariser, pairs, seed=recipe.seed).save(target)
-        return
-    target = folder / LIKELIHOOD
-    if not (target / SUMMARISER_FILE).exists():
-        load_summariser(start).save(target)
+    def asked(self, paths: Sequence[str], of_pairs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all that the result depends on, with its fingerprint."""
+        asked = {
+            "recipe": asdict(self.recipe),
+            "inputs": [file.to_json() for file in with_content(list_inputs(paths))],
+            "start": None if self.start is None else _content_of(self.start),
+            "columns": dict(of_pairs.get("columns") or {}),
+            "limit": of_pairs.get("limit"),
+            "split_anew": bool(of_pairs.get("split_anew")),
+            "workers": self.machines.workers,
+        }
+        self.fingerprint = fingerprint_of(asked)
+        return {**asked, "fingerprint": self.fingerprint}
 
+    def prepared(
+        self, paths: Sequence[str], of_pairs: Mapping[str, Any], asked: Mapping[str, Any]
+    ) -> list[_Stage]:
+        """Prepare the pairs and the first summariser; return what is to be trained."""
+        path, training = self.training / REQUEST_FILE, self.training
+        had_request = path.exists()
+        known = json.loads(path.read_text("utf-8")) if had_request else asked
+        if known.get("fingerprint") != self.fingerprint:
+            raise ValueError(
+                f"`{self.folder}` must belong to the same request, got one of other data, options, "
+                "versions or number of workers; give those again, or train into another folder"
+            )
+        with undone_if_wrong(self.folder, lambda: had_request):
+            self.tell(Progress(stage="reading the pairs"))
+            training.mkdir(parents=True, exist_ok=True)
+            replace_file(path, lambda file: file.write_text(json.dumps(asked)))
+            seed = self.recipe.seed
+            self.pairs = prepare_anew(paths, training / PAIRS_FOLDER, seed=seed, **of_pairs)
+            first, likely = training / START_FOLDER, self.folder / LIKELIHOOD
+            if self.start is not None and not (likely / SUMMARISER_FILE).exists():
+                load_summariser(self.start).save(likely)
+            elif self.start is None and not (first / SUMMARISER_FILE).exists():
+                first_summariser(self.recipe.summariser, self.pairs.folder, seed=seed).save(first)
+        stages: list[_Stage] = [(LIKELIHOOD, first, self.recipe.likelihood, None)]
+        for name, reward in self.recipe.systems().items():
+            stages.append((name, likely, self.recipe.mixed, reward))
+        return stages
 
-def _run_stage(
-    job: StageJob,
-    saved: Path,
-    machines: Machines,
-    device: str,
-    on_news: Callable[[TrainNews], None] | None,
-) -> None:
-    """Train a summariser through a stage and save it, unless it is."""
-    if (saved / SUMMARISER_FILE).exists():
-        return
-    if machines.uses_ray:
-        from pipelines.train_on_ray import train_on_ray
+    def train(
+        self, system: str, begins_with: Path, config: StageConfig, reward: RewardConfig | None
+    ) -> None:
+        """Train a summariser through a stage and save it, unless it is."""
+        self.tell(Progress(stage=f"training {system}"))
+        saved = self.folder / _folder_name(system)
+        if (saved / SUMMARISER_FILE).exists():
+            return
+        n_documents = sum(1 for _ in read_documents(bucket_paths(self.pairs.folder, "train")))
+        job = StageJob(
+            start=begins_with,
+            pairs=self.pairs.folder,
+            folder=self.training / _folder_name(system),
+            n_documents=n_documents,
+            config=config,
+            reward=reward,
+            fingerprint=self.fingerprint,
+            threads=self.threads,
+        )
+        if self.machines.uses_ray:
+            train_on_ray(partial(learn_stage, job), job.folder, self.machines)
+        # Where workers have finished, this only takes their weights.
+        summariser, state = learn_stage(job, device=self.machines.own_device, on_news=self.on_news)
+        about = {
+            "stage": "mle" if reward is None else "control" if reward.is_control else "mixed",
+            "reward": None if reward is None else asdict(reward),
+            "config": asdict(config),
+            "steps": state.step,
+            "best_step": state.best_step,
+            "epochs": state.epoch,
+            # Of the stage with reward, the reward itself is kept: its loss is minus that.
+            "best_validation": state.best_loss if reward is None else -state.best_loss,
+        }
+        saved.mkdir(exist_ok=True)
+        (saved / "training.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+        summariser.save(saved)
+        for name in (CHECKPOINT_FILE, BEST_FILE):
+            (job.folder / name).unlink(missing_ok=True)
 
-        train_on_ray(partial(learn_stage, job), job.folder, machines)
-    summariser, state = learn_stage(  # where workers have finished, this only takes their weights
-        job, device=device, on_news=on_news
-    )
-    about = {
-        "stage": "mle" if job.reward is None else "control" if job.reward.is_control else "mixed",
-        "reward": None if job.reward is None else asdict(job.reward),
-        "config": asdict(job.config),
-        "steps": state.step,
-        "best_step": state.best_step,
-        "epochs": state.epoch,
-        # Of the stage with reward, the reward itself is kept: its loss is minus that.
-        "best_validation": state.best_loss if job.reward is None else -state.best_loss,
-    }
-    saved.mkdir(exist_ok=True)
-    (saved / "training.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
-    summariser.save(saved)
-    for name in (CHECKPOINT_FILE, BEST_FILE):
-        (job.folder / name).unlink(missing_ok=True)
+    def summaries(self, systems: Sequence[str], documents: Sequence[Document]) -> pa.Table:
+        """Let every system summarise the documents."""
+        of_system = {LEAD: _leads(documents)}
+        for system in systems:
+            summariser = load_summariser(self.folder / _folder_name(system))
+            summariser.module.to(self.machines.own_device).eval()
+            of_system[system] = self._searched(summariser, documents)
+        rows: dict[str, list[Any]] = {name: [] for name in SUMMARIES_SCHEMA.names}
+        for system, texts in of_system.items():
+            rows["document_id"] += [document.document_id for document in documents]
+            rows["system_id"] += [system] * len(documents)
+            rows["source"] += [document.source for document in documents]
+            rows["references"] += [list(document.references) for document in documents]
+            rows["candidate"] += texts
+        return pa.table(rows, schema=SUMMARIES_SCHEMA)
 
+    def _searched(self, summariser: Summariser, documents: Sequence[Document]) -> list[str]:
+        numbered = {id(document): place for place, document in enumerate(documents)}
+        texts = [""] * len(documents)
+        for part in batches_of(iter(documents), size=self.recipe.mixed.batch_size):
+            references = [document.reference(0) for document in part]
+            batch = summariser.batch(part, references, self.machines.own_device)
+            found = summariser.texts(batch, summariser.search(batch, self.recipe.beam))
+            for document, text in zip(part, found, strict=True):
+                texts[numbered[id(document)]] = text
+        return texts
 
-def _summaries(
-    folder: Path,
-    systems: Sequence[str],
-    documents: Sequence[Document],
-    recipe: ReinforceRecipe,
-    device: str,
-) -> pa.Table:
-    """Let every system summarise the documents."""
-    of_system = {LEAD: _leads(documents)}
-    for system in systems:
-        summariser = load_summariser(folder / _folder_name(system))
-        summariser.module.to(device).eval()
-        of_system[system] = _searched(summariser, documents, recipe, device)
-    rows: dict[str, list[Any]] = {name: [] for name in SUMMARIES_SCHEMA.names}
-    for system, texts in of_system.items():
-        rows["document_id"] += [document.document_id for document in documents]
-        rows["system_id"] += [system] * len(documents)
-        rows["source"] += [document.source for document in documents]
-        rows["references"] += [list(document.references) for document in documents]
-        rows["candidate"] += texts
-    return pa.table(rows, schema=SUMMARIES_SCHEMA)
+    def compared(self, systems: Sequence[str]) -> ScoreComparison:
+        """Score the summaries under every metric, and compare those of rewards with the others."""
+        self.tell(Progress(stage="scoring the summaries"))
+        scores = self.folder / SCORES_FOLDER
+        run = score_corpus(
+            self.folder / SUMMARIES_FILE,
+            scores,
+            metrics=METRICS,
+            encoders={"encoder": self.recipe.rewards[0].encoder},
+            cpus_per_worker=self.threads,
+            local=True,
+            on_progress=self.tell,
+        )
+        if not run.is_complete:
+            reason = next(iter(run.failed_shards.values()))
+            raise RuntimeError(f"the summaries must be scored, but a part failed: {reason}")
+        baselines = [system for system in (LIKELIHOOD, CONTROL) if system in systems]
+        others = [LEAD, *(system for system in systems if system not in baselines)]
+        seed = self.recipe.seed
+        return compare_scores(scores, scores, systems_a=others, systems_b=baselines, seed=seed)
 
-
-def _searched(
-    summariser: Summariser,
-    documents: Sequence[Document],
-    recipe: ReinforceRecipe,
-    device: str,
-) -> list[str]:
-    numbered = {id(document): place for place, document in enumerate(documents)}
-    texts = [""] * len(documents)
-    for part in batches_of(iter(documents), size=recipe.mixed.batch_size):
-        batch = summariser.batch(part, [document.reference(0) for document in part], device)
-        found = summariser.texts(batch, summariser.search(batch, recipe.beam))
-        for document, text in zip(part, found, strict=True):
-            texts[numbered[id(document)]] = text
-    return texts
+    def finish(self, asked: Mapping[str, Any]) -> None:
+        """Write the last file of a run, which says that it is finished, and tidy up."""
+        results = {
+            "request": asked,
+            "pairs": dict(self.pairs.n_pairs),
+            "left_out": dict(self.pairs.left_out),
+        }
+        text = json.dumps(results, indent=2) + "\n"
+        replace_file(self.folder / RESULTS_FILE, lambda path: path.write_text(text, "utf-8"))
+        for name in (PAIRS_FOLDER, START_FOLDER):
+            shutil.rmtree(self.training / name, ignore_errors=True)
+        for folder in self.training.iterdir():
+            shutil.rmtree(folder / RAY_FOLDER, ignore_errors=True)
+        (self.training / REQUEST_FILE).unlink(missing_ok=True)
 
 
 def _leads(documents: Sequence[Document]) -> list[str]:
@@ -385,25 +393,6 @@ def _leads(documents: Sequence[Document]) -> list[str]:
     cut = (split_sentences(document.source, "en") for document in documents)
     filled = ([text.strip() for text in sentences if text.strip()] for sentences in cut)
     return [" ".join(sentences[:LEAD_SENTENCES]) for sentences in filled]
-
-
-def _write_results(
-    folder: Path, table: SummaryTable, asked: Mapping[str, Any], pairs: PreparedPairs
-) -> None:
-    """Write the table; the last file of a run, which says that it is finished."""
-    (folder / TABLE_FILE).write_text(table.markdown(), "utf-8")
-    results = {
-        "request": asked,
-        "pairs": dict(pairs.n_pairs),
-        "left_out": dict(pairs.left_out),
-        "resamples": table.n_resamples,
-        "confidence": table.confidence,
-        "signatures": dict(table.signatures),
-        "cells": table.frame().to_dicts(),
-        "differences": table.difference_frame().to_dicts(),
-    }
-    text = json.dumps(results, indent=2) + "\n"
-    replace_file(folder / RESULTS_FILE, lambda path: path.write_text(text, "utf-8"))
 
 
 def _folder_name(system: str) -> str:
@@ -434,12 +423,3 @@ def _thread_count(threads: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _tidy(training: Path) -> None:
-    """Delete what was only needed to go on; the figures stay."""
-    for name in (PAIRS_FOLDER, START_FOLDER):
-        shutil.rmtree(training / name, ignore_errors=True)
-    for folder in training.iterdir():
-        shutil.rmtree(folder / RAY_FOLDER, ignore_errors=True)
-    (training / REQUEST_FILE).unlink(missing_ok=True)

@@ -7,8 +7,6 @@ subfolder `training/` with all that is needed to go on; in the end its figures s
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,14 +17,23 @@ from typing import Any
 from cluster import InputFile, list_inputs, with_content
 from cluster.store import base_name, local_folder
 from pipelines.fetched import check_on_disk
-from pipelines.prepare_pairs import PreparedPairs, counted_once, prepare_pairs
+from pipelines.prepare_pairs import PreparedPairs, prepare_anew
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
-from pipelines.training_folder import TRAINING_FOLDER, checked_folder, forget
+from pipelines.train_on_ray import train_on_ray
+from pipelines.training_folder import (
+    PAIRS_FOLDER,
+    RAY_FOLDER,
+    TRAINING_FOLDER,
+    Machines,
+    checked_folder,
+    chosen_device,
+    fingerprint_of,
+    undone_if_wrong,
+)
 from reffree.building import Built
 from reffree.checkpoint import CHECKPOINT_FILE, TrainNews
 from reffree.evaluation import KindFigures, judge
-from reffree.examples import PreparedFolder
 from reffree.loop import BEST_FILE, TrainState
 from reffree.losses import compares_candidates
 from reffree.models import Calibrated
@@ -37,8 +44,6 @@ from reffree.training import Recipe, calibrated, learn
 from sms.naming import AnyPath, OneOrMore, several
 
 EMBEDDINGS_FOLDER = "embeddings"
-PAIRS_FOLDER = "pairs"
-RAY_FOLDER = "ray"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,77 +60,25 @@ class TrainedScorer:
     """Test negatives that could not be made, by kind and reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
-    """Where a scorer is trained."""
-
-    workers: int = 1
-    """Processes that share every batch; more than one needs Ray."""
-    gpus_per_worker: float = 0
-    address: str | None = None
-    """Ray cluster to join; without, one is started on this machine."""
-    is_open_allowed: bool = False
-    """Join a cluster that asks for no token."""
-    device: str = "auto"
-    """`auto`, `cpu` or `cuda`, for one process."""
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ValueError(f"`workers` must be at least 1, got {self.workers}")
-        if self.gpus_per_worker < 0:
-            raise ValueError(f"`gpus_per_worker` must not be negative, got {self.gpus_per_worker}")
-
-    @property
-    def uses_ray(self) -> bool:
-        """Whether the work is not done in this process."""
-        return self.workers > 1 or self.gpus_per_worker > 0 or self.address is not None
-
-
 def train_scorer(
     paths: OneOrMore,
     out: AnyPath,
     recipe: Recipe,
     *,
-    columns: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    split_anew: bool = False,
-    refuse_leaks: bool = False,
     neighbour_encoder: str = "minilm",
     embedding_cache: AnyPath | None = None,
     machines: Machines | None = None,
-    training_documents: int | None = None,
     resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     on_news: Callable[[TrainNews], None] | None = None,
+    **of_pairs: Any,  # noqa: ANN401
 ) -> TrainedScorer:
-    """Train a scorer.
+    """Train a scorer from pairs into a new folder, which all workers must see.
 
-    Parameters
-    ----------
-    paths : path or sequence of paths
-        As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
-    out : path
-        New folder for the scorer; all workers must see it.
-    recipe : Recipe
-    neighbour_encoder : str
-        Embeds documents where their neighbours are needed.
-    embedding_cache : path, optional
-        Folder that keeps the vectors of an encoder that is not trained; a folder of the run
-        otherwise.
-    machines : Machines, optional
-    training_documents : int, optional
-        As in `prepare_pairs`.
-    resume : bool
-        Go on with the run that was interrupted in `out`.
-    on_progress : callable, optional
-        Told what is being done.
-    on_news : callable, optional
-        Told of every figure that is logged; with several workers of none, they are in
-        `training/metrics.jsonl`.
-
-    Returns
-    -------
-    TrainedScorer
+    Vectors of an encoder that is not trained are kept in `embedding_cache`, or in a folder of the
+    run. `resume` goes on with the run that was interrupted in `out`. `on_news` is told of every
+    figure that is logged; with several workers of none, they are in `training/metrics.jsonl`. The
+    options `of_pairs` are those of `prepare_pairs`.
 
     Raises
     ------
@@ -138,91 +91,63 @@ def train_scorer(
     machines = machines or Machines()
     check_on_disk(encoder=recipe.model.encoder, neighbour_encoder=neighbour_encoder)
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
-    was_there = folder.exists()
     training = folder / TRAINING_FOLDER
-    cache_folder = str(
-        training / EMBEDDINGS_FOLDER
-        if embedding_cache is None
-        else local_folder("embedding_cache", embedding_cache)
-    )
-    paths = several(paths)
-    inputs = with_content(list_inputs(paths))
-    fingerprint = fingerprint_of(
-        inputs,
-        recipe,
-        columns=columns,
-        limit=limit,
-        split_anew=split_anew,
-        neighbour_encoder=neighbour_encoder,
-        machines=machines,
-        training_documents=training_documents,
-    )
-    training.mkdir(parents=True, exist_ok=True)
-    try:
+    cache = training / EMBEDDINGS_FOLDER
+    if embedding_cache is not None:
+        cache = local_folder("embedding_cache", embedding_cache)
+    inputs = with_content(list_inputs(several(paths)))
+    fingerprint = train_fingerprint(inputs, recipe, neighbour_encoder, machines, **of_pairs)
+    with undone_if_wrong(folder, (training / CHECKPOINT_FILE).exists):
         tell(Progress(stage="reading the pairs"))
-        pairs = _prepare(
-            paths,
-            training / PAIRS_FOLDER,
-            columns=columns,
-            limit=limit,
-            seed=recipe.negatives.seed,
-            split_anew=split_anew,
-            refuse_leaks=refuse_leaks,
-            training_documents=training_documents,
-        )
+        seed = recipe.negatives.seed
+        pairs = prepare_anew(several(paths), training / PAIRS_FOLDER, seed=seed, **of_pairs)
         if recipe.negatives.needs_neighbours:
             tell(Progress(stage="looking for neighbours"))
             find_neighbours(pairs.folder, SIDES, neighbour_encoder, recipe.negatives.n_neighbours)
-        prepared = PreparedFolder(
-            folder=pairs.folder,
-            vocabulary=pairs.vocabulary,
-            n_training_pairs=pairs.n_pairs["train"],
-        )
-        test = prepared.examples("test", recipe.negatives)
-        test.check_negatives("test")
+        prepared = pairs.for_training()
+        prepared.examples("test", recipe.negatives).check_negatives("test")
         tell(Progress(stage="training"))
-        if machines.uses_ray:
-            from pipelines.train_on_ray import train_on_ray
-
-            work = partial(
-                learn,
-                recipe,
-                prepared,
-                training,
-                fingerprint=fingerprint,
-                cache_folder=cache_folder,
-            )
-            train_on_ray(work, training, machines)
-        built, state = learn(  # where workers have finished, this only takes their weights
-            recipe,
-            prepared,
-            training,
-            fingerprint=fingerprint,
-            device="cpu" if machines.uses_ray else chosen_device(machines.device),
-            cache_folder=cache_folder,
-            on_news=on_news,
+        work = partial(
+            learn, recipe, prepared, training, fingerprint=fingerprint, cache_folder=str(cache)
         )
+        if machines.uses_ray:
+            train_on_ray(work, training, machines)
+        # Where workers have finished, this only takes their weights.
+        built, state = work(device=machines.own_device, on_news=on_news)
         if recipe.model.is_calibrated:
             tell(Progress(stage="calibrating"))
             built = calibrated(built, recipe, prepared, device=chosen_device(machines.device))
-    except (ValueError, OSError):
-        if not (training / CHECKPOINT_FILE).exists():
-            forget(folder, keeps_folder=was_there)
-        raise
-
     tell(Progress(stage="judging"))
-    device = chosen_device(machines.device)
+    trained_on = _trained_on(inputs, pairs, recipe, state, built) | {"fingerprint": fingerprint}
+    return _saved(folder, built, recipe, pairs, state, trained_on, chosen_device(machines.device))
+
+
+def _saved(
+    folder: Path,
+    built: Built,
+    recipe: Recipe,
+    pairs: PreparedPairs,
+    state: TrainState,
+    trained_on: Mapping[str, Any],
+    device: str,
+) -> TrainedScorer:
+    """Judge a scorer by the test documents, write its folder, delete what was needed to go on."""
+    test = pairs.for_training().examples("test", recipe.negatives)
     judged = judge(test.held_out(), LearnedScorer(built, "", {}, device=device))
     figures = judged.by_kind(has_threshold=not compares_candidates(recipe.training.loss))
     signature = save_scorer(
         folder,
         built,
         loss=recipe.training.loss,
-        trained_on=_trained_on(inputs, pairs, recipe, state, fingerprint) | _calibration_of(built),
+        trained_on=trained_on,
         held_out={kind: asdict(found) for kind, found in figures.items()},
         versions=library_versions(),
     )
-    _tidy(training)
+    training = folder / TRAINING_FOLDER
+    for name in (PAIRS_FOLDER, EMBEDDINGS_FOLDER, RAY_FOLDER):
+        shutil.rmtree(training / name, ignore_errors=True)
+    for name in (CHECKPOINT_FILE, BEST_FILE):
+        (training / name).unlink(missing_ok=True)
     return TrainedScorer(
         out=str(folder),
         signature=signature,
@@ -233,56 +158,24 @@ def train_scorer(
     )
 
 
-def fingerprint_of(
+def train_fingerprint(
     inputs: Sequence[InputFile],
     recipe: Recipe,
-    *,
-    columns: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    split_anew: bool = False,
     neighbour_encoder: str = "minilm",
     machines: Machines | None = None,
-    training_documents: int | None = None,
-    **_others: Any,  # noqa: ANN401  (options of `train_scorer` that change no weight)
+    **options: Any,  # noqa: ANN401  (of `train_scorer`)
 ) -> str:
-    """Hash all that a training's result depends on; a run only goes on with the same.
-
-    The options are those of `train_scorer`.
-    """
-    asked = {
+    """Hash all that a training's result depends on."""
+    asked = {name: options.get(name) for name in ("limit", "training_documents")}
+    asked |= {
         "recipe": asdict(recipe),
         "inputs": [file.to_json() for file in inputs],
-        "columns": dict(columns or {}),
-        "limit": limit,
-        "split_anew": split_anew,
-        "training_documents": training_documents,
+        "columns": dict(options.get("columns") or {}),
+        "split_anew": bool(options.get("split_anew")),
         "neighbour_encoder": neighbour_encoder,
         "workers": (machines or Machines()).workers,
-        "versions": library_versions(),
     }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-
-
-def chosen_device(device: str) -> str:
-    """Decide what `auto` means: a GPU where there is one."""
-    import torch
-
-    if device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"`device` must be one of auto, cpu, cuda, got {device!r}")
-    has_gpu = torch.cuda.is_available()
-    if device == "cuda" and not has_gpu:
-        raise ValueError("`device` must be cpu or auto on a machine without a GPU, got 'cuda'")
-    return "cuda" if has_gpu and device != "cpu" else "cpu"
-
-
-def _prepare(
-    paths: Sequence[str],
-    folder: Path,
-    **options: Any,  # noqa: ANN401  (of `prepare_pairs`)
-) -> PreparedPairs:
-    """Prepare the pairs anew, also for a run that goes on: they follow from the request."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return counted_once(prepare_pairs(paths, folder, **options))
+    return fingerprint_of(asked)
 
 
 def _trained_on(
@@ -290,10 +183,10 @@ def _trained_on(
     pairs: PreparedPairs,
     recipe: Recipe,
     state: TrainState,
-    fingerprint: str,
+    built: Built,
 ) -> dict[str, Any]:
-    """Say what a scorer was trained on, for `scorer.json` and the model card."""
-    return {
+    """Say what a scorer was trained on, for `scorer.json`."""
+    found = {
         "files": [base_name(file.path) for file in inputs],
         "pairs": dict(pairs.n_pairs),
         "left_out": dict(pairs.left_out),
@@ -304,20 +197,8 @@ def _trained_on(
         "steps": state.step,
         "best_step": state.best_step,
         "validation_loss": state.best_loss,
-        "fingerprint": fingerprint,
     }
-
-
-def _calibration_of(built: Built) -> dict[str, Any]:
-    """Say how a model's logits are scaled and shifted; empty if they are not."""
-    if not isinstance(built.model, Calibrated):
-        return {}
-    return {"calibration": {"scale": built.model.scale.item(), "shift": built.model.shift.item()}}
-
-
-def _tidy(training: Path) -> None:
-    """Delete what was only needed to go on."""
-    for name in (PAIRS_FOLDER, EMBEDDINGS_FOLDER, RAY_FOLDER):
-        shutil.rmtree(training / name, ignore_errors=True)
-    for name in (CHECKPOINT_FILE, BEST_FILE):
-        (training / name).unlink(missing_ok=True)
+    if isinstance(built.model, Calibrated):
+        scale, shift = built.model.scale.item(), built.model.shift.item()
+        found["calibration"] = {"scale": scale, "shift": shift}
+    return found

@@ -12,28 +12,19 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from cluster.ray_options import cluster_address
 from cluster.ray_process import ProcessLost, call_apart
-from reffree.loop import Ranks
-
-if TYPE_CHECKING:
-    from pipelines.train import Machines
+from pipelines.training_folder import RAY_FOLDER, Machines
 
 
 def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) -> None:
-    """Train in several processes; the weights are in the folder then.
+    """Train in several processes; the weights are in the folder of the run then.
 
-    Parameters
-    ----------
-    work : callable
-        What a worker does, called with `device` and `ranks`: `learn` or `learn_stage` with all
-        their other arguments.
-    folder : Path
-        Of the run.
-    machines : Machines
+    `work` is what a worker does, called with `device` and `ranks`: `learn` or `learn_stage` with
+    all their other arguments.
 
     Raises
     ------
@@ -70,8 +61,6 @@ def _drive(
     except ImportError as error:
         raise ValueError("`--workers` needs Ray Train; pip install 'assay[train]'") from error
 
-    from pipelines.train import RAY_FOLDER
-
     uses_gpu = machines.gpus_per_worker > 0
     resources = {"CPU": 1.0, **({"GPU": machines.gpus_per_worker} if uses_gpu else {})}
     variables = worker_environment(1, is_local=address is None)
@@ -104,6 +93,8 @@ def _work_in(folder: str, work: Callable[..., object], **options: object) -> Non
 def _train_worker(job: dict[str, Any]) -> None:
     """Be one of the workers."""
     import torch
+
+    from reffree.loop import Ranks
 
     if not job["uses_gpu"]:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

@@ -1,16 +1,76 @@
-"""The folder of a training: new, or with a run to go on with; left as it was by a wrong request."""
+"""The folder of a training, and where it runs.
+
+The folder is new, or has a run to go on with; a wrong request leaves it as it was.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cluster.output import Output
+from pipelines.runs.manifest import library_versions
 from sms.naming import AnyPath
 
 TRAINING_FOLDER = "training"
 """What is needed to go on, in the folder of the result."""
+PAIRS_FOLDER = "pairs"
+RAY_FOLDER = "ray"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """Where something is trained."""
+
+    workers: int = 1
+    """Processes that share every batch; more than one needs Ray."""
+    gpus_per_worker: float = 0
+    address: str | None = None
+    """Ray cluster to join; without, one is started on this machine."""
+    is_open_allowed: bool = False
+    """Join a cluster that asks for no token."""
+    device: str = "auto"
+    """`auto`, `cpu` or `cuda`, for one process."""
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ValueError(f"`workers` must be at least 1, got {self.workers}")
+        if self.gpus_per_worker < 0:
+            raise ValueError(f"`gpus_per_worker` must not be negative, got {self.gpus_per_worker}")
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether the work is not done in this process."""
+        return self.workers > 1 or self.gpus_per_worker > 0 or self.address is not None
+
+    @property
+    def own_device(self) -> str:
+        """What this process computes on."""
+        return "cpu" if self.uses_ray else chosen_device(self.device)
+
+
+def chosen_device(device: str) -> str:
+    """Decide what `auto` means: a GPU where there is one."""
+    import torch
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"`device` must be one of auto, cpu, cuda, got {device!r}")
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise ValueError("`device` must be cpu or auto on a machine without a GPU, got 'cuda'")
+    return "cuda" if has_gpu and device != "cpu" else "cpu"
+
+
+def fingerprint_of(asked: Mapping[str, Any]) -> str:
+    """Hash all that a training's result depends on; a run only goes on with the same."""
+    named = {**asked, "versions": library_versions()}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 def checked_folder(
@@ -52,9 +112,19 @@ def checked_folder(
     return folder
 
 
-def forget(folder: Path, *, keeps_folder: bool) -> None:
-    """Delete what a request that was wrong has left, and the folder if it was not there."""
-    shutil.rmtree(folder / TRAINING_FOLDER, ignore_errors=True)
-    if not keeps_folder:
-        with suppress(OSError):
-            folder.rmdir()
+@contextmanager
+def undone_if_wrong(folder: Path, is_begun: Callable[[], bool]) -> Iterator[None]:
+    """Delete what a request that turns out wrong has left, unless there is a run to go on with.
+
+    The folder goes too if it was not there.
+    """
+    was_there = folder.exists()
+    try:
+        yield
+    except (ValueError, OSError):
+        if not is_begun():
+            shutil.rmtree(folder / TRAINING_FOLDER, ignore_errors=True)
+            if not was_there:
+                with suppress(OSError):
+                    folder.rmdir()
+        raise

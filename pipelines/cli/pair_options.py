@@ -10,7 +10,7 @@ import click
 from pipelines.cli.common import device_option, insecure_cluster_option, split
 
 if TYPE_CHECKING:
-    from pipelines.train import Machines
+    from pipelines.training_folder import Machines
 
 LEAKS = ("drop", "refuse")
 
@@ -88,7 +88,7 @@ def machines_of(
     device: str,
 ) -> Machines:
     """Read the options of `machines_options`."""
-    from pipelines.train import Machines
+    from pipelines.training_folder import Machines
 
     return Machines(
         workers=workers,

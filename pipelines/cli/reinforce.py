@@ -268,17 +268,19 @@ def _show_news(news: TrainNews) -> None:
 
 
 def _summary(found: ReinforcedSummarisers) -> list[str]:
-    from pipelines.reinforcement import SUMMARIES_FILE
+    from pipelines.reinforcement import SCORES_FOLDER, SUMMARIES_FILE
+    from pipelines.reports.comparison import comparison_text
 
     sides = ", ".join(f"{side} {n:,}" for side, n in found.pairs.n_pairs.items())
     left_out = [f"Left out: {n:,} rows or texts, {why}." for why, n in found.pairs.left_out.items()]
+    compared = comparison_text(found.comparison, is_terminal=sys.stdout.isatty())
     return [
         f"Pairs: {sides}. Test documents: {found.n_test_documents:,}.",
         *left_out,
         "",
-        found.table.text(is_terminal=sys.stdout.isatty()),
+        compared,
         "",
         f"Summaries, as a corpus for `assay score` and `assay explain`: "
         f"{found.out}/{SUMMARIES_FILE}",
-        f"Table and intervals: {found.out}/results.md, {found.out}/results.json",
+        f"Their scores, for `assay compare`: {found.out}/{SCORES_FOLDER}",
     ]

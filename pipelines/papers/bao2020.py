@@ -101,7 +101,8 @@ def scorer_folder(bench: Bench, need: ScorerNeed) -> Path | None:
         pairs = bench.pairs(PAIRS[need.data], need.n_pairs)
         if not bench.specs([need.encoder]) or pairs is None:
             return False
-        from pipelines.train import Machines, train_scorer
+        from pipelines.train import train_scorer
+        from pipelines.training_folder import Machines
 
         bench.tell(Progress(stage=f"training {need.name}"))
         train_scorer(

@@ -335,21 +335,24 @@ def _table4(bench: Bench) -> Made:
     folder = bench.trained(SUMMARISERS)
     if folder is None:
         return Made()
+    from pipelines.reinforcement import SCORES_FOLDER
+
     found = json.loads((folder / SUMMARISERS.holds).read_text("utf-8"))
+    run = json.loads((folder / SCORES_FOLDER / "run.json").read_text("utf-8"))
+    scores = pl.read_parquet(folder / SCORES_FOLDER / "scores" / "part-*.parquet")
     rows = {row[1]: row for row in printed_table("clark2019-table4").rows[_OWN_MODELS:]}
     columns = {"rouge1_f": "ROUGE-1", "rouge2_f": "ROUGE-2"}
     columns |= {metric: title for title, metric in NAMES.items()}
     rewards = {"mle": "none"} | {f"mle+{metric}": name for name, metric in NAMES.items()}
+    means = {row["system_id"]: row for row in scores.group_by("system_id").mean().to_dicts()}
     ours = {
-        (rows[rewards[cell["system"]]], columns[cell["metric"]]): Ours(
-            _scaled(cell["metric"], cell["mean"])
-        )
-        for cell in found["cells"]
-        if cell["system"] in rewards and cell["metric"] in columns
+        (rows[rewards[system]], title): Ours(_scaled(metric, row[metric]))
+        for system, row in means.items()
+        if system in rewards
+        for metric, title in columns.items()
     }
-    systems = dict.fromkeys(cell["system"] for cell in found["cells"])
-    others = ", ".join(system for system in systems if system not in rewards)
-    notes = [f"{found['pairs']['test']:,} test pairs. SMS: {found['signatures']['sms']}"]
+    others = ", ".join(sorted(system for system in means if system not in rewards))
+    notes = [f"{found['pairs']['test']:,} test pairs. SMS: {run['signatures']['sms']}"]
     return Made(ours=ours, notes=[*notes, *([f"Not in the table: {others}."] if others else [])])
 
 

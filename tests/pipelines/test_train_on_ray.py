@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from pipelines.train import Machines, train_scorer
+from pipelines.train import train_scorer
+from pipelines.training_folder import Machines
 from reffree.checkpoint import read_metrics
 from reffree.negatives import NegativesConfig
 from reffree.scorer import load_scorer

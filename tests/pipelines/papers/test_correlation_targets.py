@@ -106,20 +106,26 @@ def test_clark_footnotes_and_figure(made, writer):
 def test_clark_table_4_from_results_of_reinforce(made, tmp_path):
     folder = tmp_path / "scorers" / "clark2019-summarisers"
     folder.mkdir(parents=True)
-    cells = [
-        {"system": system, "metric": metric, "mean": mean}
-        for system in ("mle", "mle+sms", "lead-3")
-        for metric, mean in (("rouge1_f", 0.375), ("sms", 0.09), ("repetition", 0.1))
-    ]
-    results = {"cells": cells, "pairs": {"test": 11_490}, "signatures": {"sms": "sms|enc:x"}}
-    (folder / "results.json").write_text(json.dumps(results))
+    (folder / "scores" / "scores").mkdir(parents=True)
+    (folder / "results.json").write_text(json.dumps({"pairs": {"test": 11_490}}))
+    (folder / "scores" / "run.json").write_text(json.dumps({"signatures": {"sms": "sms|enc:x"}}))
+    metrics = {name: [0.1, 0.2] * 3 for name in ("rouge2_f", "rougeL_f", "wms", "s+wms")}
+    systems = ["mle", "mle", "mle+sms", "mle+sms", "lead-3", "lead-3"]
+    scores = {"rouge1_f": [0.25, 0.5] * 3, "sms": [0.08, 0.1] * 3, **metrics}
+    pl.DataFrame({"system_id": systems, **scores}).write_parquet(
+        folder / "scores" / "scores" / "part-0.parquet"
+    )
     result = made("clark2019-table4", encoders={}, scorers=tmp_path / "scorers")
-    assert filled(result) == {
-        ("MLE+Pgen", "none", "ROUGE-1"): 37.5,
-        ("MLE+Pgen", "none", "SMS"): 90.0,
-        ("MLE+Pgen+RL", "SMS", "ROUGE-1"): 37.5,
-        ("MLE+Pgen+RL", "SMS", "SMS"): 90.0,
-    }
+    assert (
+        filled(result).items()
+        >= {
+            ("MLE+Pgen", "none", "ROUGE-1"): 37.5,
+            ("MLE+Pgen", "none", "SMS"): 90.0,
+            ("MLE+Pgen+RL", "SMS", "ROUGE-1"): 37.5,
+            ("MLE+Pgen+RL", "SMS", "SMS"): pytest.approx(90.0),
+        }.items()
+    )
+    assert {row[1] for row, _ in result.ours} == {"none", "SMS"}
     assert result.notes == ["11,490 test pairs. SMS: sms|enc:x", "Not in the table: lead-3."]
 
 
