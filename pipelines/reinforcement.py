@@ -25,9 +25,10 @@ import pyarrow.parquet as pq
 
 from cluster import list_inputs, with_content
 from cluster.fetching import fetch
-from pipelines.compare import ScoreComparison, compare_scores
+from pipelines.compare import compare_scores
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import PreparedPairs, prepare_anew
+from pipelines.reports.comparison import ScoreComparison
 from pipelines.runs.progress import Progress
 from pipelines.score import score_corpus
 from pipelines.train_on_ray import train_on_ray

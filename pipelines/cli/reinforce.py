@@ -269,11 +269,11 @@ def _show_news(news: TrainNews) -> None:
 
 def _summary(found: ReinforcedSummarisers) -> list[str]:
     from pipelines.reinforcement import SCORES_FOLDER, SUMMARIES_FILE
-    from pipelines.reports.comparison import comparison_text
+    from pipelines.reports.comparison import comparison_sheet
 
     sides = ", ".join(f"{side} {n:,}" for side, n in found.pairs.n_pairs.items())
     left_out = [f"Left out: {n:,} rows or texts, {why}." for why, n in found.pairs.left_out.items()]
-    compared = comparison_text(found.comparison, is_terminal=sys.stdout.isatty())
+    compared = comparison_sheet(found.comparison).text(is_terminal=sys.stdout.isatty())
     return [
         f"Pairs: {sides}. Test documents: {found.n_test_documents:,}.",
         *left_out,
