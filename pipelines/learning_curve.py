@@ -71,7 +71,7 @@ def learning_curve(
     if not resume and output.names():
         raise ValueError(
             f"`--out` must be a new or empty folder, got {os.fspath(out)}; a curve that was "
-            "stopped goes on with `--resume`"
+            "stopped goes on without `--fresh`"
         )
     was_there = folder.exists()
     points = []
@@ -112,7 +112,7 @@ def _point(
         inputs = with_content(list_inputs(paths))
         if trained_on["fingerprint"] != train_fingerprint(inputs, recipe, **asked):
             raise ValueError(
-                f"`--resume` must go on with the same request, but {folder} has a scorer of "
+                f"a curve must go on with the same request, but {folder} has a scorer of "
                 "another; choose another `--out`"
             )
     return CurvePoint(

@@ -115,4 +115,4 @@ def _what_failed(error: Exception) -> Exception:
 
 
 def _lost(reason: str) -> RuntimeError:
-    return RuntimeError(f"training on Ray failed ({reason}); go on with `--resume`")
+    return RuntimeError(f"training on Ray failed ({reason}); the same command goes on")

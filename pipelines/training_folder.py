@@ -88,6 +88,7 @@ def checked_folder(
     begun : str
         File in `training/` that a run has which can go on; none if the subfolder says it.
     is_resumed : bool
+        Whether an interrupted run is gone on with; it is deleted otherwise.
 
     Raises
     ------
@@ -103,11 +104,8 @@ def checked_folder(
         raise ValueError(f"`--out` must not have {called} yet, got {folder}; choose another folder")
     is_run = (folder / TRAINING_FOLDER / begun).exists()
     if is_run and not is_resumed:
-        raise ValueError(
-            f"`--out` must be a new folder, got {folder} with an interrupted training; go on with "
-            "`--resume`, or choose another folder"
-        )
-    if not is_run and any(folder.iterdir()):
+        shutil.rmtree(folder / TRAINING_FOLDER)
+    elif not is_run and any(folder.iterdir()):
         raise ValueError(f"`--out` must be a new or empty folder, got {folder}")
     return folder
 

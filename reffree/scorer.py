@@ -323,7 +323,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(
             f"`{folder}` must be a scorer's folder with {SCORER_FILE}, got none; a training that "
-            "was interrupted goes on with `assay train ... --resume`"
+            "was interrupted goes on when the same command is given again"
         ) from error
     except ValueError as error:
         raise ValueError(f"`{path}` must be JSON, got {error}; copy the folder again") from error

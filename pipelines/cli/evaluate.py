@@ -3,151 +3,46 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import click
-
-from pipelines.cli.common import (
-    DONE,
-    columns_of,
-    columns_option,
-    device_option,
-    quiet_option,
-    show,
-    split,
-)
-from pipelines.cli.pair_options import (
-    embedding_cache_option,
-    limit_option,
-    neighbour_encoder_option,
-    pairs_argument,
-    split_anew_option,
-)
+from pipelines import verbs
+from pipelines.cli.common import DONE, show
+from pipelines.cli.options import command, shown_progress
 from pipelines.cli.train import figures_table, shown
+from pipelines.settings.evaluate import EvaluateSettings
 
 if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
     from pipelines.evaluate_by_ratings import RatedResult
 
 
-@click.command()
-@click.argument("scorer", metavar="SCORER", required=False)
-@pairs_argument
-@click.option(
-    "--also",
-    metavar="SCORER",
-    multiple=True,
-    help="A further scorer, a row of the matrix; may be repeated.",
-)
-@click.option(
-    "--negatives",
-    metavar="LIST",
-    help="Kinds separated by commas.  [default: those that a scorer was trained on]",
-)
-@click.option(
-    "--split",
-    "side",
-    metavar="test|validation",
-    default="test",
-    show_default=True,
-    help="Which documents.",
-)
-@split_anew_option
-@neighbour_encoder_option
-@embedding_cache_option
-@click.option(
-    "--corpus", metavar="FILE", help="Rated candidates and their sources, judged by `--ratings`."
-)
-@click.option(
-    "--ratings",
-    metavar="FILE",
-    help="What people said of them: what is left of agreement without length and density.",
-)
-@click.option(
-    "--raters", metavar="LIST", default="", help="Patterns such as expert-*.  [default: all]"
-)
-@columns_option("source=article")
-@device_option("Where it runs.")
-@limit_option("each domain")
-@click.option("--json", "json_path", metavar="FILE", help="Write all figures there as well.")
-@quiet_option
-def evaluate(
-    scorer: str | None,
-    pairs: tuple[str, ...],
-    also: tuple[str, ...],
-    negatives: str | None,
-    side: str,
-    split_anew: bool,
-    neighbour_encoder: str,
-    embedding_cache: str | None,
-    corpus: str | None,
-    ratings: str | None,
-    raters: str,
-    columns: tuple[str, ...],
-    device: str,
-    limit: int | None,
-    json_path: str | None,
-    quiet: bool,
-) -> int:
+@command(EvaluateSettings, "SCORER", "[PAIRS...]")
+def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) -> int:
     """Say how well SCORER tells references from negatives, for each of PAIRS.
 
     Judged are documents it was not trained on. With several files of pairs, or several scorers,
     a matrix of trained on against judged by comes first. With `--corpus` and `--ratings`, of
     which PAIRS may be left out, it is judged by people as well.
     """
-    if (corpus is None) != (ratings is None):
-        raise click.UsageError("`--corpus` and `--ratings` belong together; give both")
-    if scorer is None or not (pairs or corpus):
-        raise click.UsageError("name a scorer's folder, then at least one file with pairs")
-
     from cluster.output import Output
 
-    output = Output.named("--json", json_path) if json_path is not None else None
+    output = Output.named("--json", settings.json) if settings.json is not None else None
     if output:
         output.check_file()
-        output.check_apart([*pairs, *filter(None, [corpus, ratings])])
+        inputs = (settings.corpus, settings.ratings)
+        output.check_apart([*pairs, *(str(path) for path in inputs if path)])
+    with shown_progress(settings) as settings:
+        found = verbs.evaluate(scorer, pairs, settings)
+    from pipelines.evaluate import DomainResult
+    from pipelines.evaluate_by_ratings import RatedResult
 
-    from pipelines.evaluate import evaluate_scorer
-    from pipelines.evaluate_by_ratings import evaluate_by_ratings
-    from pipelines.runs.progress import show_progress
-
-    named = columns_of(columns)
-    of_pairs = {ours: named[ours] for ours in named if corpus is None or ours != "rater"}
-    progress = show_progress(sys.stderr, is_terminal=sys.stderr.isatty())
-    with nullcontext() if quiet else progress as on_progress:
-        results = evaluate_scorer(
-            [scorer, *also],
-            pairs,
-            kinds=split(negatives) if negatives else None,
-            side=side,
-            columns=of_pairs,
-            limit=limit,
-            split_anew=split_anew,
-            neighbour_encoder=neighbour_encoder,
-            embedding_cache=embedding_cache,
-            device=device,
-            on_progress=on_progress,
-        )
-        rated: Sequence[RatedResult] = []
-        if corpus is not None and ratings is not None:
-            rated = evaluate_by_ratings(
-                [scorer, *also],
-                corpus,
-                ratings,
-                raters=split(raters),
-                columns=named,
-                embedding_cache=embedding_cache,
-                device=device,
-                on_progress=on_progress,
-            )
+    results = [result for result in found if isinstance(result, DomainResult)]
+    rated = [result for result in found if isinstance(result, RatedResult)]
     show("\n".join([*_report(results), *([""] if results and rated else []), *_rated(rated)]))
     if output:
-        text = json.dumps([*map(asdict, results), *map(asdict, rated)], indent=1)
-        output.write(f"{text}\n".encode())
+        output.write(f"{json.dumps([*map(asdict, found)], indent=1)}\n".encode())
     return DONE
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pipelines.cli.common import DONE, show
+from pipelines.cli.options import command
+from pipelines.settings.datasets import ExportSettings, ImportSettings
 
 if TYPE_CHECKING:
     from pipelines.datasets.run import ImportRun
@@ -16,21 +18,8 @@ if TYPE_CHECKING:
 _WIDTH = 96
 
 
-@click.command("import")
-@click.argument("name", required=False, metavar="NAME")
-@click.argument("files", nargs=-1, metavar="FILES...")
-@click.option("--out", metavar="FILE", help="Parquet file for the corpus, or the pairs. Required.")
-@click.option("--ratings", metavar="FILE", help="Parquet file for what people said.")
-@click.option("--scores", metavar="FILE", help="Parquet file for metric scores that come along.")
-@click.option("--list", "is_list", is_flag=True, help="Show the data sets, one a line.")
-def import_data(
-    name: str | None,
-    files: tuple[str, ...],
-    out: str | None,
-    ratings: str | None,
-    scores: str | None,
-    is_list: bool,
-) -> int:
+@command(ImportSettings, "[NAME]", "[FILES...]", name="import")
+def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettings) -> int:
     """Turn a data set, as its owner gives it out, into our columns.
 
     NAME is one of `assay import --list`; alone, it shows what the data set is and what FILES it
@@ -38,31 +27,29 @@ def import_data(
     """
     from pipelines.datasets.registry import SOURCES, find_source
 
-    if is_list:
+    if settings.list:
         print(_listing(list(SOURCES.values())))
         return DONE
     if name is None:
         raise click.UsageError("name a data set; `assay import --list` shows them")
     source = find_source(name)
-    if not files and out is None:
+    if not files and settings.out is None:
         print(_description(source))
         return DONE
     if not files:
         raise click.UsageError(f"name the files of {name}: {source.takes}")
-    if out is None:
+    if settings.out is None:
         raise click.UsageError("`--out` is missing; name a Parquet file to write")
 
     from pipelines.datasets.run import import_data as run_import
 
-    show("\n".join(_summary(run_import(name, files, out, ratings=ratings, scores=scores))))
+    run = run_import(name, files, settings.out, ratings=settings.ratings, scores=settings.scores)
+    show("\n".join(_summary(run)))
     return DONE
 
 
-@click.command("export")
-@click.argument("name", metavar="NAME")
-@click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option("--out", metavar="DIR", required=True, help="Folder to make.")
-def export_data(name: str, files: tuple[str, ...], out: str) -> int:
+@command(ExportSettings, "NAME", "FILES...", name="export")
+def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> int:
     """Write corpora and scores in the format of another tool.
 
     NAME is sacrerouge or mt-metrics-eval. FILES are corpora (files with a column `candidate`),
@@ -70,7 +57,7 @@ def export_data(name: str, files: tuple[str, ...], out: str) -> int:
     """
     from pipelines.datasets.exporting import export_data as run_export
 
-    run = run_export(name, files, out)
+    run = run_export(name, files, settings.out)
     print(f"{run.n_candidates:,} candidates and {run.n_scored:,} rows of scores in {run.out}:")
     show("\n".join(run.files))
     return DONE

@@ -44,16 +44,22 @@ S = TypeVar("S", bound=Settings)
 Run = Callable[..., int | None]
 
 
+class SettingsCommand(click.Command):
+    """A command that was made by `command`."""
+
+    settings: tuple[Setting, ...]
+
+
 def command(
     settings: type[S], *arguments: str, name: str | None = None
-) -> Callable[[Run], click.Command]:
+) -> Callable[[Run], SettingsCommand]:
     """Make a command of a function that takes the arguments and the settings."""
     known = settings_of(settings)
     parameters: list[click.Parameter] = [_argument(written) for written in arguments]
     must_be_named = [str(_argument(written).name) for written in arguments if written[0] != "["]
     shown = [setting for setting in known if not setting.words & {"rare", "python"}]
     options = [_option(setting) for setting in shown]
-    if len(known) > 1:
+    if any("rare" in setting.words for setting in known):
         options.append(
             click.Option(
                 ["--config"],
@@ -62,10 +68,10 @@ def command(
                 "command line wins.",
             )
         )
-    if any(setting.name == "on_progress" for setting in known):
+    if any(setting.name in ("on_progress", "on_stage") for setting in known):
         options.append(click.Option(["--quiet"], is_flag=True, help="Show no progress."))
 
-    def decorate(function: Run) -> click.Command:
+    def decorate(function: Run) -> SettingsCommand:
         def run(**given: Any) -> int | None:  # noqa: ANN401  (what click has read)
             path = given.pop("config", None)
             own = {str(one.name): given.pop(str(one.name)) for one in parameters}
@@ -87,26 +93,36 @@ def command(
             chosen = settings(**values)
             return function(*own.values(), chosen)
 
-        return click.Command(
-            name or function.__name__.rstrip("_"),
+        made = SettingsCommand(
+            name or function.__name__,
             callback=run,
             params=[*parameters, *options],
             help=function.__doc__,
         )
+        made.settings = known
+        return made
 
     return decorate
 
 
+def is_quiet() -> bool:
+    """Whether `--quiet` was given."""
+    return bool(click.get_current_context().params["quiet"])
+
+
 @contextmanager
-def shown_progress(settings: S) -> Iterator[S]:
-    """Show progress on standard error while the block runs, unless `--quiet` was given."""
+def shown_progress(settings: S, **listeners: Callable[..., None]) -> Iterator[S]:
+    """Show progress on standard error while the block runs, unless `--quiet` was given.
+
+    Other listeners are set likewise, such as `on_news`.
+    """
     from pipelines.runs.progress import show_progress
 
-    if click.get_current_context().params["quiet"]:
+    if is_quiet():
         yield settings
         return
     with show_progress(sys.stderr, is_terminal=sys.stderr.isatty()) as on_progress:
-        yield replace(settings, **{"on_progress": on_progress})
+        yield replace(settings, on_progress=on_progress, **listeners)  # type: ignore[call-arg]
 
 
 def _argument(written: str) -> click.Argument:
@@ -137,7 +153,7 @@ def _option(setting: Setting) -> click.Option:
         [setting.option, setting.name],
         metavar=setting.metavar,
         type=_Choice(setting.choices) if setting.choices and not setting.kind else str,
-        multiple=_may_be_repeated(setting),
+        multiple=setting.form != "one",
         default=None,
         help=text,
     )
@@ -156,10 +172,6 @@ class _Choice(click.Choice[str]):
         return value
 
 
-def _may_be_repeated(setting: Setting) -> bool:
-    return setting.form == "table" or "encoders" in setting.words
-
-
 def _on_the_line(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     """Read the texts of the options that were given."""
     source = click.get_current_context().get_parameter_source
@@ -171,9 +183,10 @@ def _on_the_line(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[s
         if "encoders" in setting.words:
             values[setting.name] = setting.checked(value)
         elif setting.form == "table":
-            values[setting.name] = dict(
-                pair for text in value for pair in setting.read(text).items()
-            )
+            pairs = [pair for text in value for pair in setting.read(text).items()]
+            values[setting.name] = dict(pairs)
+        elif setting.form == "list":
+            values[setting.name] = tuple(item for text in value for item in setting.read(text))
         else:
             values[setting.name] = value if isinstance(value, bool) else setting.read(value)
     return values

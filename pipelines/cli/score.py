@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pipelines.cli.common import DONE, INTERRUPTED, NOT_ACCEPTED, fail, show
+from pipelines import verbs
+from pipelines.cli.common import DONE, INTERRUPTED, NOT_ACCEPTED, fail, show, terminal
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.score import ScoreSettings
 
@@ -25,12 +24,12 @@ def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
     `references` and `source` where a metric needs them. A run that was interrupted goes on when
     the same command is given again.
     """
-    from pipelines.score import RunInterrupted, score_corpus
+    from pipelines.score import RunInterrupted
     from pipelines.summary import summary_text
 
     try:
         with shown_progress(settings) as settings:
-            result = score_corpus(corpora, **vars(settings))
+            result = verbs.score(corpora, settings)
     except RunInterrupted as interrupt:
         return fail(
             f"interrupted; {interrupt.n_committed} of {interrupt.n_shards} shards are committed, "
@@ -39,9 +38,7 @@ def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
         )
     except KeyboardInterrupt:
         return fail("interrupted; this command has scored nothing yet", INTERRUPTED)
-    is_terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if is_terminal else None
-    show(summary_text(result, is_terminal=is_terminal, width=width))
+    show(summary_text(result, **terminal()))
     for line in _cut(result.counters):
         show(line)
     return _status(result)

@@ -9,28 +9,30 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from pipelines.cli.common import DONE, NOT_ACCEPTED, show
+from pipelines.cli.options import command
+from pipelines.settings.status import StatusSettings
 
 if TYPE_CHECKING:
     from pipelines.status import RunStatus
 
 
-@click.command()
-@click.argument("out", metavar="DIR")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def status(out: str, as_json: bool) -> int:
+@command(StatusSettings, "DIR")
+def status(folder: str, settings: StatusSettings) -> int:
     """Say how far the run in DIR (a folder or URL) is, while it goes on or after its end.
 
     Exit status: 0 the run is complete, or goes on and no shard has been given up; 1 it has
     stopped or died before its end, or shards have failed; 2 there is no run.
     """
+    from cluster.output import Output
     from pipelines.status import run_status
 
-    found = run_status(out)
-    if as_json:
-        print(json.dumps(_values(found), ensure_ascii=False))
+    found = run_status(folder)
+    text = json.dumps(_values(found), ensure_ascii=False)
+    if settings.json == "-":
+        print(text)
+    elif settings.json is not None:
+        Output.named("--json", settings.json).write(f"{text}\n".encode())
     else:
         show("\n".join(_lines(found)))
     return DONE if found.is_well else NOT_ACCEPTED

@@ -21,7 +21,7 @@ may be given and how it is written on the command line:
     int, float, str, AnyPath   --limit 5
     Literal["a", "b"]          --preset a; anything else is answered with the nearest choice
     int | Literal["auto"]      --workers 5, --workers auto
-    Sequence[str] (or int)     --metrics sms,wms; as in CSV; in Python and TOML a list, or one text
+    Sequence[str] (or int)     --metrics sms,wms or repeated; in Python and TOML a list or a text
     Mapping[str, str]          --columns candidate=summary, repeated or with commas; a dict, a table
     X | None                   the same, and None is what the help says
 
@@ -36,6 +36,7 @@ files here import nothing that takes a moment: no numpy, no click.
 from __future__ import annotations
 
 import ast
+import collections.abc
 import csv
 import dataclasses
 import inspect
@@ -52,12 +53,14 @@ from typing import (
     Concatenate,
     Literal,
     ParamSpec,
+    Protocol,
     TypeAlias,
     TypeVar,
     Union,
     get_args,
     get_origin,
     get_type_hints,
+    overload,
 )
 
 from pipelines.settings.encoders import encoders_of
@@ -163,7 +166,7 @@ class Setting:
 
 
 def settings_of(settings: type) -> tuple[Setting, ...]:
-    """Describe the fields of a settings class, those of its bases first."""
+    """Describe the fields of a settings class, its own before those of its bases."""
     return _settings_of(settings)
 
 
@@ -174,10 +177,14 @@ def _settings_of(settings: Any) -> tuple[Setting, ...]:  # noqa: ANN401  (a clas
     for base in reversed(settings.__mro__):
         if dataclasses.is_dataclass(base):
             helps |= _texts_under_fields(base)
-    return tuple(
-        _described(field, hints[field.name], helps.get(field.name, ""))
-        for field in dataclasses.fields(settings)
+    fields = {field.name: field for field in dataclasses.fields(settings)}
+    own_first = dict.fromkeys(
+        name
+        for base in settings.__mro__
+        for name in inspect.get_annotations(base)
+        if name in fields
     )
+    return tuple(_described(fields[name], hints[name], helps.get(name, "")) for name in own_first)
 
 
 def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting:  # noqa: ANN401
@@ -189,7 +196,7 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
         raise TypeError(f"the field `{field.name}` needs a text under it, and words out of {WORDS}")
     parts = _parts(annotation)
     container = next((get_origin(p) for p in parts if get_origin(p) in (Sequence, Mapping)), None)
-    if "python" in words:
+    if Any in parts or any(get_origin(part) is collections.abc.Callable for part in parts):
         form: _Form = "object"
     elif container is not None:
         form = "list" if container is Sequence else "table"
@@ -204,7 +211,7 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
     default = field.default
     return Setting(
         name=field.name,
-        annotation=hint,
+        annotation=annotation,
         kind=kind,
         form=form,
         choices=tuple(choices),
@@ -285,29 +292,76 @@ def pairs_of(text: str, option: str = "--columns") -> dict[str, str]:
     return found
 
 
-def keywords(
-    settings: Callable[P, Any],
-) -> Callable[[Callable[[Any, Any], R]], Callable[Concatenate[Any, P], R]]:
+def as_options(settings: Settings) -> list[str]:
+    """Write settings as a command line does; those that are defaults are left out."""
+    words = []
+    for setting in settings_of(type(settings)):
+        value = getattr(settings, setting.name)
+        if value == setting.default or value is None or "python" in setting.words:
+            continue
+        if isinstance(value, bool):
+            words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")
+        elif isinstance(value, dict):
+            pairs = [f"{key}={item}" for key, item in value.items()]
+            words += [word for pair in pairs for word in (setting.option, _quoted(pair))]
+        elif isinstance(value, tuple):
+            words += [setting.option, ",".join(_quoted(str(item)) for item in value)]
+        else:
+            words += [setting.option, str(value)]
+    return words
+
+
+def _quoted(item: str) -> str:
+    """Write an item so that `items_of` returns it whole."""
+    return '"' + item.replace('"', '""') + '"' if {",", '"'} & {*item} else item
+
+
+class _Decorator(Protocol[P]):
+    """Gives a function of data and settings the fields as keywords."""
+
+    @overload
+    def __call__(
+        self, function: Callable[[Any, Any, Any], R]
+    ) -> Callable[Concatenate[Any, Any, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[Any, Any], R]) -> Callable[Concatenate[Any, P], R]: ...
+
+
+def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
     """Make `function(data, settings)` one that takes the fields as keywords, and says which.
 
     Editors complete them, `inspect.signature` and `help` show them with the text of each field.
     """
 
-    def decorate(function: Callable[[Any, Any], R]) -> Callable[Concatenate[Any, P], R]:
-        @wraps(function)
-        def call(data: Any, /, *args: P.args, **given: P.kwargs) -> R:  # noqa: ANN401
-            return function(data, settings(*args, **given))
-
-        known = _settings_of(settings)
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
-        first, _ = signature.parameters.values()
+        *data, _ = signature.parameters.values()
+        known = _settings_of(settings)
         fields = inspect.signature(settings).parameters
-        own = [fields[setting.name] for setting in known]
-        call.__signature__ = signature.replace(parameters=[first, *own])  # type: ignore[attr-defined]
-        call.__annotations__ = {p.name: p.annotation for p in (first, *own)}
-        lines = [f"{s.name}\n    {s.help}" for s in known]
-        head, _, tail = (inspect.getdoc(function) or "").partition("\n\nReturns")
-        call.__doc__ = "\n".join([head, *lines]) + (f"\n\nReturns{tail}" if tail else "")
+        named = [fields[one.name].replace(annotation=one.annotation) for one in known]
+        signature = signature.replace(parameters=[*data, *named])
+
+        @wraps(function)
+        def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
+            bound = signature.bind(*args, **given).arguments
+            of_data = [bound.pop(parameter.name) for parameter in data if parameter.name in bound]
+            return function(*of_data, settings(**bound))  # type: ignore[call-arg]
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        texts = [f"{one.name} : {_written(one)}\n    {one.help}" for one in known]
+        doc = [inspect.getdoc(function) or "", "Parameters\n----------", *texts]
+        call.__doc__ = "\n\n".join(doc[:2]) + "\n" + "\n".join(doc[2:])
         return call
 
     return decorate
+
+
+def _written(setting: Setting) -> str:
+    """Say what may be given, for a docstring."""
+    kinds = {"list": "sequence of ", "table": "mapping of str to "}.get(setting.form, "")
+    kind = setting.kind.__name__ if setting.kind else ""
+    choices = f"{{{', '.join(map(repr, setting.choices))}}}" if setting.choices else ""
+    if setting.form == "object":
+        return "callable, optional" if setting.name.startswith("on_") else "object, optional"
+    plain = " or ".join(filter(None, [f"{kinds}{kind}" if kind else "", choices]))
+    return f"{plain}, optional" if setting.may_be_none else plain

@@ -42,7 +42,7 @@ class ScoreSettings(Settings):
     sources are lists of such lists."""
     source_tokens: int | None = None
     """Read only the first N tokens of a source."""
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "rare"] = "auto"
     """What neural encoders compute in; auto is fp32 on CPUs and bf16 on GPUs."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where neural encoders run; auto takes a GPU where the worker has one."""
@@ -52,9 +52,9 @@ class ScoreSettings(Settings):
     """Processes that score, on Ray where that is more than one; auto is as many as there is room
     for, and more when nodes join. Default: this process with all cores; auto with `--address` or
     GPUs."""
-    cpus_per_worker: Annotated[int | None, "rare"] = None
-    """Cores, and threads, of a worker. Default: 1, and beside a GPU its share of the node's; in
-    this process all."""
+    cpus_per_worker: Annotated[int | None, "N"] = None
+    """Cores, and threads, of a worker. Default: 1, and with a GPU its share of the node's; in this
+    process all."""
     gpus_per_worker: Annotated[float, "G"] = 0.0
     """GPUs of a worker on Ray; may be a fraction."""
     address: Annotated[str | None, "auto|HOST"] = None

@@ -154,7 +154,7 @@ def _as_killed(out: Path) -> None:
 def _arguments(command: str, work: Path, vectors: Path) -> list[str]:
     out = str(work / "out")
     if command == _STATUS:
-        return ["status", "--json", out]
+        return ["status", "--json", "-", out]
     if command == _COMPARE:
         return ["compare", "--resamples=20", "--systems-a=x", "--systems-b=y", out, out]
     options = ["--fresh"] if command == _FRESH else []

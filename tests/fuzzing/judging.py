@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.cli.app import run
 from tests.fuzzing import folder_cases, model_cases, parquet_cases, table_cases, text_cases
 from tests.fuzzing.cases import SOUND, Case, score_arguments, sound_row
+from tests.rare import run
 
 MAKERS = {
     parquet_cases.parquet_case: 32,

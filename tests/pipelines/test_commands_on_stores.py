@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 
 from cluster.store import join, open_input
-from pipelines.cli.app import app, run
+from pipelines.cli.app import app
 from tests.cluster.object_stores import direct, s3_environment, s3_server
+from tests.rare import run
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
 

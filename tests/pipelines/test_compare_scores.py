@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from pipelines.cli.app import run
 from pipelines.compare import compare_scores, signature_difference
 from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet
 from pipelines.reports.sheet import MAX_ROWS
+from tests.rare import run
 
 DOCUMENTS = 40
 

@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import spearmanr
 
 from agreement import partial_correlate
-from pipelines.cli.app import run
 from pipelines.evaluate_by_ratings import evaluate_by_ratings
 from reffree.building import build
 from reffree.models import ModelConfig
 from reffree.scorer import load_scorer, save_scorer
 from sms.scoring import score_texts
+from tests.rare import run
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 N_DOCUMENTS, N_SYSTEMS = 4, 6

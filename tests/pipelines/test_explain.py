@@ -12,12 +12,12 @@ import pytest
 
 from cluster import list_inputs
 from pipelines import score_corpus
-from pipelines.cli.app import run
 from pipelines.explain import Explainer, open_explainer
 from pipelines.reports.explain_matrix import MAX_GROUPS, matrix_svg
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
 from sms.explaining import explain
+from tests.rare import run
 
 VECTORS = """cat 0.0 0.0
 dog 3.0 4.0

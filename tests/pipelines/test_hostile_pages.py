@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pipelines.cli.app import run
+from tests.rare import run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

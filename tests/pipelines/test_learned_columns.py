@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
 from reffree import readers
@@ -19,6 +18,7 @@ from reffree.scorer import load_scorer, save_scorer
 from sms import languages
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
+from tests.rare import run
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.cli.app import run
 from pipelines.judging_sheet import CLARK_CRITERIA, make_sheet
 from pipelines.preferences import compare_preferences
+from tests.rare import run
 
 SYSTEMS = ("old", "new", "third")
 

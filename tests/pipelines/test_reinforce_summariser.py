@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from pipelines import reinforcement as module
-from pipelines.cli.app import run
 from reinforce.learning import load_summariser
+from tests.rare import run
 from tests.reinforce.conftest import known_words, make_documents
 from tests.reinforce.tiny_models import write_tiny_model
 
@@ -130,13 +130,11 @@ def test_interrupted_run_goes_on_to_the_same_weights(reinforce, monkeypatch, cap
     monkeypatch.setattr(module, "learn_stage", interrupted)
     status, stopped = reinforce("--checkpoint-steps", 3, out="stopped")
     assert status == 130
-    assert "--resume" in capsys.readouterr().err
+    assert "the same command (without `--fresh`) goes on" in capsys.readouterr().err
     monkeypatch.setattr(module, "learn_stage", learn)
-    again = reinforce("--checkpoint-steps", 3, out="stopped")
-    assert "go on with `--resume`" in wrong(capsys, again)
-    other = reinforce("--checkpoint-steps", 3, "--seed", 1, "--resume", out="stopped")
+    other = reinforce("--checkpoint-steps", 3, "--seed", 1, out="stopped")
     assert "must belong to the same request" in wrong(capsys, other)
-    status, _ = reinforce("--checkpoint-steps", 3, "--resume", out="stopped")
+    status, _ = reinforce("--checkpoint-steps", 3, out="stopped")
     assert status == 0
     for name in ("mle", "mle+rougeL_f"):
         first, second = weights_of(whole / name), weights_of(stopped / name)
@@ -212,7 +210,7 @@ def test_empty_file_rejected(reinforce, capsys, tmp_path):
 
 def test_finished_and_foreign_folders_rejected(reinforce, capsys, tmp_path):
     reinforce()
-    assert "must not have a finished run" in wrong(capsys, reinforce("--resume"))
+    assert "must not have a finished run" in wrong(capsys, reinforce())
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("keep me")
     assert "must be a new or empty folder" in wrong(capsys, reinforce(out="other"))

@@ -17,7 +17,6 @@ import pytest
 
 from cluster.store import delete_file, join, list_names, open_input, write_whole
 from pipelines import score_corpus
-from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.fetched import fetched_config
 from pipelines.runs import live
@@ -230,6 +229,7 @@ def test_secret_in_a_url_refused_and_printed_nowhere(inputs, tmp_path, capfd, wh
 DRIVE = f"""
 import sys
 from pipelines import score_corpus
+from tests.rare import run
 url = sys.argv[1]
 encoders = {{"tiny": f"glove:{{url}}/tiny.txt"}}
 score_corpus(

@@ -191,7 +191,7 @@ def test_killed_driver_is_seen_and_its_run_resumed(tmp_path, capsys, monkeypatch
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
-    assert cli.run(["status", str(out), "--json"]) == 1
+    assert cli.run(["status", str(out), "--json", "-"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["state"], found["n_done"], found["n_left"]) == ("died", 2, 2)
     run = score_corpus(corpus, out, metrics=["length"], local=True, workers=1, rows_per_shard=2)

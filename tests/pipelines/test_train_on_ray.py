@@ -82,7 +82,7 @@ def test_killed_workers_go_on_to_the_same_weights(recipe, pairs, tmp_path):
     train_scorer([pairs], tmp_path / "whole", recipe, machines=TWO)
     killer = threading.Thread(target=kill_after_second_checkpoint, args=(tmp_path / "killed",))
     killer.start()
-    with pytest.raises(RuntimeError, match="--resume"):
+    with pytest.raises(RuntimeError, match="the same command goes on"):
         train_scorer([pairs], tmp_path / "killed", recipe, machines=TWO)
     killer.join()
     n_steps = torch.load(tmp_path / "killed" / "training" / "checkpoint.pt")["state"]["step"]

@@ -11,8 +11,8 @@ import torch
 from scipy.special import logit
 
 from pipelines import train as module
-from pipelines.cli.app import run
 from reffree.scorer import load_scorer
+from tests.rare import run
 from tests.reffree.tiny_bert import write_tiny_bert
 
 N = 40
@@ -280,12 +280,11 @@ def test_interrupted_training_goes_on_to_the_same_weights(train, monkeypatch, ca
     monkeypatch.setattr(module, "learn", interrupted)
     status, stopped = train(*options, out="stopped")
     assert status == 130
-    assert "--resume" in capsys.readouterr().err
-    assert "go on with `--resume`" in wrong(capsys, train(*options, out="stopped"))
+    assert "the same command (without `--fresh`) goes on" in capsys.readouterr().err
     monkeypatch.setattr(module, "learn", learn)
-    other = train(*options, "--seed", 1, "--resume", out="stopped")
+    other = train(*options, "--seed", 1, out="stopped")
     assert "must belong to the same request" in wrong(capsys, other)
-    status, stopped = train(*options, "--resume", out="stopped")
+    status, stopped = train(*options, out="stopped")
     assert status == 0
     first, second, third = map(weights_of, (whole, expected, stopped))
     assert all(torch.equal(second[name], third[name]) for name in second)
@@ -331,12 +330,11 @@ def test_learning_curve_of_nested_samples(train, tmp_path, monkeypatch, capsys):
     assert (folder / "learning_curve.svg").read_text().startswith("<svg")
     assert load_scorer(folder / "6-documents").settings["trained_on"]["pairs"]["train"] == 6
     # Going on trains nothing again that is there.
-    assert "must be a new or empty folder" in wrong(capsys, train(*options))
     monkeypatch.setattr(module, "learn", None)
-    assert train(*options, "--resume")[0] == 0
+    assert train(*options)[0] == 0
     capsys.readouterr()
-    line = wrong(capsys, train(*options, "--resume", "--seed", 7))
-    assert "`--resume` must go on with the same request" in line
+    line = wrong(capsys, train(*options, "--seed", 7))
+    assert "a curve must go on with the same request" in line
 
 
 def test_too_large_learning_curve_leaves_nothing(train, tmp_path, capsys):
@@ -405,7 +403,7 @@ def test_workers_without_ray_train_rejected(train, capsys, tmp_path, monkeypatch
 def test_finished_folder_rejected(train, capsys):
     train()
     assert "must not have a trained scorer yet" in wrong(capsys, train())
-    assert "must not have a trained scorer yet" in wrong(capsys, train("--resume"))
+    assert "must not have a trained scorer yet" in wrong(capsys, train())
 
 
 def test_foreign_folder_rejected(train, tmp_path, capsys):

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.app import run
 from pipelines.negatives import SCHEMA
 from reffree import buckets
 from reffree.pairs import text_key
 from sms.words import split_words
+from tests.rare import run
 
 KINDS = "cross-pair,add,delete,replace,sentence-shuffle,truncate"
 
@@ -139,7 +139,7 @@ def test_length_matched(negatives):
         rows_of(60),
         "--kinds",
         "add,delete,truncate",
-        "--length-matched",
+        *("--length-tolerance", "0.1"),
         "--length-tolerance",
         "0.3",
     )
@@ -239,7 +239,7 @@ def test_one_side_only(negatives):
 
 def test_mixture_and_balance(negatives):
     _, out = negatives(
-        rows_of(60), "--mixture", "add=3,delete=1", "--rate", "0..0.5", "--per-positive", "4"
+        rows_of(60), "--kinds", "add=3,delete=1", "--rate", "0..0.5", "--per-positive", "4"
     )
     counts = Counter(pl.read_parquet(out)["kind"])
     assert counts["positive"] == 60
@@ -302,10 +302,9 @@ def test_summary_shows_counts_and_three_samples(negatives, capsys):
     ("options", "message"),
     [
         (("--kinds", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
-        (("--kinds", "add", "--mixture", "add=1"), "`--kinds` and `--mixture` both name the kinds"),
-        (("--mixture", "add"), "`--mixture` must give every kind a weight, got `add`"),
-        (("--mixture", "add=1, add=2"), "`--mixture` must name `add` once"),
-        (("--mixture", "add=-1"), "the weight of `add` must be positive, got -1"),
+        (("--kinds", "add=1,delete"), "must have a weight where one has, got `delete`"),
+        (("--kinds", "add=1, add=2"), "must be named once, got `add` twice"),
+        (("--kinds", "add=-1"), "the weight of `add` must be positive, got -1"),
         (("--rate", "0.5"), "`--rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `0.5`"),
         (("--rate", "0.5..0.1"), "`--rate` must be LOW..HIGH"),
         (("--rate", "1.2.3..5"), "`--rate` must be LOW..HIGH"),
@@ -420,7 +419,7 @@ def test_options_of_a_toml_file(negatives, tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('per_positive = 3\nmixture = ["add=1", "delete=2"]\nrate = "0.1..0.2"\n')
     _, out = negatives(rows_of(40), "--config", file)
-    options = ("--per-positive", 3, "--mixture", "add=1,delete=2", "--rate", "0.1..0.2")
+    options = ("--per-positive", 3, "--kinds", "add=1,delete=2", "--rate", "0.1..0.2")
     _, again = negatives(rows_of(40), *options)
     assert pl.read_parquet(out).equals(pl.read_parquet(again))
     assert pl.read_parquet(out)["kind"].value_counts(sort=True)["count"].sum() == 160

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.cli.app import run
 from pipelines.datasets.realsumm import load_plain
 from reffree.checkpoint import CHECKPOINT_FILE, read_checkpoint
 from reffree.scorer import load_scorer
@@ -23,6 +22,7 @@ from sms.encoders.infersent import load_infersent
 from sms.encoders.sentence_transformer import load_st
 from tests.fuzzing.cases import write_vectors
 from tests.fuzzing.model_cases import sound_models
+from tests.rare import run
 
 RUNTIME = EncoderRuntime(device="cpu")
 

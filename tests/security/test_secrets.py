@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.app import run
 from sms.urls import SECRET_VARIABLES, check_no_secrets, redacted
 from tests.fuzzing.cases import write_vectors
 from tests.fuzzing.folder_cases import sound_lines
+from tests.rare import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = "pLaNtEd0123456789"

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.cli.app import run
+from tests.rare import run
 
 KEYS = ["document_id", "system_id"]
 

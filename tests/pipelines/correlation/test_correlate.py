@@ -6,9 +6,9 @@ import pytest
 
 from agreement import bonferroni, holm
 from pipelines import AgreementResult, correlate
-from pipelines.cli.app import run
 from pipelines.tables.records import TABLES
 from pipelines.tables.study import is_baseline
+from tests.rare import run
 
 KEYS = ["document_id", "system_id"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.cli.app import run
+from tests.rare import run
 
 
 @dataclass

@@ -7,8 +7,8 @@ import resource
 import polars as pl
 import pytest
 
-from pipelines.cli.app import run
 from pipelines.datasets.mt_metrics_eval import read
+from tests.rare import run
 
 TEST_SET = {
     "documents/en-de.docs": "news\tstory-a\nnews\tstory-a\nsocial\tstory-b\n",

@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from pipelines.cli.app import run
+from tests.rare import run
 
 PEER = {"instance_id": "d1", "summarizer_id": "7", "summarizer_type": "peer"}
 PERSON = {"instance_id": "d1", "summarizer_id": "A", "summarizer_type": "reference"}

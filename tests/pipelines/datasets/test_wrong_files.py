@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.cli.app import run
 from pipelines.datasets import files
 from pipelines.datasets.registry import SOURCES
+from tests.rare import run
 
 from .conftest import as_bytes, tar_of
 

@@ -5,11 +5,11 @@ import json
 import polars as pl
 import pytest
 
-from pipelines.cli.app import run
 from pipelines.papers.printed import printed_table, printed_tables
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.run import reproduce
 from pipelines.papers.table import Ours
+from tests.rare import run
 
 
 @pytest.fixture

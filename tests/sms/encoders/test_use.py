@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.app import run
 from sms import score_texts
 from sms.encoders import EncoderRuntime, use
 from sms.encoders.registry import load_encoder
@@ -26,6 +25,7 @@ from sms.encoders.tf_hub import without_start_up_lines
 from sms.encoders.use import UseEncoder, load_use
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import Segmenter
+from tests.rare import run
 
 needs_tensorflow = pytest.mark.skipif(
     find_spec("tensorflow_hub") is None, reason="needs TensorFlow; pip install 'assay[tfhub]'"

@@ -1,0 +1,61 @@
+"""Settings of `assay correlate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pipelines.settings.form import Settings
+from sms.naming import AnyPath
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelateSettings(Settings):
+    """How scores are held against human ratings."""
+
+    ratings: Annotated[AnyPath, "FILE"]
+    """Human ratings: a row per candidate, and `rater` where raters are named."""
+    out: Annotated[AnyPath | None, "DIR"] = None
+    """Folder for the report and its tables. Required on the command line."""
+    aspects: Sequence[str] = ()
+    """Columns of the ratings. Default: all that hold numbers."""
+    raters: Sequence[str] = ()
+    """Raters to average, names or patterns such as 'expert-*'. Default: all, if they are of one
+    pool."""
+    metrics: Sequence[str] = ()
+    """Columns of the scores, names or patterns. Default: all that hold numbers."""
+    systems: Sequence[str] = ()
+    """Systems to keep, names or patterns. Default: all that are rated."""
+    exclude_systems: Annotated[Sequence[str], "rare"] = ()
+    """Systems to leave out, likewise."""
+    levels: Sequence[str] = ("system", "summary", "global")
+    """Means of systems; systems inside each document, averaged; all cells at once."""
+    coefficients: Sequence[str] = (
+        "pearson",
+        "spearman",
+        "kendall_b",
+        "pairwise_accuracy",
+        "soft_pairwise_accuracy",
+    )
+    """Also kendall_c. The first that the levels have is shown here: pairwise_accuracy is not
+    defined at global level, soft_pairwise_accuracy at system level only."""
+    resamples: int = 1_000
+    """Bootstrap resamples. Permutation tests make as many swaps, and 25 for every pair of metrics
+    where the first ones leave it open. 10000 is for print, and takes ten times as long."""
+    seed: Annotated[int, "rare"] = 0
+    """Of all random numbers."""
+    corpus: Annotated[AnyPath | None, "PATH"] = None
+    """The texts: file, folder, glob or URL. They are shown where metric and people disagree."""
+    explain: bool = False
+    """Also a page for each score of `assay score` that people disagree with most."""
+    all_tables: bool = False
+    """Also every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG."""
+    columns: Mapping[str, str] | None = None
+    """What the files call a column, for example system_id=model; repeated or with commas."""
+    accept_unfinished: Annotated[bool, "rare"] = False
+    """Take what an unfinished `assay score` has so far."""
+    fresh: bool = False
+    """Replace the report that is in DIR."""
+    on_stage: Annotated[Callable[[str], None] | None, "python"] = None
+    """Told what is being done."""

@@ -1,0 +1,102 @@
+"""Settings of `assay negatives`, and which negatives `assay train` learns from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pipelines.settings.pairs import PairSettings
+from sms.naming import AnyPath
+
+if TYPE_CHECKING:
+    from reffree.edits import Rate
+    from reffree.negatives import NegativesConfig
+
+_RATE = re.compile(r"([\d.]+)\.\.([\d.]+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegativesSettings(PairSettings):
+    """Which wrong summaries are made from the right ones."""
+
+    out: Annotated[AnyPath, "FILE"]
+    """Parquet file or URL to write."""
+    kinds: Sequence[str] = ()
+    """Kinds, each once for every pair, or `all`; with weights (add=2,cross-pair=1) they are
+    drawn. Default: cross-pair,sentence-delete,replace."""
+    per_positive: Annotated[int | None, "rare"] = None
+    """Negatives of a pair: of each kind, or in all where they are drawn. Default: 1."""
+    preset: Literal["bao2020"] | None = None
+    """`bao2020` is the recipe of Bao et al."""
+    rate: Annotated[str | None, "LOW..HIGH", "rare"] = None
+    """Share of a summary that is edited, drawn evenly. Default: 0..1."""
+    length_tolerance: Annotated[float | None, "rare"] = None
+    """Negatives as long as their positive, within this share of its words."""
+    seed: Annotated[int, "rare"] = 0
+    """Of all draws."""
+    split: Literal["train", "validation", "test", "all"] = "all"
+    """Which documents. Added words come from the training references either way."""
+    neighbour_encoder: Annotated[str, "SPEC", "rare"] = "minilm"
+    """Finds the nearest documents for cross-pair-hard; see `assay encoders`."""
+
+    def config(self) -> NegativesConfig:
+        """Return them as `reffree` takes them."""
+        return negatives_config(
+            self.kinds,
+            per_positive=self.per_positive,
+            preset=self.preset,
+            rate=None if self.rate is None else _rate(self.rate),
+            length_tolerance=self.length_tolerance,
+            seed=self.seed,
+        )
+
+
+def negatives_config(
+    kinds: Sequence[str],
+    *,
+    preset: str | None,
+    seed: int,
+    **given: Any,  # noqa: ANN401  (fields)
+) -> NegativesConfig:
+    """Return the negatives of kinds, with weights or without; what is None is not said."""
+    from reffree.negatives import KINDS, PRESETS, NegativesConfig
+
+    chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {}
+    if any("=" in kind for kind in kinds):
+        weights = _weights(kinds)
+        chosen |= {"kinds": tuple(weights), "proportions": tuple(weights.values())}
+    elif kinds:
+        chosen["kinds"] = tuple(KINDS) if tuple(kinds) == ("all",) else tuple(kinds)
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    return NegativesConfig(seed=seed, **chosen)
+
+
+def _weights(items: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for item in items:
+        kind, _, weight = (part.strip() for part in item.partition("="))
+        if kind in found:
+            raise ValueError(f"kinds of negatives must be named once, got `{kind}` twice")
+        try:
+            found[kind] = float(weight)
+        except ValueError as error:
+            raise ValueError(
+                f"every kind of negative must have a weight where one has, got `{item}`; for "
+                "example add=2,cross-pair=1"
+            ) from error
+    return found
+
+
+def _rate(text: str) -> Rate:
+    from reffree.edits import Rate
+
+    found = _RATE.fullmatch(text.strip())
+    try:
+        low, high = map(float, found.groups()) if found else (1.0, 0.0)
+        return Rate(low, high)
+    except ValueError as error:
+        raise ValueError(
+            f"`rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `{text}`"
+        ) from error

@@ -1,0 +1,320 @@
+"""Every verb as a function of its data and its settings, which the command and the door call.
+
+What a verb does is in the module that it imports when it is called: this file is quick to import.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from pipelines.settings.compare import CompareSettings
+from pipelines.settings.correlate import CorrelateSettings
+from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.form import as_options
+from pipelines.settings.negatives import NegativesSettings
+from pipelines.settings.pairs import PairSettings
+from pipelines.settings.preferences import PreferencesSettings
+from pipelines.settings.reinforce import ReinforceSettings
+from pipelines.settings.reproduce import ReproduceSettings
+from pipelines.settings.score import ScoreSettings
+from pipelines.settings.train import TrainSettings
+from sms.naming import AnyPath, OneOrMore, several
+
+if TYPE_CHECKING:
+    from pipelines.compare import ScoreComparison
+    from pipelines.evaluate import DomainResult
+    from pipelines.evaluate_by_ratings import RatedResult
+    from pipelines.judging_sheet import JudgingSheet
+    from pipelines.learning_curve import CurvePoint
+    from pipelines.negatives import NegativesRun
+    from pipelines.papers.reproduction import Reproduction
+    from pipelines.preferences import Preferences
+    from pipelines.reinforcement import ReinforcedSummarisers
+    from pipelines.reports.explain_page import ExplainedSystem
+    from pipelines.score import ScoreRun
+    from pipelines.tables.records import AgreementResult
+    from pipelines.train import TrainedScorer
+
+
+def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
+    """Score every row of a corpus into a folder."""
+    from pipelines.score import score_corpus
+
+    return score_corpus(corpora, **vars(settings))
+
+
+def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
+    """Correlate scores with human ratings, at every level, with intervals and tests.
+
+    `scores` are folders of `assay score`, or files of any tool with a row per candidate:
+    `document_id`, `system_id` and a column of numbers per metric. Returns all tables.
+    """
+    from pipelines.correlation.run import correlate as run
+
+    asked = {**vars(settings), "on_stage": settings.on_stage or (lambda _stage: None)}
+    n_resamples = asked.pop("resamples")
+    words = ["assay", "correlate", *several(scores), *as_options(settings)]
+    return run(scores, n_resamples=n_resamples, command=shlex.join(words), **asked)
+
+
+def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
+    """Say which system has the higher scores, without ratings.
+
+    Both are folders of `assay score` or files of scores. Where they hold the same systems, two
+    runs of each are compared, else every system of the one with every system of the other, on
+    the documents both have. A metric whose signature differs is refused.
+    """
+    from cluster.output import Output
+    from pipelines.compare import compare_scores
+    from pipelines.reports.comparison import comparison_sheet
+    from pipelines.reports.sheet import SUFFIXES
+
+    output = Output.named("--out", settings.out) if settings.out else None
+    if output:
+        output.check_file(*SUFFIXES)
+        output.check_apart(several([scores_a, scores_b]))
+    result = compare_scores(
+        scores_a,
+        scores_b,
+        metrics=settings.metrics,
+        systems_a=settings.systems_a,
+        systems_b=settings.systems_b,
+        columns=settings.columns,
+        n_resamples=settings.resamples,
+        confidence=settings.confidence,
+        seed=settings.seed,
+    )
+    if output:
+        output.write(comparison_sheet(result).content(output.suffix).encode())
+    return result
+
+
+def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Preferences | JudgingSheet:
+    """Say which system people prefer, from judgements of two texts each.
+
+    A file has a row per judgement: `document_id`, `system_a`, `system_b`, `winner` (one of the
+    two, or tie), maybe `judge` and `criterion`; or counts of `wins`, `losses` and `ties`; or it is
+    a filled sheet. With `make_sheet` a new sheet is made instead, and there are no judgements.
+    """
+    from cluster.output import Output
+    from pipelines.preferences import compare_preferences
+    from pipelines.reports.preferences import FORMATS
+
+    judgements = several(judgements)
+    if settings.make_sheet is not None:
+        if judgements:
+            raise ValueError("`--make-sheet` makes a sheet; leave out the judgements")
+        return _new_sheet(settings)
+    if not judgements:
+        raise ValueError("name at least one file of judgements, or `--make-sheet CORPUS`")
+    output = Output.named("--out", settings.out) if settings.out else None
+    if output:
+        output.check_file(*FORMATS)
+        output.check_apart([*judgements, *([str(settings.key)] if settings.key else [])])
+    result = compare_preferences(
+        judgements,
+        key=settings.key,
+        systems=settings.systems,
+        columns=settings.columns,
+        interval=settings.interval,
+        confidence=settings.confidence,
+    )
+    if output:
+        output.write(FORMATS[output.suffix](result).encode())
+    return result
+
+
+def _new_sheet(settings: PreferencesSettings) -> JudgingSheet:
+    from pipelines.judging_sheet import make_sheet
+
+    if not settings.systems:
+        raise ValueError("`--systems` is missing; name two systems or more")
+    if not settings.out:
+        raise ValueError("`--out` is missing; name the sheet, a .csv file")
+    return make_sheet(
+        str(settings.make_sheet),
+        systems=settings.systems,
+        n_documents=settings.n,
+        out=settings.out,
+        key=settings.key,
+        criteria=settings.criteria,
+        columns=settings.columns,
+        seed=settings.seed,
+    )
+
+
+def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSystem]:
+    """Show what the scores of a document are made of, for each of its systems.
+
+    Mover's similarities are explained by their transport plan (which words and sentences move
+    where, and at what cost), other metrics by what the score loses when a sentence is left out.
+    `corpora` is what `assay score` reads; it may be empty where `scores` names a run.
+    """
+    from cluster.output import Output
+    from pipelines.explain import encoders_for, open_explainer
+    from pipelines.reports.explain_page import picture_of, render_explanations
+
+    outputs = {
+        option: Output.named(option, path)
+        for option, path in (("--out", settings.out), ("--svg", settings.svg))
+        if path is not None
+    }
+    for output in outputs.values():
+        output.check_file()
+    if len({output.path for output in outputs.values()}) < len(outputs):
+        raise ValueError(f"`--svg` must not be the file of `--out`, got {settings.svg}")
+    asked = {
+        name: value
+        for name, value in vars(settings).items()
+        if name not in ("document", "system", "encoder", "out", "svg") and value is not None
+    }
+    if encoders := encoders_for(settings.metric, settings.encoder):
+        asked["encoders"] = encoders
+    explainer = open_explainer(corpora, **asked)
+    inputs = [*(file.path for file in explainer.files), *several(settings.ratings or ())]
+    for output in outputs.values():
+        output.check_apart(inputs)
+    document = settings.document
+    systems = explainer.explain({document: settings.system})[document]
+    make = {"--out": render_explanations, "--svg": picture_of}
+    for option, output in outputs.items():
+        output.write(make[option](document, systems).encode("utf-8", "surrogateescape"))
+    return systems
+
+
+def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | list[CurvePoint]:
+    """Train a scorer that needs no reference on right and made-up wrong summaries.
+
+    One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
+    perhaps `split`. A run that was interrupted goes on when the same is asked for again.
+    """
+    recipe = settings.recipe()
+    from pipelines.learning_curve import learning_curve
+    from pipelines.train import train_scorer
+
+    asked = {
+        **_of_pairs(settings),
+        "neighbour_encoder": settings.neighbour_encoder,
+        "embedding_cache": settings.embedding_cache,
+        "machines": settings.machines(),
+        "resume": not settings.fresh,
+        "on_news": settings.on_news,
+    }
+    if settings.learning_curve:
+        return learning_curve(pairs, settings.out, recipe, settings.learning_curve, **asked)
+    return train_scorer(pairs, settings.out, recipe, **asked)
+
+
+def evaluate(
+    scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings
+) -> list[DomainResult | RatedResult]:
+    """Say how well a trained scorer tells references from negatives, for each file of pairs.
+
+    Judged are documents it was not trained on. With `corpus` and `ratings`, of which `pairs` may
+    be empty, it is judged by people as well: those results come last.
+    """
+    pairs, corpus, ratings = several(pairs), settings.corpus, settings.ratings
+    if (corpus is None) != (ratings is None):
+        raise ValueError("`--corpus` and `--ratings` belong together; give both")
+    if not (pairs or corpus):
+        raise ValueError("name a scorer's folder, then at least one file with pairs")
+    from pipelines.evaluate import evaluate_scorer
+    from pipelines.evaluate_by_ratings import evaluate_by_ratings
+
+    named = dict(settings.columns or {})
+    of_pairs = {ours: named[ours] for ours in named if corpus is None or ours != "rater"}
+    scorers = several([scorer, *settings.also])
+    results: list[DomainResult | RatedResult] = []
+    results += evaluate_scorer(
+        scorers,
+        pairs,
+        kinds=settings.negatives or None,
+        side=settings.split,
+        columns=of_pairs,
+        limit=settings.limit,
+        split_anew=settings.split_anew,
+        neighbour_encoder=settings.neighbour_encoder,
+        embedding_cache=settings.embedding_cache,
+        device=settings.device,
+        on_progress=settings.on_progress,
+    )
+    if corpus is not None and ratings is not None:
+        cache = settings.embedding_cache
+        results += evaluate_by_ratings(
+            scorers,
+            corpus,
+            ratings,
+            raters=settings.raters,
+            columns=named,
+            embedding_cache=None if cache is None else str(cache),
+            device=settings.device,
+            on_progress=settings.on_progress,
+        )
+    return results
+
+
+def negatives(pairs: OneOrMore, settings: NegativesSettings) -> NegativesRun:
+    """Make wrong summaries from the right ones, with labels, and write them to a file.
+
+    One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
+    perhaps `split`. Documents without one are split 80/10/10.
+    """
+    config = settings.config()
+    from pipelines.negatives import write_negatives
+
+    return write_negatives(
+        pairs,
+        settings.out,
+        config,
+        side=settings.split,
+        encoder=settings.neighbour_encoder,
+        **_of_pairs(settings),
+    )
+
+
+def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummarisers:
+    """Train a summariser with a metric as reward, and compare it with one that has none.
+
+    First by maximum likelihood, then by likelihood and reward (Clark et al. 2019, section 5).
+    `pairs` are as for `train`; a run that was interrupted goes on likewise.
+    """
+    recipe = settings.recipe()
+    from pipelines.reinforcement import reinforce_summariser
+
+    return reinforce_summariser(
+        pairs,
+        settings.out,
+        recipe,
+        start=settings.start,
+        test_documents=settings.test_documents,
+        machines=settings.machines(),
+        threads=settings.threads,
+        resume=not settings.fresh,
+        on_news=settings.on_news,
+        **_of_pairs(settings),
+    )
+
+
+def _of_pairs(settings: PairSettings) -> dict[str, Any]:
+    return {
+        "columns": settings.columns,
+        "limit": settings.limit,
+        "split_anew": settings.split_anew,
+        "refuse_leaks": settings.leaks == "refuse",
+        "on_progress": settings.on_progress,
+    }
+
+
+def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
+    """Make tables of the three papers again: published, ours, and the difference.
+
+    What can be computed from what is in `data` is computed; what is missing is named.
+    """
+    from pipelines.papers.run import reproduce as run
+
+    given = {field.name: getattr(settings, field.name) for field in fields(ReproduceSettings)}
+    return run(tables, **given)

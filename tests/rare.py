@@ -1,0 +1,44 @@
+"""Runs a command line on which rare settings stand as if they were options.
+
+They are moved into a file of `--config`, which is where a user has them.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.cli import app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command `assay` and return its exit status."""
+    name, *words = arguments
+    settings = getattr(app.app.commands.get(name), "settings", ())
+    rare = {setting.option: setting for setting in settings if "rare" in setting.words}
+    lines, left = [], []
+    while words:
+        word = words.pop(0)
+        setting = rare.get(word.replace("--no-", "--", 1))
+        if setting is None:
+            left.append(word)
+            continue
+        is_flag = setting.kind is bool
+        value = not word.startswith("--no-") if is_flag else setting.read(words.pop(0))
+        lines.append(f"{setting.name} = {_toml(value)}\n")
+    if not lines:
+        return app.run([name, *left])
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rare.toml"
+        file.write_text("".join(lines), encoding="utf-8")
+        return app.run([name, *left, "--config", str(file)])
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return (
+            f"{{{', '.join(f'{json.dumps(key)} = {_toml(item)}' for key, item in value.items())}}}"
+        )
+    return json.dumps(value)
