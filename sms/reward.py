@@ -10,13 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sms.naming import several
-from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sms.scoring import ScoringConfig
+
+# What takes a moment to import is imported when a reward is made.
 
 CANDIDATE_ROLE = "assistant"
 """Whose message of a conversation is the candidate."""
@@ -144,6 +147,8 @@ class Reward:
             column = _only_column(request.columns)
             bounds = request.metric.bounds
             self.higher_is = request.metric.higher_is.partition(",")[0]
+            from sms.scoring import SummaryScorer
+
             self._load = partial(SummaryScorer, config, threads, device=device)
             metric = self._load()
         else:
@@ -221,6 +226,8 @@ class Reward:
         sources: Against = None,
     ) -> list[float]:
         """Return the reward of each text; see `__call__`."""
+        from sms.scoring import to_rows
+
         rows = to_rows(candidates, references=references, sources=sources)
         for name in self.scorer.input_columns:
             if name not in rows.column_names:
@@ -240,6 +247,8 @@ class Reward:
     def _score_batch(self, rows: pa.Table) -> list[float]:
         scores = self.scorer.compare(self.scorer.prepare(rows))[self.column].to_numpy()
         # A scorer may write NaN for null; infinity would spoil a loss just as well.
+        import numpy as np
+
         is_defined = np.isfinite(scores)
         self._counts["rewards"] += len(scores)
         self._counts["undefined"] += int((~is_defined).sum())
@@ -321,6 +330,8 @@ def _config_of(
     language: str,
     precision: str,
 ) -> ScoringConfig:
+    from sms.scoring import ScoringConfig
+
     named = several(encoder)
     config = ScoringConfig(
         metrics=(metric,),

@@ -7,11 +7,14 @@ list has no place for a status. `scoring.score_texts` returns both, under any me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-from sms.config import ScoringConfig
-from sms.scoring import Against, Candidate, SummaryScorer, to_rows
+    from sms.scoring import Against, Candidate
+
+# What takes a moment to import is imported when a scorer is made.
 
 
 class SentenceMover:
@@ -49,6 +52,9 @@ class SentenceMover:
     ) -> None:
         if kind not in ("sms", "wms", "s+wms"):
             raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
+        from sms.config import ScoringConfig
+        from sms.scoring import SummaryScorer
+
         config = ScoringConfig(
             metrics=(kind if against == "reference" else f"{kind}:{against}",),
             encoders={"encoder1": encoder},
@@ -91,6 +97,10 @@ class SentenceMover:
         ValueError
             If a text has nothing to score, naming the first one, or lengths differ.
         """
+        import numpy as np
+
+        from sms.scoring import to_rows
+
         sentences, given = self._scorer.config.sentences, {self._side: against}
         table = self._scorer.score(to_rows(candidates, sentences=sentences, **given))
         scores = table[self._column].to_numpy()

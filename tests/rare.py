@@ -18,7 +18,7 @@ def run(arguments: Sequence[str]) -> int:
     name, *words = arguments
     settings = getattr(app.app.commands.get(name), "settings", ())
     rare = {setting.option: setting for setting in settings if "rare" in setting.words}
-    lines, left = [], []
+    values, left = {}, []
     while words:
         word = words.pop(0)
         setting = rare.get(word.replace("--no-", "--", 1))
@@ -27,11 +27,12 @@ def run(arguments: Sequence[str]) -> int:
             continue
         is_flag = setting.kind is bool
         value = not word.startswith("--no-") if is_flag else setting.read(words.pop(0))
-        lines.append(f"{setting.name} = {_toml(value)}\n")
-    if not lines:
+        values[setting.name] = value
+    if not values:
         return app.run([name, *left])
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rare.toml"
+        lines = [f"{key} = {_toml(value)}\n" for key, value in values.items()]
         file.write_text("".join(lines), encoding="utf-8")
         return app.run([name, *left, "--config", str(file)])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ["agreement", "sms", "reffree", "reinforce", "cluster", "pipelines"]
+PACKAGES = ["assay", "agreement", "sms", "reffree", "reinforce", "cluster", "pipelines"]
 
 # Run in a new interpreter with a package's name as its argument. Any name look-up or connection
 # ends the import with an error.

@@ -1,0 +1,49 @@
+"""Scores summaries at scale, and tells you whether the scores mean anything.
+
+Each name here is a function or a class with all that may be said to it; `help(assay.score)` shows
+it. The command `assay` (or `python -m assay`) has the same words.
+
+Examples
+--------
+>>> rows = [{"candidate": "A cat sat.", "reference": "A cat sat."}]
+>>> score(rows, metrics="rouge1_f")[0]["rouge1_f"]
+1.0
+"""
+
+from assay._verbs import (
+    compare,
+    correlate,
+    encoders,
+    evaluate,
+    explain,
+    load_scorer,
+    metrics,
+    negatives,
+    preferences,
+    reinforce,
+    reproduce,
+    score,
+    status,
+    train,
+)
+from sms.reward import Reward
+from sms.scorers import SentenceMover
+
+__all__ = [
+    "Reward",
+    "SentenceMover",
+    "compare",
+    "correlate",
+    "encoders",
+    "evaluate",
+    "explain",
+    "load_scorer",
+    "metrics",
+    "negatives",
+    "preferences",
+    "reinforce",
+    "reproduce",
+    "score",
+    "status",
+    "train",
+]

@@ -1,0 +1,219 @@
+"""Rows in memory as a corpus: any kind of table in, the same kind with scores out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sms.naming import OneOrMore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rows: TypeAlias = Any
+"""Files (`OneOrMore`), a list of dicts or of texts, a table of pandas, polars, Arrow, datasets."""
+IDS = {"document_id": None, "system_id": "system"}
+"""What a row is called where its table does not say; None is the row's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Rows, and how scores are put to them."""
+
+    names: Sequence[str]
+    column: Callable[[str], Any]
+    """Cells of a column, as Arrow or as a list."""
+    n: int
+    with_columns: Callable[[Mapping[str, pa.Array]], Any]
+    asked: Mapping[str, Any]
+    """`candidate`, `reference` and `source`, where they were given."""
+
+    def score(self, own: dict[str, Any]) -> Any:  # noqa: ANN401  (their table, or a run)
+        """Score them as a run does, in a folder that goes again if none is asked for."""
+        from io import BytesIO
+
+        import pyarrow.parquet as pq
+
+        from cluster.store import write_whole
+        from pipelines import verbs
+        from pipelines.settings.score import ScoreSettings
+
+        if own["limit"] is not None:
+            raise ValueError("`limit` is for files; give the first rows of `data` instead")
+        sink = BytesIO()
+        pq.write_table(self._corpus(own["columns"] or {}), sink)
+        settings = own | {"columns": None}
+        if own["out"] is not None:
+            corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
+            write_whole(corpus, sink.getvalue())
+            return verbs.score(corpus, ScoreSettings(**settings))
+        with TemporaryDirectory() as folder:
+            corpus = f"{folder}/rows.parquet"
+            write_whole(corpus, sink.getvalue())
+            run = verbs.score(corpus, ScoreSettings(**settings | {"out": f"{folder}/run"}))
+            if run.failed_shards:
+                raise RuntimeError("; ".join(run.failed_shards.values()))
+            found = _scores_of(run.out)
+        taken = [name for name in found if name in self.names]
+        if taken:
+            raise ValueError(
+                f"`data` must not have a column `{taken[0]}` yet; drop it, or give it another name"
+            )
+        return self.with_columns(found)
+
+    def _corpus(self, columns: Mapping[str, str]) -> pa.Table:
+        import pyarrow as pa
+
+        found: dict[str, Any] = {"candidate": self._cells("candidate")}
+        for name, plural in (("reference", "references"), ("source", "source")):
+            own_name = plural if name not in self.asked and plural in self.names else name
+            if name in self.asked or own_name in self.names:
+                cells = pa.array(self._cells(own_name))
+                found[plural if pa.types.is_list(cells.type) else name] = cells
+        for name, otherwise in IDS.items():
+            theirs = columns.get(name, name)
+            if theirs in self.names:
+                found[name] = pa.array(self._cells(theirs)).cast(pa.string())
+            else:
+                found[name] = [str(k) if otherwise is None else otherwise for k in range(self.n)]
+        return pa.table(found)
+
+    def _cells(self, name: str) -> Any:  # noqa: ANN401
+        """Return the cells of one column, or of several as a list in each row."""
+        theirs = self.asked.get(name, name)
+        if isinstance(theirs, str):
+            if theirs not in self.names:
+                raise ValueError(
+                    f"`{name}` must name a column of `data`, got `{theirs}`; there are "
+                    f"{', '.join(self.names)}"
+                )
+            cells = self.column(theirs)
+            return cells.combine_chunks() if hasattr(cells, "combine_chunks") else cells
+        several = [list(map(_plain, self.column(each))) for each in theirs]
+        return [list(row) for row in zip(*several, strict=True)]
+
+
+def rows_of(data: Rows, asked: Mapping[str, Any]) -> _Memory | None:
+    """Take rows in memory for what they are; None for files."""
+    kind = type(data).__module__.partition(".")[0]
+    if kind == "pandas":
+        return _Memory(
+            names=list(map(str, data.columns)),
+            column=lambda name: _from_pandas(data[name]),
+            n=len(data),
+            with_columns=lambda found: data.assign(
+                **{name: column.to_pandas().to_numpy() for name, column in found.items()}
+            ),
+            asked=asked,
+        )
+    if kind == "polars":
+        import polars as pl
+
+        if isinstance(data, pl.LazyFrame):
+            data = data.collect()
+        return _Memory(
+            names=data.columns,
+            column=lambda name: data[name].to_arrow(),
+            n=data.height,
+            with_columns=lambda found: data.with_columns(
+                pl.Series(name, column) for name, column in found.items()
+            ),
+            asked=asked,
+        )
+    if kind in ("pyarrow", "datasets"):
+        table = data if kind == "pyarrow" else data.with_format("arrow")[:]
+        return _Memory(
+            names=table.column_names,
+            column=table.column,
+            n=table.num_rows,
+            with_columns=lambda found: _appended(data, found, kind),
+            asked=asked,
+        )
+    if isinstance(data, str | os.PathLike) or not isinstance(data, Iterable):
+        return None
+    given = list(data)
+    if given and all(isinstance(row, Mapping) for row in given):
+        return _of_dicts(given, asked)
+    is_beside = any(not isinstance(theirs, str) for theirs in asked.values())
+    if given and (is_beside or not all(isinstance(row, str | os.PathLike) for row in given)):
+        return _of_texts(given, asked)
+    return None
+
+
+def files_of(data: Rows) -> OneOrMore:
+    """Return paths; a list of them is not taken for texts."""
+    if isinstance(data, str | os.PathLike):
+        return data
+    if not isinstance(data, Iterable):
+        raise TypeError(f"`data` must be rows or files, got {type(data).__name__}")
+    return list(data)
+
+
+def _of_dicts(rows: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> _Memory:
+    def with_columns(found: Mapping[str, pa.Array]) -> list[dict[str, Any]]:
+        cells = {name: column.to_pylist() for name, column in found.items()}
+        return [
+            {**row, **{name: column[k] for name, column in cells.items()}}
+            for k, row in enumerate(rows)
+        ]
+
+    return _Memory(
+        names=list(dict.fromkeys(str(name) for row in rows for name in row)),
+        column=lambda name: [row.get(name) for row in rows],
+        n=len(rows),
+        with_columns=with_columns,
+        asked=asked,
+    )
+
+
+def _of_texts(texts: Sequence[Any], asked: Mapping[str, Any]) -> _Memory:
+    """Make rows of texts and of what they are compared with."""
+    columns = {"candidate": list(texts)}
+    for name in ("reference", "source"):
+        if name in asked:
+            columns[name] = list(asked[name])
+            if len(columns[name]) != len(texts):
+                raise ValueError(
+                    f"`{name}` must have a text for each of {len(texts)} candidates, got "
+                    f"{len(columns[name])}"
+                )
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return _of_dicts(rows, {})
+
+
+def _appended(data: Any, found: Mapping[str, pa.Array], kind: str) -> Any:  # noqa: ANN401
+    for name, column in found.items():
+        if kind == "pyarrow":
+            data = data.append_column(name, column)
+        else:
+            data = data.add_column(name, column.to_pylist())
+    return data
+
+
+def _from_pandas(series: Any) -> Any:  # noqa: ANN401
+    import pyarrow as pa
+
+    return pa.Array.from_pandas(series)
+
+
+def _plain(cell: Any) -> Any:  # noqa: ANN401
+    return cell.as_py() if hasattr(cell, "as_py") else cell
+
+
+def _scores_of(out: str) -> dict[str, pa.Array]:
+    """Read the columns of numbers and the statuses of a run, in the order of its input."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from cluster.store import join, read_whole
+
+    parts = read_whole(join(out, "_SUCCESS")).decode().split()
+    table = pa.concat_tables([pq.read_table(join(out, part)) for part in parts])
+    return {
+        name: table[name].combine_chunks()
+        for name in table.column_names
+        if pa.types.is_floating(table[name].type) or name == "status"
+    }

@@ -1,0 +1,134 @@
+"""The functions of the door: the verbs with their settings as keywords.
+
+What a verb does is imported when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+from assay._rows import Rows, files_of, rows_of
+from pipelines import verbs
+from pipelines.settings.compare import CompareSettings
+from pipelines.settings.correlate import CorrelateSettings
+from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.form import keywords
+from pipelines.settings.negatives import NegativesSettings
+from pipelines.settings.preferences import PreferencesSettings
+from pipelines.settings.reinforce import ReinforceSettings
+from pipelines.settings.reproduce import ReproduceSettings
+from pipelines.settings.score import ScoreSettings
+from pipelines.settings.train import TrainSettings
+from sms.naming import AnyPath
+
+if TYPE_CHECKING:
+    from pipelines.status import RunStatus
+    from reffree.scorer import LearnedScorer
+    from sms.encoders.registry import EncoderKind
+    from sms.metrics import Metric
+
+correlate = keywords(CorrelateSettings)(verbs.correlate)
+compare = keywords(CompareSettings)(verbs.compare)
+preferences = keywords(PreferencesSettings)(verbs.preferences)
+explain = keywords(ExplainSettings)(verbs.explain)
+train = keywords(TrainSettings)(verbs.train)
+evaluate = keywords(EvaluateSettings)(verbs.evaluate)
+negatives = keywords(NegativesSettings)(verbs.negatives)
+reinforce = keywords(ReinforceSettings)(verbs.reinforce)
+reproduce = keywords(ReproduceSettings)(verbs.reproduce)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Call(ScoreSettings):
+    """What `score` takes: settings, and which columns or texts are what."""
+
+    candidate: Annotated[str | None, "python"] = None
+    """Column with the texts to score. Default: `candidate`."""
+    reference: Annotated[Any, "python"] = None
+    """Column with the reference, or a list of several; where `data` is a list of texts, the
+    references themselves. Default: `reference` or `references`."""
+    source: Annotated[Any, "python"] = None
+    """The same of the source, or sources. Default: `source`."""
+    out: Annotated[AnyPath | None, "python"] = None  # type: ignore[assignment]
+    """Folder or URL for a run, which is returned then. Files must have one."""
+
+
+@keywords(_Call)
+def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, or a run)
+    """Score candidates.
+
+    `data` are rows: a list of dicts, a pandas, polars or Arrow table, a Hugging Face data set, or
+    a list of texts (with `reference` or `source` as lists of as many). The same kind of table
+    comes back, in order, with a column of floats per score and `status`: null where a row has its
+    scores, else why it has none. Needs no ids.
+
+    Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. Files, and rows
+    with `out`, give a run in that folder: a `ScoreRun`, which goes on when the same is asked for
+    again.
+    """
+    columns = {
+        name: getattr(settings, name)
+        for name in ("candidate", "reference", "source")
+        if getattr(settings, name) is not None
+    }
+    own = {field.name: getattr(settings, field.name) for field in fields(ScoreSettings)}
+    rows = rows_of(data, columns)
+    if rows is None:
+        if settings.out is None:
+            raise ValueError("`out` must name a folder for the scores of files, got none")
+        named = {ours: str(theirs) for ours, theirs in columns.items()}
+        own["columns"] = {**(settings.columns or {}), **named} or None
+        return verbs.score(files_of(data), ScoreSettings(**own))
+    return rows.score(own)
+
+
+def status(out: AnyPath) -> RunStatus:
+    """Say how far the run in a folder or URL is, while it goes on or after its end.
+
+    Raises
+    ------
+    ValueError
+        If there is no run.
+    """
+    from pipelines.status import run_status
+
+    return run_status(out)
+
+
+def load_scorer(
+    folder: AnyPath, *, device: str = "cpu", cache_folder: AnyPath | None = None
+) -> LearnedScorer:
+    """Load a scorer that `train` has written.
+
+    Parameters
+    ----------
+    folder : path
+    device : {"cpu", "cuda"}
+    cache_folder : path, optional
+        Keeps an encoder's vectors for later.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing or is not the one that was written, or the encoder is another.
+    """
+    from reffree.scorer import load_scorer as load
+
+    return load(folder, device=device, cache_folder=cache_folder)
+
+
+def metrics() -> Mapping[str, Metric]:
+    """Return the metrics by name: what each needs and what a higher value means."""
+    from sms.metrics import METRICS
+
+    return dict(METRICS)
+
+
+def encoders() -> Mapping[str, EncoderKind]:
+    """Return the encoders by kind: their vectors and their options."""
+    from sms.encoders.registry import ENCODERS
+
+    return dict(ENCODERS)

@@ -1,0 +1,187 @@
+"""The door: names, signatures, and rows of every kind scored as files are."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import assay
+from pipelines.cli.app import app
+
+NAMES = {
+    *("score", "correlate", "compare", "explain", "train", "evaluate", "negatives", "preferences"),
+    *("reinforce", "reproduce", "status", "SentenceMover", "Reward", "load_scorer", "metrics"),
+    "encoders",
+}
+METRICS = ["wms", "rouge1_f", "length"]
+COLUMNS = {"candidate": "summary", "reference": "gold"}
+ROWS = [
+    {"summary": "A cat sat on a mat.", "gold": "The cat sat on the mat.", "n": 7},
+    {"summary": "", "gold": "A dog ran.", "n": 5},
+    {"summary": "Dogs run.", "gold": "A dog ran.", "n": 3},
+]
+MAKE = {
+    "dicts": list,
+    "pandas": lambda rows: pd.DataFrame(rows, index=["c", "a", "b"][: len(rows)]),
+    "polars": pl.DataFrame,
+    "arrow": pa.Table.from_pylist,
+}
+
+
+def rows_of(table):
+    if isinstance(table, pd.DataFrame):
+        return table.astype(object).where(table.notna(), None).to_dict("records")
+    if isinstance(table, pl.DataFrame):
+        return table.to_dicts()
+    return table.to_pylist() if isinstance(table, pa.Table) else table
+
+
+def scores_in(part):
+    return pq.read_table(part).drop_columns(["document_id", "system_id"]).to_pylist()
+
+
+@pytest.fixture(scope="module")
+def by_a_run(tmp_path_factory):
+    """The same rows, scored as files."""
+    folder = tmp_path_factory.mktemp("run")
+    rows = [{"document_id": str(k), "system_id": "s", **row} for k, row in enumerate(ROWS)]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "corpus.parquet")
+    run = assay.score(folder / "corpus.parquet", out=folder / "out", metrics=METRICS, **COLUMNS)
+    (part,) = Path(run.out).glob("scores/*.parquet")
+    return scores_in(part)
+
+
+def test_names_are_those_of_the_guide():
+    assert {name for name in dir(assay) if not name.startswith("_")} == NAMES
+    assert set(assay.__all__) == NAMES
+
+
+def test_import_is_quick_and_loads_nothing_heavy():
+    heavy = {"torch", "ray", "polars", "numpy", "pyarrow", "numba", "click"}
+    code = f"import sys, assay; sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    assert time.perf_counter() - started < 5  # about 0.2 s; machines under test are busy
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"SentenceMover", "Reward"}))
+def test_signature_is_complete(name):
+    function = getattr(assay, name)
+    parameters = inspect.signature(function).parameters.values()
+    assert not [p for p in parameters if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    assert function.__doc__
+    for parameter in parameters:
+        assert parameter.name in function.__doc__ or parameter.default is parameter.empty
+
+
+@pytest.mark.parametrize("name", sorted(NAMES & set(app.commands)))
+def test_keywords_and_options_have_the_same_defaults(name):
+    settings = getattr(app.commands[name], "settings", ())
+    parameters = inspect.signature(getattr(assay, name)).parameters
+    for setting in settings:
+        if name == "status" or setting.default is dataclasses.MISSING:
+            continue
+        assert parameters[setting.name].default == setting.default
+
+
+def test_at_most_120_options():
+    options = [
+        (name, parameter.opts[0])
+        for name, command in app.commands.items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+    ]
+    assert len(options) <= 120
+
+
+def test_one_rule_for_each_common_option():
+    rules = {}
+    for command in app.commands.values():
+        for setting in getattr(command, "settings", ()):
+            if setting.name in ("fresh", "limit", "json", "columns", "seed"):
+                rules.setdefault(setting.name, set()).add((setting.form, setting.kind))
+    assert all(len(rule) == 1 for rule in rules.values())
+    assert not [p for c in app.commands.values() for p in c.params if "--resume" in p.opts]
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_same_kind_of_table_comes_back_with_the_scores_of_a_run(kind, by_a_run):
+    data = MAKE[kind](ROWS)
+    found = assay.score(data, metrics=METRICS, **COLUMNS)
+    assert type(found) is type(data)
+    assert rows_of(found) == [row | scores for row, scores in zip(ROWS, by_a_run, strict=True)]
+    assert by_a_run[1]["status"] == "candidate:empty"
+    assert {by_a_run[1][name] for name in METRICS} == {None}
+
+
+def test_index_of_pandas_is_kept():
+    found = assay.score(MAKE["pandas"](ROWS), metrics="length", **COLUMNS)
+    assert list(found.index) == ["c", "a", "b"]
+    assert list(found.columns) == ["summary", "gold", "n", "length", "status"]
+    assert np.isnan(found.loc["a", "length"])
+
+
+def test_hugging_face_data_set():
+    datasets = pytest.importorskip("datasets")
+    found = assay.score(datasets.Dataset.from_list(ROWS), metrics=METRICS, **COLUMNS)
+    assert isinstance(found, datasets.Dataset)
+    assert found.column_names == ["summary", "gold", "n", *METRICS, "status"]
+
+
+def test_lists_of_texts():
+    found = assay.score(["A cat.", "Dogs run."], reference=["A cat.", "A dog."], metrics="rouge1_f")
+    assert [row["rouge1_f"] for row in found] == [1.0, 0.0]
+
+
+def test_several_references_in_a_cell_or_in_columns():
+    rows = [{"candidate": "Dogs run.", "references": ["A dog ran.", "Dogs run."]}]
+    assert assay.score(rows, metrics="rouge1_f")[0]["rouge1_f"] == 1.0
+    table = pl.DataFrame({"candidate": "Dogs run.", "a": "A dog ran.", "b": "Dogs run."})
+    found = assay.score(table, reference=["a", "b"], metrics="rouge1_f", multi_reference="mean")
+    assert found["rouge1_f"].to_list() == [0.5]
+
+
+def test_rows_with_a_folder_are_a_run_that_goes_on(tmp_path, by_a_run):
+    first = assay.score(ROWS, out=tmp_path / "out", metrics=METRICS, **COLUMNS)
+    again = assay.score(ROWS, out=tmp_path / "out", metrics=METRICS, **COLUMNS)
+    assert (first.n_rows, first.n_new_shards, again.n_new_shards) == (3, 1, 0)
+    (part,) = Path(first.out).glob("scores/*.parquet")
+    assert scores_in(part) == by_a_run
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        ("corpus.parquet", {}, "`out` must name a folder for the scores of files"),
+        (ROWS, {}, "`candidate` must name a column of `data`, got `candidate`; there are summary"),
+        (ROWS, COLUMNS | {"limit": 1}, "`limit` is for files"),
+        ([{**ROWS[0], "length": 1}], COLUMNS, "must not have a column `length` yet"),
+        (["a", "b"], {"reference": ["a"]}, "`reference` must have a text for each of 2 candidates"),
+    ],
+)
+def test_wrong_rows_are_answered(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        assay.score(data, metrics="length", **options)
+
+
+def test_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "--help"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Score summaries at scale" in done.stdout
