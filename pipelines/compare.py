@@ -77,6 +77,8 @@ def compare_scores(
     """
     if seed < 0:
         raise ValueError(f"`--seed` must not be negative, got {seed}")
+    if n_resamples < 1:
+        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples}")
     sides = [
         _read(path, several(metrics), several(systems), option, columns or {})
         for path, systems, option in (
@@ -124,13 +126,7 @@ def compare_scores(
 
 
 def signature_difference(first: str, second: str) -> str:
-    """Say which parts of two signatures differ.
-
-    Examples
-    --------
-    >>> signature_difference("sms|enc:a|ref:best|v:1", "sms|enc:a|ref:first|v:1")
-    '`ref:best` against `ref:first`'
-    """
+    """Say which parts of two signatures differ, such as `ref:best` against `ref:first`."""
     ours, theirs = first.split("|"), second.split("|")
 
     def only(parts: Sequence[str], others: Sequence[str]) -> str:

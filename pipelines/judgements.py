@@ -76,10 +76,6 @@ def read_judgements(
     columns : mapping of str to str, optional
         Our column name to the file's.
 
-    Returns
-    -------
-    Judgements
-
     Raises
     ------
     ValueError

@@ -82,10 +82,6 @@ def make_sheet(
     seed : int
         Of documents, sides and order.
 
-    Returns
-    -------
-    JudgingSheet
-
     Raises
     ------
     ValueError

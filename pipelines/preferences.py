@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -26,67 +26,9 @@ from agreement.preferences import (
     win_share,
 )
 from pipelines.judgements import COUNTS, Judgements, read_judgements
+from pipelines.reports.preferences import HeadToHead, Preferences
 from pipelines.tables.keyed import files_of, record_of
-from pipelines.tables.records import InputRecord
 from sms.naming import AnyPath, OneOrMore, several
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadToHead:
-    """Two systems under one criterion."""
-
-    criterion: str
-    system_a: str
-    system_b: str
-    wins_a: int
-    """Judgements, as are the next two."""
-    wins_b: int
-    ties: int
-    share_b: float
-    """Of the judgements that prefer one, those for B; NaN where there is none, as are its ends."""
-    low: float
-    high: float
-    p_value: float
-    """Two-sided exact sign test over judgements."""
-    p_holm: float
-    """The same, corrected over all rows."""
-    preferred: str | None
-    """"a" or "b" where `p_holm` is small enough, else None."""
-    n_items: int
-    """0 where the items are not known; then the numbers below are none, too."""
-    n_judges: int
-    """0 where the judges are not known."""
-    items_a: int
-    """Items that more judges gave to A than to B."""
-    items_b: int
-    items_tied: int
-    p_items: float
-    """Two-sided exact sign test over items."""
-    n_items_repeated: int
-    """Items that were judged more than once."""
-    alpha: float
-    """Krippendorff's, nominal, over these; NaN where there is none, as is the next."""
-    share_equal: float
-    """Pairs of judgements of one item that agree."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preferences:
-    """What judges prefer, and how it was computed."""
-
-    rows: tuple[HeadToHead, ...]
-    """Pair after pair, with all criteria of each."""
-    n_missing: int
-    """Judgements that were left blank."""
-    inputs: tuple[InputRecord, ...]
-    interval: str
-    """One of `agreement.preferences.SHARE_METHODS`."""
-    confidence: float
-
-    def frame(self) -> pl.DataFrame:
-        """Return the rows as a table; undefined is null."""
-        frame = pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
-        return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
 def compare_preferences(
@@ -114,10 +56,6 @@ def compare_preferences(
         For the share of wins, "wilson" or "clopper-pearson".
     confidence : float
         Of the intervals; one minus it is the level of the tests.
-
-    Returns
-    -------
-    Preferences
 
     Raises
     ------
@@ -207,10 +145,7 @@ def _corrected(rows: Sequence[HeadToHead], confidence: float) -> tuple[HeadToHea
 def _item_counts(judged: pl.DataFrame) -> np.ndarray:
     """Count outcomes by item, shape (n_items, 3); only items that are known."""
     known = judged.drop_nulls("document_id")
-    items = _item_numbers(known)
-    counts = np.zeros((items.max(initial=-1) + 1, 3), dtype=np.int64)
-    np.add.at(counts, items, known.select(COUNTS).to_numpy())
-    return counts
+    return known.group_by("document_id").agg(pl.col(COUNTS).sum()).select(COUNTS).to_numpy()
 
 
 def _outcomes(judged: pl.DataFrame) -> np.ndarray:
@@ -219,15 +154,9 @@ def _outcomes(judged: pl.DataFrame) -> np.ndarray:
     Which judge is in which row does not matter for the agreement, so unnamed ones serve, too.
     """
     known = judged.drop_nulls("document_id")
-    items = _item_numbers(known)
+    item = known["document_id"].rank("dense").cast(pl.Int64).to_numpy() - 1
     turns = known.select(pl.int_range(pl.len(), dtype=pl.Int64).over("document_id"))
     turn = turns.to_series().to_numpy()
-    outcomes = np.full((turn.max(initial=0) + 1, items.max(initial=-1) + 1), np.nan)
-    outcomes[turn, items] = known.select(COUNTS).to_numpy().argmax(1)
+    outcomes = np.full((turn.max(initial=0) + 1, item.max(initial=-1) + 1), np.nan)
+    outcomes[turn, item] = known.select(COUNTS).to_numpy().argmax(1)
     return outcomes
-
-
-def _item_numbers(known: pl.DataFrame) -> np.ndarray:
-    """Return the number of each row's item, from 0, int64, shape (n_rows,)."""
-    _, numbers = np.unique(known["document_id"].to_numpy().astype(str), return_inverse=True)
-    return np.asarray(numbers, dtype=np.int64)

@@ -102,7 +102,8 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     """
     from cluster.output import Output
     from pipelines.preferences import compare_preferences
-    from pipelines.reports.preferences import FORMATS
+    from pipelines.reports.preferences import preferences_sheet
+    from pipelines.reports.sheet import SUFFIXES
 
     judgements = several(judgements)
     if settings.make_sheet is not None:
@@ -113,7 +114,7 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
         raise ValueError("name at least one file of judgements, or `--make-sheet CORPUS`")
     output = Output.named("--out", settings.out) if settings.out else None
     if output:
-        output.check_file(*FORMATS)
+        output.check_file(*SUFFIXES)
         output.check_apart([*judgements, *([str(settings.key)] if settings.key else [])])
     result = compare_preferences(
         judgements,
@@ -124,7 +125,7 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
         confidence=settings.confidence,
     )
     if output:
-        output.write(FORMATS[output.suffix](result).encode())
+        output.write(preferences_sheet(result).content(output.suffix).encode())
     return result
 
 

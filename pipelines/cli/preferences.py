@@ -19,10 +19,10 @@ def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> N
     """
     made = verbs.preferences(judgements, settings)
     from pipelines.judging_sheet import JudgingSheet
-    from pipelines.reports.preferences import preferences_text
+    from pipelines.reports.preferences import preferences_sheet
 
     if not isinstance(made, JudgingSheet):
-        show(preferences_text(made, **terminal()))
+        show(preferences_sheet(made).text(**terminal()))
         return
     print(
         f"Sheet: {made.sheet}, {made.n_rows:,} rows on {made.n_documents:,} of "

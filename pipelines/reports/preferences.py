@@ -1,150 +1,135 @@
-"""Preferences of people for readers and programs: text, Markdown, CSV and JSON."""
+"""Preferences of people: what they hold, and how they are laid out."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipelines.preferences import Preferences
+import polars as pl
+
 from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, p_value_text
-from pipelines.reports.tables import Column, PaperTable, escape_markdown, to_markdown
-from pipelines.reports.terminal import table_text
+from pipelines.reports.sheet import Sheet
+from pipelines.reports.tables import Column, PaperTable, number_column, text_column
 from pipelines.reports.words import counted
-from sms.signature import version
-
-Row = Mapping[str, Any]
+from pipelines.tables.records import InputRecord
 
 
-def preferences_text(
-    result: Preferences, *, is_terminal: bool = False, width: int | None = None
-) -> str:
-    """Lay preferences out for people.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadToHead:
+    """Two systems under one criterion."""
 
-    Parameters
-    ----------
-    result : Preferences
-    is_terminal : bool
-        Whether lines and colours are welcome.
-    width : int, optional
-        Characters of a line; a table that needs more gets more.
-    """
-    return "\n\n".join([_text_of(_table(result), is_terminal, width), "\n".join(_foot(result))])
-
-
-def preferences_markdown(result: Preferences) -> str:
-    """Write preferences as Markdown."""
-    foot = "\n".join(f"- {escape_markdown(line)}" for line in _foot(result))
-    return "\n".join(["# Preferences of judges\n", to_markdown(_table(result)), f"{foot}\n"])
-
-
-def preferences_csv(result: Preferences) -> str:
-    """Write the rows of the head-to-head comparisons with all digits; undefined is empty."""
-    return result.frame().write_csv()
-
-
-def preferences_json(result: Preferences) -> str:
-    """Write everything: rows, inputs with their hashes, version."""
-    values = {
-        "version": version(),
-        **asdict(result),
-        "rows": result.frame().to_dicts(),
-    }
-    return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-FORMATS: dict[str, Callable[[Preferences], str]] = {
-    ".csv": preferences_csv,
-    ".json": preferences_json,
-    ".md": preferences_markdown,
-}
-"""What writes a file, by the end of its name."""
+    criterion: str
+    system_a: str
+    system_b: str
+    wins_a: int
+    """Judgements, as are the next two."""
+    wins_b: int
+    ties: int
+    share_b: float
+    """Of the judgements that prefer one, those for B; NaN where there is none, as are its ends."""
+    low: float
+    high: float
+    p_value: float
+    """Two-sided exact sign test over judgements."""
+    p_holm: float
+    """The same, corrected over all rows."""
+    preferred: str | None
+    """"a" or "b" where `p_holm` is small enough, else None."""
+    n_items: int
+    """0 where the items are not known; then the numbers below are none, too."""
+    n_judges: int
+    """0 where the judges are not known."""
+    items_a: int
+    """Items that more judges gave to A than to B."""
+    items_b: int
+    items_tied: int
+    p_items: float
+    """Two-sided exact sign test over items."""
+    n_items_repeated: int
+    """Items that were judged more than once."""
+    alpha: float
+    """Krippendorff's, nominal, over these; NaN where there is none, as is the next."""
+    share_equal: float
+    """Pairs of judgements of one item that agree."""
 
 
-def _table(result: Preferences) -> PaperTable:
-    return PaperTable(
-        name="preferences",
-        title="Head to head",
-        caption="",
-        frame=result.frame(),
-        columns=_row_columns(result),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """What judges prefer, and how it was computed."""
+
+    rows: tuple[HeadToHead, ...]
+    """Pair after pair, with all criteria of each."""
+    n_missing: int
+    """Judgements that were left blank."""
+    inputs: tuple[InputRecord, ...]
+    interval: str
+    """Of the shares, "wilson" or "clopper-pearson"."""
+    confidence: float
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows as a table; undefined is null."""
+        frame = pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
+        return frame.with_columns(pl.selectors.float().fill_nan(None))
+
+
+def preferences_sheet(result: Preferences) -> Sheet:
+    """Lay preferences out."""
+    is_repeated = any(row.n_items_repeated for row in result.rows)
+    return Sheet(
+        record=result,
+        table=PaperTable(
+            name="preferences",
+            title="Preferences of judges",
+            caption="",
+            frame=result.frame(),
+            columns=_columns(result, is_repeated=is_repeated),
+        ),
+        foot=list(_foot(result, is_repeated=is_repeated)),
     )
 
 
-def _row_columns(result: Preferences) -> list[Column]:
-    columns = [
-        _text("criterion"),
-        _text("A", "system_a"),
-        _text("B", "system_b"),
-        _count("A wins", "wins_a"),
-        _count("B wins", "wins_b"),
-        _count("=", "ties"),
-        Column(header="% for B", show=lambda row: _percent(row["share_b"])),
-        _interval(f"{100 * result.confidence:g} % interval", 1, scale=100),
-        Column(header="p", show=lambda row: p_value_text(row["p_value"])),
-        Column(header="p (Holm)", show=lambda row: p_value_text(row["p_holm"])),
+def _columns(result: Preferences, *, is_repeated: bool) -> list[Column]:
+    of_items = [
+        Column(
+            header="items A : B : =",
+            show=lambda row: f"{row['items_a']} : {row['items_b']} : {row['items_tied']}",
+        ),
+        number_column("p_items", "p (items)", p_value_text),
+        number_column("alpha", "alpha"),
+        Column(header="% agree", show=_percent("share_equal")),
     ]
-    if any(row.n_items_repeated for row in result.rows):
-        columns += [
-            Column(
-                header="items A : B : =",
-                show=lambda row: f"{row['items_a']} : {row['items_b']} : {row['items_tied']}",
-            ),
-            Column(header="p (items)", show=lambda row: p_value_text(row["p_items"])),
-            _number("alpha", "alpha"),
-            Column(header="% agree", show=lambda row: _percent(row["share_equal"])),
-        ]
+    counts = {"A wins": "wins_a", "B wins": "wins_b", "=": "ties"}
     return [
-        *columns,
+        text_column("criterion", "criterion"),
+        text_column("system_a", "A"),
+        text_column("system_b", "B"),
+        *(number_column(name, header, lambda n: f"{n:,}") for header, name in counts.items()),
+        Column(header="% for B", show=_percent("share_b")),
+        Column(header=f"{100 * result.confidence:g} % interval", show=_interval),
+        number_column("p_value", "p", p_value_text),
+        number_column("p_holm", "p (Holm)", p_value_text),
+        *(of_items if is_repeated else ()),
         Column(header="preferred", show=lambda row: (row["preferred"] or UNDEFINED).upper()),
     ]
 
 
-def _text(header: str, name: str | None = None) -> Column:
-    return Column(header=header, show=lambda row: str(row[name or header]), is_numeric=False)
+def _percent(name: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda row: number_text(None if row[name] is None else 100 * row[name], 1)
 
 
-def _count(header: str, name: str) -> Column:
-    return Column(header=header, show=lambda row: f"{row[name]:,}")
+def _interval(row: Mapping[str, Any]) -> str:
+    low, high = (None if row[end] is None else 100 * row[end] for end in ("low", "high"))
+    return interval_text(low, high, 1)
 
 
-def _number(header: str, name: str, digits: int = 3) -> Column:
-    return Column(header=header, show=lambda row: number_text(row[name], digits))
-
-
-def _interval(header: str, digits: int, *, scale: float = 1) -> Column:
-    def show(row: Row) -> str:
-        low, high = (None if row[end] is None else scale * row[end] for end in ("low", "high"))
-        return interval_text(low, high, digits)
-
-    return Column(header=header, show=show)
-
-
-def _percent(share: float | None) -> str:
-    return number_text(None if share is None else 100 * share, 1)
-
-
-def _text_of(table: PaperTable, is_terminal: bool, width: int | None) -> str:
-    return table_text(
-        [column.header for column in table.columns],
-        [
-            [column.show(row) for column in table.columns]
-            for row in table.frame.iter_rows(named=True)
-        ],
-        n_left=sum(not column.is_numeric for column in table.columns),
-        is_terminal=is_terminal,
-        width=width,
-    )
-
-
-def _foot(result: Preferences) -> Iterator[str]:
+def _foot(result: Preferences, *, is_repeated: bool) -> Iterator[str]:
     yield (
         "% for B: of the judgements that prefer one of the two; interval by "
         f"{result.interval.title()}; exact two-sided sign tests without ties, Holm over the "
         f"{counted(len(result.rows), 'row')}"
     )
-    if any(row.n_items_repeated for row in result.rows):
+    if is_repeated:
         yield (
             "Judgements of one item are not independent, so p is too small: p (items) tests the "
             "items that most judges gave to A or to B; alpha is Krippendorff's, % agree the pairs "

@@ -95,5 +95,5 @@ def test_resamples_of_another_size_rejected(rng):
 
 def test_stacks_of_different_cells_rejected(rng):
     resamples = draw_resamples(4, 5, n_resamples=3, rng=rng)
-    with pytest.raises(ValueError, match=r"`ratings` must cover the \(4, 5\) systems"):
+    with pytest.raises(ValueError, match=r"`ratings` cover these, got \(4, 5\) and \(4, 6\)"):
         resampled_correlations(np.ones((1, 4, 5)), np.ones((1, 4, 6)), resamples, level="system")

@@ -38,7 +38,7 @@ COMMANDS = {
         " --metrics length --all-tables",
         [
             *("new/about.json", "new/correlations.csv", "new/correlations.parquet"),
-            *("new/report.html", "new/report.md"),
+            "new/report.html",
             *("new/tables/long/*.csv", "new/tables/long/*.parquet"),
         ],
     ),
@@ -197,7 +197,7 @@ def without_charts(monkeypatch):
     """Write reports without their charts, which take seconds."""
     monkeypatch.setattr(
         "pipelines.reports.agreement_report.write_report",
-        lambda _result, out: (out / "report.html").write_text("a page"),
+        lambda _result, out, all_tables: (out / "report.html").write_text("a page"),
     )
 
 
@@ -288,9 +288,9 @@ def test_nothing_is_written_over(places, where, capsys):
     assert run(words) == 0
     assert run(words) == 2
     assert "holds a report already; use `--fresh`" in capsys.readouterr().err
-    assert run([*words[:-4], "--fresh"]) == 0  # without `--as`
+    assert run([*words[:-1], "--fresh"]) == 0  # without `--all-tables`
     with pytest.raises(FileNotFoundError):
-        matches_of("new/papers/*", places[where], new)
+        matches_of("new/tables/long/*", places[where], new)
     assert matches_of("new/about.json", places[where], new)
 
 
