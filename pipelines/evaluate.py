@@ -72,41 +72,18 @@ def evaluate_scorer(
     *,
     kinds: str | Sequence[str] | None = None,
     side: str = "test",
-    columns: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    split_anew: bool = False,
     neighbour_encoder: str = "minilm",
     embedding_cache: AnyPath | None = None,
     device: str = "auto",
     on_progress: Callable[[Progress], None] | None = None,
+    **of_pairs: Any,  # noqa: ANN401
 ) -> list[DomainResult]:
-    """Judge scorers on domains.
+    """Judge scorers that `assay train` wrote on pairs, each path a domain of its own.
 
-    Parameters
-    ----------
-    scorers : path or sequence of paths
-        Folders that `assay train` wrote.
-    paths : path or sequence of paths
-        Pairs, each a domain of its own.
-    kinds : str or sequence of str, optional
-        Of negatives; those a scorer was trained on otherwise.
-    side : {"test", "validation"}
-        Which documents.
-    columns, limit, split_anew
-        As in `prepare_pairs`.
-    neighbour_encoder : str
-        Embeds documents where their neighbours are needed.
-    embedding_cache : path, optional
-        Folder that keeps the vectors of an encoder that is not trained, as in `train_scorer`;
-        several scorers share theirs in any case.
-    device : {"auto", "cpu", "cuda"}
-    on_progress : callable, optional
-        Told what is being done.
-
-    Returns
-    -------
-    list of DomainResult
-        Every scorer with every domain, scorer by scorer.
+    Negatives are of `kinds`, or of those a scorer was trained on; documents of the `side` test or
+    validation. Vectors of an encoder that is not trained are kept in `embedding_cache`; several
+    scorers share theirs in any case. The options `of_pairs` are `columns`, `limit` and `split_anew`
+    of `prepare_pairs`. Gives every scorer with every domain, scorer by scorer.
 
     Raises
     ------
@@ -125,24 +102,12 @@ def evaluate_scorer(
     with _cache(embedding_cache, len(scorers)) as cache_folder:
         for folder in scorers if paths else ():
             tell(Progress(stage=f"loading {folder}"))
-            scorer = load_scorer(
-                fetch(folder),
-                device=chosen_device(device),
-                cache_folder=cache_folder,
-            )
+            where = chosen_device(device)
+            scorer = load_scorer(fetch(folder), device=where, cache_folder=cache_folder)
             negatives = _negatives_of(scorer, kinds)
             for name, path in zip(names, paths, strict=True):
                 tell(Progress(stage=f"judging by {path}"))
-                domain = _read_domain(
-                    name,
-                    path,
-                    negatives,
-                    side,
-                    neighbour_encoder,
-                    columns=columns,
-                    limit=limit,
-                    split_anew=split_anew,
-                )
+                domain = _read_domain(name, path, negatives, side, neighbour_encoder, **of_pairs)
                 _check_unseen(scorer, domain, folder, path)
                 results.append(_judge(folder, scorer, domain, side))
     return results

@@ -60,31 +60,12 @@ def evaluate_by_ratings(
     device: str = "auto",
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[RatedResult]:
-    """Judge scorers by the ratings of a corpus.
+    """Judge scorers that `assay train` wrote by the ratings of a corpus.
 
-    Parameters
-    ----------
-    scorers : sequence of str or path
-        Folders that `assay train` wrote.
-    corpus : str or path
-        Candidates and sources, as for `assay score`.
-    ratings : str or path
-        As for `assay correlate`; the mean over the raters counts.
-    raters : sequence of str
-        Patterns of the raters to take.
-    columns : mapping of str to str, optional
-        Our column name to the files'. `document_id`, `system_id` and `rater` also stand for the
-        ratings' columns, where these differ.
-    embedding_cache : str, optional
-        As in `evaluate_scorer`.
-    device : {"auto", "cpu", "cuda"}
-    on_progress : callable, optional
-        Told what is being done.
-
-    Returns
-    -------
-    list of RatedResult
-        Scorer by scorer, aspect by aspect, level by level.
+    The corpus has candidates and sources, as for `assay score`; ratings are as for `assay
+    correlate`, of `raters` (patterns) or all, and their mean counts. In `columns`, `document_id`,
+    `system_id` and `rater` also stand for the ratings' columns, where these differ. Gives results
+    scorer by scorer, aspect by aspect, level by level.
 
     Raises
     ------

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -88,33 +89,14 @@ def write_negatives(
     *,
     side: str = "all",
     encoder: str = "minilm",
-    columns: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    split_anew: bool = False,
-    refuse_leaks: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
+    **of_pairs: Any,  # noqa: ANN401
 ) -> NegativesRun:
-    """Write the examples of pairs.
+    """Write the examples of pairs into a new Parquet file or URL.
 
-    Parameters
-    ----------
-    paths : path or sequence of paths
-        As in `prepare_pairs`, as are `columns`, `limit`, `split_anew` and `refuse_leaks`.
-    out : path
-        Parquet file or URL that does not exist yet.
-    config : NegativesConfig
-        Which negatives.
-    side : {"train", "validation", "test", "all"}
-        Which documents. Words come from those for training either way.
-    encoder : str
-        Embeds documents where their neighbours are needed; see `sms.encoders.registry`.
-    on_progress : callable, optional
-        Told what is being done.
-
-    Returns
-    -------
-    NegativesRun
-        Counts, and some rows.
+    `side` is one of `train`, `validation`, `test` and `all`; words come from the documents for
+    training either way. The encoder embeds documents where their neighbours are needed. The
+    options `of_pairs` are those of `prepare_pairs`.
 
     Raises
     ------
@@ -132,16 +114,8 @@ def write_negatives(
     sides = SIDES if side == "all" else (side,)
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         tell(Progress(stage="reading the pairs"))
-        pairs = prepare_pairs(
-            paths,
-            Path(work) / "pairs",
-            sides=sides,
-            columns=columns,
-            limit=limit,
-            seed=config.seed,
-            split_anew=split_anew,
-            refuse_leaks=refuse_leaks,
-        )
+        folder = Path(work) / "pairs"
+        pairs = prepare_pairs(paths, folder, sides=sides, seed=config.seed, **of_pairs)
         if config.needs_neighbours:
             tell(Progress(stage="looking for neighbours"))
             find_neighbours(pairs.folder, sides, encoder, config.n_neighbours)

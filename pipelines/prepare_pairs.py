@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -92,29 +93,13 @@ def prepare_pairs(
 ) -> PreparedPairs:
     """Read, check, split and deal pairs.
 
-    Parameters
-    ----------
-    paths : path or sequence of paths
-        Files, folders, globs or URLs of Parquet, JSONL or CSV with `document_id`, `source` and
-        `reference` (or `references`), and perhaps `split`.
-    folder : Path
-        Is made.
-    sides : sequence of str
-        Sides that must have pairs, besides that of training.
-    columns : mapping of str to str, optional
-        Our column name to the files'.
-    limit : int, optional
-        Read only the first rows.
-    seed : int
-        Of the split by hash.
-    split_anew : bool
-        Split by hash even where there is a column `split`.
-    refuse_leaks : bool
-        Stop if the files' own split has a text on two sides. Otherwise the documents of the
-        earlier side are left out and counted.
-    training_documents : int, optional
-        Use only so many of the documents for training; of fewer, a part of these. The vocabulary
-        stays that of all, and other sides stay what they are.
+    Files are Parquet, JSONL or CSV with `document_id`, `source` and `reference` (or `references`),
+    and perhaps `split`; `columns` says what they call these, `limit` reads the first rows only.
+    All `sides` must have pairs, as must that of training. `split_anew` splits by hash, with `seed`,
+    even where there is a column `split`. Where that has a text on two sides, `refuse_leaks` stops;
+    otherwise the documents of the earlier side are left out and counted. With `training_documents`
+    only so many of the documents for training are used, of fewer a part of these; the vocabulary
+    stays that of all, and other sides stay what they are.
 
     Raises
     ------
@@ -125,8 +110,7 @@ def prepare_pairs(
     """
     reader = _Reader.of(paths, dict(columns or {}), limit, split_anew=split_anew)
     folder.mkdir(parents=True)
-    register = TextRegister(folder / "texts")
-    try:
+    with closing(TextRegister(folder / "texts")) as register:
         n_pairs, n_characters = _register_texts(reader, register)
         groups = register.groups()
         split = _Split(groups=groups, seed=seed, is_own=reader.split_column is not None)
@@ -140,21 +124,16 @@ def prepare_pairs(
         vocabulary, sources, left_out = _deal(reader, split, sample, writer)
         if leaks := _leaks(register, split.sides_of):
             raise RuntimeError(f"the split must keep every text on one side, got {leaks}")
-    finally:
-        register.close()
     _check_sides(writer.n_written, {SIDES[0], *sides}, reader.split_column, left_out)
+    sizes = groups.sizes
     return PreparedPairs(
-        folder=folder,
-        vocabulary=vocabulary,
+        folder=folder, vocabulary=vocabulary, source_sample=sources,
         n_rows=reader.n_rows,
         n_pairs={side: writer.n_written[side] for side in SIDES},
         left_out=dict(left_out.most_common()),
-        n_shared=int(groups.sizes.sum()),
-        n_groups=groups.sizes.size,
-        largest_group=int(groups.sizes.max(initial=0)),
+        n_shared=int(sizes.sum()), n_groups=sizes.size, largest_group=int(sizes.max(initial=0)),
         has_own_split=reader.split_column is not None,
-        source_sample=sources,
-    )
+    )  # fmt: skip
 
 
 def prepare_anew(

@@ -153,16 +153,13 @@ def reinforce_summariser(
         As in `prepare_pairs`.
     out : path
         New folder; all workers must see it.
-    recipe : ReinforceRecipe
     start : path, optional
         Folder or URL of a summariser (such as `mle` of another run) to begin with; then no other is
         trained by maximum likelihood. It must not have seen this run's test documents.
     test_documents : int, optional
         Test documents that are summarised, at most.
     machines, resume, on_progress, on_news
-        As in `train_scorer`.
-    threads : int, optional
-        Of a process: the network's, and the reward's.
+        As in `train_scorer`; `threads` are those of a process, its network and its reward.
 
     Raises
     ------

@@ -187,20 +187,8 @@ def learn(
 ) -> tuple[Built, TrainState]:
     """Train a scorer; go on where an interrupted run of the same folder stopped.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    pairs : PreparedFolder
-    folder, fingerprint, device, ranks, on_news
-        As in `loop.run_training`.
-    cache_folder : str, optional
-        Keeps the vectors of an encoder that is not trained.
-
-    Returns
-    -------
-    Built
-        The model with its best weights.
-    TrainState
+    `cache_folder` keeps the vectors of an encoder that is not trained; the other options are those
+    of `loop.run_training`. The model has its best weights.
 
     Raises
     ------

@@ -14,9 +14,9 @@ from reinforce.words import END, PAD, START
 class BeamConfig:
     """How final summaries are searched for."""
 
-    width: int = 5
-    """Summaries kept at every step (A.3); 1 is greedy."""
-    blocks_trigrams: bool = False
+    width: int
+    """Summaries kept at every step; 1 is greedy."""
+    blocks_trigrams: bool
     """Whether no three words may come twice (Paulus et al. 2018, section 2.5)."""
 
     def __post_init__(self) -> None:
@@ -45,18 +45,8 @@ def write(
 ) -> torch.Tensor:
     """Write one summary a document, each word the likeliest or drawn at random.
 
-    Parameters
-    ----------
-    network : PointerGenerator
-    encoded : Encoded
-    is_drawn : Tensor of bool, shape (n,)
-        Whose words are drawn from the network's probabilities.
-    max_words : int
-
-    Returns
-    -------
-    Tensor of int64, shape (n, at most max_words)
-        With `END` unless cut, then padding.
+    Drawn are those of the rows `is_drawn`, bool, shape (n,). Gives int64, shape (n, at most
+    max_words), with `END` unless cut, then padding.
     """
     state = encoded.start
     previous = torch.full_like(encoded.words[:, 0], START)
@@ -79,17 +69,8 @@ def write(
 def draw(probabilities: torch.Tensor) -> torch.Tensor:
     """Draw a number from every row, by one random number each.
 
-    `torch.multinomial` takes one for every probability, which is slow for a vocabulary.
-
-    Parameters
-    ----------
-    probabilities : Tensor, shape (n, m)
-        Non-negative; a row need not sum to 1.
-
-    Returns
-    -------
-    Tensor of int64, shape (n,)
-        Never one of probability 0.
+    `torch.multinomial` takes one for every probability, which is slow for a vocabulary. A row, of
+    shape (n, m), need not sum to 1; what has probability 0 is never drawn.
     """
     sums = probabilities.double().cumsum(dim=1)
     points = torch.rand(len(sums), 1, dtype=torch.float64, device=sums.device) * sums[:, -1:]
@@ -105,23 +86,10 @@ def beam_search(
     A summary is done when its end is among the `width` best continuations of its document. The
     search for a document ends when so many are done; if none is after `max_words`, the best of
     those that are not is taken as it stands.
-
-    Parameters
-    ----------
-    network : PointerGenerator
-    encoded : Encoded
-        One row a document.
-    config : BeamConfig
-    max_words : int
-        Of a summary.
-
-    Returns
-    -------
-    Found
     """
     width = config.width
     n = len(encoded.words)
-    rows = encoded.repeated(width)
+    rows = encoded.rows(torch.arange(n, device=encoded.words.device).repeat_interleave(width))
     state, previous = rows.start, torch.full_like(rows.words[:, 0], START)
     # All beams of a document begin alike, so only the first counts.
     sums = torch.full((n, width), float("-inf"), device=previous.device)

@@ -1,19 +1,18 @@
 """Documents with their references, from the buckets of prepared pairs, in batches by length.
 
-Documents are read a bucket at a time, so that memory does not grow with their number, taken a
-pool at a time, sorted by length and cut into batches, and the batches shuffled. Every process
-makes the same batches and takes its part of each.
+Documents are read a bucket at a time, so that memory does not grow with their number. Batches are
+made as those of `reffree.batches`: every process makes the same and takes its part of each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from reffree.batches import cut, pools, shuffled
 from reffree.buckets import read_bucket
 from reffree.hashing import generator_of
 
@@ -34,38 +33,27 @@ class Document:
         return self.references[epoch % len(self.references)]
 
 
-def read_documents(paths: Sequence[Path], *, seed: int | None = None, epoch: int = 0) -> Iterator[
-    Document
-]:  # fmt: skip
-    """Read documents from buckets.
+def read_documents(
+    paths: Sequence[Path], *, seed: int | None = None, epoch: int = 0
+) -> Iterator[Document]:
+    """Read documents from the buckets of one side.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Of one side; see `reffree.buckets`.
-    seed : int, optional
-        Shuffles buckets and the documents of each, anew in every epoch; without it they are
-        sorted by name.
-    epoch : int
+    A seed shuffles buckets and the documents of each, anew in every epoch; without it they are
+    sorted by name.
     """
     rng = None if seed is None else generator_of("documents", seed, epoch)
     order = range(len(paths)) if rng is None else rng.permutation(len(paths)).tolist()
     for place in order:
-        documents = _documents(paths[place])
-        shuffled = range(len(documents)) if rng is None else rng.permutation(len(documents))
-        for number in shuffled:
-            yield documents[number]
+        yield from shuffled(_documents(paths[place]), rng)
 
 
 def _documents(path: Path) -> list[Document]:
     """Put the pairs of a bucket that share document and source together."""
     pairs = read_bucket(path).pairs
-    references: dict[tuple[str, str], list[str]] = {}
+    references: dict[tuple[str, str], dict[str, None]] = {}
     columns = (pairs.column(name).to_pylist() for name in ("document_id", "source", "reference"))
     for document_id, source, reference in zip(*columns, strict=True):
-        found = references.setdefault((document_id, source), [])
-        if reference not in found:
-            found.append(reference)
+        references.setdefault((document_id, source), {})[reference] = None
     return [Document(*key, tuple(found)) for key, found in references.items()]
 
 
@@ -77,39 +65,23 @@ def batches_of(
     rank: int = 0,
     n_ranks: int = 1,
 ) -> Iterator[list[Document]]:
-    """Make batches of documents of about the same length.
+    """Make batches of documents of about the same length, `size` over all processes.
 
-    Parameters
-    ----------
-    documents : iterator of Document
-    size : int
-        Documents of a batch, over all processes.
-    rng : Generator, optional
-        Shuffles the batches of a pool; without it short documents come first.
-    rank, n_ranks : int
-        Which part of every batch this process takes.
+    Random numbers shuffle the batches of a pool; without them short documents come first.
 
     Raises
     ------
     ValueError
         If a full batch, or all of it, has fewer documents than there are processes.
     """
-    following = list(islice(documents, size * POOL_BATCHES))
-    while pool := following:
-        following = list(islice(documents, size * POOL_BATCHES))
-        if len(following) < n_ranks:  # too few for a batch of its own
-            pool, following = pool + following, []
-        pool.sort(key=lambda document: len(document.source))
-        batches = [pool[start : start + size] for start in range(0, len(pool), size)]
-        if len(batches) > 1 and len(batches[-1]) < n_ranks:
-            last = batches.pop()
-            batches[-1] += last
-        n_fewest = min(size, len(batches[-1]))
-        if n_fewest < n_ranks:
-            raise ValueError(
-                f"`workers` must be at most the documents of a batch, got {n_ranks} workers and a "
-                f"batch of {n_fewest}; take fewer workers"
-            )
-        order = range(len(batches)) if rng is None else rng.permutation(len(batches)).tolist()
-        for place in order:
-            yield batches[place][rank::n_ranks]
+
+    def one(_document: Document) -> int:
+        return 1
+
+    def length(document: Document) -> int:
+        return len(document.source)
+
+    for pool in pools(documents, size * POOL_BATCHES, n_ranks, n_of=one):
+        made = cut(pool, size, n_ranks, length=length, n_of=one, what="documents")
+        for batch in shuffled(made, rng):
+            yield batch[rank::n_ranks]

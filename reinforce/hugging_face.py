@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,7 @@ from reinforce.summarisers import SUMMARISER_FILE, Limits, SummaryBatch
 
 
 class ScoredSummaries(nn.Module):
-    """A model that gives the log-probabilities of summaries.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Encoder and decoder, such as BART or T5.
-    """
+    """An encoder and decoder, such as BART or T5, that gives the log-probabilities of summaries."""
 
     def __init__(self, model: Any) -> None:  # noqa: ANN401  (transformers has no common type)
         super().__init__()
@@ -59,39 +54,24 @@ class TransformersSummariser:
     """A model of transformers with its tokenizer.
 
     What the model's own folder says of generation (least lengths, forced or forbidden pieces) is
-    not used: a summary is drawn from the probabilities that the loss sees.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-    tokenizer : PreTrainedTokenizer
-    limits : Limits
-        In pieces.
+    not used: a summary is drawn from the probabilities that the loss sees. Limits are in pieces.
     """
 
     def __init__(self, model: Any, tokenizer: Any, limits: Limits) -> None:  # noqa: ANN401
         self.module = ScoredSummaries(model)
         self._model, self._tokenizer, self.limits = model, tokenizer, limits
-        self._padding = _padding_of(model)
+        if model.config.pad_token_id is None:
+            raise ValueError("`model` must have a token for padding, got none in its configuration")
+        self._padding = int(model.config.pad_token_id)
 
     def batch(
         self, documents: Sequence[Document], references: Sequence[str], device: str
     ) -> SummaryBatch:
         """Cut texts into pieces."""
-        sources = self._tokenizer(
-            [document.source for document in documents],
-            max_length=self.limits.source_words,
-            truncation=True,
-            padding=True,
-            return_tensors="pt",
-        )
-        targets = self._tokenizer(
-            text_target=list(references),
-            max_length=self.limits.summary_words + 1,
-            truncation=True,
-            padding=True,
-            return_tensors="pt",
-        )
+        options = {"truncation": True, "padding": True, "return_tensors": "pt"}
+        texts, n_words = [document.source for document in documents], self.limits.summary_words
+        sources = self._tokenizer(texts, max_length=self.limits.source_words, **options)
+        targets = self._tokenizer(text_target=list(references), max_length=n_words + 1, **options)
         target = targets["input_ids"].masked_fill(targets["attention_mask"] == 0, self._padding)
         inputs = {name: sources[name].to(device) for name in ("input_ids", "attention_mask")}
         return SummaryBatch(inputs, target.to(device), tuple(documents))
@@ -134,14 +114,7 @@ class TransformersSummariser:
         folder.mkdir(parents=True, exist_ok=True)
         self._model.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
-        settings = {
-            "model": "hf",
-            "limits": {
-                "source_words": self.limits.source_words,
-                "summary_words": self.limits.summary_words,
-            },
-        }
-        text = json.dumps(settings)
+        text = json.dumps({"model": "hf", "limits": asdict(self.limits)})
         replace_file(folder / SUMMARISER_FILE, lambda path: path.write_text(text, "utf-8"))
 
     @torch.no_grad()
@@ -184,10 +157,3 @@ def load_transformers(path: str, limits: Limits) -> TransformersSummariser:
             f"({reason})"
         ) from error
     return TransformersSummariser(model, tokenizer, limits)
-
-
-def _padding_of(model: Any) -> int:  # noqa: ANN401
-    padding = model.config.pad_token_id
-    if padding is None:
-        raise ValueError("`--model` must have a token for padding, got none in its configuration")
-    return int(padding)

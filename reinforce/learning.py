@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,18 +43,18 @@ HUGGING_FACE = "hf:"
 class SummariserConfig:
     """What a summariser is before it has learnt anything."""
 
-    model: str = POINTER
+    model: str
     """`pointer`, the paper's network, or `hf:PATH`; the other settings are the network's."""
-    vocabulary_size: int = 30_000
+    vocabulary_size: int
     """Most frequent words of the training side (A.3)."""
-    vectors: str | None = None
+    vectors: str | None
     """Specification of a file of word vectors to begin with, such as `fasttext:PATH`."""
-    n_dimensions: int = 128
+    n_dimensions: int
     """Of random word vectors; a file has its own."""
-    n_hidden: int = 128
-    n_layers: int = 2
-    dropout: float = 0.0
-    limits: Limits = field(default_factory=Limits)
+    n_hidden: int
+    n_layers: int
+    dropout: float
+    limits: Limits
 
     def __post_init__(self) -> None:
         if self.model != POINTER and not self.model.removeprefix(HUGGING_FACE):
@@ -89,13 +89,7 @@ class StageJob:
 def first_summariser(config: SummariserConfig, pairs: Path, *, seed: int) -> Summariser:
     """Make a summariser that has not learnt anything yet.
 
-    Parameters
-    ----------
-    config : SummariserConfig
-    pairs : Path
-        Folder of the prepared pairs, whose training side gives the vocabulary.
-    seed : int
-        Of the weights.
+    The training side of the folder of prepared pairs gives the vocabulary.
 
     Raises
     ------
@@ -154,20 +148,8 @@ def learn_stage(
 ) -> tuple[Summariser, TrainState]:
     """Train a summariser through a stage; go on where an interrupted run stopped.
 
-    Parameters
-    ----------
-    job : StageJob
-    device : str
-    ranks : Ranks, optional
-        The processes that do this together.
-    on_news : callable, optional
-        Told of every line that is logged.
-
-    Returns
-    -------
-    Summariser
-        With its best weights.
-    TrainState
+    `device`, `ranks` and `on_news` are those of `reffree.loop.run_training`. The summariser has its
+    best weights.
 
     Raises
     ------
@@ -178,17 +160,12 @@ def learn_stage(
     summariser = load_summariser(job.start)
     buckets = {side: bucket_paths(job.pairs, side) for side in SIDES}
     n_steps = job.config.epochs * math.ceil(job.n_documents / job.config.batch_size)
-    stage: LikelihoodStage | MixedStage
+    common = summariser, job.config, buckets, n_steps
     if job.reward is None:
-        stage = LikelihoodStage(
-            summariser, job.config, buckets, n_steps, device=device, ranks=ranks
-        )
+        stage = LikelihoodStage(*common, device=device, ranks=ranks)
     else:
         reward = make_reward(job.reward, threads=job.threads, device=device)
-        stage = MixedStage(
-            summariser, job.config, buckets, n_steps, job.reward, reward, device=device,
-            ranks=ranks,
-        )  # fmt: skip
+        stage = MixedStage(*common, job.reward, reward, device=device, ranks=ranks)
     state = run_training(
         summariser.module,
         stage,

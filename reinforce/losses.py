@@ -13,15 +13,7 @@ def negative_log_likelihood(
 ) -> torch.Tensor:
     r"""Sum :math:`-\log p(y^*_t)` over the words of each reference (equation 6).
 
-    Parameters
-    ----------
-    log_probabilities : Tensor, shape (n, n_steps)
-    is_counted : Tensor of bool, shape (n, n_steps)
-        Which of them are words; the others may be anything.
-
-    Returns
-    -------
-    Tensor, shape (n,)
+    Both have shape (n, n_steps), the sums (n,). What does not count may be anything.
     """
     return -torch.where(is_counted, log_probabilities, 0.0).sum(dim=1)
 
@@ -33,17 +25,8 @@ def self_critical(
 
     .. math:: (r(\tilde y) - r(\hat y)) \sum_t \log p(\hat y_t)
 
-    Parameters
-    ----------
-    log_probabilities : Tensor, shape (n, n_steps)
-        Of the words drawn, :math:`\hat y`.
-    is_counted : Tensor of bool, shape (n, n_steps)
-    advantages : Tensor, shape (n,)
-        :math:`r(\hat y) - r(\tilde y)`: how much better the drawn summary is than the greedy one.
-
-    Returns
-    -------
-    Tensor, shape (n,)
+    The log-probabilities, shape (n, n_steps), are of the words drawn, :math:`\hat y`; advantages,
+    shape (n,), say how much better the drawn summary is than the greedy one.
 
     Examples
     --------
@@ -59,18 +42,8 @@ def advantages_of(drawn: torch.Tensor, greedy: torch.Tensor) -> torch.Tensor:
 
     A single one is compared with the greedy summary (equation 7), each of several with the mean
     of the others of its document (leave-one-out, Kool et al. 2019): both leave the expected
-    gradient as it is, and the latter varies less.
-
-    Parameters
-    ----------
-    drawn : Tensor, shape (n_drawn, n)
-        Rewards.
-    greedy : Tensor, shape (n,)
-        Rewards.
-
-    Returns
-    -------
-    Tensor, shape (n_drawn, n)
+    gradient as it is, and the latter varies less. Rewards of drawn ones have shape (n_drawn, n), as
+    has the result; those of greedy ones (n,).
 
     Examples
     --------
@@ -111,15 +84,8 @@ def scaled(advantages: torch.Tensor, mean_square: float, how: str) -> torch.Tens
     `raw` leaves them as equation 7 has them. Then what a gamma means depends on the metric's
     scale: SMS with one encoder is near .9, with another near .01. `unit` divides by the root of
     their mean square over the batch, so that gamma means the same for every metric; the
-    direction of the reward's gradient is unchanged.
-
-    Parameters
-    ----------
-    advantages : Tensor, shape (n,)
-    mean_square : float
-        Of all advantages of the batch, over all processes.
-    how : str
-        One of `ADVANTAGES`.
+    direction of the reward's gradient is unchanged. The mean square is of all advantages of the
+    batch, over all processes.
     """
     if how == "raw" or mean_square <= 0.0:
         return advantages

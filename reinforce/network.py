@@ -27,16 +27,16 @@ State = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkConfig:
-    """Sizes of the network; the defaults are the paper's (A.3)."""
+    """Sizes of the network."""
 
     n_words: int
     """Vocabulary, special words included."""
-    n_dimensions: int = 128
+    n_dimensions: int
     """Of the word vectors."""
-    n_hidden: int = 128
+    n_hidden: int
     """Of each direction of the encoder, and of the decoder."""
-    n_layers: int = 2
-    dropout: float = 0.0
+    n_layers: int
+    dropout: float
     """Of word vectors and between layers; the paper names none."""
 
     def __post_init__(self) -> None:
@@ -64,11 +64,6 @@ class Encoded:
     n_extended: int
     """Words that can be written: the vocabulary, and the others of these documents."""
 
-    def repeated(self, times: int) -> Encoded:
-        """Return every document so many times, one beside the other."""
-        n = torch.arange(len(self.words), device=self.words.device)
-        return self.rows(n.repeat_interleave(times))
-
     def rows(self, chosen: torch.Tensor) -> Encoded:
         """Return some of the documents, in any order, perhaps several times."""
         return Encoded(
@@ -87,13 +82,7 @@ class BothWays(nn.Module):
     Each direction is an LSTM of its own that reads its texts from the left (for the way back they
     are turned round within their lengths), so that padding comes last and no state depends on
     it. `nn.LSTM` does the same with packed sequences, by a path that is several times slower on
-    CPUs.
-
-    Parameters
-    ----------
-    n_inputs, n_hidden, n_layers : int
-    dropout : float
-        Between layers.
+    CPUs. Dropout is between layers.
     """
 
     def __init__(self, n_inputs: int, n_hidden: int, n_layers: int, dropout: float) -> None:
@@ -106,19 +95,10 @@ class BothWays(nn.Module):
     def forward(
         self, vectors: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Read texts.
+        """Read texts, shape (n, length, n_inputs).
 
-        Parameters
-        ----------
-        vectors : Tensor, shape (n, length, n_inputs)
-        lengths : Tensor of int64, shape (n,)
-
-        Returns
-        -------
-        Tensor, shape (n, length, 2 n_hidden)
-            States of the last layer; anything at padding.
-        Tensor, shape (n_layers, n, 2 n_hidden)
-            The states after the whole text, of both ways.
+        Returns the states of the last layer, shape (n, length, 2 n_hidden), anything at padding,
+        and those after the whole text, of both ways, shape (n_layers, n, 2 n_hidden).
         """
         places = torch.arange(vectors.shape[1], device=vectors.device)
         last = (lengths - 1)[:, None]
@@ -138,12 +118,7 @@ class BothWays(nn.Module):
 
 
 class PointerGenerator(nn.Module):
-    """Encoder, decoder, attention and copying.
-
-    Parameters
-    ----------
-    config : NetworkConfig
-    """
+    """Encoder, decoder, attention and copying."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -229,20 +204,9 @@ class PointerGenerator(nn.Module):
     def step(
         self, encoded: Encoded, previous: torch.Tensor, state: State
     ) -> tuple[torch.Tensor, State]:
-        """Return the probabilities of the next word.
+        """Return the probabilities of the next word, shape (n, n_extended), and the next state.
 
-        Parameters
-        ----------
-        encoded : Encoded
-        previous : Tensor of int64, shape (n,)
-            The words before, which may be beyond the vocabulary.
-        state : State
-
-        Returns
-        -------
-        Tensor, shape (n, n_extended)
-            Sum 1 over each row.
-        State
+        The words before, int64, shape (n,), may be beyond the vocabulary.
         """
         known = torch.where(previous < self.config.n_words, previous, UNK)[:, None]
         attention, logits, log_write, log_copy, state = self._steps(encoded, known, state)

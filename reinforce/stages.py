@@ -54,16 +54,16 @@ class StageConfig(LoopSettings):
 class RewardConfig:
     """What is rewarded, and how much it counts beside the likelihood."""
 
-    metric: str = "sms"
+    metric: str
     """A column that can be a reward, as in `sms.reward.Reward`."""
-    encoder: str = "minilm"
-    gamma_first: float = 0.97
+    encoder: str
+    gamma_first: float
     """Weight of the reward in the first step (A.3), and in the last one; a straight line between
     them."""
-    gamma_last: float = 0.997
-    advantage: str = "raw"
+    gamma_last: float
+    advantage: str
     """One of `losses.ADVANTAGES`."""
-    n_drawn: int = 1
+    n_drawn: int
     """Summaries drawn of every document; see `losses.advantages_of`."""
 
     @property
@@ -98,8 +98,8 @@ class BatchReward(Protocol):
         """Return the reward of each candidate, higher is better, never NaN."""
 
 
-class _Stage:
-    """What both stages do alike."""
+class LikelihoodStage:
+    """Maximum likelihood (equation 6), averaged over words; the least cross-entropy is best."""
 
     def __init__(
         self,
@@ -133,8 +133,7 @@ class _Stage:
         """Give this process's part of an epoch's batches."""
         seed = self._config.seed
         documents = read_documents(self._buckets["train"], seed=seed, epoch=epoch)
-        rng = generator_of("batches", seed, epoch)
-        return self._batches(documents, epoch, rng)
+        return self._batches(documents, epoch, generator_of("batches", seed, epoch))
 
     def validation(self) -> Iterator[SummaryBatch]:
         """Give this process's part of the validation batches, the same in every epoch."""
@@ -149,26 +148,26 @@ class _Stage:
         self._seconds, self._n_tokens, self._since = {}, 0, time.perf_counter()
         return found
 
-    def _batches(
-        self, documents: Iterator[Document], epoch: int, rng: np.random.Generator | None
-    ) -> Iterator[SummaryBatch]:
-        parts = batches_of(
-            documents,
-            size=self._config.batch_size,
-            rng=rng,
-            rank=self._ranks.rank,
-            n_ranks=self._ranks.size,
-        )
-        for part in parts:
-            references = [document.reference(epoch) for document in part]
-            yield self._summariser.batch(part, references, self._device)
-
-    def _likelihood_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
+    def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
+        """Compute the loss of a batch."""
         (log_probabilities,) = self._log_probabilities(model, batch, [batch.target])
         is_counted = self._summariser.is_counted(batch.target)
         self._n_tokens += int(is_counted.sum()) + self._summariser.n_read(batch)
         total = negative_log_likelihood(log_probabilities, is_counted).sum()
         return LossSum(total, int(is_counted.sum()))
+
+    def validation_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
+        """Compute the loss of a batch."""
+        return self.loss(model, batch, 0)
+
+    def _batches(
+        self, documents: Iterator[Document], epoch: int, rng: np.random.Generator | None
+    ) -> Iterator[SummaryBatch]:
+        ranks, size = self._ranks, self._config.batch_size
+        parts = batches_of(documents, size=size, rng=rng, rank=ranks.rank, n_ranks=ranks.size)
+        for part in parts:
+            references = [document.reference(epoch) for document in part]
+            yield self._summariser.batch(part, references, self._device)
 
     def _log_probabilities(
         self, model: nn.Module, batch: SummaryBatch, targets: list[torch.Tensor]
@@ -178,19 +177,7 @@ class _Stage:
         return [log_probabilities.float() for log_probabilities in found]
 
 
-class LikelihoodStage(_Stage):
-    """Maximum likelihood (equation 6), averaged over words; the least cross-entropy is best."""
-
-    def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
-        """Compute the loss of a batch."""
-        return self._likelihood_loss(model, batch)
-
-    def validation_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
-        """Compute the loss of a batch."""
-        return self._likelihood_loss(model, batch)
-
-
-class MixedStage(_Stage):
+class MixedStage(LikelihoodStage):
     """Likelihood and reward (equations 7 and 8); the highest greedy reward is best.
 
     The loss of a batch is the sum of equation 8 over its documents, divided by the number of
@@ -216,7 +203,7 @@ class MixedStage(_Stage):
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Write some summaries of every document, reward them, and compute the mixed loss."""
         if self._reward_config.is_control:
-            return self._likelihood_loss(model, batch)
+            return super().loss(model, batch, step)
         summariser, config = self._summariser, self._reward_config
         greedy, drawn = self._written(batch)
         texts = [summariser.texts(batch, summaries) for summaries in (greedy, *drawn)]
@@ -232,11 +219,8 @@ class MixedStage(_Stage):
         are_chosen = [summariser.is_counted(summaries) for summaries in drawn]
         likelihood = negative_log_likelihood(likely, is_likely)
         gamma = gamma_at(step, self._n_steps, config.gamma_first, config.gamma_last)
-        each = [
-            self_critical(logs, is_chosen, weight)
-            for logs, is_chosen, weight in zip(chosen, are_chosen, weights, strict=True)
-        ]
-        reinforced = torch.stack(each).mean(dim=0)
+        losses = map(self_critical, chosen, are_chosen, weights)
+        reinforced = torch.stack(list(losses)).mean(dim=0)
         n_words, n_chosen = int(is_likely.sum()), sum(int(each.sum()) for each in are_chosen)
         self._n_tokens += n_words + n_chosen + summariser.n_read(batch)
         self._n_tokens += int(summariser.is_counted(greedy).sum())
@@ -244,7 +228,6 @@ class MixedStage(_Stage):
             float(negative_log_likelihood(logs.detach(), is_chosen).sum())
             for logs, is_chosen in zip(chosen, are_chosen, strict=True)
         )
-        texts_drawn = list(chain.from_iterable(texts[1:]))
         figures = {
             "mle_loss": (float(likelihood.detach().sum()), n_words),
             "reward_drawn": _sum(reward_drawn),
@@ -253,11 +236,9 @@ class MixedStage(_Stage):
             "advantage_squared": _sum(advantages.square()),
             # The mean of -log p over what is drawn from p estimates the entropy of a word.
             "entropy": (surprise, n_chosen),
-            "repetition_drawn": _repetition(texts_drawn),
-            "repetition_greedy": _repetition(texts[0]),
-            "words_drawn": _n_words(texts_drawn),
-            "words_greedy": _n_words(texts[0]),
             "gamma": (gamma, 1),
+            **_figures_of(texts[0], "{}_greedy"),
+            **_figures_of(list(chain.from_iterable(texts[1:])), "{}_drawn"),
         }
         return LossSum(mixed(reinforced, likelihood, gamma).sum(), n_words, figures)
 
@@ -265,11 +246,7 @@ class MixedStage(_Stage):
         """Return minus the rewards of the greedy summaries."""
         texts = self._summariser.texts(batch, self._summariser.greedy(batch))
         (rewards,) = self._rewards(batch, texts)
-        figures = {
-            "validation_reward": _sum(rewards),
-            "validation_repetition": _repetition(texts),
-            "validation_words": _n_words(texts),
-        }
+        figures = {"validation_reward": _sum(rewards), **_figures_of(texts, "validation_{}")}
         return LossSum(-rewards.double().sum(), len(texts), figures)
 
     def _written(self, batch: SummaryBatch) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -300,9 +277,10 @@ def _sum(values: torch.Tensor) -> tuple[float, float]:
     return float(values.double().sum()), values.numel()
 
 
-def _repetition(texts: Sequence[str]) -> tuple[float, float]:
-    return math.fsum(repetition_rate(words_of(text)) for text in texts), len(texts)
-
-
-def _n_words(texts: Sequence[str]) -> tuple[float, float]:
-    return sum(len(words_of(text)) for text in texts), len(texts)
+def _figures_of(texts: Sequence[str], name: str) -> dict[str, tuple[float, float]]:
+    """Sum up repetition and words of summaries."""
+    words = [words_of(text) for text in texts]
+    return {
+        name.format("repetition"): (math.fsum(map(repetition_rate, words)), len(texts)),
+        name.format("words"): (sum(map(len, words)), len(texts)),
+    }

@@ -48,9 +48,9 @@ class SummaryBatch:
 class Limits:
     """How much is read and written."""
 
-    source_words: int = 400
+    source_words: int
     """First words of a document that are read (pieces, for a model of transformers)."""
-    summary_words: int = 100
+    summary_words: int
     """Words of a summary, at most, and first words of a reference that are learnt from."""
 
     def __post_init__(self) -> None:
@@ -104,14 +104,7 @@ class Summariser(Protocol):
 
 
 class PointerSummariser:
-    """The paper's network with its vocabulary.
-
-    Parameters
-    ----------
-    network : PointerGenerator
-    vocabulary : Vocabulary
-    limits : Limits
-    """
+    """The paper's network with its vocabulary."""
 
     def __init__(self, network: PointerGenerator, vocabulary: Vocabulary, limits: Limits) -> None:
         self.module = network

@@ -39,13 +39,7 @@ def text_of(words: Iterable[str]) -> str:
 
 
 class Vocabulary:
-    """The words that a summariser knows by number; `SPECIAL` come first.
-
-    Parameters
-    ----------
-    words : sequence of str
-        Without the special ones.
-    """
+    """The words that a summariser knows by number; `SPECIAL` come first, beside those given."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = (*SPECIAL, *words)
@@ -57,11 +51,7 @@ class Vocabulary:
     def most_frequent(cls, texts: Iterable[str], size: int) -> Vocabulary:
         """Take the most frequent words of texts, of equal ones those first in the alphabet.
 
-        Parameters
-        ----------
-        texts : iterable of str
-        size : int
-            Words at most, special ones not counted.
+        At most so many; special ones are not counted.
         """
         if size < 1:
             raise ValueError(f"`vocabulary_size` must be at least 1, got {size}")

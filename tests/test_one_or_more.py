@@ -26,11 +26,11 @@ from reffree.scorer import load_scorer
 from reffree.training import Recipe
 from reinforce.decoding import BeamConfig
 from reinforce.learning import SummariserConfig
-from reinforce.stages import RewardConfig
+from reinforce.summarisers import Limits
 from sms import ScoringConfig, score_texts
 from sms.reward import Reward
 from tests.reffree.conftest import model_config, train_config
-from tests.reinforce.conftest import stage_config
+from tests.reinforce.conftest import reward_config, stage_config
 
 ROWS = [
     {"document_id": f"d{i // 2}", "system_id": f"s{i % 2}", "candidate": "A cat sat. " * (i + 1)}
@@ -43,11 +43,20 @@ RECIPE = Recipe(
     training=train_config(),
 )
 REINFORCED = ReinforceRecipe(
-    summariser=SummariserConfig(),
+    summariser=SummariserConfig(
+        model="pointer",
+        vocabulary_size=30,
+        vectors=None,
+        n_dimensions=4,
+        n_hidden=4,
+        n_layers=1,
+        dropout=0.0,
+        limits=Limits(source_words=9, summary_words=9),
+    ),
     likelihood=stage_config(),
     mixed=stage_config(),
-    rewards=(RewardConfig(metric="rouge1_f"),),
-    beam=BeamConfig(),
+    rewards=(reward_config(metric="rouge1_f"),),
+    beam=BeamConfig(width=1, blocks_trigrams=False),
 )
 
 

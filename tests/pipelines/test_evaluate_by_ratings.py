@@ -120,25 +120,6 @@ def test_aspect_called_like_a_metric_is_a_rating(scorer, rows, files, tmp_path):
     assert [replace(each, aspect="quality") for each in found] == expected
 
 
-def test_named_columns_are_those_of_corpus_and_ratings(scorer, files, tmp_path):
-    corpus, ratings = tmp_path / "c.parquet", tmp_path / "r.csv"
-    names = {"document_id": "article"}
-    pl.read_parquet(files[0]).rename(names).write_parquet(corpus)
-    pl.read_csv(files[1]).rename(names).with_columns(judge=pl.lit("x")).write_csv(ratings)
-    columns = {**names, "rater": "judge"}
-    found = evaluate_by_ratings([scorer], corpus, ratings, columns=columns)
-    assert found == evaluate_by_ratings([scorer], *files)
-
-
 def test_ratings_without_corpus_rejected(scorer, files, capsys):
     assert run(["evaluate", str(scorer), "--ratings", str(files[1]), "--quiet"]) == 2
     assert "`--corpus` and `--ratings` belong together" in capsys.readouterr().err
-
-
-def test_nothing_rated_rejected(scorer, files, tmp_path, capsys):
-    other = tmp_path / "other.csv"
-    other.write_text("document_id,system_id,quality\nelsewhere,s0,1\n")
-    corpus = str(files[0])
-    options = ["--corpus", corpus, "--ratings", str(other), "--quiet"]
-    assert run(["evaluate", str(scorer), *options]) == 2
-    assert "`ratings` must rate candidates of the corpus, got none" in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """`assay reinforce`: from files to a table, after a stop, with a model's folder, wrong requests."""
 
 import json
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -194,20 +193,6 @@ def test_wrong_request_leaves_nothing(options, rule, reinforce, capsys, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_wrong_request_leaves_a_folder_that_was_there(reinforce, capsys, tmp_path):
-    (tmp_path / "out").mkdir()
-    assert wrong(capsys, reinforce("--limit", "3"))
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_empty_file_rejected(reinforce, capsys, tmp_path):
-    path = tmp_path / "empty.jsonl"
-    path.write_text("")
-    result = reinforce(corpus=path)
-    assert wrong(capsys, result)
-    assert not (tmp_path / "out").exists()
-
-
 def test_finished_and_foreign_folders_rejected(reinforce, capsys, tmp_path):
     reinforce()
     assert "must not have a finished run" in wrong(capsys, reinforce())
@@ -215,14 +200,6 @@ def test_finished_and_foreign_folders_rejected(reinforce, capsys, tmp_path):
     (tmp_path / "other" / "letter.txt").write_text("keep me")
     assert "must be a new or empty folder" in wrong(capsys, reinforce(out="other"))
     assert (tmp_path / "other" / "letter.txt").exists()
-
-
-def test_workers_without_ray_train_rejected(reinforce, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray.train", None)
-    monkeypatch.setattr(
-        "pipelines.train_on_ray.call_apart", lambda function, *given, **_: function(*given, print)
-    )
-    assert "`--workers` needs Ray Train" in wrong(capsys, reinforce("--workers", 2))
 
 
 @pytest.mark.ray

@@ -218,24 +218,6 @@ def test_pair_that_repeats_counts_once(train, tmp_path, capsys):
     assert f"Left out: {n_test} pair there more than once, used once." in judged
 
 
-def test_negatives_that_were_not_made_count_once(train, pairs, capsys):
-    # Every reference is one sentence: none can be shuffled.
-    _, folder = train("--negatives", "cross-pair,sentence-shuffle")
-    trained = capsys.readouterr().out
-    n_test = json.loads((folder / "scorer.json").read_text())["trained_on"]["pairs"]["test"]
-    assert f"Left out: {n_test} sentence-shuffle, " in trained
-    assert run(["evaluate", str(folder), str(pairs), "--quiet"]) == 0
-    assert f"Left out: {n_test} sentence-shuffle: " in capsys.readouterr().out
-
-
-def test_figures_that_cannot_be_kept_are_not_computed(train, pairs, tmp_path, capsys):
-    _, folder = train()
-    (tmp_path / "taken").touch()
-    path = tmp_path / "taken" / "figures.json"
-    line = wrong(capsys, (run(["evaluate", str(folder), str(pairs), "--json", str(path)]), None))
-    assert "`--json` must be in a folder, got a file: " in line
-
-
 def test_domains_of_one_file_name_are_told_apart(train, tmp_path, capsys):
     _, folder = train("--negatives", "cross-pair")
     for name in ("law", "news"):
@@ -298,23 +280,6 @@ def test_sentence_scorer(head, train):
     model = json.loads((folder / "scorer.json").read_text())["model"]
     assert (model["document_length"], model["summary_length"]) == (2, 1)
     assert not (folder / "training" / "embeddings").exists()
-
-
-def test_features_are_read_as_well(train, pairs, tmp_path, capsys):
-    status, folder = train("--features", "length,sms:source,coverage", "--negatives", "cross-pair")
-    assert status == 0
-    assert "|features:length+sms:source+coverage|" in capsys.readouterr().out
-    scores = tmp_path / "scores"
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text(
-        "".join(
-            f"{json.dumps(row | {'system_id': 's', 'candidate': row['reference']})}\n"
-            for row in rows_of(5)
-        )
-    )
-    arguments = ["score", str(corpus), "--out", str(scores), "--local", "--quiet"]
-    assert run([*arguments, "--metrics", f"reffree@{folder}"]) == 0
-    assert run(["evaluate", str(folder), str(pairs), "--quiet"]) == 0
 
 
 def test_learning_curve_of_nested_samples(train, tmp_path, monkeypatch, capsys):
@@ -411,8 +376,3 @@ def test_foreign_folder_rejected(train, tmp_path, capsys):
     (tmp_path / "scorer" / "letter.txt").write_text("keep me")
     assert "must be a new or empty folder" in wrong(capsys, train())
     assert (tmp_path / "scorer" / "letter.txt").exists()
-
-
-def test_no_scorer_rejected(pairs, tmp_path, capsys):
-    result = run(["evaluate", str(tmp_path), str(pairs), "--quiet"]), None
-    assert "must be a scorer's folder with scorer.json, got none" in wrong(capsys, result)

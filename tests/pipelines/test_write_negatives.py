@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.negatives import SCHEMA
-from reffree import buckets
 from reffree.pairs import text_key
 from sms.words import split_words
 from tests.rare import run
@@ -108,18 +107,6 @@ def test_same_rows_in_any_order(negatives):
     _, out = negatives(rows, "--kinds", KINDS)
     _, shuffled = negatives(rows[30:] + rows[:30][::-1], "--kinds", KINDS)
     assert pl.read_parquet(out).equals(pl.read_parquet(shuffled))
-
-
-def test_buckets_change_only_what_comes_of_other_documents(negatives, monkeypatch):
-    rows = rows_of(60)
-    own = pl.col("kind") != "cross-pair"
-    _, out = negatives(rows, "--kinds", KINDS)
-    monkeypatch.setattr(buckets, "BUCKET_PAIRS", 10)
-    _, many = negatives(rows, "--kinds", KINDS)
-    by = ["document_id", "kind"]
-    assert (
-        pl.read_parquet(out).filter(own).sort(by).equals(pl.read_parquet(many).filter(own).sort(by))
-    )
 
 
 def test_added_words_come_from_training_references(negatives):
@@ -284,20 +271,6 @@ def test_other_formats_and_names(negatives, tmp_path, suffix):
     assert pl.read_parquet(out).equals(pl.read_parquet(again))
 
 
-def test_limit_reads_the_first_rows(negatives):
-    rows = rows_of(100)
-    _, out = negatives(rows[:50], "--kinds", "delete")
-    _, limited = negatives(rows, "--kinds", "delete", "--limit", 50)
-    assert pl.read_parquet(out).equals(pl.read_parquet(limited))
-
-
-def test_summary_shows_counts_and_three_samples(negatives, capsys):
-    negatives(rows_of(60), "--kinds", KINDS)
-    lines = capsys.readouterr().out.splitlines()
-    assert ["positive", "60", "1.000"] in [line.split() for line in lines]
-    assert sum(line.split(",")[0] in KINDS.split(",") for line in lines) == 3
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -319,12 +292,6 @@ def test_summary_shows_counts_and_three_samples(negatives, capsys):
 )
 def test_wrong_request_says_so_in_one_line(negatives, wrong, options, message):
     assert message in wrong(negatives(rows_of(30), *options))
-
-
-def test_too_few_documents_say_so(negatives, wrong):
-    line = wrong(negatives(rows_of(2), "--kinds", "delete"))
-    assert "every side must have pairs, got train" in line
-    assert "give more documents, or a column `split`" in line
 
 
 def test_one_class_only_says_why(negatives, wrong):
@@ -381,15 +348,6 @@ def test_real_pairs(negatives, data_dir, name, fewest_exchanged):
     assert made["cross-pair"] == made["add"] == made["repeat"] == made["positive"]
     assert made["exchange"] > fewest_exchanged * made["positive"]
     assert made["unimportant"] > 0.95 * made["positive"]
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_leaks_of_scitldr_are_dropped(negatives, data_dir, capsys):
-    status, out = negatives(data_dir / "scitldr_pairs.parquet", "--kinds", "delete")
-    assert status == 0
-    check_no_leak(pl.read_parquet(out))
-    assert "8 rows or texts, document_id or text also on a later side." in capsys.readouterr().out
 
 
 @pytest.mark.data

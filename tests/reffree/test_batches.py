@@ -102,25 +102,10 @@ def test_batches_follow_from_the_seed(reader):
     assert sorted(first) == sorted(other)
 
 
-def test_batch_has_texts_of_about_one_length(reader):
-    for batch in listed(make_groups(60), reader):
-        assert batch.inputs["attention_mask"].float().mean() > 0.85
-
-
 def test_kept_groups_stay_together(reader):
     for batch in listed(make_groups(30), reader, keeps_groups=True):
         assert Counter(e.kind for e in batch.examples) == {"positive": 2, "cross-pair": 2}
         assert set(Counter(batch.groups.tolist()).values()) == {2}
-
-
-def test_ranks_share_every_batch(reader):
-    groups = make_groups(31)
-    whole = listed(groups, reader)
-    parts = [listed(groups, reader, rank=rank, n_ranks=2) for rank in range(2)]
-    for batch, *shared in zip(whole, *parts, strict=True):
-        found = Counter(e for part in shared for e in part.examples)
-        assert found == Counter(batch.examples)
-        assert all(part.examples for part in shared)
 
 
 @pytest.mark.parametrize("keeps_groups", [False, True])
@@ -152,14 +137,6 @@ def test_count_is_that_of_the_batches(monkeypatch, n_examples, keeps_groups, n_r
 def test_more_ranks_than_examples_rejected(reader):
     with pytest.raises(ValueError, match="got 9 workers and a batch of 2"):
         listed(make_groups(1), reader, rank=0, n_ranks=9)
-
-
-def test_ordered_batches_hold_every_example_once(reader):
-    groups = make_groups(9)
-    made = listed(groups, reader, rng=None)
-    assert sum(len(batch.examples) for batch in made) == 18
-    labels = {e: float(y) for b in made for e, y in zip(b.examples, b.labels, strict=True)}
-    assert all(e.label == y for e, y in labels.items())
 
 
 def test_vectors_are_the_same_when_few_are_remembered(tokenizer_path, monkeypatch):

@@ -91,14 +91,6 @@ def test_repeated_sentence_by_hand(rng):
     assert any(draft.text == twice and draft.label == 7 / 14 for draft in drafts)
 
 
-def test_truncated_by_hand(rng):
-    text = cut_text("One two three. Four five six.")
-    found = {
-        (draft.text, draft.label) for draft in (edits.truncate(text, HALF, rng) for _ in range(20))
-    }
-    assert found == {("One two three.", 4 / 8)}  # half the words, or one of two sentences
-
-
 def test_three_sentences_shuffled_keep_the_heaviest_order():
     text = cut_text("Cats sleep in the sun. Rain. Dogs run.")  # 6, 2 and 3 words
     kept = {}

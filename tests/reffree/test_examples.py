@@ -77,23 +77,6 @@ def test_cross_pair_is_the_reference_of_another_document(examples):
         assert example.label == (example.kind == POSITIVE)
 
 
-def test_cross_pairs_use_all_documents(examples):
-    pairs = make_pairs(50)
-    found = listed(examples(pairs, kinds=("cross-pair",), per_positive=20))
-    used = {example.candidate for example in found if example.kind == "cross-pair"}
-    assert len(used) > 45
-
-
-def test_positive_comes_first_and_once(examples):
-    groups = list(examples(make_pairs(5), kinds=OWN_KINDS, per_positive=2).epoch(3))
-    assert len(groups) == 5
-    for group in groups:
-        assert [example.kind == POSITIVE for example in group] == [True] + [False] * (
-            len(group) - 1
-        )
-        assert len({example.document_id for example in group}) == 1
-
-
 def test_balanced_has_as_many_positives_as_negatives(examples):
     found = listed(examples(make_pairs(5), kinds=("add", "sentence-shuffle"), is_balanced=True))
     assert sum(example.kind == POSITIVE for example in found) == 10
@@ -125,17 +108,6 @@ def test_repeated_pair_is_used_once_and_counted(examples):
     made = examples([*pairs, pairs[2]], kinds=("add",))
     assert len(as_set(made)) == 8
     assert made.n_repeated == 1
-
-
-def test_pair_repeated_among_others_of_its_document_is_used_once():
-    texts = ["first", "second", "first"]
-    pairs = [
-        Pair(document_id="d", number=i, side=-1, source="One here.", reference=text)
-        for i, text in enumerate(texts)
-    ]
-    bucket = bucket_of(as_table(pairs, np.zeros(3, dtype=np.uint64)))
-    assert bucket.pairs.column("reference").to_pylist() == ["first", "second"]
-    assert bucket.n_repeated == 1
 
 
 def test_rows_of_one_name_share_no_random_numbers(examples):

@@ -16,7 +16,7 @@ from reffree.features import (
 )
 from reffree.scorer import LearnedScorer, load_scorer
 from tests.reffree.conftest import model_config
-from tests.reffree.test_scorer import ATOL, CANDIDATES, SOURCES, change, save
+from tests.reffree.test_scorer import ATOL, CANDIDATES, SOURCES, save
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 EXAMPLES = list(chain.from_iterable(make_groups(30)))
@@ -68,12 +68,6 @@ def test_first_weights_match_scikit_learn():
     assert bias == pytest.approx(expected.intercept_[0], abs=1e-3)
 
 
-def test_first_weights_tell_cross_pairs_apart(encoder):
-    scale = FeatureScale.of(PairFeatures(("length", "coverage"), encoder), EXAMPLES)
-    assert scale.weights[1] > 10 * abs(scale.weights[0])
-    assert scale.deviations[0] == 1.0  # all summaries have three words
-
-
 def test_logit_is_the_models_and_the_weighted_sum():
     class Half(torch.nn.Module):
         def forward(self, pairs):
@@ -96,20 +90,6 @@ def test_loaded_scorer_scores_as_the_saved_one(config, tmp_path):
     assert "|features:length+coverage+sms:source|" in signature
     alone = [loaded.score([s], [c]).scores[0] for s, c in zip(SOURCES, CANDIDATES, strict=True)]
     np.testing.assert_allclose(after.scores, alone, rtol=0, atol=ATOL)
-
-
-def test_features_leave_the_model_as_it_was(encoder):
-    plain = build(model_config(encoder=encoder, max_pieces=16), seed=3).model.state_dict()
-    config = model_config(encoder=encoder, max_pieces=16, features=("length",))
-    inner = build(config, examples=EXAMPLES, seed=3).model.model.state_dict()
-    assert all(torch.equal(plain[name], inner[name]) for name in plain)
-
-
-def test_other_encoder_of_the_features_rejected(config, tmp_path):
-    save(build(config, examples=EXAMPLES), tmp_path)
-    change(tmp_path, encoder_content="0")
-    with pytest.raises(ValueError, match=r"must be the one that the scorer .* was trained with"):
-        load_scorer(tmp_path)
 
 
 def test_pair_without_a_feature_has_no_score(encoder):
@@ -143,8 +123,3 @@ def test_scorer_of_features_alone(encoder):
 def test_wrong_features_rejected(names, rule):
     with pytest.raises(ValueError, match=rule):
         model_config(features=names)
-
-
-def test_nothing_to_measure_rejected(config):
-    with pytest.raises(ValueError, match="`examples` must have some"):
-        build(config)

@@ -85,12 +85,6 @@ def test_fc_leaves_out_inputs_in_training_only():
         torch.testing.assert_close(plain, used)
 
 
-def test_text_without_vectors_has_a_finite_logit():
-    for head in HEADS:
-        made = make_head(model_config(scorer="sentence", head=head), (4, 2), width=6)
-        assert torch.isfinite(made(torch.zeros(1, 6, 6))).all()
-
-
 def test_attention_of_bert_drops_nothing(tmp_path):
     # So that the attention is used that never holds the weights of all pairs of pieces.
     folder = write_tiny_bert(tmp_path / "bert", dropout=0.2)

@@ -42,14 +42,6 @@ def test_documents_that_share_a_text_with_a_third_are_one_group(register):
     assert not groups.has_leak.any()
 
 
-def test_no_shared_text_no_groups(register):
-    groups = register([("a", 1, -1), ("a", 1, -1), ("b", 2, -1)]).groups()
-    keys = np.array([1, 2], dtype=np.uint64)
-    assert groups.group_of(keys).tolist() == [1, 2]
-    assert groups.sizes.size == 0
-    assert groups.is_leak(keys, np.array([0, 1])).tolist() == [False, False]
-
-
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40), st.randoms())
 def test_groups_match_a_search_of_the_graph(tmp_path_factory, edges, random):
     entries = [(f"{text}", document) for text, document in edges] or [("a", 0)]
@@ -101,8 +93,3 @@ def test_side_depends_on_document_and_seed_only(keys, seed):
     alone = [hashed_sides(np.array([key], dtype=np.uint64), seed=seed)[0] for key in keys]
     assert together.tolist() == alone
     assert set(alone) <= {0, 1, 2}
-
-
-def test_another_seed_splits_otherwise():
-    keys = np.arange(1000, dtype=np.uint64)
-    assert (hashed_sides(keys, seed=0) != hashed_sides(keys, seed=1)).mean() > 0.2

@@ -138,13 +138,6 @@ def test_resumed_run_ends_with_the_same_weights(loss, ema_decay, tiny, tmp_path)
     assert first == second
 
 
-def test_finished_run_is_not_trained_further(tiny, tmp_path):
-    first, state = run(tiny, tmp_path)
-    again, state_again = run(tiny, tmp_path, groups=make_groups(3))
-    assert state == state_again
-    assert_same(first, again)
-
-
 def test_best_weights_win(tiny, tmp_path):
     # The labels of the validation pairs are turned round, so that training makes it worse.
     class Contrary(TinyData):
@@ -199,13 +192,6 @@ def test_kept_weights_are_the_mean_over_steps(tmp_path):
     assert -state.best_loss == pytest.approx(mean, rel=1e-6)
 
 
-def test_without_a_mean_the_weights_of_the_last_step_are_kept(tmp_path):
-    model = torch.nn.Linear(1, 1, bias=False)
-    torch.nn.init.zeros_(model.weight)
-    run_training(model, Counting(25), CONFIG, tmp_path, fingerprint="f")
-    assert model.weight.item() == pytest.approx(50)
-
-
 def test_bad_loss_names_step_and_documents(tiny, tmp_path):
     built = build(tiny)
     with torch.no_grad():
@@ -215,12 +201,6 @@ def test_bad_loss_names_step_and_documents(tiny, tmp_path):
             built.model, ScorerTask(TinyData(built.reader), CONFIG), CONFIG, tmp_path,
             fingerprint="f",
         )  # fmt: skip
-
-
-def test_other_request_rejected(tiny, tmp_path):
-    run(tiny, tmp_path)
-    with pytest.raises(ValueError, match="must belong to the same request"):
-        run(tiny, tmp_path, fingerprint="g")
 
 
 def test_damaged_checkpoint_rejected(tiny, tmp_path):

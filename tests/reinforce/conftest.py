@@ -6,7 +6,7 @@ import torch
 
 from reinforce.documents import Document
 from reinforce.network import NetworkConfig, PointerGenerator
-from reinforce.stages import StageConfig
+from reinforce.stages import RewardConfig, StageConfig
 from reinforce.summarisers import Limits, PointerSummariser
 from reinforce.words import Vocabulary
 
@@ -35,9 +35,16 @@ def make_summariser(*, seed=0, hidden=12, summary_words=8, **sizes):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = PointerGenerator(
-            NetworkConfig(n_words=len(vocabulary), n_dimensions=hidden, n_hidden=hidden, **sizes)
+            NetworkConfig(
+                n_words=len(vocabulary),
+                n_dimensions=hidden,
+                n_hidden=hidden,
+                **{"n_layers": 2, "dropout": 0.0} | sizes,
+            )
         )
-    return PointerSummariser(network, vocabulary, Limits(summary_words=summary_words))
+    return PointerSummariser(
+        network, vocabulary, Limits(source_words=400, summary_words=summary_words)
+    )
 
 
 @pytest.fixture
@@ -65,3 +72,12 @@ def stage_config(**changes):
         "log_steps": 20, "validation_documents": 1_000, "seed": 0,
     }  # fmt: skip
     return StageConfig(**plain | changes)
+
+
+def reward_config(**changes):
+    """A configuration of a reward, but for what is said."""
+    plain = {
+        "metric": "sms", "encoder": "minilm", "gamma_first": 0.97, "gamma_last": 0.997,
+        "advantage": "raw", "n_drawn": 1,
+    }  # fmt: skip
+    return RewardConfig(**plain | changes)

@@ -51,13 +51,6 @@ def test_greedy_words_are_the_likeliest(summariser):
             assert (others[:, 0] <= logs[:, 0] + 1e-6).all()
 
 
-def test_drawn_words_are_not_the_greedy_ones(summariser):
-    torch.manual_seed(0)
-    greedy, (drawn, other) = summariser.greedy_and_drawn(batch_of(summariser), 2)
-    assert greedy.shape[1] <= 13
-    assert greedy.tolist() != drawn.tolist() != other.tolist()
-
-
 def test_both_stages_learn(summariser):
     torch.manual_seed(0)
     summariser.module.train()
@@ -84,7 +77,7 @@ def test_saved_model_searches_the_same(summariser, tmp_path):
     again = load_summariser(tmp_path)
     again.module.eval()
     found = [
-        each.texts(batch, each.search(batch, BeamConfig(width=2)))
+        each.texts(batch, each.search(batch, BeamConfig(width=2, blocks_trigrams=False)))
         for each in (summariser, again)
         for batch in [batch_of(each, 3)]
     ]
@@ -93,4 +86,4 @@ def test_saved_model_searches_the_same(summariser, tmp_path):
 
 def test_no_model_rejected(tmp_path):
     with pytest.raises(ValueError, match="`--model` must name an encoder-decoder model"):
-        load_transformers(str(tmp_path), Limits())
+        load_transformers(str(tmp_path), Limits(source_words=400, summary_words=100))

@@ -61,12 +61,6 @@ def test_unknown_word_of_the_document_can_be_copied(summariser, documents):
     assert torch.isfinite(logs[:, 0]).all()
 
 
-def test_unknown_word_that_is_not_in_the_document_does_not_count(summariser, documents):
-    batch = summariser.batch(documents[:1], ["elsewhere won."], "cpu")
-    assert batch.target.tolist()[0][0] == UNK
-    assert summariser.is_counted(batch.target).tolist() == [[False, True, True, True]]
-
-
 def test_padding_changes_nothing(summariser, documents):
     long = make_documents(6)[5]
     longer = type(long)(long.document_id, f"{long.source} {long.source}", long.references)
@@ -108,14 +102,9 @@ def test_both_ways_matches_bidirectional_lstm():
 )
 def test_wrong_size_rejected(field, value, rule):
     with pytest.raises(ValueError, match=f"`{field}` must be {rule}"):
-        PointerGenerator(NetworkConfig(**{"n_words": 10, field: value}))
-
-
-def test_saved_network_writes_the_same(summariser, documents, tmp_path):
-    from reinforce.learning import load_summariser
-
-    summariser.save(tmp_path)
-    again = load_summariser(tmp_path)
-    first, second = (batch_of(each, documents) for each in (summariser, again))
-    assert torch.equal(summariser.greedy(first), again.greedy(second))
-    assert again.vocabulary.words == summariser.vocabulary.words
+        PointerGenerator(
+            NetworkConfig(
+                **{"n_words": 10, "n_dimensions": 8, "n_hidden": 8, "n_layers": 2, "dropout": 0.0}
+                | {field: value}
+            )
+        )
