@@ -6,12 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sms.reward import Against, Completion, Reward, candidate_texts
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 class RemoteReward:
@@ -52,12 +49,12 @@ class RemoteReward:
         *,
         completions: Sequence[Completion] | None = None,
     ) -> Any:  # noqa: ANN401  (Ray's reference)
-        """Begin to compute rewards.
+        """Begin to compute rewards; what is wrong with the input is raised by `ray.get`.
 
         Returns
         -------
         ray.ObjectRef
-            Of the list of float; what is wrong with the input is raised by `ray.get`.
+            Of the list of float.
         """
         # Texts only: a trainer's other arguments may be large, or cannot be sent.
         texts = candidate_texts(candidates, completions)
@@ -79,32 +76,16 @@ class RemoteReward:
     def __enter__(self) -> RemoteReward:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def remote_reward(reward: Reward, *, num_cpus: float = 1, num_gpus: float = 0) -> RemoteReward:
     """Put a reward into an actor of the Ray cluster that this process has joined.
 
-    The actor loads the encoder for itself. Give the reward as many `threads` as the actor has
-    cores, and `device="cpu"` where it has no GPU.
-
-    Parameters
-    ----------
-    reward : Reward
-        Its scorer must be picklable where it is no metric of ours.
-    num_cpus, num_gpus : float
-        What the actor takes of the cluster.
-
-    Returns
-    -------
-    RemoteReward
-        End it with `close`, or use it in a `with` statement.
+    The actor takes so much of the cluster, and loads the encoder for itself. Give the reward as
+    many `threads` as the actor has cores, and `device="cpu"` where it has no GPU. A scorer that is
+    no metric of ours must be picklable. End it with `close`, or use it in a `with` statement.
 
     Raises
     ------

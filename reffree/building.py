@@ -68,20 +68,11 @@ def build(
     seed: int = 0,
     cache_folder: str | None = None,
 ) -> Built:
-    """Make a model that has not been trained, nor calibrated.
+    """Make a model that has not been trained, nor calibrated; the seed is of the head's weights.
 
-    Parameters
-    ----------
-    config : ModelConfig
-    pairs : iterable of tuple of str
-        Sources and references of training documents, of which the first are measured where the
-        lengths are not given.
-    examples : iterable of Example
-        Training examples, of which the first are measured where there are features.
-    seed : int
-        Of the weights of the head.
-    cache_folder : str, optional
-        Keeps the vectors of an encoder that is not trained; see `EncoderRuntime`.
+    The first `pairs` of sources and references are measured where the lengths are not given, the
+    first training `examples` where there are features. `cache_folder` keeps the vectors of an
+    encoder that is not trained; see `EncoderRuntime`.
 
     Raises
     ------

@@ -51,15 +51,9 @@ class Example:
 
 
 class Examples:
-    """The examples of one side.
+    """The examples of the buckets of one side.
 
-    Parameters
-    ----------
-    buckets : sequence of Path
-        With `neighbours_path` beside each if the configuration needs neighbours.
-    config : NegativesConfig
-    vocabulary : sequence of str
-        Words for additions and replacements; of the training side, whatever side this is.
+    The vocabulary, for additions and replacements, is of the training side, whatever side this is.
 
     Raises
     ------

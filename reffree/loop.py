@@ -176,19 +176,13 @@ def run_training(
 ) -> TrainState:
     """Train a model; in the end it has the weights that were best on the validation data.
 
-    Goes on from the checkpoint in `folder` where there is one. A run that is finished is not
-    trained further.
+    Goes on from the checkpoint in `folder`, which is of this run alone, where there is one. A run
+    that is finished is not trained further.
 
     Parameters
     ----------
-    model : Module
-    task : Task
-    settings : LoopSettings
-    folder : Path
-        Of this run alone.
     fingerprint : str
         Of everything the weights depend on.
-    device : str
     ranks : Ranks, optional
         The processes that do this together.
     ema_decay : float

@@ -262,15 +262,9 @@ def save_scorer(
 def load_scorer(
     folder: AnyPath, *, device: str = "cpu", cache_folder: AnyPath | None = None
 ) -> LearnedScorer:
-    """Load a scorer.
+    """Load a scorer from a folder that `assay train` wrote.
 
-    Parameters
-    ----------
-    folder : path
-        From `save_scorer`.
-    device : str
-    cache_folder : path, optional
-        Keeps an encoder's vectors; see `EncoderRuntime`.
+    `cache_folder` keeps the vectors of an encoder that is not trained.
 
     Raises
     ------
