@@ -22,8 +22,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from pipelines.score import score_corpus
+from pipelines.settings.train import TrainSettings
 from reffree.building import build
-from reffree.models import ModelConfig
 from reffree.scorer import load_scorer, save_scorer
 
 ATOL = 1e-5
@@ -97,7 +97,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         folder, corpus = Path(work) / "scorer", Path(work) / "corpus.parquet"
         table.write_parquet(corpus)
-        built = build(ModelConfig(max_pieces=options.max_pieces))
+        settings = TrainSettings(out=folder, scorer="bert", max_pieces=options.max_pieces)
+        built = build(settings.recipe().model)
         save_scorer(folder, built, loss="bce", trained_on={}, held_out={}, versions={})
         model = load_scorer(folder)._built.model.eval()
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

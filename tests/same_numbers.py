@@ -91,6 +91,9 @@ def prepare(folder: Path, *, with_data: bool) -> None:
         for reference in [good["candidate"][0]]
     ]
     (folder / "words.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "small.toml").write_text(
+        "hidden = 8\ndimensions = 8\nsummary_words = 6\nbatch_size = 5\n"
+    )
     lines = ["document_id,judge,system_a,system_b,winner"]
     for i in range(40):
         item = f"d{i % 20},{'ann' if i < 20 else 'bo'}"
