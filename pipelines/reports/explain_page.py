@@ -1,37 +1,34 @@
 """The page of an explanation: one document, its systems ranked, and what each score is made of.
 
-`render_explanations` computes what the templates `explain*` show; every text reaches the page
-through their escaping. How the page behaves is in `explain.js`.
+The drawing is that of `sms.explaining.picture`, as in notebooks and `--svg`; `explain.js` shows in
+it what the reader points at. All other text reaches the page through the template's escaping.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
-from pipelines.reports.explain_matrix import matrix_svg
 from pipelines.reports.numbers import UNDEFINED, number_text
 from pipelines.reports.pages import render_page
 from sms.explaining.arithmetic import (
     SCORE_DIGITS,
     distance_digits,
-    is_shown,
     printed_parts,
     signed_text,
 )
 from sms.explaining.picture import (
     COST_COLOURS,
-    MAX_LINES,
     cost_class,
     highest_cost,
     mean_costs,
     picture_svg,
 )
-from sms.explaining.records import Explanation, Moves, SentenceEffect, TextUnits, Unit
+from sms.explaining.records import SENTENCE, Explanation, Moves, TextUnits
 
 MAX_ROWS = 200
 """Moves in a table; the rest is one row."""
@@ -82,7 +79,7 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
         has_effects=any(system.explanation.effects for system in ranked),
         aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
         systems=[
-            _system_view(k, system, highest) | {"rank": _rank(system, ranked)}
+            _system_view(system, highest) | {"number": k, "rank": _rank(system, ranked)}
             for k, system in enumerate(ranked)
         ],
         scale=_scale(highest),
@@ -124,38 +121,30 @@ def _scale(highest: float) -> list[dict[str, Any]]:
 # One system
 
 
-def _system_view(number: int, system: ExplainedSystem, highest: float) -> dict[str, Any]:
+def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
     explanation = system.explanation
     return {
-        "number": number,
         "system_id": system.system_id,
         "score": number_text(explanation.score, SCORE_DIGITS),
         "value": explanation.score,
         "status": explanation.status,
         "ratings": system.ratings,
         "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
-        "texts": [
-            _text_view(explanation, text, _effect_bars(explanation, text), None)
-            for text in (explanation.candidate, *explanation.others)
-        ],
+        "picture": Markup(picture_svg(explanation, is_live=True)) if explanation.effects else "",
         "effects": _effects_view(explanation),
         "similarities": _similarities_view(explanation),
         "conclusion": _conclusion(explanation),
     }
 
 
-def _similarities_view(explanation: Explanation) -> list[dict[str, Any]]:
+def _similarities_view(explanation: Explanation) -> list[str]:
     """Return the score against each text alone, of mover's similarities."""
-    if not explanation.similarities:
-        return []
     shown = {moves.other.number for moves in explanation.moves}
+    texts = explanation.others[: len(explanation.similarities)]
     return [
-        {
-            "name": explanation.name_of(text),
-            "score": number_text(similarity, SCORE_DIGITS),
-            "is_shown": text.number in shown,
-        }
-        for text, similarity in zip(explanation.others, explanation.similarities, strict=True)
+        f"{explanation.name_of(text)}: {number_text(similarity, SCORE_DIGITS)}"
+        + (" (shown)" if text.number in shown else "")
+        for text, similarity in zip(texts, explanation.similarities, strict=True)
     ]
 
 
@@ -179,36 +168,34 @@ def _conclusion(explanation: Explanation) -> str:
 def _plan_view(explanation: Explanation, number: int, highest: float) -> dict[str, Any]:
     moves = explanation.moves[number]
     ours, theirs = mean_costs(moves)
+    picture = picture_svg(explanation, number=number, highest=highest, is_live=True)
     return {
         "name": explanation.name_of(moves.other),
-        "candidate": _text_view(explanation, moves.candidate, {}, _classes(ours, highest)),
-        "other": _text_view(explanation, moves.other, {}, _classes(theirs, highest)),
+        "side": moves.other.side,
         "arithmetic": _arithmetic(moves),
         "table": _flow_table(moves, highest),
         "lacks": _costliest(moves.other, theirs, highest),
         "adds": _costliest(moves.candidate, ours, highest),
-        "matrix": matrix_svg(moves, highest),
-        "picture": Markup(picture_svg(explanation, number=number)),
+        "picture": Markup(picture),
         "data": {
             "flows": [
-                [
-                    flow.candidate,
-                    flow.other,
-                    round(flow.mass, 6),
-                    round(flow.cost, 4),
-                    cost_class(flow.cost, highest),
-                ]
+                [flow.candidate, flow.other, round(flow.mass, 6), round(flow.cost, 4)]
                 for flow in moves.flows
             ],
-            "shown": MAX_LINES,
+            "names": {"c": _names(moves.candidate), "o": _names(moves.other)},
             "distance": moves.distance,
-            "side": moves.other.side,
         },
     }
 
 
-def _classes(costs: Sequence[float], highest: float) -> list[int]:
-    return [cost_class(cost, highest) for cost in costs]
+def _names(text: TextUnits) -> list[str]:
+    """Name the points of a text, as the page speaks of them."""
+    return [
+        f"sentence {text.units[point.units[0]].sentence + 1}"
+        if point.kind == SENTENCE
+        else point.text
+        for point in text.points
+    ]
 
 
 def _arithmetic(moves: Moves) -> dict[str, Any]:
@@ -281,65 +268,8 @@ def _costliest(text: TextUnits, costs: Sequence[float], highest: float) -> list[
     ]
 
 
-# Texts
-
-
-def _text_view(
-    explanation: Explanation,
-    text: TextUnits,
-    bars: Mapping[int, Mapping[str, Any]],
-    classes: Sequence[int] | None,
-) -> dict[str, Any]:
-    """Return a text as sentences, and these as pieces: words, and what stands between them."""
-    sentences = []
-    for sentence, words in text.sentences():
-        sentences.append(
-            {
-                "number": sentence.sentence + 1,
-                "point": None if classes is None else sentence.point,
-                "class": _class_of(sentence, classes),
-                "why": sentence.dropped,
-                "mass": sentence.weight,
-                "bar": bars.get(sentence.sentence),
-                "pieces": list(_pieces(text.text, sentence, words, classes)),
-            }
-        )
-    return {"name": explanation.name_of(text), "sentences": sentences}
-
-
-def _pieces(
-    text: str,
-    sentence: Unit,
-    words: Iterable[tuple[int, Unit]],
-    classes: Sequence[int] | None,
-) -> Iterable[dict[str, Any]]:
-    """Yield words that may be looked at, and the text between them, which may not."""
-    at = sentence.start
-    for _, word in words:
-        if word.start > at:
-            yield {"text": text[at : word.start], "is_word": False}
-        point = None if classes is None else word.point
-        yield {
-            "text": word.text,
-            "is_word": point is not None or word.dropped is not None,
-            "point": point,
-            "class": _class_of(word, classes),
-            "why": word.dropped,
-        }
-        at = word.stop
-    if sentence.stop > at:
-        yield {"text": text[at : sentence.stop], "is_word": False}
-
-
-def _class_of(unit: Unit, classes: Sequence[int] | None) -> int | None:
-    return None if classes is None or unit.point is None else classes[unit.point]
-
-
 def _short(text: str) -> str:
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
-
-
-# Leaving sentences out
 
 
 def _effects_view(explanation: Explanation) -> list[dict[str, Any]]:
@@ -349,43 +279,13 @@ def _effects_view(explanation: Explanation) -> list[dict[str, Any]]:
     }
     return [
         {
-            "number": k,
             "text": names[effect.side, effect.number],
             "sentence": effect.unit.sentence + 1,
-            "words": _short(effect.unit.text),
+            "words": effect.unit.text,
             "score": number_text(effect.score, SCORE_DIGITS),
             "without": effect.score,
-            "drop": _signed(effect),
+            "drop": UNDEFINED if effect.drop is None else signed_text(effect.drop),
             "value": effect.drop,
         }
-        for k, effect in enumerate(explanation.effects)
+        for effect in explanation.effects
     ]
-
-
-def _effect_bars(explanation: Explanation, text: TextUnits) -> dict[int, dict[str, Any]]:
-    """Return the bar of every sentence of a text: which way it acts, and how much of the most."""
-    drops = [abs(effect.drop) for effect in explanation.effects if effect.drop is not None]
-    largest = max(drops, default=0.0)
-    return {
-        effect.unit.sentence: {
-            "drop": _signed(effect),
-            "way": _way(effect),
-            "percent": 0
-            if _way(effect) == "none"
-            else round(100 * abs(effect.drop or 0) / largest),
-            "number": k,
-        }
-        for k, effect in enumerate(explanation.effects)
-        if (effect.side, effect.number) == (text.side, text.number)
-    }
-
-
-def _way(effect: SentenceEffect) -> str:
-    """Say which way a sentence acts; what leaving it out does to the last digits is no effect."""
-    if effect.drop is None or not is_shown(effect.drop):
-        return "none"
-    return "helps" if effect.drop > 0 else "hurts"
-
-
-def _signed(effect: SentenceEffect) -> str:
-    return UNDEFINED if effect.drop is None else signed_text(effect.drop)

@@ -4,7 +4,9 @@ In the manner of Clark et al. 2019, figure 1: a line's width is the mass that mo
 Euclidean distance. Sentences have a bar at the inner edge of their text; their lines run from bar
 to bar. Without a plan the bars say what the score loses without the sentence.
 
-Plain SVG without scripts or fonts of its own: every word has its place and width here.
+Plain SVG without scripts or fonts of its own: every word has its place and width here. For a page
+that reacts to its reader, words and sentences say which point they are (`data-p`, with "c" or "o"
+for the side), lines and labels which move (`data-flow`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
+from sms.explaining.widths import FONT_SIZE, width_of
 
 COST_COLOURS = ("#3f7f8f", "#5d73ae", "#8a62ab", "#ad4f86", "#b93c52", "#a52a14")
 """From cheap to costly; each has a contrast of at least 3 with white."""
@@ -31,33 +34,17 @@ MAX_LINES = 12
 """Lines in a picture: the moves that add most to the distance."""
 MAX_SENTENCES = 12
 """Sentences of one text in a picture; from longer texts those that matter most are shown."""
+MAX_LIVE_SENTENCES = 30
+"""The same on a page."""
 
 _INK, _MUTED, _BLUE = "#1c1b19", "#6b6862", "#17568c"
 _HELPS, _HURTS = "#17568c", "#a8480f"
-_FONT_SIZE, _LINE_HEIGHT, _SENTENCE_GAP = 14.0, 24.0, 12.0
+_LINE_HEIGHT, _SENTENCE_GAP = 24.0, 12.0
 _MARGIN, _COLUMN, _GUTTER = 24.0, 350.0, 210.0
 _TOP = 92.0
 _BAR = 5.0
 _THINNEST, _WIDEST = 1.2, 16.0
 _WIDTH = 2 * (_MARGIN + _COLUMN) + _GUTTER
-
-# Widths of Helvetica in thousandths of the font size; other letters are about as wide as "n".
-_WIDTHS = {
-    **dict.fromkeys("il'j|", 222),
-    **dict.fromkeys(" !,./:;[]\\ft", 278),
-    **dict.fromkeys("()-r{}`", 333),
-    **dict.fromkeys("*", 389),
-    **dict.fromkeys("ckszvxyJ", 500),
-    **dict.fromkeys("+<=>~", 584),
-    **dict.fromkeys("TFZ", 611),
-    **dict.fromkeys("ABEKPSVXY&", 667),
-    **dict.fromkeys("CDHNRUw", 722),
-    **dict.fromkeys("GOQ", 778),
-    **dict.fromkeys("mM", 833),
-    **dict.fromkeys("%—", 889),
-    **dict.fromkeys("W@", 960),
-}
-_OTHER_WIDTH, _WIDE_WIDTH = 556, 1000
 
 
 def cost_class(cost: float, highest: float) -> int:
@@ -83,7 +70,14 @@ def mean_costs(moves: Moves) -> tuple[list[float], list[float]]:
     return sides
 
 
-def picture_svg(explanation: Explanation, *, title: str = "", number: int = 0) -> str:
+def picture_svg(
+    explanation: Explanation,
+    *,
+    title: str = "",
+    number: int = 0,
+    highest: float | None = None,
+    is_live: bool = False,
+) -> str:
     """Draw an explanation.
 
     Parameters
@@ -94,6 +88,11 @@ def picture_svg(explanation: Explanation, *, title: str = "", number: int = 0) -
     number : int
         Which of `explanation.moves`. Without moves, the picture has the text that matters most
         to the score.
+    highest : float, optional
+        Cost at the end of the colour scale; by default the highest of the plan.
+    is_live : bool
+        For a page with scripts: more sentences, and all moves between them. Those beyond the first
+        `MAX_LINES` are hidden.
 
     Returns
     -------
@@ -101,16 +100,19 @@ def picture_svg(explanation: Explanation, *, title: str = "", number: int = 0) -
         An `<svg>` element that is a document of its own as well.
     """
     if explanation.moves:
-        return _moves_picture(explanation, explanation.moves[number], title)
-    return _effects_picture(explanation, title)
+        return _moves_picture(explanation, explanation.moves[number], title, highest, is_live)
+    return _effects_picture(explanation, title, is_live)
 
 
 # The two kinds of picture
 
 
-def _moves_picture(explanation: Explanation, moves: Moves, title: str) -> str:
+def _moves_picture(
+    explanation: Explanation, moves: Moves, title: str, highest: float | None, is_live: bool
+) -> str:
     lines = moves.flows[:MAX_LINES]
-    highest = highest_cost([moves])
+    highest = highest_cost([moves]) if highest is None else highest
+    n_sentences = MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES
     left = _Column(moves.candidate, "Candidate", _MARGIN, is_left=True)
     right = _Column(
         moves.other, explanation.name_of(moves.other), _MARGIN + _COLUMN + _GUTTER, is_left=False
@@ -124,9 +126,14 @@ def _moves_picture(explanation: Explanation, moves: Moves, title: str) -> str:
         column.fill(
             wanted,
             {k: cost_class(cost, highest) for k, cost in enumerate(of_points)},
+            most=n_sentences,
         )
     widest = max(flow.mass for flow in lines)
-    drawn = [_Line.between(flow, left, right, widest, highest) for flow in lines]
+    drawn = [
+        _Line.between(number, flow, left, right, widest, highest)
+        for number, flow in enumerate(moves.flows if is_live else lines)
+        if left.has(flow.candidate) and right.has(flow.other)
+    ]
     score = "–" if explanation.score is None else f"{explanation.score:.6f}"
     head = [
         _heading(title, f"{explanation.metric} = {score}; distance {moves.distance:.6f}"),
@@ -145,14 +152,14 @@ def _moves_picture(explanation: Explanation, moves: Moves, title: str) -> str:
             *(line.path() for line in drawn),
             *left.parts,
             *right.parts,
-            *_labels(drawn),
+            *_labels([line for line in drawn if line.number < MAX_LINES]),
             _text(_MARGIN, height - 14, foot, size=11.5, colour=_MUTED),
         ],
         f"{explanation.metric} between a candidate and a {moves.other.side}",
     )
 
 
-def _effects_picture(explanation: Explanation, title: str) -> str:
+def _effects_picture(explanation: Explanation, title: str, is_live: bool) -> str:
     texts = [explanation.candidate]
     if explanation.others:
         texts.append(max(explanation.others, key=lambda text: _weight_of(text, explanation)))
@@ -168,7 +175,8 @@ def _effects_picture(explanation: Explanation, title: str) -> str:
         ranked = sorted(own, key=lambda k: -abs(own[k].drop or 0.0))
         x = _MARGIN + place * (_COLUMN + _GUTTER)
         column = _Column(text, explanation.name_of(text), x, is_left=place == 0)
-        column.fill(ranked, {}, {k: _effect_bar(effect, largest) for k, effect in own.items()})
+        bars = {k: _effect_bar(effect, largest) for k, effect in own.items()}
+        column.fill(ranked, {}, bars, most=MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES)
         parts += [column.heading(), *column.parts]
         bottom = max(bottom, column.bottom)
     score = "–" if explanation.score is None else f"{explanation.score:.6f}"
@@ -213,6 +221,11 @@ class _Column:
     bottom: float = _TOP
 
     @property
+    def side(self) -> str:
+        """Before the number of a point in `data-p`."""
+        return "c" if self.is_left else "o"
+
+    @property
     def bar_x(self) -> float:
         """Left edge of the bars."""
         return self.x + _COLUMN + 8 if self.is_left else self.x - 8 - _BAR
@@ -225,12 +238,12 @@ class _Column:
         wanted: Sequence[int],
         tints: dict[int, int],
         bars: dict[int, tuple[str, str]] | None = None,
+        *,
+        most: int = MAX_SENTENCES,
     ) -> None:
         """Lay out the sentences that are wanted most, in the order of the text."""
         listed = list(self.text.sentences())
-        shown = set(range(len(listed)))
-        if len(listed) > MAX_SENTENCES:
-            shown = set(list(dict.fromkeys([*wanted, *range(len(listed))]))[:MAX_SENTENCES])
+        shown = set(list(dict.fromkeys([*wanted, *range(len(listed))]))[:most])
         y = _TOP
         n_left_out = 0
         for k, (sentence, words) in enumerate(listed):
@@ -243,8 +256,12 @@ class _Column:
             y = self._sentence(words, tints, y) + _SENTENCE_GAP
             self.bars[sentence.sentence] = (top + 3, y - _SENTENCE_GAP - 1)
             colour, label = (bars or {}).get(sentence.sentence, (_BLUE, ""))
-            self._bar(sentence.sentence, colour, label)
+            self._bar(sentence, colour, label)
         self.bottom = self._left_out(n_left_out, y)
+
+    def has(self, point: int) -> bool:
+        """Tell whether the sentence of a point is shown."""
+        return _sentence_of(self.text, point) in self.bars
 
     def _left_out(self, n_sentences: int, y: float) -> float:
         if not n_sentences:
@@ -271,7 +288,7 @@ class _Column:
                     from_left = _COLUMN - at - _word_width(unit) if is_from_right else at
                     self._word(k, unit, self.x + from_left, baseline, tints)
                     at += _word_width(unit)
-            at += _width(" ")
+            at += width_of(" ")
         return baseline + 7
 
     def _word(self, k: int, unit: Unit, x: float, baseline: float, tints: dict[int, int]) -> None:
@@ -284,12 +301,18 @@ class _Column:
                 f'fill-opacity="0.16"/>'
             )
         colour = _INK if unit.is_kept else "#767676"
-        self.parts.append(_text(x, baseline, unit.text, colour=colour, width=width))
+        data = self._data(unit)
+        self.parts.append(_text(x, baseline, unit.text, colour=colour, width=width, data=data))
 
-    def _bar(self, sentence: int, colour: str, label: str) -> None:
-        top, bottom = self.bars[sentence]
+    def _data(self, unit: Unit) -> str:
+        if unit.dropped is not None:
+            return f' data-why="{escape(unit.dropped)}"'
+        return "" if unit.point is None else f' data-p="{self.side}{unit.point}"'
+
+    def _bar(self, sentence: Unit, colour: str, label: str) -> None:
+        top, bottom = self.bars[sentence.sentence]
         self.parts.append(
-            f'<rect x="{self.bar_x:.1f}" y="{top:.1f}" width="{_BAR:g}" '
+            f'<rect{self._data(sentence)} x="{self.bar_x:.1f}" y="{top:.1f}" width="{_BAR:g}" '
             f'height="{bottom - top:.1f}" rx="2" fill="{colour}"/>'
         )
         if label:
@@ -319,7 +342,7 @@ def _is_from_right(words: Sequence[tuple[int, Unit]]) -> bool:
 
 
 def _word_width(unit: Unit) -> float:
-    return min(_width(unit.text), _COLUMN)
+    return min(width_of(unit.text), _COLUMN)
 
 
 def _sentence_of(text: TextUnits, point: int) -> int:
@@ -338,6 +361,7 @@ _LABEL_SIZE = (34.0, 12.0)
 class _Line:
     """A move, drawn."""
 
+    number: int
     start: tuple[float, float]
     end: tuple[float, float]
     width: float
@@ -346,19 +370,28 @@ class _Line:
 
     @classmethod
     def between(
-        cls, flow: Flow, left: _Column, right: _Column, widest: float, highest: float
+        cls,
+        number: int,
+        flow: Flow,
+        left: _Column,
+        right: _Column,
+        widest: float,
+        highest: float,
     ) -> _Line:
-        width = max(_THINNEST, flow.mass / widest * _WIDEST)
+        width = min(max(_THINNEST, flow.mass / widest * _WIDEST), _WIDEST)
         colour = COST_COLOURS[cost_class(flow.cost, highest)]
-        return cls(_end(left, flow.candidate), _end(right, flow.other), width, colour, flow.cost)
+        ends = _end(left, flow.candidate), _end(right, flow.other)
+        return cls(number, *ends, width, colour, flow.cost)
 
     def path(self) -> str:
         """Run under the word's line of text to the edge, across the gutter, under the other."""
         (x1, y1), (x2, y2) = self.start, self.end
         middle = sum(_EDGES) / 2
+        hidden = ' visibility="hidden"' if self.number >= MAX_LINES else ""
+        curve = f"{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {_EDGES[1]:.1f} {y2:.1f}"
         return (
-            f'<path d="M{x1:.1f} {y1:.1f}H{_EDGES[0]:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} '
-            f'{y2:.1f} {_EDGES[1]:.1f} {y2:.1f}H{x2:.1f}" fill="none" stroke="{self.colour}" '
+            f'<path data-flow="{self.number}"{hidden} d="M{x1:.1f} {y1:.1f}H{_EDGES[0]:.1f}'
+            f'C{curve}H{x2:.1f}" fill="none" stroke="{self.colour}" '
             f'stroke-width="{self.width:.2f}" stroke-opacity="0.62" stroke-linejoin="round"/>'
         )
 
@@ -389,7 +422,7 @@ def _labels(lines: Sequence[_Line]) -> list[str]:
         found.append(
             _text(
                 place[0], place[1] + 4, f"{line.cost:.2f}", size=11, colour=line.colour,
-                anchor="middle", halo=True, weight=600,
+                anchor="middle", halo=True, weight=600, data=f' data-flow="{line.number}"',
             )
         )  # fmt: skip
     return found
@@ -441,12 +474,13 @@ def _text(
     y: float,
     text: str,
     *,
-    size: float = _FONT_SIZE,
+    size: float = FONT_SIZE,
     colour: str = _INK,
     weight: int = 400,
     anchor: str = "",
     width: float | None = None,
     halo: bool = False,
+    data: str = "",
 ) -> str:
     attributes = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"'
     if weight != 400:
@@ -457,20 +491,9 @@ def _text(
         attributes += f' textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs"'
     if halo:
         attributes += ' stroke="#ffffff" stroke-width="3.5" paint-order="stroke"'
-    return f"<text {attributes}>{escape(_printable(text))}</text>"
+    return f"<text{data} {attributes}>{escape(_printable(text))}</text>"
 
 
 def _printable(text: str) -> str:
     """Replace what XML does not allow."""
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _width(text: str) -> float:
-    """Return the width of a text, in Helvetica of the size of the texts."""
-    units = 0
-    for character in unicodedata.normalize("NFD", text):
-        if unicodedata.combining(character):
-            continue
-        is_wide = unicodedata.east_asian_width(character) in "WF"
-        units += _WIDE_WIDTH if is_wide else _WIDTHS.get(character, _OTHER_WIDTH)
-    return units * _FONT_SIZE / 1000
