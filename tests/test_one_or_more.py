@@ -106,7 +106,7 @@ PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path], object]
     *(
         (pipelines.import_data, name, f"{name}.csv", call)
         for name, call in {
-            "out": lambda x, h: pipelines.import_data("xsum", [], x),
+            "out": lambda x, h: pipelines.import_data("newsroom", [], x),
             "ratings": lambda x, h: pipelines.import_data("summeval", [], "o.parquet", ratings=x),
             "scores": lambda x, h: pipelines.import_data("summeval", [], "o.parquet", scores=x),
         }.items()
@@ -219,7 +219,7 @@ SEVERAL_PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path],
     ),
     (
         *(pipelines.import_data, "paths", "none.csv"),
-        lambda x, h: pipelines.import_data("xsum", x, h / "o.parquet"),
+        lambda x, h: pipelines.import_data("newsroom", x, h / "o.parquet"),
     ),
     (
         *(pipelines.open_explainer, "corpora", "corpus.parquet"),

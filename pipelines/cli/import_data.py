@@ -12,8 +12,8 @@ from pipelines.cli.options import command
 from pipelines.settings.datasets import ExportSettings, ImportSettings
 
 if TYPE_CHECKING:
+    from pipelines.datasets.rows import DataSource
     from pipelines.datasets.run import ImportRun
-    from pipelines.datasets.source import DataSource
 
 _WIDTH = 96
 
@@ -25,7 +25,7 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
     NAME is one of `assay import --list`; alone, it shows what the data set is and what FILES it
     takes. FILES are files, folders or tar archives. The files appear when all has been read.
     """
-    from pipelines.datasets.registry import SOURCES, find_source
+    from pipelines.datasets.run import SOURCES, find_source
 
     if settings.list:
         print(_listing(list(SOURCES.values())))
@@ -52,14 +52,14 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
 def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> int:
     """Write corpora and scores in the format of another tool.
 
-    NAME is sacrerouge or mt-metrics-eval. FILES are corpora (files with a column `candidate`),
+    NAME is sacrerouge. FILES are corpora (files with a column `candidate`),
     ratings, score files, and folders of `assay score`.
     """
     from pipelines.datasets.exporting import export_data as run_export
 
     run = run_export(name, files, settings.out)
     print(f"{run.n_candidates:,} candidates and {run.n_scored:,} rows of scores in {run.out}:")
-    show("\n".join(run.files))
+    show("\n".join([*run.files, *run.notes]))
     return DONE
 
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipelines.datasets.files import Record, members, records
-from pipelines.datasets.rows import Candidate, LeftOut, Row, ratings_of_raters
-from pipelines.datasets.source import BOTH, DataSource, pass_over
+from pipelines.datasets.rows import (
+    BOTH,
+    Candidate,
+    DataSource,
+    LeftOut,
+    Row,
+    pass_over,
+    ratings_of_raters,
+)
 
 NAME = "asap-sas"
 TAKES = "train.tsv or train_rel_2.tsv, and perhaps the sample answer as one *.txt file"

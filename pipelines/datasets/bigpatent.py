@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipelines.datasets.files import members, records
-from pipelines.datasets.rows import LeftOut, Pair, whole_pair
-from pipelines.datasets.source import PAIRS, DataSource, pass_over
+from pipelines.datasets.rows import PAIRS, DataSource, LeftOut, Pair, pass_over, whole_pair
 
 NAME = "bigpatent"
 TAKES = "train.tar.gz, val.tar.gz, test.tar.gz, their folders, or the *.gz files in them"

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from pipelines.datasets.files import Record, members, records
-from pipelines.datasets.rows import Candidate, Row, human, ratings_of_raters
-from pipelines.datasets.source import BOTH, DataSource, pass_over
+from pipelines.datasets.rows import (
+    BOTH,
+    Candidate,
+    DataSource,
+    Row,
+    human,
+    pass_over,
+    ratings_of_raters,
+)
 
 NAME = "chaganty2018"
 TAKES = "articles.jsonl, data.tar.gz (its lqual.jsonl), and the lqual.jsonl of their process.py"
@@ -94,7 +101,7 @@ SOURCE = DataSource(
     licence="none stated; the articles belong to CNN and the Daily Mail",
     paper="Chaganty, Mussmann and Liang 2018",
     read=read,
-    note="The fields are those sacrerouge's reader takes; the bundles were not seen. The human "
+    note="Experimental: not tried on the authors' own files. The human "
     "summary is the system human-reference. Workers are numbered in the order of the file and are "
     "not the same persons for every summary; an aspect fewer workers rated is null. hter is an "
     "edit rate: lower is better.",

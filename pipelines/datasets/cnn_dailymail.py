@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from pipelines.datasets.files import Member, members, records
-from pipelines.datasets.rows import LeftOut, Pair, whole_pair
-from pipelines.datasets.source import PAIRS, DataSource, pass_over
+from pipelines.datasets.rows import PAIRS, DataSource, LeftOut, Pair, pass_over, whole_pair
 
 NAME = "cnn-dailymail"
 TAKES = (

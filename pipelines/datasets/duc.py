@@ -17,8 +17,7 @@ from pipelines.datasets.nist import (
     see_sentences,
     system_of,
 )
-from pipelines.datasets.rows import LeftOut, Numbers, Row
-from pipelines.datasets.source import BOTH, DataSource, pass_over
+from pipelines.datasets.rows import BOTH, DataSource, LeftOut, Numbers, Row, pass_over
 
 # d04a: the documents that assessor a chose; d04ab: their summaries by assessor b.
 _DOCUMENTS = re.compile(r"(d\d+)[a-z]")
@@ -189,8 +188,7 @@ DUC2001 = DataSource(
     licence=_LICENCE,
     paper="Over and Yen 2001",
     read=functools.partial(read, 2001),
-    note="Not seen: documents and models are as sacrerouge's reader takes them, the table as a "
-    "public script takes it; that systems' summaries are named as in 2002 is a guess. `coverage` "
+    note="Experimental: not tried on NIST's own files. `coverage` "
     "is the mean over model units (0 to 4). quality_1 to quality_3 are the three grades in their "
     "order (grammaticality, cohesion and organisation, in an order we could not check). The "
     "training sets are left out. A document that models call by a mistyped name is another task, "
@@ -205,7 +203,7 @@ DUC2002 = DataSource(
     licence=_LICENCE,
     paper="Over and Liggett 2002",
     read=functools.partial(read, 2002),
-    note="Not seen: read as sacrerouge's reader and two public scripts agree. Abstracts only, not "
-    "the extracts (200e, 400e). question_1 to question_12 count faults: lower is better. A "
+    note="Experimental: not tried on NIST's own files. Abstracts only, not the "
+    "extracts (200e, 400e). question_1 to question_12 count faults: lower is better. A "
     "document that models call by a mistyped name is another task, without documents.",
 )

@@ -23,21 +23,12 @@ from cluster.lines import MAX_RECORD_BYTES
 
 ARCHIVES = (".tar", ".tgz", ".tar.gz")
 COMPRESSED = ".gz"
+BROKEN = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
+"""What reading a damaged archive or compressed file raises."""
 
 _OF_MACOS = ("._", ".DS_Store")  # begin the names of what macOS adds to folders and archives
 _GZIP = b"\x1f\x8b"
-_PARQUET_ROWS = 1_000
 _ARCHIVE_DEPTH = 3  # archives in archives in archives
-_HEADER_BYTES = 1 << 20  # of a name or of attributes, which `tarfile` reads at once
-_READ_AT_ONCE = (
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-)
-BROKEN = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
-"""What reading a damaged archive or compressed file raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +54,7 @@ class Member:
         return self.parts[-2] if len(self.parts) > 1 else ""
 
     def text(self, otherwise: str | None = None) -> str:
-        """Read all of it.
-
-        Parameters
-        ----------
-        otherwise : str, optional
-            What the file's encoding is if it is not UTF-8.
+        """Read all of it; `otherwise` is the encoding if it is not UTF-8.
 
         Raises
         ------
@@ -89,120 +75,107 @@ class Member:
             return data.decode(otherwise)
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Read lines with their numbers, without their line breaks; gzip is decompressed.
+        """Read lines with their numbers and line breaks; gzip is decompressed.
+
+        A file of less than a megabyte may hold a line that fills the memory, if it is compressed:
+        none may be longer than a record of a corpus.
 
         Raises
         ------
         ValueError
             If a line is not UTF-8 or too long, or the compressed file is damaged.
         """
-        for number, line in self.whole_lines():
-            yield number, line.rstrip("\r\n")
-
-    def whole_lines(self) -> Iterator[tuple[int, str]]:
-        """Do as `lines`, but keep the line breaks."""
+        is_gzip = self.stream.read(len(_GZIP)) == _GZIP  # whatever the file is called
+        self.stream.seek(0)
+        stream: Any = gzip.GzipFile(fileobj=self.stream) if is_gzip else self.stream
         number = 0
         try:
             # Not `splitlines`: a text may hold U+2028, which ends no line of JSONL.
-            for number, line in enumerate(bounded_lines(self._plain(), self.path), start=1):
+            while line := stream.readline(MAX_RECORD_BYTES + 1):
+                number += 1
+                if len(line) > MAX_RECORD_BYTES:
+                    raise ValueError(
+                        f"{self.path}, line {number} must have at most {MAX_RECORD_BYTES >> 20} MiB"
+                    )
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"{self.path}, line {number} must be UTF-8, got {error}") from error
         except BROKEN as error:
             raise ValueError(f"{self.path} is damaged after line {number}: {error}") from error
 
-    def _plain(self) -> IO[bytes]:
-        """Return the stream, decompressed where it is gzip, whatever the file is called."""
-        is_gzip = self.stream.read(len(_GZIP)) == _GZIP
-        self.stream.seek(0)
-        return gzip.GzipFile(fileobj=self.stream) if is_gzip else self.stream  # type: ignore[return-value]
-
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row of a file, whose cells are checked when they are asked for."""
+    """One row of a file, whose cells are checked when they are asked for.
+
+    Every method raises `ValueError` if the cell is missing or something else.
+    """
 
     where: str
     """For messages, for example `train.jsonl, line 3`."""
     cells: Mapping[str, Any]
 
     def text(self, name: str) -> str:
-        """Return a cell that must be text.
-
-        Raises
-        ------
-        ValueError
-            If it is missing or something else; so with the other kinds below.
-        """
+        """Return a cell that must be text."""
         value = self.cells.get(name)
-        if not isinstance(value, str):
-            raise ValueError(f"`{name}` in {self.where} must be text, got {shown(value)}")
-        return value
+        return str(self._checked(name, value, isinstance(value, str), "text"))
 
     def identifier(self, name: str) -> str:
         """Return a cell that must be text that is not empty, or a whole number."""
         value = self.cells.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"`{name}` in {self.where} must be an id, got {shown(value)}")
-        return value.strip()
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        is_text = isinstance(value, str) and bool(value.strip())
+        return str(self._checked(name, value, is_number or is_text, "an id")).strip()
 
     def texts(self, name: str) -> list[str]:
         """Return a cell that must be a list of texts."""
-        value = self.cells.get(name)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise ValueError(f"`{name}` in {self.where} must be a list of text, got {shown(value)}")
-        return value
+        return self._list(name, str, "text")
 
     def number(self, name: str) -> float:
         """Return a cell that must be a number, written as one or as text."""
         value = self.cells.get(name)
         try:
-            if isinstance(value, bool) or value is None:
-                raise TypeError
-            return float(value)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(
-                f"`{name}` in {self.where} must be a number, got {shown(value)}"
-            ) from error
+            return float("" if isinstance(value, bool) or value is None else value)
+        except (TypeError, ValueError, OverflowError):
+            return float(self._checked(name, value, False, "a number"))
 
     def inner(self, name: str) -> Record:
         """Return a cell that must be an object."""
         value = self.cells.get(name)
-        if not isinstance(value, dict):
-            raise ValueError(f"`{name}` in {self.where} must be an object, got {shown(value)}")
-        return Record(f"`{name}` in {self.where}", value)
+        found = self._checked(name, value, isinstance(value, dict), "an object")
+        return Record(f"`{name}` in {self.where}", found)
 
     def inner_list(self, name: str) -> list[Record]:
         """Return a cell that must be a list of objects."""
-        value = self.cells.get(name)
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise ValueError(
-                f"`{name}` in {self.where} must be a list of objects, got {shown(value)}"
-            )
-        return [Record(f"`{name}` in {self.where}", item) for item in value]
+        found = self._list(name, dict, "objects")
+        return [Record(f"`{name}` in {self.where}", item) for item in found]
 
     def numbers(self, name: str) -> list[float]:
         """Return a cell that must be a list of numbers."""
-        value = self.cells.get(name)
-        if not isinstance(value, list):
-            raise ValueError(f"`{name}` in {self.where} must be a list, got {shown(value)}")
-        items = Record(self.where, {f"{name}[{i}]": item for i, item in enumerate(value)})
+        found = self._list(name, object, "numbers")
+        items = Record(self.where, {f"{name}[{i}]": item for i, item in enumerate(found)})
         return [items.number(key) for key in items.cells]
+
+    def _list(self, name: str, kind: type, what: str) -> list[Any]:
+        value = self.cells.get(name)
+        is_right = isinstance(value, list) and all(isinstance(item, kind) for item in value)
+        return list(self._checked(name, value, is_right, f"a list of {what}"))
+
+    def _checked(self, name: str, value: Any, is_right: bool, what: str) -> Any:  # noqa: ANN401
+        if not is_right:
+            raise ValueError(f"`{name}` in {self.where} must be {what}, got {shown(value)}")
+        return value
 
 
 def members(paths: Sequence[str]) -> Iterator[Member]:
     """Go through files, folders (by name) and archives (in their order), archives in these too.
 
-    A file that is reached by two of the paths is read once.
+    A file that is reached by two of the paths is read once; linked folders are not followed.
 
     Raises
     ------
-    FileNotFoundError
-        If a path is not there.
     OSError
-        If a folder cannot be read.
+        If a path is not there, or cannot be read.
     ValueError
         If an archive is damaged.
     """
@@ -212,27 +185,10 @@ def members(paths: Sequence[str]) -> Iterator[Member]:
             # With its name: what is linked to under another may be of no use under its own.
             if (place := (os.path.realpath(file), *parts[-2:])) not in seen:
                 seen.add(place)
-                yield from _opened(file, parts, is_named=file == Path(path))
-
-
-def bounded_lines(stream: IO[bytes], path: str) -> Iterator[bytes]:
-    """Read lines, none of which may be longer than a record of a corpus.
-
-    A file of less than a megabyte may hold one that fills the memory, if it is compressed.
-
-    Raises
-    ------
-    ValueError
-        If a line is longer.
-    """
-    number = 0
-    while line := stream.readline(MAX_RECORD_BYTES + 1):
-        number += 1
-        if len(line) > MAX_RECORD_BYTES:
-            raise ValueError(
-                f"{path}, line {number} must have at most {MAX_RECORD_BYTES >> 20} MiB"
-            )
-        yield line
+                is_named = file == Path(path)
+                with file.open("rb") as stream:
+                    member = Member(path=str(file), parts=parts, stream=stream, is_named=is_named)
+                    yield from _with_archives(member)
 
 
 def records(member: Member) -> Iterator[Record]:
@@ -248,34 +204,12 @@ def records(member: Member) -> Iterator[Record]:
     name = member.name.removesuffix(COMPRESSED)
     if name.endswith(".parquet"):
         yield from _parquet(member)
-    elif name.endswith(".csv"):
-        yield from _csv(member)
-    elif name.endswith(".tsv"):
-        yield from _tsv(member)
+    elif name.endswith((".csv", ".tsv")):
+        yield from _csv(member, is_tsv=name.endswith(".tsv"))
     else:
         for number, line in member.lines():
             if line.strip():
-                yield json_record(line, f"{member.path}, line {number}")
-
-
-def json_record(line: str, where: str) -> Record:
-    """Read a line that must be a JSON object; `where` is its place, for messages.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else.
-    """
-    try:
-        cells = json.loads(line)
-    # Not only `JSONDecodeError`: a number may have too many digits, a list too many levels.
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} must be a JSON object, got {shown(line)} ({error})") from error
-    if not isinstance(cells, dict):
-        raise ValueError(f"{where} must be a JSON object, got {shown(cells)}")
-    if "\\ud" in line.lower() and not _is_unicode(cells):
-        raise ValueError(f"{where} must be Unicode, got half of a surrogate pair (\\ud...)")
-    return Record(where, cells)
+                yield _json_record(line, f"{member.path}, line {number}")
 
 
 def shown(value: object, n_characters: int = 40) -> str:
@@ -292,39 +226,38 @@ def shown(value: object, n_characters: int = 40) -> str:
     return text if len(text) <= n_characters else f"{text[:n_characters]}…"
 
 
+def _json_record(line: str, where: str) -> Record:
+    try:
+        cells = json.loads(line)
+        if "\\ud" in line.lower():  # JSON can escape halves of characters, UTF-8 has none
+            json.dumps(cells, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where} must be Unicode, got half of a surrogate pair (\\ud...)"
+        ) from error
+    # Not only `JSONDecodeError`: a number may have too many digits, a list too many levels.
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} must be a JSON object, got {shown(line)} ({error})") from error
+    if not isinstance(cells, dict):
+        raise ValueError(f"{where} must be a JSON object, got {shown(cells)}")
+    return Record(where, cells)
+
+
 def _files(root: Path) -> Iterator[tuple[Path, Sequence[str]]]:
     """List a file, or those of a folder, with their parts."""
     if not root.is_dir():
         # The folder is kept: some formats say in its name what the file is.
         yield root, (root.absolute().parent.name, root.name)
         return
-    for folder, folders, names in os.walk(root, followlinks=True, onerror=_cannot_read):
-        folders[:] = sorted(name for name in folders if not _is_reached(folder, name, root))
+    for folder, folders, names in os.walk(root, onerror=_cannot_read):
+        folders.sort()
         for name in sorted(names):
             file = Path(folder, name)
             yield file, (root.absolute().name, *file.relative_to(root).parts)
 
 
-def _is_reached(folder: str, name: str, root: Path) -> bool:
-    """Say whether a folder is a link to one that is walked through in any case, or is above it."""
-    path = os.path.join(folder, name)
-    if not os.path.islink(path):
-        return False
-    target = Path(os.path.realpath(path))
-    return target.is_relative_to(os.path.realpath(root)) or Path(
-        os.path.realpath(folder)
-    ).is_relative_to(target)
-
-
 def _cannot_read(error: OSError) -> None:
     raise error
-
-
-def _opened(file: Path, parts: Sequence[str], *, is_named: bool) -> Iterator[Member]:
-    with file.open("rb") as stream:
-        yield from _with_archives(
-            Member(path=str(file), parts=parts, stream=stream, is_named=is_named)
-        )
 
 
 def _with_archives(member: Member, depth: int = 1) -> Iterator[Member]:
@@ -349,28 +282,19 @@ def _with_archives(member: Member, depth: int = 1) -> Iterator[Member]:
                         f"{info.linkname}; unpack it and name its folder"
                     )
                 if info.isfile() and (stream := archive.extractfile(info)) is not None:
-                    yield from _with_archives(
-                        Member(
-                            path=f"{member.path}!{info.name}",
-                            parts=(*member.parts[:-1], *PurePosixPath(info.name).parts),
-                            stream=stream,
-                            is_named=False,
-                        ),
-                        depth + 1,
+                    inner = Member(
+                        path=f"{member.path}!{info.name}",
+                        parts=(*member.parts[:-1], *PurePosixPath(info.name).parts),
+                        stream=stream,
+                        is_named=False,
                     )
+                    yield from _with_archives(inner, depth + 1)
     except BROKEN as error:
         raise ValueError(f"{member.path} is not an archive that can be read: {error}") from error
 
 
 class _WholeHeader(tarfile.TarInfo):
     """Tells the end of an archive from damage, which `tarfile` takes for the end as well."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        found = super().frombuf(buf, encoding, errors)
-        if found.type in _READ_AT_ONCE and found.size > _HEADER_BYTES:
-            raise tarfile.HeaderError(f"a name or attributes of {found.size:,} bytes")
-        return found
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
@@ -382,20 +306,10 @@ class _WholeHeader(tarfile.TarInfo):
             raise tarfile.ReadError(f"{error} where a member or the end should be") from error
 
 
-def _is_unicode(cells: object) -> bool:
-    """Say whether texts can be written: JSON can escape halves of characters, UTF-8 has none."""
-    try:
-        json.dumps(cells, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _parquet(member: Member) -> Iterator[Record]:
+    number = 0
     try:
-        batches = pq.ParquetFile(member.stream).iter_batches(_PARQUET_ROWS)
-        number = 0
-        for batch in batches:
+        for batch in pq.ParquetFile(member.stream).iter_batches(1_000):
             for cells in batch.to_pylist():
                 number += 1
                 yield Record(f"{member.path}, row {number}", cells)
@@ -406,27 +320,19 @@ def _parquet(member: Member) -> Iterator[Record]:
         ) from error
 
 
-def _csv(member: Member) -> Iterator[Record]:
+def _csv(member: Member, *, is_tsv: bool) -> Iterator[Record]:
     csv.field_size_limit(MAX_RECORD_BYTES)  # an article is longer than the default of 128 KiB
-    reader = csv.DictReader((line for _, line in member.whole_lines()), strict=True)
+    lines = (line for _, line in member.lines())
+    if is_tsv:
+        reader = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
+    else:
+        reader = csv.DictReader(lines, strict=True)
     try:
         for cells in reader:
             where = f"{member.path}, line {reader.line_num}"
             if None in cells or None in cells.values():
                 n_columns = len(reader.fieldnames or ())
-                raise ValueError(f"{where} must have {n_columns} columns as the header, got others")
+                raise ValueError(f"{where} must have {n_columns} columns, as the header has")
             yield Record(where, cells)
     except csv.Error as error:
         raise ValueError(f"{member.path}, line {reader.line_num} is not CSV: {error}") from error
-
-
-def _tsv(member: Member) -> Iterator[Record]:
-    lines = member.lines()
-    _, header = next(lines, (1, ""))
-    names = header.split("\t")
-    for number, line in lines:
-        cells = line.split("\t")
-        where = f"{member.path}, line {number}"
-        if len(cells) != len(names):
-            raise ValueError(f"{where} must have {len(names)} columns, got {len(cells)}")
-        yield Record(where, dict(zip(names, cells, strict=True)))

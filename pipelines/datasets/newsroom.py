@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipelines.datasets.files import Record, members, records
-from pipelines.datasets.rows import LeftOut, Pair, whole_pair
-from pipelines.datasets.source import PAIRS, DataSource, pass_over
+from pipelines.datasets.rows import PAIRS, DataSource, LeftOut, Pair, pass_over, whole_pair
 
 NAME = "newsroom"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".dataset")

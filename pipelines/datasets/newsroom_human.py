@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.datasets import newsroom
 from pipelines.datasets.files import Record, members, records
-from pipelines.datasets.rows import Candidate, LeftOut, Numbers, Row
-from pipelines.datasets.source import BOTH, DataSource, pass_over
+from pipelines.datasets.rows import BOTH, Candidate, DataSource, LeftOut, Numbers, Row, pass_over
 
 NAME = "newsroom-human"
 TAKES = "newsroom-human-eval.csv, and perhaps test.jsonl(.gz) of Newsroom for the references"

@@ -1,17 +1,20 @@
-"""What an imported file becomes: pairs, candidates, and numbers about candidates.
+"""What an imported file becomes, and what is known about a data set that can be imported.
 
-A reader yields these one after the other; nothing here touches files.
+A reader yields pairs, candidates and numbers about candidates, one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from pipelines.datasets.files import Member
 
 HUMAN_PREFIX = "human-"
 """Begins the `system_id` of a summary that a person wrote, so that `--exclude-systems 'human-*'`
 (and the tables of the papers, which look for `human*`) can tell it from a machine's."""
+PAIRS, BOTH = "pairs", "corpus, ratings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +28,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A text to judge."""
+    """A text to judge; None stands for what the data have none of."""
 
     document_id: str
     system_id: str
     candidate: str
     references: Sequence[str] | None = None
-    """None where the data have none."""
     sources: Sequence[str] | None = None
-    """None where the data have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +58,38 @@ class LeftOut:
     """Completes "Left out: 3, ..."."""
 
 
-def differing(things: str) -> str:
-    """Say why a second text (or rating) of a candidate is left out.
-
-    Examples
-    --------
-    >>> differing("texts")
-    'texts that differ from those the candidate already had, which are kept'
-    """
-    return f"{things} that differ from those the candidate already had, which are kept"
-
-
 Row = Pair | Candidate | Numbers | LeftOut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource:
+    """A data set, in the format its owner gives it out in."""
+
+    name: str
+    title: str
+    gives: str
+    """`PAIRS`, `BOTH`, or what else there is."""
+    takes: str
+    """The files, for a person."""
+    origin: str
+    """Where they come from."""
+    licence: str
+    paper: str
+    read: Callable[[Sequence[str]], Iterator[Row]]
+    """Paths to rows. Raises ValueError, naming file and line, where a file is not of the format."""
+    note: str = ""
+    """What to know; "Experimental" where the format was not seen in its owner's own words."""
+
+
+def pass_over(member: Member, name: str, takes: str) -> None:
+    """Do nothing about a file of no use in a folder or archive; refuse one that was named."""
+    if member.is_named:
+        raise ValueError(f"`FILES` of {name} must be {takes}, got {member.path}")
+
+
+def differing(things: str) -> str:
+    """Say why a second text (or rating) of a candidate is left out."""
+    return f"{things} that differ from those the candidate already had, which are kept"
 
 
 def whole_pair(document_id: str, source: str, reference: str) -> Pair | LeftOut:
@@ -79,13 +100,7 @@ def whole_pair(document_id: str, source: str, reference: str) -> Pair | LeftOut:
 
 
 def human(name: str) -> str:
-    """Name the system of a person's summary.
-
-    Examples
-    --------
-    >>> human("A")
-    'human-A'
-    """
+    """Name the system of a person's summary, "human-A" for "A"."""
     return f"{HUMAN_PREFIX}{name}"
 
 
@@ -99,14 +114,7 @@ def ratings_of_raters(
 ) -> Iterator[Numbers]:
     """Give the ratings of one candidate to raters called `RATER-1`, `RATER-2` and so on.
 
-    Parameters
-    ----------
-    document_id, system_id : str
-        The candidate.
-    rater : str
-        What the raters are called, for example `expert`.
-    by_rater : sequence of mapping of str to float
-        Values by aspect, a mapping per rater.
+    `by_rater` has values by aspect, a mapping per rater.
     """
     for number, values in enumerate(by_rater, start=1):
         yield Numbers(

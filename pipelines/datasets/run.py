@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cluster import write_whole
 from cluster.fetching import fetch
 from cluster.output import Output
-from pipelines.datasets.registry import find_source
+from pipelines.datasets import (
+    asap_sas,
+    bigpatent,
+    chaganty2018,
+    cnn_dailymail,
+    duc,
+    newsroom,
+    newsroom_human,
+    sacrerouge,
+    summeval,
+    tac2010,
+)
 from pipelines.datasets.rows import (
     Candidate,
+    DataSource,
     LeftOut,
     Numbers,
     Pair,
@@ -20,14 +36,44 @@ from pipelines.datasets.rows import (
     differing,
     is_human,
 )
-from pipelines.datasets.source import DataSource
-from pipelines.datasets.tables import GrowingTable
-from sms.naming import AnyPath, OneOrMore, several
+from sms.naming import AnyPath, OneOrMore, nearest, several
 
+SOURCES: dict[str, DataSource] = {
+    source.name: source
+    for source in (
+        cnn_dailymail.SOURCE,
+        newsroom.SOURCE,
+        bigpatent.SOURCE,
+        newsroom_human.SOURCE,
+        duc.DUC2001,
+        duc.DUC2002,
+        tac2010.SOURCE,
+        chaganty2018.SOURCE,
+        asap_sas.SOURCE,
+        summeval.SOURCE,
+        sacrerouge.SOURCE,
+    )
+}
+"""The data sets that can be imported, by name. To add one, write its file and name it here."""
 CORPUS, RATINGS, SCORES = "corpus", "ratings", "scores"
 
 _OPTIONS = {CORPUS: "--out", RATINGS: "--ratings", SCORES: "--scores"}
 _THINGS = {CORPUS: "texts", RATINGS: "ratings", SCORES: "scores"}
+_KEYS = ("document_id", "system_id", "rater")
+"""What numbers are about; the first columns of their tables."""
+_ROWS_AT_ONCE = 1_000
+_PAIR_SCHEMA = pa.schema(
+    {"document_id": pa.string(), "source": pa.large_string(), "reference": pa.large_string()}
+)
+_CANDIDATE_SCHEMA = pa.schema(
+    {
+        "document_id": pa.string(),
+        "system_id": pa.string(),
+        "candidate": pa.large_string(),
+        "references": pa.list_(pa.large_string()),
+        "source": pa.list_(pa.large_string()),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +98,19 @@ class ImportRun:
     """Rows by reason."""
 
 
+def find_source(name: str) -> DataSource:
+    """Find a data set by its name.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name; the message has the nearest one.
+    """
+    if name not in SOURCES:
+        raise ValueError(f"unknown data set `{name}`; {nearest(name, SOURCES)}")
+    return SOURCES[name]
+
+
 def import_data(
     name: str,
     paths: OneOrMore,
@@ -62,8 +121,8 @@ def import_data(
 ) -> ImportRun:
     """Turn a data set, as its owner gives it out, into Parquet files with our columns.
 
-    Memory does not grow with the texts; of a judged data set the keys are remembered, so that a
-    candidate that is there twice is noticed.
+    Memory does not grow with the texts; of a judged data set the keys and the numbers are held,
+    so that a candidate that is there twice is noticed.
 
     Parameters
     ----------
@@ -93,11 +152,7 @@ def import_data(
     source = find_source(name)
     inputs = several(paths)
     asked = {CORPUS: out, RATINGS: ratings, SCORES: scores}
-    outputs = {
-        table: Output.named(_OPTIONS[table], path)
-        for table, path in asked.items()
-        if path is not None
-    }
+    outputs = {t: Output.named(_OPTIONS[t], path) for t, path in asked.items() if path is not None}
     for output in outputs.values():
         output.check_file(".parquet", is_new=True)
         output.check_apart(inputs)
@@ -105,92 +160,135 @@ def import_data(
     if len(set(outs.values())) < len(outs):
         raise ValueError(f"the outputs must be different files, got {', '.join(outs.values())}")
     with tempfile.TemporaryDirectory() as work:
-        sorter = _Sorter(Path(work))
+        tables = _Tables(Path(work, "texts.parquet"))
         try:
             for row in source.read([fetch(path) for path in inputs]):
-                sorter.add(row)
-            for written in sorter.tables.values():
-                written.end()
-            _check(source, sorter, outs)
-            for table in reversed(outs):  # the corpus last: where it is, the others are
-                sorter.tables[table].publish(outs[table])
+                tables.add(row)
         finally:
-            sorter.close()
+            tables.end()
+        made = {kind: _numbers(rows) for kind, rows in tables.numbers.items()}
+        found = {CORPUS: (tables.n_texts, tables.columns)} if tables.n_texts else {}
+        found |= {kind: (len(table), table.column_names) for kind, table in made.items()}
+        _check(source, found, outs, tables.left_out)
+        for kind in reversed(outs):  # the corpus last: where it is, the others are
+            if kind == CORPUS:
+                with pa.memory_map(str(tables.texts)) as texts:
+                    write_whole(outs[kind], texts.read_buffer())
+            else:
+                sink = pa.BufferOutputStream()
+                pq.write_table(made[kind], sink, compression="zstd")
+                write_whole(outs[kind], sink.getvalue())
     return ImportRun(
         source=source,
-        tables=dict(sorter.imported(outs)),
-        human_systems=list(sorter.human_systems),
-        left_out=dict(sorter.left_out.most_common()),
+        tables={
+            kind: ImportedTable(n_rows=n_rows, columns=columns, path=outs.get(kind))
+            for kind, (n_rows, columns) in found.items()
+        },
+        human_systems=list(tables.human_systems),
+        left_out=dict(tables.left_out.most_common()),
     )
 
 
-class _Sorter:
-    """Sends rows to their tables and counts what is left out."""
+class _Tables:
+    """Writes texts to a file and holds numbers; counts what is left out."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._seen: dict[tuple[str, ...], int] = {}
-        """Hash of what a candidate (and rater) has, by table and key."""
-        self.tables: dict[str, GrowingTable] = {}
+    def __init__(self, texts: Path) -> None:
+        self.texts = texts
+        self.n_texts = 0
+        self.columns: list[str] = []
+        """Of the texts."""
+        self.numbers: dict[str, list[Numbers]] = {}
+        """By `ratings` and `scores`."""
         self.human_systems: dict[str, None] = {}
         self.left_out: Counter[str] = Counter()
+        self._batch: list[Pair | Candidate] = []
+        self._writer: pq.ParquetWriter | None = None
+        self._seen: dict[tuple[str, ...], int] = {}
+        """Hash of what a candidate (and rater) has, by table and key."""
 
     def add(self, row: Row) -> None:
+        """Take one row."""
         if isinstance(row, LeftOut):
             self.left_out[row.reason] += 1
-            return
-        table = row.kind if isinstance(row, Numbers) else CORPUS
-        if not isinstance(row, Pair) and (reason := self._repeated(table, row)):
+        elif not isinstance(row, Pair) and (reason := self._repeated(row)):
             self.left_out[reason] += 1
+        elif isinstance(row, Numbers):
+            self.numbers.setdefault(row.kind, []).append(row)
+        else:
+            if isinstance(row, Candidate) and is_human(row.system_id):
+                self.human_systems[row.system_id] = None
+            self._batch.append(row)
+            if len(self._batch) >= _ROWS_AT_ONCE:
+                self._flush()
+
+    def end(self) -> None:
+        """Say that there are no more rows, also after an error."""
+        self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        if not self._batch:
             return
-        if isinstance(row, Candidate) and is_human(row.system_id):
-            self.human_systems[row.system_id] = None
-        self._table(table).add(row)
+        schema = _PAIR_SCHEMA if isinstance(self._batch[0], Pair) else _CANDIDATE_SCHEMA
+        called = {} if schema is _PAIR_SCHEMA else {"source": "sources"}
+        columns = {
+            name: [getattr(row, called.get(name, name)) for row in self._batch]
+            for name in schema.names
+        }
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.texts, schema, compression="zstd")
+            self.columns = schema.names
+        self._writer.write_table(pa.table(columns, schema=schema))
+        self.n_texts += len(self._batch)
+        self._batch = []
 
-    def close(self) -> None:
-        """Close what is open, also after an error."""
-        for table in self.tables.values():
-            table.close()
-
-    def imported(self, outs: Mapping[str, str]) -> Iterator[tuple[str, ImportedTable]]:
-        for name, table in self.tables.items():
-            yield (
-                name,
-                ImportedTable(n_rows=table.n_rows, columns=table.schema.names, path=outs.get(name)),
-            )
-
-    def _table(self, name: str) -> GrowingTable:
-        if name not in self.tables:
-            folder = self._folder / name
-            folder.mkdir()
-            self.tables[name] = GrowingTable(folder)
-        return self.tables[name]
-
-    def _repeated(self, table: str, row: Candidate | Numbers) -> str | None:
+    def _repeated(self, row: Candidate | Numbers) -> str | None:
         """Say why a row is left out if its candidate was there before, and remember it if not."""
+        rater = ""
         if isinstance(row, Numbers):
+            kind: str = row.kind
             rater, content = row.rater or "", hash(tuple(row.values.items()))
         else:
-            rater = ""
-            content = hash(
-                (row.candidate, *(tuple(t or ()) for t in (row.references, row.sources)))
-            )
-        key = (table, row.document_id, row.system_id, rater)
+            kind = CORPUS
+            texts = (tuple(t or ()) for t in (row.references, row.sources))
+            content = hash((row.candidate, *texts))
+        key = (kind, row.document_id, row.system_id, rater)
         if key not in self._seen:
             self._seen[key] = content
             return None
-        if self._seen[key] == content:
-            return f"{_THINGS[table]} that are there twice"
-        return differing(_THINGS[table])
+        is_same = self._seen[key] == content
+        return f"{_THINGS[kind]} that are there twice" if is_same else differing(_THINGS[kind])
 
 
-def _check(source: DataSource, sorter: _Sorter, outs: Mapping[str, str]) -> None:
+def _numbers(rows: Sequence[Numbers]) -> pa.Table:
+    columns: dict[str, pa.Array] = {
+        name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in _KEYS
+    }
+    if columns["rater"].null_count == len(rows):
+        del columns["rater"]
+    for name in dict.fromkeys(name for row in rows for name in row.values):
+        if name in _KEYS:
+            raise ValueError(
+                f"a metric or aspect must not be called `{name}`, which names a column of keys; "
+                "rename it"
+            )
+        values = [row.values.get(name) for row in rows]
+        columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN becomes null
+    return pa.table(columns)
+
+
+def _check(
+    source: DataSource,
+    found: Mapping[str, object],
+    outs: Mapping[str, str],
+    left_out: Mapping[str, int],
+) -> None:
     for table in outs:
-        if table in sorter.tables:
-            continue
-        option = "FILES" if table == CORPUS else _OPTIONS[table]
-        why = "".join(f"; left out: {n}, {reason}" for reason, n in sorter.left_out.items())
-        raise ValueError(
-            f"`{option}` of {source.name} needs files with {_THINGS[table]}, got none; it takes "
-            f"{source.takes}{why}"
-        )
+        if table not in found:
+            option = "FILES" if table == CORPUS else _OPTIONS[table]
+            why = "".join(f"; left out: {n}, {reason}" for reason, n in left_out.items())
+            raise ValueError(
+                f"`{option}` of {source.name} needs files with {_THINGS[table]}, got none; it "
+                f"takes {source.takes}{why}"
+            )

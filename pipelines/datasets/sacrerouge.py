@@ -16,13 +16,14 @@ from pipelines.datasets.files import Record, members, records, shown
 from pipelines.datasets.rows import (
     HUMAN_PREFIX,
     Candidate,
+    DataSource,
     LeftOut,
     Numbers,
     Row,
     human,
     is_human,
+    pass_over,
 )
-from pipelines.datasets.source import DataSource, pass_over
 
 NAME = "sacrerouge"
 TAKES = "*.jsonl or *.jsonl.gz: instances (summaries), metrics, documents; any of them"

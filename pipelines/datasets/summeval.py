@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipelines.datasets.files import COMPRESSED, Record, members, records
-from pipelines.datasets.rows import Candidate, Row, ratings_of_raters
-from pipelines.datasets.source import BOTH, DataSource, pass_over
+from pipelines.datasets.rows import BOTH, Candidate, DataSource, Row, pass_over, ratings_of_raters
 
 NAME = "summeval"
 TAKES = "model_annotations.aligned.paired.jsonl (or model_annotations.aligned.jsonl)"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.datasets.files import Member, members
 from pipelines.datasets.nist import MODEL, PEER, Collection, document_text, plain_text, system_of
-from pipelines.datasets.rows import Numbers, Row
-from pipelines.datasets.source import BOTH, DataSource, pass_over
+from pipelines.datasets.rows import BOTH, DataSource, Numbers, Row, pass_over
 
 NAME = "tac2010"
 TAKES = (
@@ -79,7 +78,7 @@ SOURCE = DataSource(
     licence="NIST's agreements, one for the organisation and one for each person",
     paper="Owczarzak and Dang 2010",
     read=read,
-    note="Not seen: read as sacrerouge's reader and that of Bao et al. agree. The initial (A) and "
+    note="Experimental: not tried on NIST's own files. The initial (A) and "
     "update (B) tasks both; Bao et al. use A. `pyramid` is null for people's summaries, "
     "`pyramid_jackknife` is the modified score of Bao et al.",
 )

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.datasets.realsumm import load_plain
 from reffree.checkpoint import CHECKPOINT_FILE, read_checkpoint
 from reffree.scorer import load_scorer
 from sms.encoders import EncoderRuntime
@@ -214,12 +213,6 @@ def test_embedding_cache(models, tmp_path, mark, data):
     (cache,) = (tmp_path / "cache").iterdir()
     cache.write_bytes(data(mark))
     assert run([*arguments, f"--out={tmp_path / 'second'}"]) == 2  # not a database
-
-
-@pytest.mark.parametrize("data", [plain_pickle, torch_zip])
-def test_imported_pickle(mark, data):
-    with pytest.raises(ValueError, match=r"could run a program|not a pickle that can be read"):
-        load_plain(io.BytesIO(data(mark)), "abs.pkl")
 
 
 @pytest.mark.parametrize("name", ["vectors.bin", "vectors.npy", "vectors.zip"])

@@ -292,6 +292,6 @@ def test_leaderboard_file_without_scores_rejected(refused, write):
 
 
 def test_line_with_too_many_tabs_named(refused, write):
-    assert "train.tsv, line 5 must have 5 columns, got 6" in refused(
+    assert "train.tsv, line 5 must have 5 columns, as the header has" in refused(
         "asap-sas", write("train.tsv", f"{TSV}4\t3\t1\t1\tHot\tsun.\n")
     )

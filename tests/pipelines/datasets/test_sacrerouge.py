@@ -179,12 +179,11 @@ def test_row_without_a_text_is_not_exported(tmp_path, capsys):
     assert not out.exists()
 
 
-@pytest.mark.parametrize("name", ["sacrerouge", "mt-metrics-eval"])
-def test_candidate_that_is_there_twice_is_not_exported(tmp_path, capsys, name):
+def test_candidate_that_is_there_twice_is_not_exported(tmp_path, capsys):
     frame = pl.DataFrame({"document_id": ["d", "e"], "system_id": ["x", "x"]})
     frame.with_columns(candidate=pl.lit("A.")).write_parquet(tmp_path / "c.parquet")
     out, given = tmp_path / "out", str(tmp_path / "c.parquet")
-    assert run(["export", name, given, given, "--out", str(out)]) == 2
+    assert run(["export", "sacrerouge", given, given, "--out", str(out)]) == 2
     assert "but (d, x) in" in (said := capsys.readouterr().err)
     assert "repeats; keep one row of each" in said
     assert not out.exists()
@@ -218,3 +217,43 @@ def test_row_that_cannot_be_read_is_named_by_its_place(tmp_path, capsys):
     assert "cannot read row 2 of" in (said := capsys.readouterr().err)
     assert said.endswith("c.jsonl: malformed JSON; mend it or leave it out\n")
     assert not out.exists()
+
+
+def export(tmp_path, **columns):
+    frame = pl.DataFrame({"document_id": ["d"] * 2, "system_id": ["x"] * 2} | columns)
+    frame.write_parquet(tmp_path / "ratings.parquet")
+    given = (str(tmp_path / "ratings.parquet"), "--out", str(tmp_path / "out"))
+    return run(["export", "sacrerouge", *given])
+
+
+def test_ratings_of_one_pool_are_averaged_and_text_is_named(tmp_path, capsys):
+    columns = {"rater": ["r1", "r2"], "overall": [1, 4], "share": ["12.3%", "9%"], "n": ["a", "b"]}
+    assert export(tmp_path, **columns) == 0
+    (line,) = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["metrics"] == {"overall": 2.5}
+    said = capsys.readouterr().out
+    assert "Column `share` of " in said
+    assert "is left out, its cells are no numbers: '12.3%'" in said
+    assert "`n`" not in said
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"rater": ["r1"] * 2, "overall": [1, 5]}, "1 repeat, for example (d, x, r1); keep one"),
+        ({"rater": ["expert-1", "turker-1"], "overall": [1, 4]}, "of one pool to be averaged, got"),
+        ({"overall": [1, 4]}, "1 repeat, for example (d, x); keep one row of each"),
+        ({"rater": ["r1", "r2"], "overall": ["1%", "4%"]}, "must have a column of numbers besides"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(tmp_path, capsys, columns, message):
+    assert export(tmp_path, **columns) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_format_and_existing_folder_are_refused(tmp_path, capsys):
+    assert run(["export", "sacrerogue", "x.parquet", "--out", str(tmp_path / "x")]) == 2
+    assert "did you mean `sacrerouge`?" in capsys.readouterr().err
+    assert run(["export", "sacrerouge", "x.parquet", "--out", str(tmp_path)]) == 2
+    assert "`--out` must not exist yet" in capsys.readouterr().err
