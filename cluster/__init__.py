@@ -10,20 +10,19 @@ from __future__ import annotations
 from cluster.inputs import InputFile, is_unchanged, list_inputs, with_content
 from cluster.local_runner import run_local
 from cluster.on_ray import run_ray
+from cluster.parts import (
+    Job,
+    ShardReport,
+    committed,
+    part_path,
+    report_from_file,
+)
 from cluster.ray_options import RayOptions
 from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
 from cluster.shards import Piece, Shard, knowing, longest_first, plan_shards
 from cluster.store import write_whole
-from cluster.worker import (
-    Job,
-    Scorer,
-    ShardReport,
-    committed,
-    part_path,
-    report_from_file,
-    score_shard,
-)
+from cluster.worker import Scorer, score_shard
 
 __all__ = [
     "InputFile",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from cluster.parts import Job, ShardReport
 from cluster.shards import Shard
-from cluster.worker import Job, Scorer, ShardReport, node_name, try_shard
+from cluster.worker import Scorer, node_name, try_shard
 
 
 def run_local(

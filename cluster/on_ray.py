@@ -13,18 +13,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from cluster.parts import (
+    Job,
+    ShardReport,
+    committed,
+    part_path,
+    report_from_file,
+)
 from cluster.ray_options import RayOptions
 from cluster.ray_process import ProcessLost, call_apart
 from cluster.shards import Shard
 from cluster.store import absolute
-from cluster.worker import (
-    Job,
-    Scorer,
-    ShardReport,
-    part_path,
-    report_from_file,
-    reports_of_committed,
-)
+from cluster.worker import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +95,8 @@ def run_ray(
         call_apart(_drive, shards, make_scorer, job, options, tell=tell, address=options.address)
     except RuntimeError as error:  # whatever became of the cluster, the files say what is done
         left = [shard for shard in shards if shard.index not in reports]
-        for report in reports_of_committed(job, left):
-            keep(report)
+        for index in sorted(committed(job.out, left, job.fingerprint)):
+            keep(report_from_file(part_path(job.out, index, job.fingerprint)))
         if len(reports) == len(shards):
             logger.warning("all shards were committed before the cluster was lost: %s", error)
         elif isinstance(error, ProcessLost):

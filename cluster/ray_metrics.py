@@ -10,7 +10,7 @@ import re
 
 from ray.util.metrics import Counter, Gauge, Histogram
 
-from cluster.worker import ShardReport
+from cluster.parts import ShardReport
 
 SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 """Bounds of the histogram of seconds a shard took."""

@@ -25,6 +25,7 @@ from ray.exceptions import ActorUnavailableError, RayError, RayTaskError  # isor
 import pyarrow as pa
 
 from cluster.node_check import NodeFacts, node_facts, refusal
+from cluster.parts import Job, ShardReport
 from cluster.ray_cluster import (
     PACKAGES,
     HeadLost,
@@ -40,7 +41,7 @@ from cluster.ray_options import RayOptions
 from cluster.ray_process import import_path
 from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
-from cluster.worker import Job, Scorer, ShardReport, node_name, one_line, try_shard
+from cluster.worker import Scorer, node_name, one_line, try_shard
 
 MAX_FAILED_STARTS = 5
 """A worker that dies so many times in a row before it is ready is given up."""

@@ -15,8 +15,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from statistics import median
 
+from cluster.parts import ShardReport
 from cluster.shards import Shard
-from cluster.worker import ShardReport
 
 SLOW_AFTER_S = 30.0
 """No shard is slow before that."""

@@ -294,17 +294,12 @@ def version_of(stream: pa.NativeFile, path: str) -> str:
     return f"mtime:{filesystem.get_file_info(inner).mtime_ns}:{stream.size()}"
 
 
-def list_sizes(folder: str) -> dict[str, int]:
-    """List the files right inside a folder with their bytes; none where there is no folder."""
+def list_names(folder: str) -> list[str]:
+    """List the names of the files right inside a folder; none where there is no folder."""
     filesystem, inner = filesystem_for(folder)
     with naming(folder):
         found = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
-    return {info.base_name: info.size for info in found if info.type == pafs.FileType.File}
-
-
-def list_names(folder: str) -> list[str]:
-    """List the names of the files right inside a folder; none where there is no folder."""
-    return sorted(list_sizes(folder))
+    return sorted(info.base_name for info in found if info.type == pafs.FileType.File)
 
 
 def delete_file(path: str) -> None:

@@ -5,63 +5,34 @@ The same function runs in one process and on Ray. What a scorer is, is said here
 
 from __future__ import annotations
 
-import io
-import json
 import logging
-import os
 import platform
-import re
 import socket
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cluster.ahead import made_ahead, mapped_ahead
-from cluster.inputs import READERS
+from cluster.parts import STATUS, Job, ShardReport, report_of, with_earlier, write_scores
 from cluster.reading import Wanted, read_batches
-from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, TEXTS, UNREADABLE, user_name
-from cluster.seals import read_sealed_parquet, sealed_parquet
+from cluster.schema import IDS, TEXTS, UNREADABLE
 from cluster.shards import Shard
-from cluster.store import (
-    StorageFull,
-    base_name,
-    check_no_links,
-    join,
-    list_names,
-    write_whole,
-)
-from sms.naming import AnyPath
+from cluster.store import StorageFull
 from sms.urls import redacted
-
-STATUS = "status"
-INPUT_FILE, INPUT_ROW = "input_file", "input_row"
-"""The row's place: path of its file, and which row of that it is, from 0."""
-PLACE = (INPUT_FILE, INPUT_ROW)
-SCORES_FOLDER = "scores"
-ERRORS_FOLDER = "errors"
-FINGERPRINT_LENGTH = 12
-"""Characters of the fingerprint that a file's name carries."""
 
 _UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 """What products of matrices are computed with on x86, as Linux calls it."""
 _HAND_OFF = 2  # batches that are being compared or wait for it
-_FIELDS = "assay.scores"
 _UNREADABLE = "unreadable"
-_SIDES = ("candidate", "reference", "source")
-_NO_REASON = ":undefined"
-_PART_NAME = re.compile(r"part-(\d{6,})-([^-.]+)\.parquet")
 _T = TypeVar("_T")
-_R = TypeVar("_R")
 
 logger = logging.getLogger(__name__)
 
@@ -88,126 +59,6 @@ class Scorer(Protocol):
 
     def counters(self) -> Mapping[str, int]:
         """Return what was done so far by name, as numbers that may be added up."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is the same for every shard of a run."""
-
-    out: str
-    """Folder or URL of the run; a path becomes text."""
-    fingerprint: str
-    """Of everything the scores depend on; its first 12 characters name the files."""
-    wanted: Wanted | None = None
-    """What is read of every row; without, what the scorer reads."""
-    base: str = ""
-    """Fingerprint of the run whose scores files have the columns that are not computed again."""
-    fields: tuple[str, ...] = ()
-    """All score columns in their order, where some are taken from `base`."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """Goes into every scores file: signatures, versions."""
-    batch_rows: int = 1024
-    """Rows the scorer gets at a time."""
-    threads: int = 1
-    """Of the scorer."""
-    has_gpu: bool = False
-    """Whether encoders run on a GPU, which waits for nobody while it computes."""
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether one batch is read and another prepared while a third is compared.
-
-        Not with a single thread and no GPU: three would only take turns.
-        """
-        return self.threads > 1 or self.has_gpu
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "out", os.fspath(self.out))
-        if self.batch_rows < 1 or self.threads < 1:
-            raise ValueError(
-                "`batch_rows` and `threads` must be at least 1, "
-                f"got {self.batch_rows} and {self.threads}"
-            )
-        if not re.fullmatch(r"[0-9A-Za-z]+", self.fingerprint):
-            raise ValueError(
-                f"`fingerprint` must be letters and digits (it names files), "
-                f"got {self.fingerprint!r}"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardReport:
-    """What became of one shard."""
-
-    index: int
-    n_rows: int = 0
-    """Rows written; 0 if the shard failed."""
-    n_status: Mapping[str, int] = field(default_factory=dict)
-    """Rows by status; rows that are fine have none."""
-    sums: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Sum of the scores there are, by system, then by metric. No system id is ``""``."""
-    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Number of the scores there are, by system, then by metric."""
-    seconds: float = 0.0
-    """All of it; less than the sum of the stages where they overlap."""
-    cpu_seconds: float = 0.0
-    """Seconds of all cores together that the process was busy meanwhile."""
-    stage_seconds: Mapping[str, float] = field(default_factory=dict)
-    """By stage: `read`, `prepare`, `compare`, `write`."""
-    counters: Mapping[str, int] = field(default_factory=dict)
-    """What the scorer counted while it scored this shard."""
-    attempts: int = 1
-    node: str = ""
-    """Where it was scored."""
-    processor: str = ""
-    """By what kind of processor; scores by another kind may differ in their last digits."""
-    n_bytes: int = 0
-    """Size of its scores file."""
-    seal: str = ""
-    """Of its scores file, see `cluster.seals`."""
-    error: str | None = None
-    """Why the shard failed; None if its file is committed."""
-
-    is_out_of_room: bool = False
-    """Whether it failed since there was no room for its file, which others would not have either.
-    """
-
-    def without_sums(self) -> ShardReport:
-        """Return the part whose size does not depend on the number of systems."""
-        return replace(self, sums={}, counts={})
-
-
-def part_path(out: AnyPath, index: int, fingerprint: str) -> str:
-    """Name the scores file of a shard; that it exists is the commit."""
-    return join(os.fspath(out), SCORES_FOLDER, f"{_part_stem(index, fingerprint)}.parquet")
-
-
-def committed(out: AnyPath, plan: Sequence[Shard], fingerprint: str) -> set[int]:
-    """Find the shards of a plan whose scores are written.
-
-    Files of other fingerprints, and files that were never finished, do not count.
-    """
-    there = set(list_names(join(os.fspath(out), SCORES_FOLDER)))
-    names = {shard.index: f"{_part_stem(shard.index, fingerprint)}.parquet" for shard in plan}
-    return {index for index, name in names.items() if name in there}
-
-
-def is_part(path: str) -> bool:
-    """Say whether a file is named as the scores files of a run are, which have a seal."""
-    name = _PART_NAME.fullmatch(base_name(path))
-    return name is not None and len(name[2]) == FINGERPRINT_LENGTH
-
-
-def check_parts(paths: Sequence[str]) -> list[str]:
-    """Check that scores files are as they were written, all of their bytes; return their seals.
-
-    Raises
-    ------
-    ValueError
-        If one is damaged or was changed.
-    """
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(lambda path: read_sealed_parquet(path)[1], paths))
 
 
 def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
@@ -244,15 +95,16 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     scores = pa.concat_tables(found).combine_chunks()
     fields = tuple(scorer.score_fields)
     if job.base:
-        scores, fields = _with_earlier(scores, shard, job), job.fields
+        scores, fields = with_earlier(scores, shard, job), job.fields
     with clock.stage("write"):
-        n_bytes, seal = _commit(scores, fields, shard, job)
-    report = _report(shard.index, scores, fields)
+        n_bytes, seal = write_scores(scores, fields, shard, job)
+    report = report_of(shard.index, scores, fields)
     counters = {name: n - before[name] for name, n in scorer.counters().items()}
+    seconds, cpu_seconds = clock.total()
     return replace(
         report,
-        seconds=clock.total(),
-        cpu_seconds=clock.total_cpu(),
+        seconds=seconds,
+        cpu_seconds=cpu_seconds,
         stage_seconds=dict(clock.seconds),
         counters=counters,
         node=node_name(),
@@ -302,35 +154,6 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {redacted(lines[0])}" if lines else type(error).__name__
 
 
-def report_from_file(path: AnyPath) -> ShardReport:
-    """Count and sum the scores of a shard that an earlier run committed.
-
-    Returns
-    -------
-    ShardReport
-        Equal to the one of the run that wrote the file, but for times and attempts.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or was changed.
-    """
-    path = os.fspath(path)
-    name = _PART_NAME.fullmatch(base_name(path))
-    if name is None:
-        raise ValueError(f"`path` must be a scores file `part-SHARD-FINGERPRINT.parquet`: {path}")
-    data, seal = read_sealed_parquet(path)
-    scores = pq.read_table(pa.BufferReader(data))
-    fields = json.loads((scores.schema.metadata or {}).get(_FIELDS.encode(), b"[]"))
-    return replace(_report(int(name[1]), scores, fields), n_bytes=len(data), seal=seal)
-
-
-def reports_of_committed(job: Job, shards: Sequence[Shard]) -> list[ShardReport]:
-    """Report those of some shards whose scores are written, where nobody else can any more."""
-    done = sorted(committed(job.out, shards, job.fingerprint))
-    return [report_from_file(part_path(job.out, index, job.fingerprint)) for index in done]
-
-
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """A batch without its text: what the other thread needs to make its part of the file."""
@@ -347,8 +170,13 @@ class _Clock:
         self.seconds: dict[str, float] = dict.fromkeys(("read", "prepare", "compare", "write"), 0.0)
         self._started, self._cpu_started = time.perf_counter(), time.process_time()
 
-    def stage(self, name: str) -> _Stage:
-        return _Stage(self, name)
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - started
 
     def each(self, name: str, items: Iterator[_T]) -> Iterator[_T]:
         """Charge a stage for waiting for each item."""
@@ -359,22 +187,9 @@ class _Clock:
                 return
             yield item
 
-    def total(self) -> float:
-        return time.perf_counter() - self._started
-
-    def total_cpu(self) -> float:
-        return time.process_time() - self._cpu_started
-
-
-class _Stage:
-    def __init__(self, clock: _Clock, name: str) -> None:
-        self._clock, self._name = clock, name
-
-    def __enter__(self) -> None:
-        self._started = time.perf_counter()
-
-    def __exit__(self, *exception: object) -> None:
-        self._clock.seconds[self._name] += time.perf_counter() - self._started
+    def total(self) -> tuple[float, float]:
+        """Return the seconds of the clock and of the cores."""
+        return time.perf_counter() - self._started, time.process_time() - self._cpu_started
 
 
 def _prepared(rows: pa.Table, scorer: Scorer, clock: _Clock) -> _Prepared:
@@ -401,43 +216,6 @@ def _finished(batch: _Prepared, scorer: Scorer, clock: _Clock) -> pa.Table:
     columns[STATUS] = pc.coalesce(why, scores[STATUS])
     columns |= {name: batch.keys[name] for name in batch.keys.column_names if name not in IDS}
     return pa.table(columns)
-
-
-def _with_earlier(scores: pa.Table, shard: Shard, job: Job) -> pa.Table:
-    """Put the columns that an earlier run has computed beside those that were missing."""
-    path = part_path(job.out, shard.index, job.base)
-    earlier = pq.read_table(pa.BufferReader(read_sealed_parquet(path)[0]))
-    if not all(earlier[name].equals(scores[name]) for name in IDS):
-        raise ValueError(f"{path} must have the rows of {shard}; use `--fresh` to score all again")
-    is_readable = pc.is_null(scores[UNREADABLE])
-    columns = {name: scores[name] for name in IDS}
-    for name in job.fields:
-        source = scores if name in scores.column_names else earlier
-        columns[name] = pc.if_else(is_readable, source[name], pa.scalar(None, pa.float64()))
-    told = zip(earlier[STATUS].to_pylist(), scores[STATUS].to_pylist(), strict=True)
-    joined = pa.array([joined_status(was, now) for was, now in told], pa.string())
-    columns[STATUS] = pc.if_else(is_readable, joined, scores[STATUS])
-    columns |= {name: scores[name] for name in scores.column_names if name not in columns}
-    return pa.table(columns).combine_chunks()
-
-
-def joined_status(*statuses: str | None) -> str | None:
-    """Join what several metrics say of a row, in the order in which one run says it.
-
-    Examples
-    --------
-    >>> joined_status("reference:empty; candidate:cut@a", "candidate:empty; reference:empty")
-    'candidate:empty; reference:empty; candidate:cut@a'
-    """
-    told = dict.fromkeys(part for status in statuses if status for part in status.split("; "))
-    reasons = [part for part in told if not part.endswith(_NO_REASON)]
-    is_null = any(":cut@" not in part for part in reasons)
-
-    def order(part: str) -> tuple[bool, int]:
-        side = part.partition(":")[0]
-        return ":cut@" in part, _SIDES.index(side) if side in _SIDES else len(_SIDES)
-
-    return "; ".join(sorted(reasons if is_null else told, key=order)) or None
 
 
 def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
@@ -468,70 +246,3 @@ def _empty_scores(scorer: Scorer) -> pa.Table:
     return pa.schema(
         {**text, **numbers, STATUS: pa.string(), UNREADABLE: pa.string()}
     ).empty_table()
-
-
-def _commit(scores: pa.Table, fields: Sequence[str], shard: Shard, job: Job) -> tuple[int, str]:
-    """Write what could not be read first: once the scores are there, the shard is done.
-
-    Returns the bytes of the scores file, and its seal.
-    """
-    check_no_links(job.out, SCORES_FOLDER, ERRORS_FOLDER)
-    stem = _part_stem(shard.index, job.fingerprint)
-    paths, first_rows, n_rows = shard.places()
-    files = np.repeat(np.arange(len(paths)), n_rows)
-    ranges = zip(first_rows, n_rows, strict=True)
-    rows = np.concatenate([np.arange(first, first + n) for first, n in ranges])
-    place = {
-        INPUT_FILE: pa.DictionaryArray.from_arrays(files.astype(np.int32), paths),
-        INPUT_ROW: pa.array(rows, pa.int64()),
-    }
-    is_broken = np.flatnonzero(np.asarray(pc.is_valid(scores[UNREADABLE])))
-    if is_broken.size:
-        lines = [
-            {
-                "path": paths[files[i]],
-                "row": int(rows[i]),
-                DOCUMENT_ID: row[DOCUMENT_ID],
-                SYSTEM_ID: row[SYSTEM_ID],
-                "reason": row[UNREADABLE],
-            }
-            for i, row in zip(is_broken, scores.take(is_broken).to_pylist(), strict=True)
-        ]
-        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        write_whole(join(job.out, ERRORS_FOLDER, f"{stem}.jsonl"), text.encode())
-    known = {name: scores[name] for name in (*IDS, *fields, STATUS)}
-    kept = {name: scores[name] for name in scores.column_names if name not in (*known, UNREADABLE)}
-    table = pa.table({**known, **place, **{user_name(name): kept[name] for name in kept}})
-    told = {**job.metadata, _FIELDS: json.dumps(list(fields))}
-    table = table.replace_schema_metadata(told)
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    payload, seal = sealed_parquet(sink.getvalue(), f"{stem}.parquet")
-    write_whole(join(job.out, SCORES_FOLDER, f"{stem}.parquet"), payload)
-    return len(payload), seal
-
-
-def _report(index: int, scores: pa.Table, metrics: Sequence[str]) -> ShardReport:
-    statuses = Counter(scores[STATUS].drop_null().to_pylist())
-    # One thread: the order of a sum is part of its last digit.
-    grouped = scores.group_by(SYSTEM_ID, use_threads=False).aggregate(
-        [(name, how) for name in metrics for how in ("sum", "count")]
-    )
-    sums: dict[str, dict[str, float]] = defaultdict(dict)
-    counts: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in grouped.to_pylist():
-        system = row[SYSTEM_ID] or ""
-        for name in metrics:
-            sums[system][name] = sums[system].get(name, 0.0) + (row[f"{name}_sum"] or 0.0)
-            counts[system][name] = counts[system].get(name, 0) + row[f"{name}_count"]
-    return ShardReport(
-        index=index,
-        n_rows=scores.num_rows,
-        n_status=dict(sorted(statuses.items())),
-        sums=dict(sums),
-        counts=dict(counts),
-    )
-
-
-def _part_stem(index: int, fingerprint: str) -> str:
-    return f"part-{index:06d}-{fingerprint[:FINGERPRINT_LENGTH]}"

@@ -31,10 +31,11 @@ from cluster import (
     with_content,
 )
 from cluster.output import Output
+from cluster.parts import PLACE, SCORES_FOLDER, STATUS
 from cluster.reading import Wanted, read_files
 from cluster.schema import IDS, ONE_SYSTEM
 from cluster.store import StorageFull, absolute, base_name, delete_file, join, local_folder
-from cluster.worker import PLACE, SCORES_FOLDER, STATUS, node_name
+from cluster.worker import node_name
 from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
 from pipelines.fetched import fetched_config
 from pipelines.runs.corpus import (

@@ -22,9 +22,9 @@ from uuid import uuid4
 
 from cluster import ShardReport, committed, part_path, report_from_file, write_whole
 from cluster.inputs import READERS
+from cluster.parts import check_parts
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import delete_file, is_url, join, list_names
-from cluster.worker import check_parts
 from pipelines.runs.exact_sums import ScoreSums
 from pipelines.runs.manifest import HISTORY_FOLDER, Manifest
 

@@ -19,10 +19,10 @@ from importlib import metadata
 from typing import Any
 
 from cluster import InputFile, Shard, write_whole
+from cluster.parts import ERRORS_FOLDER, FINGERPRINT_LENGTH, SCORES_FOLDER
 from cluster.reading import COPIES_FOLDER
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import delete_file, is_url, join, list_names
-from cluster.worker import ERRORS_FOLDER, FINGERPRINT_LENGTH, SCORES_FOLDER
 from sms.signature import version, without_content
 
 RUN_FILE = "run.json"

@@ -14,8 +14,8 @@ import polars as pl
 import pyarrow.fs as pafs
 
 from cluster import InputFile, committed, part_path
+from cluster.parts import check_parts, is_part
 from cluster.store import absolute, filesystem_for, list_names, naming, real_path
-from cluster.worker import check_parts, is_part
 from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from pipelines.tables.keyed import (
     KEYS,

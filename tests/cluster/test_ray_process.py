@@ -85,7 +85,7 @@ IMPORTS = """
 import sys
 import pipelines.score
 from cluster import RayOptions, run_ray
-from cluster.worker import Job
+from cluster.parts import Job
 from cluster.shards import Shard
 
 try:

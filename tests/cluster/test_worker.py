@@ -135,9 +135,9 @@ def test_slow_sink_holds_back_the_next_shard(
     write_corpus, make_rows, scorer, job, monkeypatch, read_scores
 ):
     """A worker keeps the scores of one shard at most: those it is writing."""
-    from cluster import run_local, worker
+    from cluster import parts, run_local
 
-    held, write = Counted(), worker.write_whole
+    held, write = Counted(), parts.write_whole
 
     class Watched(type(scorer)):
         def prepare(self, rows):
@@ -149,7 +149,7 @@ def test_slow_sink_holds_back_the_next_shard(
         write(path, payload)
         held.add(-pq.read_table(pa.BufferReader(payload)).num_rows)
 
-    monkeypatch.setattr(worker, "write_whole", write_slowly)
+    monkeypatch.setattr(parts, "write_whole", write_slowly)
     plan = plan_shards(list_inputs([write_corpus(make_rows(80), row_group_size=8)]), 8)
     run_local(plan, lambda threads: Watched(), replace(job, has_gpu=True))
     assert read_scores(job.out).num_rows == 80

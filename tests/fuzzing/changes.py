@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from cluster import part_path, report_from_file
 from pipelines.runs.history import HistoryWriter
-from pipelines.runs.live import LiveReport
+from pipelines.runs.live import LiveRun
 from pipelines.runs.manifest import read_manifest, write_manifest
 from pipelines.runs.progress import SCORING, Progress
 from tests.fuzzing.cases import WORDS
@@ -147,7 +147,7 @@ def _as_killed(out: Path) -> None:
         writer.add(replace(report_from_file(part), node="here", seconds=1.0))
         writer.write()
     Path(part_path(str(out), 3, manifest.fingerprint)).unlink()
-    LiveReport(str(out), manifest, Progress(stage=SCORING, n_rows=12, n_done=9)).write()
+    LiveRun(str(out)).begin(manifest, Progress(stage=SCORING, n_rows=12, n_done=9))
     (out / "_SUCCESS").unlink()
 
 
