@@ -33,6 +33,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from sms.compiled import kernel
+from sms.simplex_start import BIG, bit_length, padded, row_minimum_start, vogel_start
 
 COST_BITS = 50
 """The largest scaled cost lies in [2**(COST_BITS - 1), 2**COST_BITS]; fewer bits are used
@@ -45,44 +46,10 @@ MASS_BITS = 60
 _I = np.int64
 _U = np.uint64
 _ONE = np.uint64(1)
-_BIG = np.int64(1) << np.int64(62)
 _PAD_COST = np.int64(1) << np.int64(60)
 _LARGEST_BITS = np.int64(np.float64(LARGEST).view(np.int64))
-_KEY_MAX = np.int32(2**31 - 1)
-_EXHAUSTED = np.int32(-(2**30))
-_LANES = 8
-_LOW_HALF = np.int64(2**32 - 1)
 _SMALL_CELLS = 64  # up to here a plain start and pivots without a call cost less
 _PRICED_ROWS = 6  # rows priced before the best candidate among them enters
-
-
-@intrinsic
-def _lowest_bit(typing_context, word):
-    """Index of the lowest set bit of a non-zero 64-bit word."""
-
-    def generate(context, builder, signature, arguments):
-        i64, i1 = ir.IntType(64), ir.IntType(1)
-        cttz = builder.module.declare_intrinsic(
-            "llvm.cttz", (i64,), ir.FunctionType(i64, (i64, i1))
-        )
-        return builder.call(cttz, (arguments[0], ir.Constant(i1, 1)))
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def _bit_length(typing_context, number):
-    """Bits that a positive 64-bit integer needs."""
-
-    def generate(context, builder, signature, arguments):
-        i64, i1 = ir.IntType(64), ir.IntType(1)
-        ctlz = builder.module.declare_intrinsic(
-            "llvm.ctlz", (i64,), ir.FunctionType(i64, (i64, i1))
-        )
-        leading = builder.call(ctlz, (arguments[0], ir.Constant(i1, 1)))
-        return builder.sub(ir.Constant(i64, 64), leading)
-
-    return types.int64(types.int64), generate
 
 
 @intrinsic
@@ -95,76 +62,9 @@ def _as_float(typing_context, bits):
     return types.float64(types.int64), generate
 
 
-@intrinsic
-def _two_smallest(typing_context, keys, lessened, n_vectors):
-    """Return the two smallest of `keys - lessened`, the second one in the upper half.
-
-    Both are addresses of int32, `n_vectors` times eight of each. One pass: of what a lane has met
-    it keeps the two smallest, which the compiler does not make of a plain loop.
-    """
-
-    def generate(context, builder, signature, arguments):
-        i32, i64 = ir.IntType(32), ir.IntType(64)
-        vector = ir.VectorType(i32, _LANES)
-        pointer = vector.as_pointer()
-        module = builder.module
-        pairwise = ir.FunctionType(vector, (vector, vector))
-        smin = module.declare_intrinsic("llvm.smin.v8i32", (), pairwise)
-        smax = module.declare_intrinsic("llvm.smax.v8i32", (), pairwise)
-        least = module.declare_intrinsic(
-            "llvm.vector.reduce.smin.v8i32", (), ir.FunctionType(i32, (vector,))
-        )
-
-        def splat(value):
-            lanes = builder.insert_element(
-                ir.Constant(vector, ir.Undefined), value, ir.Constant(i32, 0)
-            )
-            zeros = ir.Constant(ir.VectorType(i32, _LANES), [0] * _LANES)
-            return builder.shuffle_vector(lanes, ir.Constant(vector, ir.Undefined), zeros)
-
-        most = ir.Constant(vector, [int(_KEY_MAX)] * _LANES)
-        first_block = builder.basic_block
-        loop = builder.append_basic_block("two_smallest")
-        done = builder.append_basic_block("two_smallest.done")
-        one = builder.inttoptr(arguments[0], pointer)
-        other = builder.inttoptr(arguments[1], pointer)
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        k, lowest, second = builder.phi(i64), builder.phi(vector), builder.phi(vector)
-        key = builder.load(builder.gep(one, [k]), align=4)
-        less = builder.load(builder.gep(other, [k]), align=4)
-        value = builder.sub(key, less)
-        next_second = builder.call(smin, (second, builder.call(smax, (lowest, value))))
-        next_lowest = builder.call(smin, (lowest, value))
-        next_k = builder.add(k, ir.Constant(i64, 1))
-        for phi, start, later in (
-            (k, ir.Constant(i64, 0), next_k),
-            (lowest, most, next_lowest),
-            (second, most, next_second),
-        ):
-            phi.add_incoming(start, first_block)
-            phi.add_incoming(later, loop)
-        builder.cbranch(builder.icmp_signed("<", next_k, arguments[2]), loop, done)
-        builder.position_at_end(done)
-        smallest = builder.call(least, (next_lowest,))
-        is_it = builder.icmp_signed("==", next_lowest, splat(smallest))
-        others = builder.select(is_it, most, next_lowest)
-        runner_up = builder.call(least, (builder.call(smin, (next_second, others)),))
-        upper = builder.shl(builder.sext(runner_up, i64), ir.Constant(i64, 32))
-        return builder.or_(upper, builder.zext(smallest, i64))
-
-    return types.int64(types.int64, types.int64, types.int64), generate
-
-
 @kernel(forceinline=True)
 def _power_of_two(exponent):
     return _as_float((exponent + 1023) << 52)
-
-
-@kernel()
-def padded(n):
-    """Round a row length up to whole vectors."""
-    return (n + 7) & ~7
 
 
 @kernel()
@@ -195,7 +95,7 @@ def allocate(n, m, cells):
 
 @kernel()
 def _row_minimum(cost, i, mp, v):
-    best = _BIG
+    best = BIG
     for j in range(mp):
         best = min(best, cost[i, j] - v[j])
     return best
@@ -207,143 +107,6 @@ def _find_column(cost, i, m, v, value):
         if cost[i, j] - v[j] == value:
             return j
     return -1
-
-
-@kernel()
-def _vogel_start(
-    cost, n, m, mp, cost_bits,
-    key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
-):  # fmt: skip
-    """Fill parents, flows and the order of exhaustion with a feasible basis tree.
-
-    Each allocation exhausts one row or one column, which becomes a child of the other: the
-    order of exhaustion lists every node before its parent, the root last.
-    """
-    keys = key_memory[: n * mp].reshape(n, mp)
-    words = (n + 63) >> 6
-    users = user_memory[: mp * words].reshape(mp, words)
-    first_column = _U(n)
-    column_bits = _bit_length(mp - 1)
-    shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
-    low = np.int32((1 << column_bits) - 1)
-    first_key, first_w = keys.ctypes.data, w.ctypes.data
-    row_bytes, n_vectors = 4 * mp, mp // _LANES
-
-    for j in range(mp):
-        w[j] = _KEY_MAX
-        for k in range(words):
-            users[j, k] = 0
-    for i in range(n):
-        for j in range(mp):
-            keys[i, j] = np.int32(((cost[i, j] >> shift) << column_bits) | j)
-        for j in range(m, mp):
-            keys[i, j] = _KEY_MAX
-        smallest = _KEY_MAX
-        for j in range(mp):
-            smallest = min(smallest, keys[i, j])
-        smallest = smallest & ~low
-        for j in range(mp):
-            w[j] = min(w[j], np.int32(keys[i, j] - smallest))
-    for j in range(mp):
-        w[j] = w[j] & ~low
-    for j in range(m, mp):
-        w[j] = 0
-
-    rows_padded = padded(n)
-    for i in range(n, rows_padded):
-        regret[i] = -2
-    for i in range(n):
-        both = _two_smallest(first_key + i * row_bytes, first_w, n_vectors)
-        key, second = np.int32(both & _LOW_HALF), np.int32(both >> 32)
-        cheapest[i] = _U(key & low)
-        bit = _ONE << _U(i & 63)
-        users[_U(key & low), i >> 6] |= bit
-        users[_U(second & low), i >> 6] |= bit
-        regret[i] = ((second - key) & ~low) | np.int32(i)
-
-    k = 0
-    rows_left = n
-    while rows_left > 1:
-        best = np.int32(-1)
-        for i in range(rows_padded):
-            best = max(best, regret[i])
-        i = _I(best & low)
-        j = cheapest[i]
-        if b[j] < a[i]:  # the column is exhausted and hangs below the row
-            parent[first_column + j] = _U(i)
-            flow[first_column + j] = b[j]
-            order[k] = first_column + j
-            a[i] -= b[j]
-            w[j] = _EXHAUSTED
-            column = j
-            for word in range(words):
-                bits = users[column, word]
-                while bits != _U(0):
-                    i = _I(_lowest_bit(bits)) + (word << 6)
-                    bit = bits & ~(bits - _ONE)
-                    bits ^= bit
-                    if regret[i] >= 0:
-                        both = _two_smallest(first_key + i * row_bytes, first_w, n_vectors)
-                        key, second = np.int32(both & _LOW_HALF), np.int32(both >> 32)
-                        cheapest[i] = _U(key & low)
-                        users[_U(key & low), word] |= bit
-                        users[_U(second & low), word] |= bit
-                        regret[i] = ((second - key) & ~low) | np.int32(i)
-        else:
-            parent[i] = first_column + j
-            flow[i] = a[i]
-            order[k] = _U(i)
-            b[j] -= a[i]
-            regret[i] = -2
-            rows_left -= 1
-        k += 1
-    # the last row takes every column that is left and is the root
-    i = 0
-    while regret[i] < 0:
-        i += 1
-    for j in range(m):
-        if w[j] != _EXHAUSTED:
-            parent[n + j] = _U(i)
-            flow[n + j] = b[j]
-            order[k] = _U(n + j)
-            k += 1
-    order[k] = _U(i)
-    parent[i] = _U(i)
-
-
-@kernel(forceinline=True)
-def _row_minimum_start(cost, n, m, order, parent, flow, a, b):
-    """Fill parents, flows and the order of exhaustion: each row takes its cheapest columns."""
-    k = _U(0)
-    for i in range(n - 1):
-        while True:
-            least = _BIG
-            j = 0
-            for column in range(m):
-                if b[column] > 0 and cost[i, column] < least:
-                    least = cost[i, column]
-                    j = column
-            if b[j] > a[i]:
-                break
-            parent[n + j] = _U(i)
-            flow[n + j] = b[j]
-            order[k] = _U(n + j)
-            a[i] -= b[j]
-            b[j] = 0
-            k += _U(1)
-        parent[i] = _U(n + j)
-        flow[i] = a[i]
-        order[k] = _U(i)
-        b[j] -= a[i]
-        k += _U(1)
-    for j in range(m):
-        if b[j] > 0:
-            parent[n + j] = _U(n - 1)
-            flow[n + j] = b[j]
-            order[k] = _U(n + j)
-            k += _U(1)
-    order[k] = _U(n - 1)
-    parent[n - 1] = _U(n - 1)
 
 
 def _pivot(
@@ -423,7 +186,7 @@ def _pivot(
             x = parent[x]
 
         # edges lose and gain mass in turn; the scarcest loser leaves (never a tie, see above)
-        mass = _BIG
+        mass = BIG
         leaving_at = 0
         for t in range(0, n_row_side, 2):
             f = flow[cycle[t]]
@@ -524,7 +287,7 @@ def _simplex(
     key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v, below_memory,
     moving, change, cycle, a, b,
 ):  # fmt: skip
-    _vogel_start(
+    vogel_start(
         cost, n, m, mp, cost_bits,
         key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
     )  # fmt: skip
@@ -592,7 +355,7 @@ def solve(
     scaled = scaled_memory[: n * mp].reshape(n, mp)
     if largest == 0:
         largest = _I(1023) << 52  # all costs are zero: any scale will do
-    cost_bits = min(COST_BITS, 59 - _bit_length(n + m))
+    cost_bits = min(COST_BITS, 59 - bit_length(n + m))
     # 2**exponent brings the largest cost, in [2**e, 2**(e+1)), to [2**(bits-1), 2**bits]; in two
     # steps, since the factor itself may leave the range of a float
     exponent = cost_bits - 1 - ((largest >> 52) - 1023)
@@ -613,14 +376,14 @@ def solve(
         for j in range(m, mp):
             scaled[i, j] = _PAD_COST
 
-    shift = _bit_length(2 * n + 1)
+    shift = bit_length(2 * n + 1)
     for i in range(n):
         a[i] = (a[i] << shift) + 1
     for j in range(m):
         b[j] <<= shift
     b[m - 1] += n
     if n * m <= _SMALL_CELLS:
-        _row_minimum_start(scaled, n, m, order, parent, flow, a, b)
+        row_minimum_start(scaled, n, m, order, parent, flow, a, b)
         _pivot_inlined(
             scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle
         )
