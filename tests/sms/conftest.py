@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from sms.scoring import ScoringConfig, SummaryScorer
 from tests.sms.mover_cases import KNOWN, Vectors, scorer_of
+from tests.sms.scoring_cases import METRICS, NOUNS, VERBS
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +32,20 @@ def scorer(vectors):
 @pytest.fixture(scope="session")
 def clark_scorer(vectors):
     return scorer_of(vectors.path, "clark2019")
+
+
+@pytest.fixture(scope="session")
+def glove(tmp_path_factory) -> dict[str, str]:
+    path = tmp_path_factory.mktemp("vectors") / "small.txt"
+    rng = np.random.default_rng(1)
+    lines = [
+        f"{word} {' '.join(f'{value:.5f}' for value in rng.normal(size=8))}\n"
+        for word in NOUNS + VERBS
+    ]
+    path.write_text("".join(lines))
+    return {"glove": f"glove:{path}"}
+
+
+@pytest.fixture(scope="session")
+def minilm() -> SummaryScorer:
+    return SummaryScorer(ScoringConfig(metrics=METRICS))

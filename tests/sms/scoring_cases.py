@@ -1,0 +1,64 @@
+"""Texts of few words, and tables of them, for tests of scoring."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+MOVERS = ("sms", "wms", "s+wms")
+EMBEDDED = (*MOVERS, "cosine")
+METRICS = (*EMBEDDED, "rougeL_f")
+ALL_SIDES = (*EMBEDDED, "s+wms:source", "sms:source", "rougeL", "rougeLsum_f", "novelty", "density")
+MINILM_ATOL = 1e-5
+"""How far float32 sums in another order may move a score."""
+
+NOUNS = ["cat", "dog", "hen", "cow", "fox", "owl", "pig", "rat", "ant", "bee"]
+VERBS = ["saw", "bit", "fed", "led", "met"]
+
+GOOD = "The cat met a dog. A hen saw the fox!"
+REFERENCE = "A dog bit the cat. The cow fed an owl."
+
+
+def table_of(
+    candidates: Sequence[str | None],
+    references: Sequence[Sequence[str | None] | None],
+    sources: Sequence[Sequence[str | None] | None] | None = None,
+) -> pa.Table:
+    lists = pa.list_(pa.string())
+    columns = {
+        "candidate": pa.array(candidates, pa.string()),
+        "references": pa.array(references, lists),
+    }
+    if sources is not None:
+        columns["sources"] = pa.array(sources, lists)
+    return pa.table(columns)
+
+
+def one(**scores: pa.Table) -> dict[str, object]:
+    (row,) = scores["table"].to_pylist()
+    return row
+
+
+def values(table: pa.Table, column: str) -> np.ndarray:
+    return table[column].to_numpy()
+
+
+def random_text(rng: np.random.Generator, n_sentences: int) -> str:
+    return " ".join(
+        f"The {rng.choice(NOUNS)} {rng.choice(VERBS)} a {rng.choice(NOUNS)}."
+        for _ in range(n_sentences)
+    )
+
+
+def random_rows(n: int, seed: int) -> pa.Table:
+    """Rows whose texts share sentences, with one to three references and sources."""
+    rng = np.random.default_rng(seed)
+
+    def texts(longest: int) -> list[str]:
+        return [random_text(rng, rng.integers(1, longest)) for _ in range(rng.integers(1, 4))]
+
+    return table_of(
+        [random_text(rng, rng.integers(1, 5)) for _ in range(n)],
+        [texts(4) for _ in range(n)],
+        [texts(8) for _ in range(n)],
+    )

@@ -1,0 +1,95 @@
+"""Where compiled code is kept, and how many threads it has."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numba
+import pytest
+
+from sms import compiled
+
+
+@pytest.fixture
+def nowhere_to_write(tmp_path, monkeypatch):
+    """Neither the sources' folder nor the home can be written, not even by root."""
+    blocked = tmp_path / "a-file"
+    blocked.touch()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(compiled, "__file__", str(blocked / "sms" / "compiled.py"))
+    monkeypatch.setattr(Path, "home", lambda: blocked)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def private_folder(parent):
+    (folder,) = parent.glob("sms-kernels-*")
+    return folder
+
+
+def choose_cache_folder():
+    return compiled.cache_folder.__wrapped__()
+
+
+def test_private_cache_folder_where_nothing_else_is_writable(nowhere_to_write):
+    chosen = choose_cache_folder()
+    folder = private_folder(nowhere_to_write)
+    assert chosen.parent == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert choose_cache_folder() == chosen  # and again, now that it is there
+
+
+def test_cache_folder_open_to_others_rejected(nowhere_to_write):
+    choose_cache_folder()
+    private_folder(nowhere_to_write).chmod(0o777)
+    with pytest.raises(RuntimeError, match="must belong to this user alone"):
+        choose_cache_folder()
+
+
+def test_cache_folder_that_is_a_link_rejected(nowhere_to_write):
+    choose_cache_folder()
+    folder = private_folder(nowhere_to_write)
+    folder.rename(nowhere_to_write / "elsewhere")
+    folder.symlink_to(nowhere_to_write / "elsewhere")
+    with pytest.raises(RuntimeError, match="must belong to this user alone"):
+        choose_cache_folder()
+
+
+@pytest.mark.parametrize("writable", ["sources", "home"])
+def test_cache_folder_beside_the_sources_or_in_the_home(writable, nowhere_to_write, monkeypatch):
+    if writable == "sources":
+        monkeypatch.setattr(compiled, "__file__", str(nowhere_to_write / "sms" / "compiled.py"))
+        expected = nowhere_to_write / "sms" / "__pycache__"
+    else:
+        monkeypatch.setattr(Path, "home", lambda: nowhere_to_write)
+        expected = nowhere_to_write / ".cache" / "assay"
+    assert choose_cache_folder().parent == expected
+    assert not list(nowhere_to_write.glob("sms-kernels-*"))
+
+
+def test_named_cache_folder_kept(nowhere_to_write, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "/some/where")
+    assert choose_cache_folder().parent == Path("/some/where")
+    assert not list(nowhere_to_write.glob("sms-kernels-*"))
+
+
+def test_cache_folder_changes_with_any_source(nowhere_to_write, monkeypatch):
+    monkeypatch.setattr(compiled, "__file__", str(nowhere_to_write / "sms" / "compiled.py"))
+    (nowhere_to_write / "sms").mkdir()
+    (nowhere_to_write / "sms" / "simplex.py").write_text("one")
+    before = choose_cache_folder()
+    (nowhere_to_write / "sms" / "simplex.py").write_text("two")
+    assert choose_cache_folder() != before
+
+
+@pytest.mark.parametrize(("declared", "expected"), [("3", 3), ("1", 1)])
+def test_threads_follow_the_worker(declared, expected, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", declared)
+    assert compiled.available_threads() == expected
+
+
+@pytest.mark.parametrize("declared", ["", "0", "4,2", "many"])
+def test_threads_without_a_declaration(declared, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", declared)
+    assert compiled.available_threads() >= 1

@@ -1,0 +1,200 @@
+"""What a configuration and a scorer refuse, and what a caller may ask of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sms import metrics
+from sms.scoring import ScoringConfig, SummaryScorer, score_texts
+from tests.sms.scoring_cases import (
+    ALL_SIDES,
+    GOOD,
+    REFERENCE,
+    random_rows,
+    table_of,
+)
+
+# What is refused
+
+# options, message
+REFUSED = [
+    ({"multi_reference": "worst"}, "`multi_reference` must be one of best, mean, first, got 'wor"),
+    ({"preset": "clark"}, "`preset` must be one of default, clark2019, got 'clark'"),
+    ({"language": "xx"}, "`language` must be one of en, de, fr, es, ar, zh, ja, got 'xx'"),
+    ({"precision": "fp8"}, "`precision` must be one of auto, fp32, bf16, fp16, got 'fp8'"),
+    ({"source_tokens": 0}, "`source_tokens` must be at least 1, got 0"),
+    ({"metrics": ()}, "`metrics` must name at least one metric"),
+    ({"metrics": ("smss",)}, "unknown metric 'smss'; did you mean `sms`?"),
+    ({"metrics": ("sms@other",)}, "metric 'sms@other' names no encoder of this run; there are min"),
+    ({"metrics": ("sms", "wms", "sms")}, "`metrics` must not give a column twice, got 'sms'"),
+    ({"metrics": ("rougeL", "rougeL_f")}, "must not give a column twice, got 'rougeL_f'"),
+    ({"encoders": {}}, "`encoders` must name at least one encoder"),
+    ({"encoders": {"a b": "minilm"}}, "encoder alias 'a b' must be letters"),
+    ({"encoders": {"x": "minilmm"}}, "unknown encoder 'minilmm'; did you mean `minilm`?"),
+    ({"encoders": {"x": "globe:f.txt"}}, "unknown encoder 'globe'; did you mean `glove:PATH`?"),
+    ({"encoders": {"x": "elephant"}}, "unknown encoder 'elephant'; see `assay encoders`"),
+    ({"encoders": {"x": "glove"}}, "encoder `glove` must be written `glove:PATH`, got no path"),
+    ({"encoders": {"x": "minilm:f"}}, "encoder `minilm` must be written `minilm`, got the path"),
+    ({"encoders": {"x": "glove:f,poling=max"}}, "no option `poling`; did you mean `pooling`?"),
+    ({"encoders": {"all": "minilm"}}, "encoder alias 'all' is taken"),
+]
+# options, message
+WRONG_KIND = [
+    ({"source_tokens": 3.0}, "`source_tokens` must be an integer, got 3.0"),
+    ({"source_tokens": True}, "`source_tokens` must be an integer, got True"),
+    ({"metrics": [3]}, "expected str"),
+    ({"encoders": "minilm"}, "`encoders` must map aliases to specifications, as {'minilm': 'min"),
+    ({"encoders": {"a": None}}, "encoder `a` must be a text such as 'minilm', got None"),
+]
+SENTENCES_ONLY = {"st": "st:org/model", "use": "use:folder", "infersent": "infersent:i,vectors=v"}
+WITH_WORDS = {"minilm": "minilm", "hf": "hf:org/model", "glove": "glove:f", "elmo": "elmo:folder"}
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_wrong_option_rejected(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ScoringConfig(**options)
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG_KIND)
+def test_option_of_a_wrong_kind_rejected(options, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        ScoringConfig(**options)
+
+
+@pytest.mark.parametrize("alias", SENTENCES_ONLY)
+@pytest.mark.parametrize("metric", ["wms", "s+wms", "wms@x", "s+wms:source"])
+def test_words_of_a_sentence_encoder_rejected(metric, alias):
+    message = (
+        f"metric {metric!r} needs word vectors, which `{alias}` has not; encoders with word "
+        "vectors are minilm, hf:PATH_OR_ID, glove:PATH, word2vec:PATH, fasttext:PATH, "
+        "elmo:PATH_OR_URL"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ScoringConfig(metrics=("sms", "cosine", metric), encoders={"x": SENTENCES_ONLY[alias]})
+
+
+def test_sentence_encoders_beside_word_encoders_accepted():
+    config = ScoringConfig(
+        metrics=(*(f"sms@{alias}" for alias in SENTENCES_ONLY | WITH_WORDS), "cosine@all",
+                 *(f"{metric}@{alias}" for metric in ("wms", "s+wms") for alias in WITH_WORDS)),
+        encoders=SENTENCES_ONLY | WITH_WORDS,
+    )  # fmt: skip
+    assert config.columns[-len(WITH_WORDS) :] == tuple(f"coverage@{a}" for a in WITH_WORDS)
+    assert config.used_encoders == tuple(SENTENCES_ONLY | WITH_WORDS)
+
+
+@pytest.mark.parametrize("name", ["candidates", "references", "sources"])
+def test_one_text_for_a_list_rejected(name):
+    texts = {"candidates": ["a"], "references": ["a"], "sources": ["a"]} | {name: "a"}
+    with pytest.raises(TypeError, match=f"`{name}` must be a list of texts, got one text"):
+        score_texts(**texts, metrics=("rougeL",))
+
+
+def test_unknown_option_rejected():
+    with pytest.raises(TypeError, match="encoder"):
+        score_texts([GOOD], [REFERENCE], encoder="minilm")
+
+
+@pytest.mark.parametrize("side", ["references", "sources"])
+def test_lengths_that_differ_rejected(side):
+    with pytest.raises(ValueError, match=f"`{side}` must be as many as candidates, got 1 and 2"):
+        score_texts([GOOD, GOOD], **{side: [REFERENCE]}, metrics=("rougeL",))
+
+
+@pytest.mark.parametrize(
+    ("metric", "side"), [("sms", "references"), ("sms:source", "sources"), ("novelty", "sources")]
+)
+def test_side_that_is_not_given_rejected(metric, side):
+    with pytest.raises(ValueError, match=f"`{side}` must be given for {metric}"):
+        score_texts([GOOD], metrics=(metric,))
+
+
+def test_missing_vector_file_rejected(tmp_path: Path):
+    encoders = {"glove": f"glove:{tmp_path / 'none.txt'}"}
+    with pytest.raises(ValueError, match=r"no vector file at .*none\.txt"):
+        score_texts([GOOD], [REFERENCE], metrics=("sms",), encoders=encoders)
+
+
+# What a caller may ask
+
+
+def test_columns_and_inputs(glove):
+    config = ScoringConfig(
+        metrics=("sms@glove", "rouge1", "rougeL_f:source", "length"),
+        encoders={"minilm": "minilm"} | glove,
+    )
+    scorer = SummaryScorer(config)
+    assert scorer.score_fields == (
+        *("sms@glove", "rouge1_p", "rouge1_r", "rouge1_f"),
+        *("rougeL_f:source", "length", "coverage@glove"),
+    )
+    assert scorer.input_columns == ("candidate", "references", "sources")
+    assert ScoringConfig(metrics=("length",)).input_columns == ("candidate",)
+    assert ScoringConfig(metrics=("novelty",)).input_columns == ("candidate", "sources")
+
+
+def test_counters_count_distinct_sentences_once():
+    scorer = SummaryScorer(ScoringConfig(metrics=("sms",)))
+    rows = table_of([GOOD, GOOD], [[REFERENCE], [REFERENCE]])
+    scorer.score(rows)
+    once = scorer.counters()
+    assert (once["minilm.sentences"], once["minilm.cached"]) == (4, 0)
+    scorer.score(rows)
+    again = scorer.counters()
+    assert (again["minilm.tokens"], again["minilm.cached"]) == (once["minilm.tokens"], 4)
+
+
+def test_next_batch_may_be_prepared_first(glove):
+    scorer = SummaryScorer(ScoringConfig(metrics=ALL_SIDES, encoders=glove))
+    batches = [random_rows(10, seed=12), random_rows(10, seed=13)]
+    expected = [scorer.score(batch).to_pylist() for batch in batches]
+    prepared = [scorer.prepare(batch) for batch in batches]
+    assert [scorer.compare(batch).to_pylist() for batch in prepared] == expected
+
+
+def test_emptied_vocabulary_changes_no_bit(glove, monkeypatch):
+    config = ScoringConfig(metrics=ALL_SIDES, encoders=glove)
+    batches = [random_rows(10, seed=seed) for seed in (14, 15, 14)]
+    whole = SummaryScorer(config)
+    expected = [whole.score(batch).to_pylist() for batch in batches]
+    monkeypatch.setattr("sms.text.MAX_CHUNKS", 5)
+    small = SummaryScorer(config)
+    first = small.prepare(batches[0])
+    second = small.prepare(batches[1])  # empties the table while the first waits
+    assert small.compare(first).to_pylist() == expected[0]
+    assert small.compare(second).to_pylist() == expected[1]
+    assert small.score(batches[2]).to_pylist() == expected[2]
+
+
+def test_configuration_as_values(glove):
+    config = ScoringConfig(metrics=("sms",), encoders=glove)
+    again = ScoringConfig(**config.as_dict())
+    assert again.columns == config.columns
+    assert config.as_dict()["encoders"] == glove
+
+
+def test_configuration_does_not_depend_on_how_a_specification_is_written(glove):
+    (spec,) = glove.values()
+    other = ScoringConfig(metrics=("sms",), encoders={"glove": f"{spec},pooling=mean"})
+    assert other.as_dict() == ScoringConfig(metrics=("sms",), encoders=glove).as_dict()
+
+
+def test_precision_is_part_of_the_configuration():
+    assert ScoringConfig(precision="bf16").as_dict() != ScoringConfig().as_dict()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_metric_that_divides_by_zero_gives_null_and_a_status(monkeypatch, value):
+    density = replace(metrics.METRICS["density"], of_words=lambda *_: np.array([0.5, value]))
+    monkeypatch.setitem(metrics.METRICS, "density", density)
+
+    table = score_texts([GOOD, GOOD], sources=[REFERENCE, GOOD], metrics=("density", "length"))
+
+    assert table["density"].to_pylist() == [0.5, None]
+    assert table["status"].to_pylist() == [None, "density:undefined"]

@@ -1,0 +1,215 @@
+"""Texts that cannot be scored: a null with its reason, never NaN, 0 or another row's score."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sms.scoring import score_texts
+from tests.sms.scoring_cases import (
+    EMBEDDED,
+    GOOD,
+    METRICS,
+    MOVERS,
+    NOUNS,
+    REFERENCE,
+    one,
+    random_text,
+    table_of,
+)
+
+# text, what its status says with glove vectors, with minilm
+BAD = [
+    pytest.param(None, "null", "null", id="null"),
+    pytest.param("", "empty", "empty", id="empty"),
+    pytest.param(" \n\t\u3000", "empty", "empty", id="whitespace"),
+    pytest.param("... -- !? “”", "no_words", "no_words", id="punctuation"),
+    pytest.param("the of and it", "no_words", "no_words", id="stop-words"),
+    pytest.param("🎉🎉 👩\u200d🚀", "no_words", "no_words", id="emoji"),
+    pytest.param("\u200b\ufeff", "no_words", "no_words", id="invisible"),
+    pytest.param("Zyx qwv.", "no_known_words@glove", None, id="unknown-words"),
+    pytest.param(
+        "東京は晴れ。", "no_known_words@glove, no_rouge_tokens", "no_rouge_tokens", id="cjk"
+    ),
+    pytest.param(
+        "مرحبا بالعالم", "no_known_words@glove, no_rouge_tokens", "no_rouge_tokens", id="rtl"
+    ),
+]  # fmt: skip
+
+
+def assert_bad(row: dict[str, object], reasons: str | None, side: str) -> None:
+    """The status has these reasons; what they spare is scored, the rest is null."""
+    expected = [f"{side}:{reason}" for reason in reasons.split(", ")] if reasons else []
+    assert row["status"] == ("; ".join(expected) or None)
+    embedded = [row[name] for name in EMBEDDED]
+    if reasons is None or reasons == "no_rouge_tokens":
+        assert None not in embedded
+    else:
+        assert embedded == [None] * len(EMBEDDED)
+
+
+@pytest.mark.parametrize(("bad", "reasons", "_"), BAD)
+def test_bad_candidate_has_a_status(bad, reasons, _, glove):
+    table = score_texts([GOOD, bad, GOOD], [REFERENCE] * 3, metrics=METRICS, encoders=glove)
+    before, row, after = table.to_pylist()
+    assert before == after
+    assert before["status"] is None
+    assert_bad(row, reasons, "candidate")
+
+
+@pytest.mark.parametrize(("bad", "reasons", "_"), BAD)
+def test_bad_reference_has_a_status(bad, reasons, _, glove):
+    table = score_texts([GOOD] * 2, [[bad], [REFERENCE]], metrics=METRICS, encoders=glove)
+    row, good = table.to_pylist()
+    assert good["status"] is None
+    assert_bad(row, reasons, "reference")
+
+
+@pytest.mark.parametrize(("bad", "reasons", "_"), BAD)
+def test_bad_source_has_a_status(bad, reasons, _, glove):
+    metrics = tuple(f"{name}:source" for name in METRICS)
+    table = score_texts([GOOD], sources=[[bad]], metrics=metrics, encoders=glove)
+    (row,) = table.rename_columns(
+        [name.removesuffix(":source") for name in table.column_names]
+    ).to_pylist()
+    assert_bad(row, reasons, "source")
+
+
+def test_bad_candidates_with_minilm(minilm):
+    bad = [param.values[0] for param in BAD]
+    table = minilm.score(table_of([*bad, GOOD], [[REFERENCE]] * (len(bad) + 1)))
+    *rows, good = table.to_pylist()
+    assert good["status"] is None
+    for row, param in zip(rows, BAD, strict=True):
+        if param.id == "stop-words":  # the model has a vector of its own for the sentence
+            assert 0 < row.pop("cosine") < 1
+            row["cosine"] = None
+        assert_bad(row, param.values[2], "candidate")
+
+
+def test_no_nan_among_the_scores(glove):
+    texts = [param.values[0] for param in BAD] + [GOOD]
+    pairs = [(candidate, reference) for candidate in texts for reference in texts]
+    metrics = (*METRICS, "rouge1", "rouge4", "rougeLsum", "rougeW", "length", "novelty", "lead3",
+               "compression", "coverage", "density", "cosine:source")  # fmt: skip
+    table = score_texts(
+        [candidate for candidate, _ in pairs],
+        [[reference] for _, reference in pairs],
+        [[reference] for _, reference in pairs],
+        metrics=metrics,
+        encoders=glove,
+    )
+    undefined = np.zeros(len(pairs), dtype=bool)
+    for name in table.column_names[:-1]:
+        column = table[name].combine_chunks()
+        assert column.type == pa.float64()
+        assert np.isfinite(column.drop_null().to_numpy()).all()
+        undefined |= column.is_null().to_numpy(zero_copy_only=False)
+    has_status = table["status"].is_valid().to_numpy()
+    np.testing.assert_array_equal(has_status, undefined)
+
+
+def test_candidate_and_reference_both_bad(glove):
+    row = one(table=score_texts([None], [["..."]], metrics=METRICS, encoders=glove))
+    assert row["status"] == "candidate:null; reference:no_words"
+
+
+@pytest.mark.parametrize("nothing", [None, []])
+def test_missing_references_have_a_status(nothing, glove):
+    table = score_texts([GOOD, GOOD], [nothing, REFERENCE], metrics=METRICS, encoders=glove)
+    row, good = table.to_pylist()
+    assert row["status"] == "reference:missing"
+    assert [row[name] for name in METRICS] == [None] * 5
+    assert good["status"] is None
+
+
+def test_stop_words_still_have_rouge(glove):
+    row = one(table=score_texts(["the of"], ["of the"], metrics=METRICS, encoders=glove))
+    assert row["rougeL_f"] == 0.5
+    assert row["sms"] is None
+
+
+def test_undefined_column_is_named():
+    row = one(
+        table=score_texts(["Cats."], sources=["Cats met dogs."], metrics=("length", "novelty"))
+    )
+    assert row == {"length": 1.0, "novelty": None, "status": "novelty:undefined"}
+
+
+def test_pair_beyond_the_solver_has_a_status(glove, monkeypatch):
+    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    table = score_texts(
+        ["A cat.", GOOD], [["A dog."], [REFERENCE]], metrics=("wms", "rougeL_f"), encoders=glove
+    )
+    small, large = table.to_pylist()
+    assert small["status"] is None
+    assert large["status"] == "reference:too_long"
+    assert large["wms"] is None
+    assert large["rougeL_f"] is not None
+
+
+@pytest.mark.parametrize("how", ["best", "mean"])
+def test_reference_beyond_the_solver_is_not_left_out(how, glove, monkeypatch):
+    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    options = {"metrics": ("wms", "cosine"), "encoders": glove, "multi_reference": how}
+    row, good = score_texts(
+        [GOOD, GOOD], [[REFERENCE, "A dog."], ["", "A dog."]], **options
+    ).to_pylist()
+    assert row["wms"] is None
+    assert row["cosine"] is not None
+    assert row["status"] == "reference:too_long"
+    assert good["wms"] is not None
+    assert good["status"] is None
+
+
+def test_repeated_words_are_not_too_long(glove, monkeypatch):
+    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    options = {"metrics": ("wms", "novelty"), "encoders": glove}
+    row = one(table=score_texts(["Cat " * 9], ["Dog " * 9], [None], **options))
+    assert row["wms"] > 0
+    assert row["status"] == "source:missing"
+
+
+@pytest.mark.parametrize("metrics", [("sms", "rougeL_f"), ("wms", "sms", "s+wms")])
+def test_sentences_of_a_pair_with_too_many_words_are_scored(metrics, glove, monkeypatch):
+    expected = one(table=score_texts([GOOD], [REFERENCE], metrics=("sms",), encoders=glove))
+    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    row = one(table=score_texts([GOOD], [REFERENCE], metrics=metrics, encoders=glove))
+    assert row["sms"] == expected["sms"]
+    assert row["status"] == ("reference:too_long" if "wms" in metrics else None)
+    assert row.get("wms") is row.get("s+wms") is None
+
+
+def test_huge_candidate(glove):
+    huge = random_text(np.random.default_rng(2), 20_000)
+    assert len(huge.split()) == 100_000
+    metrics = (*METRICS, "length")
+    table = score_texts([huge, GOOD], [REFERENCE] * 2, metrics=metrics, encoders=glove)
+    row, good = table.to_pylist()
+    assert row["status"] is None
+    assert row["length"] == 100_000
+    assert all(0 < row[name] < 1 for name in MOVERS)
+    alone = score_texts([GOOD], [REFERENCE], metrics=metrics, encoders=glove)
+    assert good == one(table=alone)
+
+
+def test_one_huge_sentence(glove):
+    huge = " ".join(np.random.default_rng(3).choice(NOUNS, 100_000))
+    row = one(table=score_texts([huge], [REFERENCE], metrics=METRICS, encoders=glove))
+    assert row["status"] is None
+
+
+def test_no_rows(glove):
+    table = score_texts([], [], metrics=METRICS, encoders=glove)
+    assert table.num_rows == 0
+    assert table.column_names == [*METRICS, "coverage@glove", "status"]
+
+
+def test_only_bad_rows(glove):
+    table = score_texts([None, "", "..."], [[None], None, [""]], metrics=METRICS, encoders=glove)
+    assert table["status"].to_pylist() == [
+        "candidate:null; reference:null",
+        "candidate:empty; reference:missing",
+        "candidate:no_words; reference:empty",
+    ]
