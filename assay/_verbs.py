@@ -122,6 +122,7 @@ def load_scorer(
 
 def metrics() -> Mapping[str, Metric]:
     """Return the metrics by name: what each needs and what a higher value means."""
+    from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
     from sms.metrics import METRICS
 
     return dict(METRICS)

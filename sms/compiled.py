@@ -1,8 +1,8 @@
 """How compiled kernels are built: cached on disk, free of the interpreter lock.
 
 Not here: any kernel. Compiled code is stored beside the sources, or in the user's cache
-folder, or, where neither can be written (a read-only install without a home), in a private
-folder below the system's temporary one.
+folder, or, where neither can be written (a read-only install without a home), in a new temporary
+folder of each process.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def cache_folder() -> Path:
     for base in (Path(__file__).parent / "__pycache__", _home_cache()):
         if base is not None and _is_writable(base):
             return base / name
-    return _private_folder() / name
+    return Path(tempfile.mkdtemp(prefix="sms-kernels-")) / name
 
 
 def _home_cache() -> Path | None:
@@ -63,18 +63,6 @@ def _home_cache() -> Path | None:
         return Path.home() / ".cache" / "assay"
     except RuntimeError:  # no home
         return None
-
-
-def _private_folder() -> Path:
-    private = Path(tempfile.gettempdir()) / f"sms-kernels-{os.getuid()}"
-    private.mkdir(mode=0o700, exist_ok=True)
-    status = private.lstat()
-    if private.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise RuntimeError(
-            f"`{private}` must belong to this user alone, since compiled code is loaded from it; "
-            "remove it or set NUMBA_CACHE_DIR"
-        )
-    return private
 
 
 def available_threads() -> int:
