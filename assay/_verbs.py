@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipelines.status import RunStatus
     from reffree.scorer import LearnedScorer
     from sms.encoders.registry import EncoderKind
-    from sms.metrics import Metric
+    from sms.metric import Metric
 
 correlate = keywords(CorrelateSettings)(verbs.correlate)
 compare = keywords(CompareSettings)(verbs.compare)

@@ -25,7 +25,6 @@ from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath, OneOrMore, several
 
 if TYPE_CHECKING:
-    from pipelines.compare import ScoreComparison
     from pipelines.evaluate import DomainResult
     from pipelines.evaluate_by_ratings import RatedResult
     from pipelines.judging_sheet import JudgingSheet
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from pipelines.papers.reproduction import Reproduction
     from pipelines.preferences import Preferences
     from pipelines.reinforcement import ReinforcedSummarisers
+    from pipelines.reports.comparison import ScoreComparison
     from pipelines.reports.explain_page import ExplainedSystem
     from pipelines.score import ScoreRun
     from pipelines.tables.records import AgreementResult

@@ -6,20 +6,20 @@ import inspect
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 
 import cluster
-import pipelines
 from cluster import Job
-from pipelines import ReinforceRecipe
 from pipelines.evaluate_by_ratings import evaluate_by_ratings
 from pipelines.explain import Explainer
 from pipelines.learning_curve import learning_curve
 from pipelines.preferences import compare_preferences
 from pipelines.prepare_pairs import prepare_pairs
+from pipelines.reinforcement import ReinforceRecipe
 from pipelines.status import run_status
 from reffree.negatives import NegativesConfig
 from reffree.scorer import load_scorer
@@ -31,6 +31,28 @@ from sms import ScoringConfig, score_texts
 from sms.reward import Reward
 from tests.reffree.conftest import model_config, train_config
 from tests.reinforce.conftest import reward_config, stage_config
+
+
+def _named(**homes: str) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{name: getattr(import_module(home), name) for name, home in homes.items()}
+    )
+
+
+pipelines = _named(
+    compare_scores="pipelines.compare",
+    correlate="pipelines.correlation.run",
+    evaluate_scorer="pipelines.evaluate",
+    export_data="pipelines.datasets.exporting",
+    import_data="pipelines.datasets.run",
+    open_explainer="pipelines.explain",
+    reinforce_summariser="pipelines.reinforcement",
+    reproduce="pipelines.papers.run",
+    score_corpus="pipelines.score",
+    train_scorer="pipelines.train",
+    write_negatives="pipelines.negatives",
+)
+"""The functions that do what a verb does."""
 
 ROWS = [
     {"document_id": f"d{i // 2}", "system_id": f"s{i % 2}", "candidate": "A cat sat. " * (i + 1)}
@@ -128,8 +150,14 @@ PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path], object]
     *(
         (pipelines.reproduce, name, "nowhere", call)
         for name, call in {
-            "data": lambda x, h: pipelines.reproduce("clark2019-table6", x),
+            "data": lambda x, h: pipelines.reproduce("clark2019-table6", data=x),
             "scorers": lambda x, h: pipelines.reproduce("clark2019-table6", scorers=x),
+            "scores": lambda x, h: pipelines.reproduce(
+                "sun2019-table3", scores=x, ratings=h / "ratings.csv"
+            ),
+            "ratings": lambda x, h: pipelines.reproduce(
+                "sun2019-table3", scores=h / "scores.csv", ratings=x
+            ),
         }.items()
     ),
     (
@@ -333,8 +361,8 @@ def test_every_argument_that_is_a_path_or_a_list_of_names_is_in_a_table():
     tested = {(case[0], case[1]) for case in (*PATHS, *SEVERAL_PATHS, *SEVERAL_NAMES)}
     missing = []
     for package in ("sms", "sms.explaining", "cluster", "pipelines"):
-        module = import_module(package)
-        for name in module.__all__:
+        module = pipelines if package == "pipelines" else import_module(package)
+        for name in getattr(module, "__all__", vars(module)):
             function = getattr(module, name)
             if not inspect.isfunction(function):
                 continue

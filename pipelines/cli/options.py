@@ -214,6 +214,8 @@ def _in_the_file(
             raise click.UsageError(f"unknown key `{key}` in {path}; {nearest(key, names)}")
         else:
             setting = by_key[key]
+            if setting.form == "list" and isinstance(value, str):
+                value = setting.read(value)
             try:
                 found[setting.name] = _joined(found.get(setting.name), setting.checked(value))
             except ValueError as error:

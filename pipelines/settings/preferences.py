@@ -16,8 +16,8 @@ class PreferencesSettings(Settings):
 
     systems: Sequence[str] = ()
     """Systems to compare; in every pair the earlier one is A. Default: all."""
-    columns: Mapping[str, str] | None = None
-    """What the files call a column, for example winner=choice; repeated or with commas."""
+    columns: Annotated[Mapping[str, str] | None, "rare"] = None
+    """What the files call a column, for example winner=choice."""
     key: Annotated[AnyPath | None, "FILE"] = None
     """Key of the sheets. Default: SHEET.key.csv for a new one."""
     out: Annotated[AnyPath | None, "FILE"] = None

@@ -51,7 +51,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     """Of maximum likelihood."""
     decay: Annotated[bool, "rare"] = False
     """Let it fall to 0 by the last of `--epochs`."""
-    mixed_epochs: int = 25
+    mixed_epochs: Annotated[int, "rare"] = 25
     """Stop the mixed loss after N epochs."""
     mixed_learning_rate: Annotated[float, "rare"] = 1e-5
     """Of the mixed loss."""

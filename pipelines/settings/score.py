@@ -37,10 +37,10 @@ class ScoreSettings(Settings):
     """What counts where there are several references."""
     language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
     """Language of the texts; zh and ja need the extra of the same name."""
-    sentences: Literal["split", "given"] = "split"
+    sentences: Annotated[Literal["split", "given"], "rare"] = "split"
     """`given` takes every text as a list of sentences and cuts none; several references or
     sources are lists of such lists."""
-    source_tokens: int | None = None
+    source_tokens: Annotated[int | None, "rare"] = None
     """Read only the first N tokens of a source."""
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "rare"] = "auto"
     """What neural encoders compute in; auto is fp32 on CPUs and bf16 on GPUs."""

@@ -53,7 +53,7 @@ QUICK_HEALTH_CHECKS = {
 
 DRIVER = """
 import json, sys
-from pipelines import score_corpus
+from pipelines.score import score_corpus
 
 options = json.loads(sys.argv[1])
 try:

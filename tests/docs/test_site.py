@@ -15,7 +15,7 @@ from pipelines.cli.app import app
 from tests.pipelines.conftest import browser, page  # noqa: F401  (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("sms", "sms.explaining", "cluster", "pipelines", "agreement")
+PACKAGES = ("sms", "sms.explaining", "cluster", "assay", "agreement")
 WIDTHS = (360, 1280)
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def test_every_public_name_is_in_the_reference(site, pages, package):
 def test_every_package_with_public_names_is_in_the_reference():
     with_names = {
         ".".join(file.parent.relative_to(ROOT).parts)
-        for top in ("sms", "reffree", "reinforce", "cluster", "pipelines")
+        for top in ("assay", "sms", "reffree", "reinforce", "cluster", "pipelines")
         for file in (ROOT / top).rglob("__init__.py")
         if "\n__all__ = " in file.read_text(encoding="utf-8")
     }

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster import list_inputs
-from pipelines import score_corpus
 from pipelines.explain import Explainer, open_explainer
 from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
 from pipelines.reports.file_names import explain_file
+from pipelines.score import score_corpus
 from sms.explaining import explain
 from tests.rare import run
 

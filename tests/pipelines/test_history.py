@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster import ShardReport
-from pipelines import score_corpus
 from pipelines.runs import history as module
 from pipelines.runs.history import HistoryWriter, read_history
 from pipelines.runs.manifest import read_manifest, write_manifest
+from pipelines.score import score_corpus
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_keywords_are_those_of_the_settings():
     assert train("p", out="o", names="x") == ("p", Toy(out="o", names=("x",)))
     assert list(inspect.signature(train).parameters) == ["pairs", *Toy.__dataclass_fields__]
     assert inspect.signature(train).parameters["share"].default == 0.5
-    assert "share\n    A share." in train.__doc__
+    assert "share : float\n    A share." in train.__doc__
 
 
 # what stands in the shell, and what our columns are called then

@@ -13,8 +13,10 @@ import torch
 import cluster.worker
 from cluster import Job, part_path, score_shard
 from cluster.seals import sealed_parquet
-from pipelines import compare_scores, open_explainer, score_corpus
+from pipelines.compare import compare_scores
+from pipelines.explain import open_explainer
 from pipelines.runs.manifest import read_manifest
+from pipelines.score import score_corpus
 from sms.encoders import SCORE_TOLERANCE, packed_model
 from sms.scoring import ScoringConfig, SummaryScorer
 

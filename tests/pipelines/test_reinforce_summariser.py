@@ -185,7 +185,7 @@ def test_model_of_transformers(reinforce, tmp_path):
         (("--seed", str(2**64)), "`seed` must be from 0 to 4294967295"),
         (("--threads", "0"), "`threads` must be at least 1"),
         (("--batch-size", "0"), "`batch_size` must be at least 1"),
-        (("--test-documents", "0"), "`--test-documents` must be at least 1"),
+        (("--test-documents", "0"), "`test_documents` must be at least 1"),
     ],
 )
 def test_wrong_request_leaves_nothing(options, rule, reinforce, capsys, tmp_path):

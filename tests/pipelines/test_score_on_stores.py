@@ -16,15 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.store import delete_file, join, list_names, open_input, write_whole
-from pipelines import score_corpus
 from pipelines.explain import open_explainer
 from pipelines.fetched import fetched_config
 from pipelines.runs import live
 from pipelines.runs.live import FolderInUse, LiveRun, LockLost
+from pipelines.score import score_corpus
 from pipelines.tables.scores import find_scores
 from sms.scoring import ScoringConfig
 from tests.cluster.object_stores import FaultyProxy, direct, gcs_server, s3_environment, s3_server
 from tests.pipelines.test_live import elsewhere
+from tests.rare import run
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
 boto3 = pytest.importorskip("boto3")
@@ -228,7 +229,7 @@ def test_secret_in_a_url_refused_and_printed_nowhere(inputs, tmp_path, capfd, wh
 
 DRIVE = f"""
 import sys
-from pipelines import score_corpus
+from pipelines.score import score_corpus
 from tests.rare import run
 url = sys.argv[1]
 encoders = {{"tiny": f"glove:{{url}}/tiny.txt"}}

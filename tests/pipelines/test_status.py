@@ -16,19 +16,19 @@ import pytest
 from cluster import InputFile, Piece, Shard, ShardReport, part_path, write_whole
 from cluster.seals import sealed_parquet
 from cluster.store import base_name
-from pipelines import score_corpus
 from pipelines.cli import app as cli
 from pipelines.runs.history import HistoryWriter
 from pipelines.runs.live import LiveRun
 from pipelines.runs.manifest import Manifest, write_manifest, write_success
 from pipelines.runs.progress import SCORING, Progress
+from pipelines.score import score_corpus
 from pipelines.status import run_status
 from tests.pipelines.test_live import elsewhere
 
 # Runs for ever at the third of five shards, once it has written down that it does.
 RUN_THAT_HANGS = """
 import sys, time
-from pipelines import score_corpus
+from pipelines.score import score_corpus
 from pipelines.runs import live
 from pipelines.score import SummaryScorer
 

@@ -95,7 +95,8 @@ def test_default_is_the_recipe_that_agreed_most_with_people(encoder, pairs, tmp_
 def test_option_of_bert_without_bert_rejected(option, pairs, tmp_path, capsys):
     result = run(["train", str(pairs), "--out", str(tmp_path / "scorer"), option, "8"]), None
     line = wrong(capsys, result)
-    assert f"`{option}` is for the scorer bert, got the scorer features" in line
+    name = option.removeprefix("--").replace("-", "_")
+    assert f"`{name}` is for the scorer bert, got the scorer features" in line
     assert not (tmp_path / "scorer").exists()
 
 
@@ -325,11 +326,11 @@ def test_hard_negatives_with_ranking_loss(train):
     [
         (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word, features"),
         (("--negatives", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
-        (("--negatives", "add=x"), "must give every kind a weight, got `add=x`"),
+        (("--negatives", "add=x"), "must have a weight where one has, got `add=x`"),
         (("--features", "sms"), "`features` must read no reference, got sms"),
-        (("--calibration",), "`--calibration` must be left out with the loss ranking"),
+        (("--calibration",), "`calibration` must be left out with the loss ranking"),
         (("--loss", "rmse"), "`loss` must be one of bce, mse, ranking"),
-        (("--preset", "bao"), "`--preset` must be bao2020, got `bao`"),
+        (("--preset", "bao"), "`preset` must be bao2020, got 'bao'"),
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
         (("--negatives", "sentence-shuffle"), "`negatives` must give both classes"),
         (("--limit", "2"), "every side must have pairs"),

@@ -126,7 +126,6 @@ def test_length_matched(negatives):
         rows_of(60),
         "--kinds",
         "add,delete,truncate",
-        *("--length-tolerance", "0.1"),
         "--length-tolerance",
         "0.3",
     )
@@ -278,12 +277,12 @@ def test_other_formats_and_names(negatives, tmp_path, suffix):
         (("--kinds", "add=1,delete"), "must have a weight where one has, got `delete`"),
         (("--kinds", "add=1, add=2"), "must be named once, got `add` twice"),
         (("--kinds", "add=-1"), "the weight of `add` must be positive, got -1"),
-        (("--rate", "0.5"), "`--rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `0.5`"),
-        (("--rate", "0.5..0.1"), "`--rate` must be LOW..HIGH"),
-        (("--rate", "1.2.3..5"), "`--rate` must be LOW..HIGH"),
-        (("--preset", "bao"), "`--preset` must be bao2020, got `bao`"),
+        (("--rate", "0.5"), "`rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `0.5`"),
+        (("--rate", "0.5..0.1"), "`rate` must be LOW..HIGH"),
+        (("--rate", "1.2.3..5"), "`rate` must be LOW..HIGH"),
+        (("--preset", "bao"), "`preset` must be bao2020, got 'bao'"),
         (("--split", "holdout"), "`split` must be one of train, validation, test, all"),
-        (("--leaks", "keep"), "`--leaks` must be drop or refuse"),
+        (("--leaks", "keep"), "`leaks` must be one of drop, refuse"),
         (("--per-positive", "0"), "`per_positive` must be at least 1, got 0"),
         (("--columns", "source=article"), "column `article` is missing"),
         (("--columns", "split=fold"), "column `fold` must be in every file"),
@@ -375,7 +374,7 @@ def test_hard_cross_pairs_are_nearer_than_random_ones(negatives, data_dir):
 
 def test_options_of_a_toml_file(negatives, tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text('per_positive = 3\nmixture = ["add=1", "delete=2"]\nrate = "0.1..0.2"\n')
+    file.write_text('per_positive = 3\nkinds = ["add=1", "delete=2"]\nrate = "0.1..0.2"\n')
     _, out = negatives(rows_of(40), "--config", file)
     options = ("--per-positive", 3, "--kinds", "add=1,delete=2", "--rate", "0.1..0.2")
     _, again = negatives(rows_of(40), *options)

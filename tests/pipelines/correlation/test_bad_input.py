@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines import correlate
+from pipelines.correlation.run import correlate
 
 KEYS = ["document_id", "system_id"]
 

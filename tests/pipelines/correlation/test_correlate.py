@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from agreement import bonferroni, holm
-from pipelines import AgreementResult, correlate
-from pipelines.tables.records import TABLES
+from pipelines.correlation.run import correlate
+from pipelines.tables.records import TABLES, AgreementResult
 from pipelines.tables.study import is_baseline
 from tests.rare import run
 

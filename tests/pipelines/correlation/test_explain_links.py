@@ -4,7 +4,7 @@ import re
 
 import polars as pl
 
-from pipelines import score_corpus
+from pipelines.score import score_corpus
 
 WORDS = ["cat", "dog", "hen", "cow", "pig", "fox"]
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import score_corpus
+from pipelines.score import score_corpus
 from pipelines.tables.keyed import number_columns
 from pipelines.tables.ratings import pools_of, read_ratings
 from pipelines.tables.scores import find_scores, read_scores
