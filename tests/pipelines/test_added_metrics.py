@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import pipelines.score as MODULE
-from pipelines import score_corpus
 from pipelines.cli.app import run
 from pipelines.runs.manifest import read_manifest
+from pipelines.score import score_corpus
 from pipelines.tables.scores import find_scores
 from sms.scoring import SummaryScorer
 
