@@ -13,10 +13,12 @@ from sms.naming import OneOrMore
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pipelines.runs.score_run import ScoreRun
+
 Rows: TypeAlias = Any
 """Files (`OneOrMore`), a list of dicts or of texts, a table of pandas, polars, Arrow, datasets."""
-IDS = {"document_id": None, "system_id": "system"}
-"""What a row is called where its table does not say; None is the row's number."""
+IDS = ("document_id", "system_id")
+"""Names of a row, which a table may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,6 @@ class _Memory:
     names: Sequence[str]
     column: Callable[[str], Any]
     """Cells of a column, as Arrow or as a list."""
-    n: int
     with_columns: Callable[[Mapping[str, pa.Array]], Any]
     asked: Mapping[str, Any]
     """`candidate`, `reference` and `source`, where they were given."""
@@ -44,8 +45,9 @@ class _Memory:
         if own["limit"] is not None:
             raise ValueError("`limit` is for files; give the first rows of `data` instead")
         sink = BytesIO()
-        pq.write_table(self._corpus(own["columns"] or {}), sink)
-        settings = own | {"columns": None}
+        kept = own["keep"] if own["out"] is not None else ()  # rows that come back have all
+        pq.write_table(self._corpus(own["columns"] or {}, kept), sink)
+        settings = own | {"columns": None, "keep": kept}
         if own["out"] is not None:
             corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
             write_whole(corpus, sink.getvalue())
@@ -54,9 +56,7 @@ class _Memory:
             corpus = f"{folder}/rows.parquet"
             write_whole(corpus, sink.getvalue())
             run = verbs.score(corpus, ScoreSettings(**settings | {"out": f"{folder}/run"}))
-            if run.failed_shards:
-                raise RuntimeError("; ".join(run.failed_shards.values()))
-            found = _scores_of(run.out)
+            found = _scores_of(run)
         taken = [name for name in found if name in self.names]
         if taken:
             raise ValueError(
@@ -64,7 +64,7 @@ class _Memory:
             )
         return self.with_columns(found)
 
-    def _corpus(self, columns: Mapping[str, str]) -> pa.Table:
+    def _corpus(self, columns: Mapping[str, str], kept: Sequence[str]) -> pa.Table:
         import pyarrow as pa
 
         found: dict[str, Any] = {"candidate": self._cells("candidate")}
@@ -73,12 +73,12 @@ class _Memory:
             if name in self.asked or own_name in self.names:
                 cells = pa.array(self._cells(own_name))
                 found[plural if pa.types.is_list(cells.type) else name] = cells
-        for name, otherwise in IDS.items():
+        for name in IDS:
             theirs = columns.get(name, name)
             if theirs in self.names:
                 found[name] = pa.array(self._cells(theirs)).cast(pa.string())
-            else:
-                found[name] = [str(k) if otherwise is None else otherwise for k in range(self.n)]
+        for name in self.names if kept == ("all",) else kept:
+            found.setdefault(name, self._cells(name))
         return pa.table(found)
 
     def _cells(self, name: str) -> Any:  # noqa: ANN401
@@ -103,7 +103,6 @@ def rows_of(data: Rows, asked: Mapping[str, Any]) -> _Memory | None:
         return _Memory(
             names=list(map(str, data.columns)),
             column=lambda name: _from_pandas(data[name]),
-            n=len(data),
             with_columns=lambda found: data.assign(
                 **{name: column.to_pandas().to_numpy() for name, column in found.items()}
             ),
@@ -117,7 +116,6 @@ def rows_of(data: Rows, asked: Mapping[str, Any]) -> _Memory | None:
         return _Memory(
             names=data.columns,
             column=lambda name: data[name].to_arrow(),
-            n=data.height,
             with_columns=lambda found: data.with_columns(
                 pl.Series(name, column) for name, column in found.items()
             ),
@@ -128,7 +126,6 @@ def rows_of(data: Rows, asked: Mapping[str, Any]) -> _Memory | None:
         return _Memory(
             names=table.column_names,
             column=table.column,
-            n=table.num_rows,
             with_columns=lambda found: _appended(data, found, kind),
             asked=asked,
         )
@@ -163,7 +160,6 @@ def _of_dicts(rows: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> _M
     return _Memory(
         names=list(dict.fromkeys(str(name) for row in rows for name in row)),
         column=lambda name: [row.get(name) for row in rows],
-        n=len(rows),
         with_columns=with_columns,
         asked=asked,
     )
@@ -203,15 +199,11 @@ def _plain(cell: Any) -> Any:  # noqa: ANN401
     return cell.as_py() if hasattr(cell, "as_py") else cell
 
 
-def _scores_of(out: str) -> dict[str, pa.Array]:
-    """Read the columns of numbers and the statuses of a run, in the order of its input."""
+def _scores_of(run: ScoreRun) -> dict[str, pa.Array]:
+    """Return the columns of numbers and the statuses of a run."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    from cluster.store import join, read_whole
-
-    parts = read_whole(join(out, "_SUCCESS")).decode().split()
-    table = pa.concat_tables([pq.read_table(join(out, part)) for part in parts])
+    table = run.to_arrow()
     return {
         name: table[name].combine_chunks()
         for name in table.column_names

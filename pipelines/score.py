@@ -65,6 +65,7 @@ from pipelines.runs.manifest import (
     write_success,
 )
 from pipelines.runs.progress import SCORING, Progress
+from pipelines.runs.score_run import ScoreRun
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
 from sms.encoders.registry import parse_spec
@@ -83,55 +84,6 @@ so with smaller ones a few dozen GPUs would keep it busy."""
 BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
 """Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
 bound them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRun:
-    """What came of a run."""
-
-    out: str
-    scores: str
-    """Folder of the scores files; `_SUCCESS` lists those that count."""
-    n_rows: int
-    """Rows that have been scored, by this run and those before it."""
-    n_planned_rows: int
-    n_earlier_rows: int
-    """Rows an earlier run had scored."""
-    n_with_status: int
-    """Rows among `n_rows` that lack a score, or whose score comes with a remark."""
-    statuses: Mapping[str, int]
-    """Rows by status."""
-    n_duplicate_keys: int
-    """Pairs of document_id and system_id that more than one row has."""
-    means: Mapping[str, Mapping[str, float]]
-    """By system, then by column; NaN where a system has no score."""
-    signatures: Mapping[str, str]
-    """By column."""
-    n_shards: int
-    n_new_shards: int
-    """Shards that this run has scored; 0 if there was nothing left to do."""
-    failed_shards: Mapping[int, str]
-    """Why a shard failed, by its place in the plan."""
-    counters: Mapping[str, int]
-    """What the encoders counted over all shards, `ALIAS.NAME`: tokens, sentences, cached."""
-    seconds: float
-    """From the first check to the last file."""
-    is_strict: bool
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every row of the corpus is scored."""
-        return not self.failed_shards
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the run is complete and, if it is strict, no row has a status."""
-        return self.is_complete and not (self.is_strict and self.n_with_status)
-
-    @property
-    def n_unreadable(self) -> int:
-        """Rows that could not be read; `errors/` says where they are."""
-        return sum(n for status, n in self.statuses.items() if status.startswith("unreadable"))
 
 
 class RunInterrupted(KeyboardInterrupt):

@@ -9,7 +9,7 @@ from pipelines.reports.terminal import decimals, number, table_text
 from pipelines.runs.progress import duration
 
 if TYPE_CHECKING:
-    from pipelines.score import ScoreRun
+    from pipelines.runs.score_run import ScoreRun
 
 MAX_SYSTEMS = 40
 """The table of means has no more rows."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pipelines.reinforcement import ReinforcedSummarisers
     from pipelines.reports.comparison import ScoreComparison
     from pipelines.reports.explain_page import ExplainedSystem
-    from pipelines.score import ScoreRun
+    from pipelines.runs.score_run import ScoreRun
     from pipelines.tables.records import AgreementResult
     from pipelines.train import TrainedScorer
 

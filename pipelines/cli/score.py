@@ -11,7 +11,7 @@ from pipelines.cli.options import command, shown_progress
 from pipelines.settings.score import ScoreSettings
 
 if TYPE_CHECKING:
-    from pipelines.score import ScoreRun
+    from pipelines.runs.score_run import ScoreRun
 
 _SHOWN_FAILURES = 5
 

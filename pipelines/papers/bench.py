@@ -34,7 +34,7 @@ from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import Study, make_study
 
 if TYPE_CHECKING:
-    from pipelines.score import ScoreRun
+    from pipelines.runs.score_run import ScoreRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ import pytest
 
 from pipelines.cli.app import run
 from pipelines.runs.progress import SCORING, Lines, Pace, Progress, describe, show_progress
-from pipelines.score import ScoreRun
+from pipelines.runs.score_run import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
 

@@ -1,0 +1,85 @@
+"""What came of a run of `assay score`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cluster.store import join, read_whole
+from pipelines.runs.manifest import SUCCESS_FILE
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRun:
+    """What came of a run."""
+
+    out: str
+    scores: str
+    """Folder of the scores files; `_SUCCESS` lists those that count."""
+    n_rows: int
+    """Rows that have been scored, by this run and those before it."""
+    n_planned_rows: int
+    n_earlier_rows: int
+    """Rows an earlier run had scored."""
+    n_with_status: int
+    """Rows among `n_rows` that lack a score, or whose score comes with a remark."""
+    statuses: Mapping[str, int]
+    """Rows by status."""
+    n_duplicate_keys: int
+    """Pairs of document_id and system_id that more than one row has."""
+    means: Mapping[str, Mapping[str, float]]
+    """By system, then by column; NaN where a system has no score."""
+    signatures: Mapping[str, str]
+    """By column."""
+    n_shards: int
+    n_new_shards: int
+    """Shards that this run has scored; 0 if there was nothing left to do."""
+    failed_shards: Mapping[int, str]
+    """Why a shard failed, by its place in the plan."""
+    counters: Mapping[str, int]
+    """What the encoders counted over all shards, `ALIAS.NAME`: tokens, sentences, cached."""
+    seconds: float
+    """From the first check to the last file."""
+    is_strict: bool
+
+    def to_arrow(self) -> pa.Table:
+        """Read the scores, in the order of the input; a run that lacks shards has none to read."""
+        if self.failed_shards:
+            raise RuntimeError(f"{len(self.failed_shards)} shards failed; score again first")
+        parts = read_whole(join(self.out, SUCCESS_FILE)).decode().split()
+        tables = [pq.read_table(BytesIO(read_whole(join(self.out, part)))) for part in parts]
+        return pa.concat_tables(tables)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Read the scores, as `to_arrow`."""
+        import polars as pl
+
+        return pl.DataFrame(self.to_arrow())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Read the scores, as `to_arrow`."""
+        return self.to_arrow().to_pandas()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row of the corpus is scored."""
+        return not self.failed_shards
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the run is complete and, if it is strict, no row has a status."""
+        return self.is_complete and not (self.is_strict and self.n_with_status)
+
+    @property
+    def n_unreadable(self) -> int:
+        """Rows that could not be read; `errors/` says where they are."""
+        return sum(n for status, n in self.statuses.items() if status.startswith("unreadable"))
