@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pipelines.learning_curve import CurvePoint
     from pipelines.negatives import NegativesRun
     from pipelines.papers.reproduction import Reproduction
-    from pipelines.preferences import Preferences
     from pipelines.reinforcement import ReinforcedSummarisers
     from pipelines.reports.comparison import ScoreComparison
     from pipelines.reports.explain_page import ExplainedSystem
+    from pipelines.reports.preferences import Preferences
     from pipelines.runs.score_run import ScoreRun
     from pipelines.tables.records import AgreementResult
     from pipelines.train import TrainedScorer
