@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from agreement.coefficients import tie_classes
@@ -13,18 +11,7 @@ FEWEST_SHARED = 2
 """Documents that two systems must both have before they are taken for one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicateSystems:
-    """Two systems with the same score on every document both have."""
-
-    first: int
-    second: int
-    """Rows of the matrix, `first` < `second`."""
-    n_documents: int
-    """Documents they were compared on."""
-
-
-def duplicate_systems(scores: np.ndarray) -> list[DuplicateSystems]:
+def duplicate_systems(scores: np.ndarray) -> list[tuple[int, int]]:
     """Find systems that are probably one system listed twice.
 
     Counted twice, a system weighs double in every correlation and interval.
@@ -36,13 +23,13 @@ def duplicate_systems(scores: np.ndarray) -> list[DuplicateSystems]:
 
     Returns
     -------
-    list of DuplicateSystems
-        Every pair, in order of rows.
+    list of tuple
+        Every pair of rows, in order, that has the same score on every document both have.
 
     Examples
     --------
     >>> duplicate_systems(np.array([[0.1, 0.2], [0.5, 0.6], [0.1, 0.2]]))
-    [DuplicateSystems(first=0, second=2, n_documents=2)]
+    [(0, 2)]
     """
     (matrix,) = as_matrices(scores=scores)
     have = ~np.isnan(matrix)
@@ -53,12 +40,7 @@ def duplicate_systems(scores: np.ndarray) -> list[DuplicateSystems]:
         tolerance = TIE_RTOL * np.maximum(sizes[first], sizes[first + 1 :])
         differences = np.abs(matrix[first] - matrix[first + 1 :])
         is_same = ((differences <= tolerance) | ~shared).all(1) & (shared.sum(1) >= FEWEST_SHARED)
-        found += [
-            DuplicateSystems(
-                first=first, second=first + 1 + int(row), n_documents=int(shared[row].sum())
-            )
-            for row in np.flatnonzero(is_same)
-        ]
+        found += [(first, first + 1 + int(row)) for row in np.flatnonzero(is_same)]
     return found
 
 

@@ -54,25 +54,11 @@ def bootstrap_name(point: Correlation) -> str:
 def percentile_interval(
     draws: np.ndarray, value: float, confidence: float, method: str, reason: str | None = None
 ) -> Interval:
-    """Read an interval off resampled values.
+    """Read an interval off resampled values, shape (n_resamples,), NaN where one is undefined.
 
-    Parameters
-    ----------
-    draws : ndarray, shape (n_resamples,)
-        NaN where a resample left the value undefined.
-    value : float
-        The estimate itself.
-    confidence : float
-        Share of the draws between the ends.
-    method : str
-        Goes into the result.
-    reason : str, optional
-        Why the value is undefined, if it is; then so are the ends.
-
-    Returns
-    -------
-    Interval
-        Undefined also if more than `MOST_UNDEFINED` of the draws are.
+    `value` is the estimate itself, `confidence` the share of draws between the ends, `method` goes
+    into the result, and `reason` says why the value is undefined, if it is; then so are the ends,
+    as they are if more than `MOST_UNDEFINED` of the draws are.
     """
     is_defined = ~np.isnan(draws)
     n_undefined = int(draws.size - is_defined.sum())

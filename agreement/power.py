@@ -177,22 +177,12 @@ def documents_for_correlation(scores: np.ndarray, ratings: np.ndarray) -> Docume
 
 
 def variance_components(first: np.ndarray, second: np.ndarray | None = None) -> VarianceComponents:
-    """Split (co)variance over cells into systems, documents and the rest.
+    """Split (co)variance over cells, shape (n_systems, n_documents), into systems and the rest.
 
-    Two-way analysis without replication: mean products are set equal to their expectations.
-    A component may come out negative by chance.
-
-    Parameters
-    ----------
-    first : ndarray, shape (n_systems, n_documents)
-        NaN where missing; documents that a system lacks are left out for all.
-    second : ndarray, shape (n_systems, n_documents), optional
-        For covariances; without it, variances of `first`.
-
-    Returns
-    -------
-    VarianceComponents
-        NaN with fewer than two systems or two complete documents.
+    Two-way analysis without replication: mean products are set equal to their expectations. A
+    component may come out negative by chance. Documents that a system lacks are left out for all;
+    with one matrix the components are of its variance. NaN with fewer than two systems or two
+    complete documents.
     """
     x, y = shared_cells(first, first if second is None else second)
     complete = ~np.isnan(x).any(0)

@@ -98,16 +98,8 @@ def win_share(
 def majorities(item_counts: np.ndarray) -> np.ndarray:
     """Count the items whose judges prefer the first system, the second, or neither.
 
-    Parameters
-    ----------
-    item_counts : ndarray of int, shape (n_items, 3)
-        Judgements of each item by outcome.
-
-    Returns
-    -------
-    ndarray of int64, shape (3,)
-        Items on which the first system has more judgements than the second, fewer, as many.
-        Ties of judges count for neither; an item without a judgement is left out.
+    Judgements by item and outcome, shape (n_items, 3), give shape (3,). Ties of judges count for
+    neither; an item without a judgement is left out.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -51,23 +52,13 @@ def compare_scores(
     scores_a, scores_b : path
         Folders of `assay score`, or files of any tool. They may be one and the same where
         `systems_a` and `systems_b` choose different systems in it.
-    metrics : str or sequence of str
-        Names or patterns to compare; all that both have where empty.
-    systems_a, systems_b : str or sequence of str
-        Names or patterns of the systems of each side; all where empty.
+    metrics, systems_a, systems_b : str or sequence of str
+        Names or patterns of the metrics, and of each side's systems; all where empty.
     columns : mapping of str to str, optional
         Our column name to the file's.
-    n_resamples : int
-        Draws of documents. They are the same for every row with the same documents.
-    confidence : float
-        Of the intervals; one minus it is the level at which a mean is called higher.
-    seed : int
-        Of the draws.
-
-    Returns
-    -------
-    ScoreComparison
-        Runs where the sides share systems, else every pair of systems.
+    n_resamples, confidence, seed
+        Draws of documents, and their seed; one minus the confidence of the intervals is the level
+        at which a mean is called higher.
 
     Raises
     ------
@@ -91,22 +82,8 @@ def compare_scores(
     _refuse_other_signatures(a, b, shared)
     kind, pairs, notes = _pairs(a, b)
     documents = _documents(a, b)
-    rows = []
-    for metric in shared:
-        matrix_a, matrix_b = (
-            cell_matrix(side.frame, metric, side.systems, documents) for side in sides
-        )
-        rows += [
-            _compared(
-                metric,
-                (first, matrix_a[a.systems.index(first)]),
-                (second, matrix_b[b.systems.index(second)]),
-                n_resamples=n_resamples,
-                confidence=confidence,
-                rng=np.random.default_rng(seed),
-            )
-            for first, second in pairs
-        ]
+    draws = {"n_resamples": n_resamples, "confidence": confidence, "seed": seed}
+    rows = [row for metric in shared for row in _of_metric(metric, a, b, documents, pairs, draws)]
     records = {record.path: record for side in sides for record in side.scores.records}
     return ScoreComparison(
         scores_a=os.fspath(scores_a),
@@ -119,9 +96,7 @@ def compare_scores(
         meanings=tuple(meanings(shared)),
         inputs=tuple(records.values()),
         notes=(*notes, *_notes(a, b, shared)),
-        n_resamples=n_resamples,
-        confidence=confidence,
-        seed=seed,
+        **draws,
     )
 
 
@@ -221,6 +196,29 @@ def _documents(a: _Side, b: _Side) -> list[str]:
             f"has {listed(of_b, SHOWN)}; score the same documents"
         )
     return sorted({*of_a, *of_b})
+
+
+def _of_metric(
+    metric: str,
+    a: _Side,
+    b: _Side,
+    documents: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    draws: Mapping[str, Any],
+) -> Iterator[MetricComparison]:
+    """Compare the pairs of systems under a metric; rows with the same documents share the draws."""
+    matrix_a, matrix_b = (
+        cell_matrix(side.frame, metric, side.systems, documents) for side in (a, b)
+    )
+    for first, second in pairs:
+        yield _compared(
+            metric,
+            (first, matrix_a[a.systems.index(first)]),
+            (second, matrix_b[b.systems.index(second)]),
+            n_resamples=draws["n_resamples"],
+            confidence=draws["confidence"],
+            rng=np.random.default_rng(draws["seed"]),
+        )
 
 
 def _compared(

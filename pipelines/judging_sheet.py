@@ -67,36 +67,22 @@ def make_sheet(
     ----------
     corpus : str
         File, folder, glob or URL with `document_id`, `system_id` and `candidate`.
-    systems : sequence of str
-        Two or more; every pair is judged on the same documents.
-    n_documents : int
-        How many to draw of those for which every system has a text.
-    out : str or path
-        CSV file or URL to write. Judges write left, right or = under each criterion.
-    key : str or path, optional
-        File or URL that says whose text is where; by default named like the sheet.
+    systems, n_documents
+        Two systems or more, every pair of which is judged on so many documents.
+    out, key
+        CSV file or URL to write, and one that says whose text is where; by default named alike.
     criteria : sequence of str
-        Columns to fill.
-    columns : mapping of str to str, optional
-        Our column name to the corpus's.
-    seed : int
-        Of documents, sides and order.
+        Columns to fill; judges write left, right or = under each.
+    columns, seed
+        Our column name to the corpus's; seed of documents, sides and order.
 
     Raises
     ------
     ValueError
         If there are too few systems or documents, a file is there already, or a name is taken.
     """
-    sheet_file = Output.named("out", out)
-    if key is None:
-        key_file = sheet_file.beside("key", f"{os.path.splitext(sheet_file.name)[0]}{KEY_SUFFIX}")
-    else:
-        key_file = Output.named("key", key)
+    sheet_file, key_file = _files(out, key)
     _check_request(systems, n_documents, criteria)
-    sheet_file.check_file(".csv", is_new=True)
-    key_file.check_file(is_new=True)
-    if key_file.path == sheet_file.path:
-        raise ValueError(f"`key` must be another file than the sheet, got {key}")
     texts = _texts_by_document(corpus, systems, columns or {})
     if len(texts) < n_documents:
         raise ValueError(
@@ -108,11 +94,8 @@ def make_sheet(
     rows = [
         row for pair in itertools.combinations(systems, 2) for row in _rows(pair, documents, rng)
     ]
-    # A tag of its own keeps a sheet from being read with another sheet's key.
-    tag = hashlib.blake2b(repr(rows).encode(), digest_size=_TAG_BYTES).hexdigest()
     order = rng.permutation(len(rows))
-    width = len(str(len(rows)))
-    keyed = [(f"{tag}-{turn:0{width}}", *rows[i]) for turn, i in enumerate(order, 1)]
+    keyed = _keyed(rows, order)
     # In the order of the pairs, not of the sheet: a reader then takes systems as they were named.
     in_order_of_pairs = [keyed[turn] for turn in np.argsort(order)]
     sheet = [_sheet_row(row, texts, criteria) for row in keyed]
@@ -126,6 +109,22 @@ def make_sheet(
         n_eligible=len(texts),
         n_equal=sum(row["left"] == row["right"] for row in sheet),
     )
+
+
+def _files(
+    out: str | os.PathLike[str], key: str | os.PathLike[str] | None
+) -> tuple[Output, Output]:
+    """Name the sheet and its key, which must not exist yet."""
+    sheet = Output.named("out", out)
+    if key is None:
+        key_file = sheet.beside("key", f"{os.path.splitext(sheet.name)[0]}{KEY_SUFFIX}")
+    else:
+        key_file = Output.named("key", key)
+    sheet.check_file(".csv", is_new=True)
+    key_file.check_file(is_new=True)
+    if key_file.path == sheet.path:
+        raise ValueError(f"`key` must be another file than the sheet, got {key}")
+    return sheet, key_file
 
 
 def _check_request(systems: Sequence[str], n_documents: int, criteria: Sequence[str]) -> None:
@@ -181,6 +180,18 @@ def _rows(
     n_left = len(documents) // 2
     lefts = rng.permutation([a] * n_left + [b] * (len(documents) - n_left)).tolist()
     return [(document, *pair, left) for document, left in zip(documents, lefts, strict=True)]
+
+
+def _keyed(
+    rows: Sequence[tuple[str, str, str, str]], order: np.ndarray
+) -> list[tuple[str, str, str, str, str]]:
+    """Put rows in this order and number them, with a tag of the sheet's own.
+
+    The tag keeps a sheet from being read with another sheet's key.
+    """
+    tag = hashlib.blake2b(repr(rows).encode(), digest_size=_TAG_BYTES).hexdigest()
+    width = len(str(len(rows)))
+    return [(f"{tag}-{turn:0{width}}", *rows[i]) for turn, i in enumerate(order, 1)]
 
 
 def _sheet_row(

@@ -120,7 +120,6 @@ def correlate(
     if out is None and explain:
         raise ValueError("`out` must name a folder for the pages of `explain`, got none")
     output = None if out is None else report_folder(out, is_replacing=fresh)
-    mapping = dict(columns or {})
     on_stage("reading ratings and scores")
     rated = read_ratings(
         ratings,
@@ -128,33 +127,26 @@ def correlate(
         raters=several(raters),
         systems=several(systems),
         exclude_systems=several(exclude_systems),
-        columns=mapping,
+        columns=columns or {},
     )
     found = read_scores(
         [find_scores(name, is_unfinished_accepted=accept_unfinished) for name in several(scores)],
         rated.keys,
         all_rated=rated.all_keys,
         metrics=several(metrics),
-        columns=mapping,
+        columns=columns or {},
     )
-    texts, text_records, text_notes = _texts(corpus, rated, mapping)
-    study = make_study(rated, found)
-    lengths, said = find_lengths(study, texts)
-    study = replace(study, lengths=lengths)
-    notes = [*rated.notes, *found.notes, *text_notes, *remarks(study), *([said] if said else [])]
+    study, texts, text_records, notes = _study(rated, found, corpus, columns or {})
     inputs = [*found.records, *rated.records, *text_records]
     about = _about(command, settings, study, rated, found, inputs, notes)
     result = analyse(study, settings, about, texts=texts, on_stage=on_stage)
     if output is not None:
-        from pipelines.reports.agreement_report import write_report  # brings a library of charts
-
         with output.filled(last=ABOUT_FILE) as folder:
             if explain:
                 on_stage("explaining the disagreements")
                 _explain(result.disagreements, found.origins, folder / EXPLAIN_FOLDER)
             on_stage("writing the report")
-            write_report(result, folder, all_tables=all_tables)
-            write_tables(result, folder, all_tables=all_tables)
+            _write(result, folder, all_tables=all_tables)
             clear_folder(output)  # an earlier report stays until nothing can fail
     return result
 
@@ -195,12 +187,26 @@ def analyse(
     )
 
 
-def _texts(
-    corpus: AnyPath | None, rated: Ratings, columns: Mapping[str, str]
-) -> tuple[pl.DataFrame | None, Sequence[InputRecord], Sequence[str]]:
-    if corpus is None:
-        return None, (), ()
-    return read_texts(os.fspath(corpus), rated.keys, columns)
+def _study(
+    rated: Ratings, found: Scores, corpus: AnyPath | None, columns: Mapping[str, str]
+) -> tuple[Study, pl.DataFrame | None, Sequence[InputRecord], list[str]]:
+    """Lay the numbers out, and say what a reader must know about them."""
+    texts: pl.DataFrame | None = None
+    records: Sequence[InputRecord] = ()
+    notes: Sequence[str] = ()
+    if corpus is not None:
+        texts, records, notes = read_texts(os.fspath(corpus), rated.keys, columns)
+    study = make_study(rated, found)
+    lengths, said = find_lengths(study, texts)
+    notes = [*rated.notes, *found.notes, *notes, *remarks(study), *([said] if said else [])]
+    return replace(study, lengths=lengths), texts, records, notes
+
+
+def _write(result: AgreementResult, folder: Path, *, all_tables: bool) -> None:
+    from pipelines.reports.agreement_report import write_report  # brings a library of charts
+
+    write_report(result, folder, all_tables=all_tables)
+    write_tables(result, folder, all_tables=all_tables)
 
 
 def _with_texts(rows: pl.DataFrame, texts: pl.DataFrame | None) -> pl.DataFrame:

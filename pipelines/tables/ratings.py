@@ -69,17 +69,10 @@ def read_ratings(
 ) -> Ratings:
     """Read ratings (Parquet, CSV or JSONL) and keep what is asked for.
 
-    Parameters
-    ----------
-    path : path
-        With `document_id`, `system_id`, maybe `rater`, and numbers.
-    aspects : sequence of str
-        Columns to keep, all columns of numbers where empty.
-    raters, systems, exclude_systems : sequence of str
-        Patterns such as `expert-*`; where empty, all raters must be of one pool, all systems
-        are kept, none is left out.
-    columns : mapping of str to str
-        Our column name to the file's.
+    A row has `document_id`, `system_id`, maybe `rater`, and numbers: an aspect per column. Where
+    empty, `aspects` are all columns of numbers, all `raters` must be of one pool, all `systems` are
+    kept and none is excluded; names may be patterns such as `expert-*`. `columns` has our column
+    name to the file's.
 
     Raises
     ------
@@ -95,24 +88,15 @@ def read_ratings(
     names = [name for name in frame.columns if name not in NOT_NUMBERS]
     asked = [*(_present(aspects, names, where) or names)]
     numbers = number_columns(frame, asked, where)
-    dropped_notes = notes_on_dropped(frame, asked, numbers, where)
-    frame = numbers
-    kept_aspects = [name for name in aspects or names if name in frame.columns]
-    _check_aspects(kept_aspects, aspects, where)
     notes = [f"{n_without_key:,} rows of {where} have no key and are left out"] * (
         n_without_key > 0
     )
-    frame, pool, rater_names, said = _choose_raters(frame, raters, where)
+    dropped_notes = notes_on_dropped(frame, asked, numbers, where)
+    kept_aspects = [name for name in aspects or names if name in numbers.columns]
+    _check_aspects(kept_aspects, aspects, where)
+    frame, pool, rater_names, said = _choose_raters(numbers, raters, where)
     all_systems = frame["system_id"].unique().sort().to_list()
-    kept_systems = matching(all_systems, systems, "--systems") if systems else all_systems
-    dropped = (
-        set(matching(all_systems, exclude_systems, "--exclude-systems"))
-        if exclude_systems
-        else set()
-    )
-    kept_systems = [name for name in kept_systems if name not in dropped]
-    if not kept_systems:
-        raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
+    kept_systems = _kept_systems(all_systems, systems, exclude_systems)
     excluded = [name for name in all_systems if name not in kept_systems]
     if excluded:
         notes.append(
@@ -138,6 +122,17 @@ def read_ratings(
         records=[record_of(file, "ratings") for file in files],
         notes=[*notes, *dropped_notes, *said],
     )
+
+
+def _kept_systems(
+    names: Sequence[str], kept: Sequence[str], dropped: Sequence[str]
+) -> Sequence[str]:
+    chosen = matching(names, kept, "--systems") if kept else names
+    left_out = set(matching(names, dropped, "--exclude-systems")) if dropped else set()
+    chosen = [name for name in chosen if name not in left_out]
+    if not chosen:
+        raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
+    return chosen
 
 
 def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:

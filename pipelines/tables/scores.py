@@ -137,20 +137,11 @@ def read_scores(
 ) -> Scores:
     """Read the scores of rated candidates out of all inputs.
 
-    Parameters
-    ----------
-    inputs : sequence of ScoreInput
-        From `find_scores`. A column of numbers is a metric; a name that several inputs have is
-        written `INPUT/METRIC` in all of them.
-    rated : polars.DataFrame
-        `document_id` and `system_id` of the rated candidates, sorted, each once.
-    all_rated : polars.DataFrame, optional
-        The same before systems were left out; by default `rated`. Rows with other keys are
-        counted as rows without a rating.
-    metrics : sequence of str
-        Names or patterns to keep; all where empty.
-    columns : mapping of str to str
-        Our column name to the file's.
+    A column of numbers is a metric; a name that several inputs have is written `INPUT/METRIC` in
+    all of them. `rated` has the keys of the rated candidates, sorted, each once; `all_rated` those
+    before systems were left out (rows with other keys are counted as rows without a rating).
+    `metrics` are names or patterns to keep, all where empty; `columns` has our column name to the
+    file's.
 
     Raises
     ------
@@ -160,6 +151,7 @@ def read_scores(
         vectors.
     """
     _refuse_repeated(inputs)
+    all_rated = rated if all_rated is None else all_rated
     lazies = [scan_files(each.files, columns) for each in inputs]
     names = [
         [
@@ -182,22 +174,15 @@ def read_scores(
         kept = {name: call for name, call in called.items() if call in wanted}
         if not kept:
             continue
-        part, dropped, said = _rated_rows(
-            lazy,
-            list(kept),
-            rated,
-            rated if all_rated is None else all_rated,
-            place(source.files),
-            metrics,
-        )
+        where = place(source.files)
+        part, dropped, said = _rated_rows(lazy, list(kept), rated, all_rated, where, metrics)
         left_out += dropped
         notes += [*dropped, *said]
         kept = {name: call for name, call in kept.items() if name in part.columns}
         frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
-        for name, call in kept.items():
-            if name in source.signatures:
-                signatures[call] = source.signatures[name]
-                origins[call] = (source.path, name)
+        signed = {name: call for name, call in kept.items() if name in source.signatures}
+        signatures |= {call: source.signatures[name] for name, call in signed.items()}
+        origins |= {call: (source.path, name) for name, call in signed.items()}
     found = [name for name in frame.columns if name not in KEYS]
     if not found:
         raise ValueError("the scores must have a column of numbers besides the keys, got none")

@@ -149,8 +149,8 @@ def _duplicates(study: Study) -> list[str]:
         if is_baseline(name) or np.isnan(matrix).all():
             continue
         n_judging += 1
-        for found in duplicate_systems(matrix):
-            pairs.setdefault((found.first, found.second), []).append(name)
+        for pair in duplicate_systems(matrix):
+            pairs.setdefault(pair, []).append(name)
     return [
         f"{study.systems[first]} and {study.systems[second]} have the same scores on every "
         f"document under {listed(names, 3)}: probably one system listed twice"
