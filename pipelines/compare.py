@@ -82,7 +82,11 @@ def compare_scores(
     _refuse_other_signatures(a, b, shared)
     kind, pairs, notes = _pairs(a, b)
     documents = _documents(a, b)
-    draws = {"n_resamples": n_resamples, "confidence": confidence, "seed": seed}
+    draws: dict[str, Any] = {
+        "n_resamples": n_resamples,
+        "confidence": confidence,
+        "seed": seed,
+    }
     rows = [row for metric in shared for row in _of_metric(metric, a, b, documents, pairs, draws)]
     records = {record.path: record for side in sides for record in side.scores.records}
     return ScoreComparison(

@@ -39,7 +39,7 @@ def oracle(data_dir):
 
 @pytest.fixture(scope="session")
 def summeval(data_dir):
-    """Peer metrics, experts' mean ratings and single experts' ratings as matrices, by name."""
+    """Peer metrics and experts' mean ratings as matrices, by name."""
     pl = pytest.importorskip("polars")
     peers = pl.read_parquet(data_dir / "summeval_peer_scores.parquet")
     keys = ["system_id", "document_id"]
@@ -57,8 +57,4 @@ def summeval(data_dir):
     metrics = {name: matrix(peers, name) for name in peers.columns if name not in keys}
     means = rows.group_by(keys).agg(pl.col(ASPECTS).mean())
     ratings = {aspect: matrix(means, aspect) for aspect in ASPECTS}
-    experts = {
-        aspect: np.stack([matrix(group, aspect) for _, group in rows.group_by("rater")])
-        for aspect in ASPECTS
-    }
-    return metrics, ratings, experts
+    return metrics, ratings

@@ -29,7 +29,7 @@ def test_tied_cells_by_hand():
 
 
 def test_summeval_quirks(summeval):
-    metrics, _, _ = summeval
+    metrics, _ = summeval
     assert duplicate_systems(metrics["bertscore_f"]) == []
     assert count_tied_cells(metrics["bertscore_f"]) > 0
 

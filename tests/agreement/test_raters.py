@@ -47,12 +47,6 @@ def test_alpha_does_not_depend_on_units_or_order_of_raters(scale, shift, order):
         assert value == pytest.approx(expected, abs=1e-9)
 
 
-def test_alpha_of_random_ratings_is_near_zero(rng):
-    for measurement in ("nominal", "ordinal", "interval"):
-        ratings = rng.integers(1, 6, size=(3, 3_000)).astype(float)
-        assert abs(krippendorff_alpha(ratings, measurement=measurement).value) < 0.03
-
-
 @pytest.mark.parametrize(
     ("ratings", "reason"),
     [
@@ -108,12 +102,3 @@ def test_one_rater_has_no_ceiling():
 def test_all_raters_undefined_is_said():
     result = leave_one_out(np.ones((2, 3, 2)), level="system")
     assert "undefined for every rater" in result.reason
-
-
-def test_experts_agree_on_summeval(summeval):
-    _, _, experts = summeval
-    # Fabbri et al. 2021 report an (interval) alpha of 0.7127 over the experts' final ratings.
-    flat = np.concatenate([each.reshape(3, -1) for each in experts.values()], axis=1)
-    assert krippendorff_alpha(flat).value == pytest.approx(0.7127, abs=0.05)
-    for ratings in experts.values():
-        assert 0.5 < leave_one_out(ratings, level="system").value <= 1.0

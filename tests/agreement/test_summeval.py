@@ -1,9 +1,8 @@
 """Correlations on SummEval reproduce those computed with another library."""
 
-import numpy as np
 import pytest
 
-from agreement import LEVELS, correlate, draw_resamples, resampled_correlations
+from agreement import LEVELS, correlate
 
 COEFFICIENTS = {"pearson": "pearson", "spearman": "spearman", "kendall": "kendall_b"}
 # Aspect, metric, level, coefficient, value; computed with nlpstats (Deutsch et al. 2021) from
@@ -21,7 +20,7 @@ SOME = [
 @pytest.mark.data
 @pytest.mark.parametrize(("aspect", "metric", "level", "coefficient", "expected"), SOME)
 def test_correlation_matches_nlpstats(summeval, aspect, metric, level, coefficient, expected):
-    metrics, ratings, _ = summeval
+    metrics, ratings = summeval
     result = correlate(
         metrics[metric], ratings[aspect], level=level, coefficient=COEFFICIENTS[coefficient]
     )
@@ -31,7 +30,7 @@ def test_correlation_matches_nlpstats(summeval, aspect, metric, level, coefficie
 
 @pytest.mark.data
 def test_every_correlation_of_the_file(summeval, oracle):
-    metrics, ratings, _ = summeval
+    metrics, ratings = summeval
     for aspect, by_metric in oracle("summeval_correlations.json")["values"].items():
         for metric, expected in by_metric.items():
             for level in LEVELS:
@@ -43,22 +42,3 @@ def test_every_correlation_of_the_file(summeval, oracle):
                     if level == "summary":
                         skipped = expected["documents_with_undefined_correlation"]
                         assert result.n_skipped == skipped
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("coefficient", COEFFICIENTS.values())
-@pytest.mark.parametrize("level", LEVELS)
-def test_fast_resampling_matches_on_real_data(summeval, level, coefficient, rng):
-    metrics, ratings, _ = summeval
-    scores, aspects = np.stack(list(metrics.values())[:2]), np.stack(list(ratings.values()))
-    resamples = draw_resamples(16, 100, n_resamples=2, rng=rng)
-    fast = resampled_correlations(scores, aspects, resamples, level=level, coefficient=coefficient)
-    for b in range(2):
-        systems = np.repeat(np.arange(16), resamples.system_counts[b].astype(int))
-        documents = np.repeat(np.arange(100), resamples.document_counts[b].astype(int))
-        for m, a in np.ndindex(*fast.shape[1:]):
-            cells = np.ix_(systems, documents)
-            slow = correlate(
-                scores[m][cells], aspects[a][cells], level=level, coefficient=coefficient
-            )
-            assert fast[b, m, a] == pytest.approx(slow.value, abs=1e-9)

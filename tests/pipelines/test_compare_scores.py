@@ -132,36 +132,6 @@ def test_few_documents_make_no_system_higher(write, n_documents, p_value):
     assert row.reason == ("needs at least 2 documents, got 1" if n_documents == 1 else None)
 
 
-def test_bootstrap_is_close_to_the_normal_approximation(write):
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(0.55, 0.1, 400), rng.normal(0.54, 0.1, 400)
-    result = compare_scores(
-        write("a.csv", {"s": {"sms": a}}), write("b.csv", {"s": {"sms": b}}), n_resamples=20_000
-    )
-    row, error = only(result), (a - b).std() / math.sqrt(400)
-    assert row.low == pytest.approx(row.difference - 1.96 * error, abs=0.1 * error)
-    assert row.high == pytest.approx(row.difference + 1.96 * error, abs=0.1 * error)
-    expected = 2 * stats.norm.sf(abs(row.difference) / error)
-    assert row.p_value == pytest.approx(expected, abs=0.01)
-
-
-def test_swapped_sides_mirror_the_result(write):
-    rng = np.random.default_rng(1)
-    a = write("a.csv", {"s": {"sms": rng.normal(size=DOCUMENTS)}})
-    b = write("b.csv", {"s": {"sms": rng.normal(size=DOCUMENTS)}})
-    ahead, back = only(compare_scores(a, b)), only(compare_scores(b, a))
-    assert back.difference == pytest.approx(-ahead.difference)
-    assert (back.low, back.high) == pytest.approx((-ahead.high, -ahead.low))
-    assert back.p_value == ahead.p_value
-    assert (back.wins, back.losses) == (ahead.losses, ahead.wins)
-
-
-def test_equal_scores_tie_everywhere(write):
-    scores = {"s": {"sms": [0.1, 0.2, 0.3]}}
-    row = only(compare_scores(write("a.csv", scores), write("b.csv", scores)))
-    assert (row.difference, row.p_value, row.ties, row.higher) == (0.0, 1.0, 3, None)
-
-
 def test_holm_is_over_all_rows(write):
     rng = np.random.default_rng(0)
     metrics = {f"m{i}": rng.normal(0.3 * i, 1.0, DOCUMENTS) for i in range(4)}
@@ -371,19 +341,6 @@ def test_refusals(write, refused, tmp_path):
     )
 
 
-def test_repeated_keys_are_refused(write, refused, tmp_path):
-    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
-    twice = tmp_path / "twice.csv"
-    twice.write_text("document_id,system_id,sms\nd000,s,1\nd000,s,2\n", encoding="utf-8")
-    assert "1 repeat, for example (d000, s)" in refused(a, twice)
-
-
-def test_folder_of_no_run_is_refused(write, refused, tmp_path):
-    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
-    (tmp_path / "folder").mkdir()
-    assert "must be a folder of `assay score`" in refused(a, tmp_path / "folder")
-
-
 @pytest.mark.data
 def test_two_systems_of_summeval(data_dir):
     peers = str(data_dir / "summeval_peer_scores.parquet")
@@ -416,10 +373,3 @@ def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(corpus, scored, cap
                 or f"not a readable Parquet file: {part}" in error
             )
         data[at] ^= 4
-
-
-def test_column_of_percentages_is_left_out_aloud(write, capsys):
-    values = {"x": [1, 2, 3], "share": ["1.5%", "2%", "3%"]}
-    paths = [write(name, {system: values}) for name, system in (("a.csv", "a"), ("b.csv", "b"))]
-    assert run(["compare", *paths]) == 0
-    assert f"Column `share` of {paths[0]} is left out" in capsys.readouterr().out
