@@ -297,30 +297,11 @@ def _text_of(completion: Completion) -> str | None:
                 f"{type(message).__name__} in it"
             )
         if message["role"] == CANDIDATE_ROLE:
-            return _content(message.get("content"))
+            text = message.get("content")
+            if text is None or isinstance(text, str):
+                return text
+            raise TypeError(f"a message's `content` must be a text, got {type(text).__name__}")
     return None
-
-
-def _content(content: str | Sequence[Message] | None) -> str | None:
-    """Return a message's text, which may come in parts, some of which (images) are no text."""
-    if content is None or isinstance(content, str):
-        return content
-    return "".join(_text_of_part(part) for part in content)
-
-
-def _text_of_part(part: Message) -> str:
-    if not isinstance(part, Mapping) or "type" not in part:
-        raise TypeError(
-            "a message's `content` must be a text or a list of parts with `type`, got "
-            f"{type(part).__name__} in it"
-        )
-    if part["type"] != "text":
-        return ""
-    if not isinstance(text := part.get("text"), str):
-        raise TypeError(
-            f"a part of type `text` must have a `text`, got {type(text).__name__} for it"
-        )
-    return text
 
 
 def _config_of(

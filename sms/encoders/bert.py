@@ -8,13 +8,11 @@ Not here: loading, except of the packaged model (`hugging_face`, `sentence_trans
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -25,8 +23,10 @@ from tokenizers import Tokenizer
 from sms.encoders import EncoderRuntime
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
+from sms.encoders.hashes import hash_of_files
 from sms.encoders.layers import LayerChoice
 from sms.encoders.packed_model import PackedModel, PackedShape
+from sms.encoders.padded_model import PaddedModel
 from sms.encoders.pieces import PieceCutter, SentencePieces, Windows
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.text import SegmentedTexts
@@ -39,25 +39,8 @@ BLOCK_TOKENS = {"cpu": 2048, "cuda": 65_536}
 POOLINGS = ("mean", "max", "cls")
 
 
-class TokenModel(Protocol):
-    """A forward pass, whatever the architecture."""
-
-    @property
-    def dimension(self) -> int:
-        """Of a token's vector."""
-
-    @property
-    def machine(self) -> Machine:
-        """Where it computes."""
-
-    def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
-        """Compute the vectors of sequences that follow each other, the longest first.
-
-        Returns
-        -------
-        torch.Tensor of float32, shape (n_tokens, dimension)
-            On the model's device.
-        """
+TokenModel: TypeAlias = PackedModel | PaddedModel
+"""A forward pass, whatever the architecture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,15 +274,6 @@ class _Block:
     word_lengths: np.ndarray
 
 
-def hash_of_files(paths: Iterable[Path]) -> str:
-    """Hash the contents of some files, in that order, into 32 hexadecimal digits."""
-    digest = hashlib.blake2b()
-    for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "blake2b").digest())
-    return digest.hexdigest()[:32]
-
-
 def load_minilm(
     path: str = "",
     *,
@@ -309,14 +283,7 @@ def load_minilm(
 ) -> BertEncoder:
     """Load all-MiniLM-L6-v2 from its installed package, without the libraries it was made with.
 
-    Parameters
-    ----------
-    path : str
-        Ignored; there is one model.
-    runtime : EncoderRuntime, optional
-    layers : str
-        As `LayerChoice.parse` reads it.
-    pooling : {"mean", "max", "cls"}
+    There is one model, so `path` is ignored.
 
     Raises
     ------

@@ -45,12 +45,6 @@ class ElmoEncoder(ContextualEncoder):
     """
 
     def __init__(self, model: HubModel, *, layers: str = "mean", pooling: str = "mean") -> None:
-        for name, value, choices in (
-            ("layers", layers, ("mean", "concat")),
-            ("pooling", pooling, ("mean", "max")),
-        ):
-            if value not in choices:
-                raise ValueError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
         if "tokens" not in model.loaded.signatures:
             raise ValueError(
                 f"`{model.path}` must have the signature tokens, got "
@@ -140,15 +134,7 @@ def _windows(lengths: np.ndarray) -> tuple[np.ndarray, Ragged]:
 def load_elmo(
     path: str, *, runtime: EncoderRuntime, layers: str = "mean", pooling: str = "mean"
 ) -> ElmoEncoder:
-    """Load ELMo.
-
-    Parameters
-    ----------
-    path : str
-        Folder of the module, or its URL.
-    runtime : EncoderRuntime
-    layers : {"mean", "concat"}
-    pooling : {"mean", "max"}
+    """Load ELMo from a folder or URL.
 
     Raises
     ------

@@ -17,8 +17,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.bert import BertEncoder, Pooling, TokenModel, hash_of_files
+from sms.encoders.bert import BertEncoder, Pooling, TokenModel
 from sms.encoders.devices import Machine
+from sms.encoders.hashes import hash_of_files
 from sms.encoders.layers import LayerChoice
 from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.padded_model import PaddedModel
@@ -41,17 +42,7 @@ T = TypeVar("T")
 def load_hf(
     path: str, *, runtime: EncoderRuntime, layers: str = "last", pooling: str = "mean"
 ) -> BertEncoder:
-    """Load a BERT-like model: words and sentences.
-
-    Parameters
-    ----------
-    path : str
-        Folder, or id on the hub.
-    runtime : EncoderRuntime
-    layers : str
-        As `LayerChoice.parse` reads it.
-    pooling : {"mean", "max", "cls"}
-        How tokens become a sentence's own vector.
+    """Load a BERT-like model from a folder or by its id on the hub: words and sentences.
 
     Raises
     ------

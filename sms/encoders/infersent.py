@@ -7,7 +7,6 @@ those without a vector are left out.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from sms.encoders import EncoderRuntime
 from sms.encoders.batches import padded_batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
+from sms.encoders.hashes import hash_of_files
 from sms.encoders.static import read_vectors
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
@@ -142,17 +142,10 @@ class InferSentEncoder(ContextualEncoder):
 def load_infersent(
     path: str, *, runtime: EncoderRuntime, vectors: str, version: str = "1"
 ) -> InferSentEncoder:
-    """Load InferSent.
+    """Load InferSent from a state dict, as `infersent1.pkl`, or its tensors in a safetensors file.
 
-    Parameters
-    ----------
-    path : str
-        State dict, as `infersent1.pkl` and `infersent2.pkl`, or the same tensors in a
-        `.safetensors` file. Nothing else in a pickled file is executed.
-    runtime : EncoderRuntime
-    vectors : str
-        Path of the word vectors it was trained with, a GloVe or fastText text file.
-    version : {"1", "2"}
+    Nothing in a pickled file is executed. `vectors` is the path of the word vectors it was trained
+    with, a GloVe or fastText text file.
 
     Raises
     ------
@@ -160,8 +153,6 @@ def load_infersent(
         If a file is missing, damaged or of another kind, the word vectors have not the width
         that the model reads, or a GPU is asked for and absent.
     """
-    if version not in VERSIONS:
-        raise ValueError(f"`version` must be one of {', '.join(VERSIONS)}, got {version!r}")
     device = Machine.choose(runtime).device
     model_path, vectors_path = Path(path).expanduser(), Path(vectors).expanduser()
     lstm = _lstm_of(model_path, _read_state(model_path))
@@ -178,7 +169,7 @@ def load_infersent(
         version=VERSIONS[version],
         signature=f"infersent{version}-{model_path.stem}|vectors:{vectors_path.stem}|oov:drop"
         "|pool:mean",
-        content_hash=_hash_of(model_path, vectors_path),
+        content_hash=hash_of_files([model_path, vectors_path]),
         device=device,
     )
 
@@ -245,11 +236,3 @@ def _read_words(path: Path) -> tuple[list[str], np.ndarray]:
         head = file.readline(1 << 16).split()
     has_header = len(head) == 2 and all(part.isdigit() for part in head)
     return read_vectors(path, "fasttext" if has_header else "glove")
-
-
-def _hash_of(*paths: Path) -> str:
-    digest = hashlib.blake2b()
-    for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "blake2b").digest())
-    return digest.hexdigest()[:32]

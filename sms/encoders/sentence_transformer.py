@@ -152,13 +152,7 @@ class LibraryEncoder(ContextualEncoder):
 
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:
-    """Load a sentence-transformers model.
-
-    Parameters
-    ----------
-    path : str
-        Folder, or id on the hub.
-    runtime : EncoderRuntime
+    """Load a sentence-transformers model from a folder or by its id on the hub.
 
     Raises
     ------

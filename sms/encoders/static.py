@@ -53,8 +53,6 @@ class StaticEncoder:
         pooling: str = "mean",
         zero_unknown: bool = False,
     ) -> None:
-        if pooling not in ("mean", "max"):
-            raise ValueError(f"`pooling` must be mean or max, got {pooling!r}")
         self._rows: dict[str, int] = {}
         for row, word in enumerate(words):
             self._rows.setdefault(word, row)

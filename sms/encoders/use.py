@@ -113,15 +113,7 @@ def _limit_of(embed: Callable[[list[str]], np.ndarray]) -> int:
 
 
 def load_use(path: str, *, runtime: EncoderRuntime, unit: str = "sentence") -> UseEncoder:
-    """Load a Universal Sentence Encoder.
-
-    Parameters
-    ----------
-    path : str
-        Folder of a SavedModel or of an older module, or its URL.
-    runtime : EncoderRuntime
-    unit : {"sentence", "text"}
-        As in `UseEncoder`.
+    """Load a Universal Sentence Encoder from a folder, of a SavedModel or an older module, or URL.
 
     Raises
     ------

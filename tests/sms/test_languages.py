@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sms import sentences
 from sms.languages import LANGUAGES
 from sms.scoring import ScoringConfig, score_texts
-from sms.text import SegmentedTexts, Segmenter, TextRules, split_sentences, stop_words, word_spans
+from sms.text import SegmentedTexts, Segmenter, TextRules, split_sentences, word_spans
 
 # language, its sentences: words, "*" before those that do not count
 TEXTS = {
@@ -81,16 +81,11 @@ TEXTS = {
         ("カメラは3.5%売れませんでした。", "カメラ *は 3.5 *% 売れ *ませ *ん *でし *た *。"),
     ],
 }  # fmt: skip
-SPACED = [code for code, language in LANGUAGES.items() if language.has_spaces]
 
 
 def segment(language: str, *texts: str, words: str = "default") -> SegmentedTexts:
     rules = TextRules(language=language, words=words)
     return Segmenter(rules).segment(pa.array(texts, pa.string()))
-
-
-def test_every_language_has_a_test():
-    assert list(TEXTS) == list(LANGUAGES)
 
 
 @pytest.mark.parametrize("language", TEXTS)
@@ -110,13 +105,6 @@ def test_words_and_which_count_by_hand(language):
             ("" if segmented.is_kept[n] else "*") + segmented.vocabulary.words[n] for n in numbers
         ]
         assert found == marked.split()
-
-
-@pytest.mark.parametrize("language", TEXTS)
-def test_punctuation_has_no_lower_cased_form(language):
-    for sentence, marked in TEXTS[language]:
-        n_words = sum(any(c.isalnum() for c in word) for word in marked.split())
-        assert segment(language, sentence).lower_words.lengths.tolist() == [n_words]
 
 
 @pytest.mark.parametrize(
@@ -145,13 +133,6 @@ def test_wide_space_before_a_full_stop_is_cut_as_a_space_is(language, space):
     assert [len(each) for each in sentences] == [len(each) for each in plain]
 
 
-def test_chinese_and_japanese_words_are_not_single_characters():
-    """What static vectors need; in any other language ideographs stay single, as BERT has them."""
-    assert segment("zh", "北京").vocabulary.words == ["北京"]
-    assert segment("ja", "東京").vocabulary.words == ["東京"]
-    assert segment("en", "東京").vocabulary.words == ["東", "京"]
-
-
 def test_long_run_of_japanese_is_cut_whole():
     text = "東京大学" * 20_000  # over the library's limit of 49,149 bytes
     words = segment("ja", text).vocabulary.words
@@ -169,12 +150,6 @@ def test_stop_list_has_the_size_its_signature_says(language):
     assert f"|stop:{LANGUAGES[language].stop_signature}" in TextRules(language=language).signature
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_stop_words_are_single_words_in_lower_case(language):
-    words = stop_words(TextRules(language=language))
-    assert {word for word in words if word != word.lower() or word.split() != [word]} == set()
-
-
 def test_arabic_stop_word_stays_one_behind_its_conjunction():
     rules = TextRules(language="ar")
     assert not rules.counts("في")
@@ -182,24 +157,11 @@ def test_arabic_stop_word_stays_one_behind_its_conjunction():
     assert rules.counts("وألقى")
 
 
-def test_arabic_is_not_normalised():
-    """Vowel signs and the lengthening stroke are part of the word that is looked up."""
-    assert segment("ar", "كِتَابٌ كتـــاب").vocabulary.words == ["كِتَابٌ", "كتـــاب"]
-
-
 def test_signatures_of_languages_differ():
     assert len({TextRules(language=code).signature for code in LANGUAGES}) == len(LANGUAGES)
 
 
 # Where the words are
-
-
-@pytest.mark.parametrize("language", TEXTS)
-def test_spans_of_real_sentences(language):
-    for sentence, marked in TEXTS[language]:
-        segmented = segment(language, sentence)
-        found = [sentence[start:end] for start, end in word_spans(segmented, 0)]
-        assert found == [word.removeprefix("*") for word in marked.split()]
 
 
 SCRIPTS = st.characters(exclude_categories=("Cs", "Cn")) | st.sampled_from(
@@ -270,17 +232,6 @@ def test_rouge_counts_words_of_every_script(language):
     assert table["length"][0].as_py() == n_words
 
 
-def test_german_rouge_by_hand():
-    """Four words each, two of them shared; the tokens of `rouge-score` would cut at the umlaut."""
-    table = score_texts(
-        ["Müller kaufte schöne Äpfel."],
-        ["Müller aß keine Äpfel."],
-        metrics=("rouge1_f",),
-        language="de",
-    )
-    assert table["rouge1_f"].to_pylist() == [pytest.approx(0.5, abs=1e-12)]
-
-
 # What is refused
 
 
@@ -289,12 +240,6 @@ def test_missing_library_names_the_extra(monkeypatch, language, packages):
     monkeypatch.setattr(util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=rf"{packages}.*pip install 'assay\[{language}\]'"):
         ScoringConfig(language=language)
-
-
-@pytest.mark.parametrize("language", SPACED)
-def test_language_without_libraries_needs_none(monkeypatch, language):
-    monkeypatch.setattr(util, "find_spec", lambda name: None)
-    assert TextRules(language=language).language == language
 
 
 def test_clark2019_is_english_only():

@@ -162,13 +162,6 @@ def test_words_by_hand(chunk, expected):
     assert split_words(chunk) == expected
 
 
-def test_long_run_of_letters_is_split_at_once():
-    """Letters that a ligature stands for were once tried both ways, each of them."""
-    run = "aafiffsstgi9vqai" * 60
-    assert split_words(run) == [run]
-    assert split_words(f"{run}'S") == [run, "'S"]
-
-
 @pytest.mark.parametrize("word", COUNTING)
 def test_content_word_counts(word):
     assert TextRules().counts(word)
@@ -320,13 +313,6 @@ def test_order_of_sentence_numbers_does_not_follow_the_other_texts():
     np.testing.assert_array_equal(np.argsort(alone), np.argsort(among))
 
 
-def test_text_words_in_order():
-    segmented = segment("A cat. A dog.")
-    assert [segmented.vocabulary.words[k] for k in segmented.text_words[0]] == [
-        "A", "cat", ".", "A", "dog", "."
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("nothing", NOTHING)
 def test_text_without_anything_has_no_sentences(nothing):
     segmented = segment("Before.", nothing, "After.")
@@ -361,17 +347,6 @@ def test_restrict_keeps_the_needed_texts():
     assert as_words(part) == [
         words if keep else [] for words, keep in zip(wanted, needed, strict=True)
     ]
-
-
-def test_restrict_to_everything_changes_nothing():
-    segmented = segment(*TEXTS)
-    assert segmented.restrict(np.ones(len(TEXTS), dtype=bool)) is segmented
-
-
-def test_restrict_to_nothing():
-    part = segment(*TEXTS).restrict(np.zeros(len(TEXTS), dtype=bool))
-    assert part.sentences == []
-    assert as_words(part) == [[]] * len(TEXTS)
 
 
 def test_other_tokens_of_restricted_texts():
@@ -411,15 +386,6 @@ def test_emptied_table_gives_the_same_words(monkeypatch):
     assert sizes[2] < len(whole.vocabulary.words)
 
 
-def test_earlier_batch_survives_an_emptied_table(monkeypatch):
-    monkeypatch.setattr(text, "MAX_CHUNKS", 1)
-    segmenter = Segmenter()
-    first = segmenter.segment(pa.array(["The cat sat here quietly."]))
-    kept = first.is_kept[first.text_words.values].tolist()
-    segmenter.segment(pa.array(["Dogs."]))
-    assert first.is_kept[first.text_words.values].tolist() == kept
-
-
 def test_lower_cased_forms_share_a_number():
     segmented = segment("Cat cat CAT . dog")
     lower = segmented.lower[segmented.text_words[0]]
@@ -457,11 +423,6 @@ def test_whole_texts_that_differ_in_space_alone_are_one_sentence():
 def test_unknown_language_rejected():
     with pytest.raises(ValueError, match=r"`language` must be one of en, de, .* got 'xx'"):
         TextRules(language="xx")
-
-
-def test_unknown_words_rejected():
-    with pytest.raises(ValueError, match="`words` must be default or clark2019, got 'all'"):
-        TextRules(words="all")
 
 
 def test_rules_differ_in_their_signature():

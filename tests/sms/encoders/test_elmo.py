@@ -183,11 +183,6 @@ def test_long_sentence_is_read_in_windows(pooling, pool, saved, plain, monkeypat
     np.testing.assert_allclose(encoded.pooled[long], pool(expected, axis=0), rtol=0, atol=ATOL)
 
 
-def test_word_depends_on_its_sentence(saved):
-    one, other = word_vectors(load(saved), ["cat barked", "dog barked"])
-    assert np.abs(one[1] - other[1]).max() > 0.01
-
-
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_sentence_without_words(pooling, saved):
     # a lone soft hyphen is a chunk without words
@@ -257,21 +252,3 @@ def test_lowest_layer_of_another_width_rejected(tf, tmp_path):
     message = r"lowest half as wide as the others, got shapes \(2, 2, 6\), \(2, 2, 6\), \(2, 2, 6\)"
     with pytest.raises(ValueError, match=message):
         load(path)
-
-
-def test_other_arguments_rejected(tf, tmp_path):
-    module = tf.Module()
-    module.same = tf.function(
-        lambda words: words, input_signature=[tf.TensorSpec([None, None], tf.string, name="words")]
-    )
-    tf.saved_model.save(module, tmp_path / "odd", signatures={"tokens": module.same})
-    with pytest.raises(ValueError, match=r"odd` must give word_emb, .* got TypeError") as info:
-        load(tmp_path / "odd")
-    assert "\n" not in str(info.value)
-
-
-@pytest.mark.parametrize("options", [{"layers": "last"}, {"pooling": "cls"}])
-def test_unknown_option_rejected(options, saved):
-    (name,) = options
-    with pytest.raises(ValueError, match=f"`{name}` must be one of"):
-        load(saved, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,7 +136,7 @@ def test_layers_match_transformers(architecture, layers, combine, tiny_model, as
     ("pooling", "pool"),
     [("max", lambda s: s.max(axis=0)), ("cls", lambda s: s[0]), ("mean", lambda s: s.mean(axis=0))],
 )
-@pytest.mark.parametrize("architecture", ["roberta", "deberta-v2"])
+@pytest.mark.parametrize("architecture", ["roberta"])
 def test_pooling_matches_transformers(architecture, pooling, pool, tiny_model, as_they_are):
     folder = tiny_model(architecture)
     encoder = load_hf(str(folder), runtime=cpu(), pooling=pooling)
@@ -196,17 +197,7 @@ def test_neighbours_change_no_bit(architecture, tiny_model, as_they_are):
         np.testing.assert_array_equal(alone.pooled[0], together.pooled[k])
 
 
-@pytest.mark.parametrize("architecture", PADDED)
-def test_neighbours_hardly_change_padded_vectors(architecture, tiny_model, as_they_are):
-    encoder = load_hf(str(tiny_model(architecture)), runtime=cpu())
-    together = encoder.encode(as_they_are(SENTENCES))
-    for k, sentence in enumerate(SENTENCES):
-        encoder = load_hf(str(tiny_model(architecture)), runtime=cpu())
-        alone = encoder.encode(as_they_are([sentence]))
-        np.testing.assert_allclose(word_vectors(alone, 0), word_vectors(together, k), atol=1e-5)
-
-
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta", "deberta-v2"])
+@pytest.mark.parametrize("architecture", ["roberta", "deberta-v2"])
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
 def test_long_sentence_is_windowed(architecture, pooling, tiny_model, as_they_are):
     """Of equal windows each is encoded like a sentence; the whole is their mean or maximum."""
@@ -218,14 +209,6 @@ def test_long_sentence_is_windowed(architecture, pooling, tiny_model, as_they_ar
     assert np.isfinite(encoded.pooled).all()
     assert encoder.n_tokens > 400
     assert encoder.state()["truncated"] == 0
-
-
-def test_windows_are_sentences(tiny_model, as_they_are):
-    encoder = load_hf(str(tiny_model("bert")), runtime=cpu())
-    room = 64 - 2
-    once = " ".join(["."] * (room - 1) + ["a"])
-    encoded = encoder.encode(as_they_are([once, f"{once} {once}"]))
-    np.testing.assert_allclose(encoded.pooled[0], encoded.pooled[1], rtol=0, atol=ATOL)
 
 
 def test_word_longer_than_a_window_has_a_vector(tiny_model, as_they_are):
@@ -285,27 +268,18 @@ def _with_cache(download, cache: Path):
     return lambda *args, **options: download(*args, cache_dir=cache, **options)
 
 
-def without(folder: Path, *patterns: str) -> None:
-    for pattern in patterns:
-        for file in folder.glob(pattern):
-            file.unlink()
-
-
-def test_missing_weights_rejected(broken):
-    without(broken, "*.safetensors")
-    with pytest.raises(ValueError, match="must hold weights"):
-        load_hf(str(broken), runtime=cpu())
-
-
-def test_missing_tokenizer_rejected(broken):
-    without(broken, "tokenizer*", "vocab*", "special*")
-    with pytest.raises(ValueError, match="must hold a tokenizer"):
-        load_hf(str(broken), runtime=cpu())
-
-
-def test_missing_configuration_rejected(broken):
-    without(broken, "config.json")
-    with pytest.raises(ValueError, match=r"got no config\.json"):
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("*.safetensors", "must hold weights"),
+        ("tokenizer*", "must hold a tokenizer"),
+        ("config.json", "got no config.json"),
+    ],
+)
+def test_missing_file_rejected(pattern, message, broken):
+    for file in broken.glob(pattern):
+        file.unlink()
+    with pytest.raises(ValueError, match=re.escape(message)):
         load_hf(str(broken), runtime=cpu())
 
 
@@ -323,38 +297,12 @@ def test_other_models_weights_rejected(broken, tiny_model):
         load_hf(str(broken), runtime=cpu())
 
 
-def test_weights_of_other_width_rejected(broken):
-    config = json.loads((broken / "config.json").read_text())
-    (broken / "config.json").write_text(json.dumps(config | {"intermediate_size": 48}))
-    with pytest.raises(ValueError, match="must hold a model that transformers can load") as caught:
-        load_hf(str(broken), runtime=cpu())
-    assert "\n" not in str(caught.value)
-
-
 def test_unknown_architecture_rejected(broken):
     config = json.loads((broken / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps(config | {"model_type": "bertolt"}))
     with pytest.raises(ValueError, match=r"bertolt") as caught:
         load_hf(str(broken), runtime=cpu())
     assert "\n" not in str(caught.value)
-
-
-def test_tokenizer_of_wrong_types_rejected(broken):
-    path = broken / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": [512]}))
-    with pytest.raises(ValueError, match="tokeniser must cut a sentence") as caught:
-        load_hf(str(broken), runtime=cpu())
-    assert "\n" not in str(caught.value)
-
-
-def test_layer_that_is_not_there_rejected(tiny_model):
-    with pytest.raises(ValueError, match=r"layers from 0 \(the embeddings\) to 3 \(the last\)"):
-        load_hf(str(tiny_model("bert")), runtime=cpu(), layers="mean:1..4")
-
-
-def test_unknown_pooling_rejected(tiny_model):
-    with pytest.raises(ValueError, match="`pooling` must be one of mean, max, cls, got 'sum'"):
-        load_hf(str(tiny_model("bert")), runtime=cpu(), pooling="sum")
 
 
 def test_first_token_that_is_not_there_rejected(broken):

@@ -118,17 +118,6 @@ def test_written_specification_reads_the_same(spec):
 
 
 @pytest.mark.parametrize("kind", ENCODERS.values(), ids=ENCODERS)
-def test_kind_explains_itself(kind):
-    assert ENCODERS[kind.kind] is kind
-    assert kind.summary
-    assert set(kind.vectors) <= {"words", "sentences"}
-    assert len({option.name for option in kind.options}) == len(kind.options)
-    for option in kind.options:
-        assert option.summary
-        assert option.default is None or option.check(option.default) is None
-
-
-@pytest.mark.parametrize("kind", ENCODERS.values(), ids=ENCODERS)
 def test_loader_takes_a_path_a_runtime_and_the_options(kind):
     module, _, name = kind.loader.partition(":")
     parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters

@@ -207,16 +207,6 @@ def test_whole_texts_have_no_sentences_to_move():
 
 
 @needs_tensorflow
-def test_words_are_counted_once_per_distinct_sentence(saved):
-    encoder = load(saved["callable"])
-    cut = Segmenter().segment(pa.array(["A dog barked.", "A dog barked. A dog barked.", "Yes."]))
-    encoder.encode(cut)
-    encoder.encode(cut)
-    counts = {"tokens": 6, "sentences": 4, "cached": 2}
-    assert counts.items() <= encoder.state().items()
-
-
-@needs_tensorflow
 @pytest.mark.parametrize(("limit", "n_truncated"), [(None, 0), (7, 0), (6, 2), (2, 3)])
 def test_sentences_that_the_model_cuts_are_counted(limit, n_truncated, tf, tmp_path):
     tf.saved_model.save(averaging(tf, limit=limit), tmp_path / "short")
@@ -268,6 +258,13 @@ def test_hash_follows_every_file(encoder, saved, tmp_path):
 # Bad input
 
 
+@needs_tensorflow
+def test_other_signature_rejected(tf, tmp_path):
+    save_with_signature(tf, averaging(tf), tmp_path / "odd", "question")
+    with pytest.raises(ValueError, match=r"odd` must have one of the signatures .* got question"):
+        load(tmp_path / "odd")
+
+
 def test_without_tensorflow_the_extra_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     with pytest.raises(ValueError, match=r"encoder `use` needs TensorFlow .*'assay\[tfhub\]'"):
@@ -296,39 +293,13 @@ def test_offline_says_what_to_download(tmp_path, monkeypatch):
     )
 
 
-def drop_variables(folder: Path) -> None:
-    shutil.rmtree(folder / "variables")
-
-
-def cut_variables(folder: Path) -> None:
-    cut(folder / "variables" / "variables.data-00000-of-00001")
-
-
-def cut_graph(folder: Path) -> None:
-    cut(folder / "saved_model.pb")
-
-
-def empty_graph(folder: Path) -> None:
-    (folder / "saved_model.pb").write_bytes(b"")
-
-
-def scramble_graph(folder: Path) -> None:
-    (folder / "saved_model.pb").write_text("not a graph")
-
-
-def cut(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-
-
 @needs_tensorflow
 @pytest.mark.parametrize("form", ["callable", "module"])
-@pytest.mark.parametrize(
-    "damage", [drop_variables, cut_variables, cut_graph, empty_graph, scramble_graph]
-)
-def test_damaged_model_rejected(damage, form, saved, tmp_path):
+@pytest.mark.parametrize("damaged", ["variables/variables.data-00000-of-00001", "saved_model.pb"])
+def test_damaged_model_rejected(damaged, form, saved, tmp_path):
     folder = shutil.copytree(saved[form], tmp_path / "damaged")
-    damage(folder)
+    content = (folder / damaged).read_bytes()
+    (folder / damaged).write_bytes(content[: len(content) // 2])
     with pytest.raises(ValueError, match=f"`{folder}` must be a whole SavedModel, got") as info:
         load(folder)
     assert "\n" not in str(info.value)
@@ -351,45 +322,6 @@ def test_model_without_vectors_rejected(output, message, tf, tmp_path):
     tf.saved_model.save(averaging(tf, output), tmp_path / "odd")
     with pytest.raises(ValueError, match=rf"odd` {message}"):
         load(tmp_path / "odd")
-
-
-@needs_tensorflow
-def test_vectors_of_whole_numbers_rejected(tf, tmp_path):
-    tf.saved_model.save(averaging(tf, lambda x: tf.cast(x, tf.int64)), tmp_path / "odd")
-    with pytest.raises(ValueError, match=r"odd` must .* as finite float32 values, got int64"):
-        load(tmp_path / "odd")
-
-
-@needs_tensorflow
-def test_model_of_numbers_rejected(tf, tmp_path):
-    module = tf.Module()
-    module.double = tf.function(lambda x: 2 * x, input_signature=[tf.TensorSpec([None])])
-    tf.saved_model.save(module, tmp_path / "odd", signatures={"serving_default": module.double})
-    with pytest.raises(ValueError, match="odd` must turn texts into vectors, got") as info:
-        load(tmp_path / "odd")
-    assert "\n" not in str(info.value)
-
-
-@needs_tensorflow
-@pytest.mark.parametrize(
-    ("name", "output", "message"),
-    [
-        ("question", "outputs", "must have one of the signatures .* got question"),
-        ("serving_default", "scores", "must turn texts into vectors, got KeyError: 'outputs'"),
-    ],
-)
-def test_other_signature_rejected(name, output, message, tf, tmp_path):
-    save_with_signature(tf, averaging(tf), tmp_path / "odd", name, output)
-    with pytest.raises(ValueError, match=f"odd` {message}"):
-        load(tmp_path / "odd")
-
-
-@needs_tensorflow
-def test_cuda_without_a_gpu_rejected(saved, tf):
-    if tf.config.list_physical_devices("GPU"):
-        pytest.skip("there is a GPU")
-    with pytest.raises(ValueError, match="`device` must be auto or cpu here, got cuda"):
-        load_encoder(f"use:{saved['callable']}", EncoderRuntime(device="cuda"))
 
 
 # What TensorFlow says when it starts
