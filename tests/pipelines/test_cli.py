@@ -224,9 +224,9 @@ def test_folder_without_permission(score, wrong, tmp_path):
 
 
 def test_changed_configuration_named(score, wrong, tmp_path):
-    assert score("--quiet", "--metrics", "length") == 0
-    assert wrong(score()) == (
-        f'{tmp_path}/out holds another run: `metrics` was ["length"] and is ["length", "rouge1_r"]'
+    assert score("--quiet") == 0
+    assert wrong(score("--metrics", "length")) == (
+        f'{tmp_path}/out holds another run: `metrics` was ["length", "rouge1_r"] and is ["length"]'
         "; use `--fresh` to replace it, or another `--out` folder"
     )
 

@@ -73,14 +73,14 @@ def expected(inputs, tmp_path_factory):
 
 
 def table_of(out):
-    """All scores of a complete run, in the order of the plan."""
+    """All scores of a complete run, in the order of the plan, but for what the files are called."""
     with open_input(join(out, "_SUCCESS")) as stream:
         parts = stream.read().decode().split()
     tables = []
     for part in parts:
         with open_input(join(out, *part.split("/"))) as stream:
             tables.append(pq.read_table(stream).replace_schema_metadata())
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables).drop_columns("input_file")
 
 
 @pytest.fixture(scope="module")
