@@ -5,7 +5,7 @@ What a verb does is imported when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,7 @@ from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath
 
 if TYPE_CHECKING:
+    from pipelines.papers.reproduction import Reproduction
     from pipelines.status import RunStatus
     from reffree.scorer import LearnedScorer
     from sms.encoders.registry import EncoderKind
@@ -38,7 +39,6 @@ train = keywords(TrainSettings)(verbs.train)
 evaluate = keywords(EvaluateSettings)(verbs.evaluate)
 negatives = keywords(NegativesSettings)(verbs.negatives)
 reinforce = keywords(ReinforceSettings)(verbs.reinforce)
-reproduce = keywords(ReproduceSettings)(verbs.reproduce)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +83,19 @@ def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, 
         own["columns"] = {**(settings.columns or {}), **named} or None
         return verbs.score(files_of(data), ScoreSettings(**own))
     return rows.score(own)
+
+
+@keywords(ReproduceSettings)
+def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
+    """Make tables of the three papers: published, ours, and the difference.
+
+    `tables` are names such as "clark2019-table2", or of a paper for all of its tables. What can be
+    computed from what is in `data` is computed; what is missing is named. With `scores` and
+    `ratings` the tables are those of your own study.
+    """
+    from pipelines.papers.run import reproduce as run
+
+    return run(tables, **{one.name: getattr(settings, one.name) for one in fields(settings)})
 
 
 def status(out: AnyPath) -> RunStatus:

@@ -6,8 +6,6 @@ What a verb does is in the module that it imports when it is called: this file i
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pipelines.settings.compare import CompareSettings
@@ -16,10 +14,9 @@ from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.form import as_options
 from pipelines.settings.negatives import NegativesSettings
-from pipelines.settings.pairs import PairSettings
+from pipelines.settings.pairs import MachineSettings, PairSettings
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.settings.reinforce import ReinforceSettings
-from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath, OneOrMore, several
@@ -30,14 +27,14 @@ if TYPE_CHECKING:
     from pipelines.judging_sheet import JudgingSheet
     from pipelines.learning_curve import CurvePoint
     from pipelines.negatives import NegativesRun
-    from pipelines.papers.reproduction import Reproduction
-    from pipelines.reinforcement import ReinforcedSummarisers
+    from pipelines.reinforcement import ReinforcedSummarisers, ReinforceRecipe
     from pipelines.reports.comparison import ScoreComparison
     from pipelines.reports.explain_page import ExplainedSystem
     from pipelines.reports.preferences import Preferences
     from pipelines.runs.score_run import ScoreRun
     from pipelines.tables.records import AgreementResult
     from pipelines.train import TrainedScorer
+    from pipelines.training_folder import Machines
 
 
 def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
@@ -201,7 +198,7 @@ def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | list[Cur
         **_of_pairs(settings),
         "neighbour_encoder": settings.neighbour_encoder,
         "embedding_cache": settings.embedding_cache,
-        "machines": settings.machines(),
+        "machines": _machines(settings),
         "resume": not settings.fresh,
         "on_news": settings.on_news,
     }
@@ -283,7 +280,7 @@ def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummar
     First by maximum likelihood, then by likelihood and reward (Clark et al. 2019, section 5).
     `pairs` are as for `train`; a run that was interrupted goes on likewise.
     """
-    recipe = settings.recipe()
+    recipe = _reinforce_recipe(settings)
     from pipelines.reinforcement import reinforce_summariser
 
     return reinforce_summariser(
@@ -292,7 +289,7 @@ def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummar
         recipe,
         start=settings.start,
         test_documents=settings.test_documents,
-        machines=settings.machines(),
+        machines=_machines(settings),
         threads=settings.threads,
         resume=not settings.fresh,
         on_news=settings.on_news,
@@ -310,12 +307,68 @@ def _of_pairs(settings: PairSettings) -> dict[str, Any]:
     }
 
 
-def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
-    """Make tables of the three papers again: published, ours, and the difference.
+def _reinforce_recipe(settings: ReinforceSettings) -> ReinforceRecipe:
+    from pipelines.reinforcement import ReinforceRecipe
+    from reinforce.decoding import BeamConfig
+    from reinforce.learning import SummariserConfig
+    from reinforce.stages import RewardConfig, StageConfig
+    from reinforce.summarisers import Limits
 
-    What can be computed from what is in `data` is computed; what is missing is named.
-    """
-    from pipelines.papers.run import reproduce as run
+    both = {
+        name: getattr(settings, name)
+        for name in (
+            "batch_size",
+            "patience",
+            "validation_documents",
+            "checkpoint_steps",
+            "log_steps",
+            "seed",
+        )
+    }
+    return ReinforceRecipe(
+        summariser=SummariserConfig(
+            model=settings.model,
+            vocabulary_size=settings.vocabulary_size,
+            vectors=settings.vectors,
+            n_dimensions=settings.dimensions,
+            n_hidden=settings.hidden,
+            n_layers=settings.layers,
+            dropout=settings.dropout,
+            limits=Limits(source_words=settings.source_words, summary_words=settings.summary_words),
+        ),
+        likelihood=StageConfig(
+            learning_rate=settings.learning_rate,
+            is_decaying=settings.decay,
+            epochs=settings.epochs,
+            **both,
+        ),
+        mixed=StageConfig(
+            learning_rate=settings.mixed_learning_rate, epochs=settings.mixed_epochs, **both
+        ),
+        rewards=tuple(
+            RewardConfig(
+                metric=metric,
+                encoder=settings.encoder,
+                gamma_first=settings.gamma,
+                gamma_last=settings.gamma_last,
+                advantage=settings.advantage,
+                n_drawn=settings.drawn,
+            )
+            for metric in settings.reward
+        ),
+        beam=BeamConfig(width=settings.beam, blocks_trigrams=settings.block_trigrams),
+        has_control=settings.control,
+        seed=settings.seed,
+    )
 
-    given = {field.name: getattr(settings, field.name) for field in fields(ReproduceSettings)}
-    return run(tables, **given)
+
+def _machines(settings: MachineSettings) -> Machines:
+    from pipelines.training_folder import Machines
+
+    return Machines(
+        workers=settings.workers,
+        gpus_per_worker=settings.gpus_per_worker,
+        address=settings.address,
+        is_open_allowed=settings.insecure_cluster,
+        device=settings.device,
+    )

@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,6 +54,15 @@ def test_import_is_light_and_offline(package):
 def test_imports_point_down():
     done = run_python("-c", LINT_IMPORTS)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_circle_of_imports():
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
+    graph.remove_import(  # an explanation draws itself
+        importer="sms.explaining.records", imported="sms.explaining.notebook"
+    )
+    below = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(below).prepare()  # raises with the circle
 
 
 def test_every_package_named_in_pyproject():

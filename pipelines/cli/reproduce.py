@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import click
 
-from pipelines import verbs
 from pipelines.cli.common import DONE, show
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.encoders import encoders_of
-from pipelines.settings.reproduce import ReproduceCommand
+from pipelines.settings.reproduce import ReproduceCommand, ReproduceSettings
 
 if TYPE_CHECKING:
     from pipelines.papers.needs import Found
@@ -26,6 +26,7 @@ def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
     clark2019, sun2019, bao2020) are made from a study of your own.
     """
     from pipelines.papers.run import find_tables, needs_of
+    from pipelines.papers.run import reproduce as run_reproduce
 
     if settings.list:
         print(_listing())
@@ -44,7 +45,8 @@ def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
             show(_needs_text(name, found, table.needs_nothing))
         return DONE
     with shown_progress(settings) as settings:
-        results = verbs.reproduce(tables, settings)
+        given = {field.name: getattr(settings, field.name) for field in fields(ReproduceSettings)}
+        results = run_reproduce(tables, **given)
     show("\n".join(result.to_markdown() for result in results).rstrip())
     return DONE
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pipelines.settings.form import Settings
-
-if TYPE_CHECKING:
-    from pipelines.training_folder import Machines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +39,3 @@ class MachineSettings(Settings):
     """Join a Ray cluster that asks for no token: whoever reaches its ports runs code on it."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Where one worker without Ray trains."""
-
-    def machines(self) -> Machines:
-        """Return them as the training takes them."""
-        from pipelines.training_folder import Machines
-
-        return Machines(
-            workers=self.workers,
-            gpus_per_worker=self.gpus_per_worker,
-            address=self.address,
-            is_open_allowed=self.insecure_cluster,
-            device=self.device,
-        )

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pipelines.settings.pairs import MachineSettings, PairSettings
 from sms.naming import AnyPath
-
-if TYPE_CHECKING:
-    from pipelines.reinforcement import ReinforceRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,58 +89,3 @@ class ReinforceSettings(PairSettings, MachineSettings):
         super().__post_init__()
         if self.test_documents is not None and self.test_documents < 1:
             raise ValueError(f"`test_documents` must be at least 1, got {self.test_documents}")
-
-    def recipe(self) -> ReinforceRecipe:
-        """Return what decides what the summarisers become."""
-        from pipelines.reinforcement import ReinforceRecipe
-        from reinforce.decoding import BeamConfig
-        from reinforce.learning import SummariserConfig
-        from reinforce.stages import RewardConfig, StageConfig
-        from reinforce.summarisers import Limits
-
-        both = {
-            name: getattr(self, name)
-            for name in (
-                "batch_size",
-                "patience",
-                "validation_documents",
-                "checkpoint_steps",
-                "log_steps",
-                "seed",
-            )
-        }
-        return ReinforceRecipe(
-            summariser=SummariserConfig(
-                model=self.model,
-                vocabulary_size=self.vocabulary_size,
-                vectors=self.vectors,
-                n_dimensions=self.dimensions,
-                n_hidden=self.hidden,
-                n_layers=self.layers,
-                dropout=self.dropout,
-                limits=Limits(source_words=self.source_words, summary_words=self.summary_words),
-            ),
-            likelihood=StageConfig(
-                learning_rate=self.learning_rate,
-                is_decaying=self.decay,
-                epochs=self.epochs,
-                **both,
-            ),
-            mixed=StageConfig(
-                learning_rate=self.mixed_learning_rate, epochs=self.mixed_epochs, **both
-            ),
-            rewards=tuple(
-                RewardConfig(
-                    metric=metric,
-                    encoder=self.encoder,
-                    gamma_first=self.gamma,
-                    gamma_last=self.gamma_last,
-                    advantage=self.advantage,
-                    n_drawn=self.drawn,
-                )
-                for metric in self.reward
-            ),
-            beam=BeamConfig(width=self.beam, blocks_trigrams=self.block_trigrams),
-            has_control=self.control,
-            seed=self.seed,
-        )
