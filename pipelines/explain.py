@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -66,8 +66,8 @@ class Explainer:
     """Scores files to agree with."""
     tolerance: float = 0.0
     """Of the agreement: a share of a mover's similarity, a difference of every other score."""
-    ratings: pl.DataFrame | None = None
-    """Keys and a column per aspect, the mean over raters."""
+    ratings: Mapping[_Key, Mapping[str, float | None]] = field(default_factory=dict)
+    """By document and system: aspects, the mean over raters."""
 
     def explain(
         self, wanted: Mapping[str, str | Sequence[str]]
@@ -92,25 +92,21 @@ class Explainer:
         """
         rows = _rows_of(self, {document: several(each) for document, each in wanted.items()})
         recorded = self._recorded(wanted)
-        ratings = self._ratings(wanted)
-        return {
-            document: [
-                ExplainedSystem(
+        found: dict[str, list[ExplainedSystem]] = {}
+        for document, table in rows.items():
+            explained = explain_rows(self.scorer, table, self.column)
+            for system, each in zip(table[SYSTEM_ID].to_pylist(), explained, strict=True):
+                key = (document, system)
+                if key in recorded:
+                    _check_same(each, key, recorded[key], self.tolerance)
+                made = ExplainedSystem(
                     system_id=system,
-                    explanation=_agreeing(
-                        explanation, (document, system), recorded, self.tolerance
-                    ),
-                    ratings=ratings.get((document, system), {}),
-                    recorded=recorded.get((document, system)),
+                    explanation=each,
+                    ratings=self.ratings.get(key, {}),
+                    recorded=recorded.get(key),
                 )
-                for system, explanation in zip(
-                    table[SYSTEM_ID].to_pylist(),
-                    explain_rows(self.scorer, table, self.column),
-                    strict=True,
-                )
-            ]
-            for document, table in rows.items()
-        }
+                found.setdefault(document, []).append(made)
+        return found
 
     def page(self, document_id: str, system_ids: str | Sequence[str] = ()) -> str:
         """Make the page of one document; all its systems where none is named."""
@@ -120,21 +116,10 @@ class Explainer:
     def write_pages(
         self, candidates: Iterable[_Key], folder: AnyPath, *, metric: str | None = None
     ) -> dict[_Key, str]:
-        """Write a page for each candidate; `reports.file_names.explain_file` says under what name.
+        """Write a page for each candidate, (document, system), and return its file name.
 
-        Parameters
-        ----------
-        candidates : iterable of (str, str)
-            Document and system.
-        folder : path
-            Made if it is not there.
-        metric : str, optional
-            What the file names call the metric; by default its column.
-
-        Returns
-        -------
-        dict
-            File name by candidate.
+        `reports.file_names.explain_file` says under what name; `metric` is what it calls the
+        metric, by default the column.
         """
         wanted: dict[str, list[str]] = {}
         for document, system in dict.fromkeys(candidates):
@@ -154,14 +139,6 @@ class Explainer:
         frame = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
         found = collect(frame.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
         return {(document, system): score for document, system, score in found.iter_rows()}
-
-    def _ratings(self, wanted: Iterable[str]) -> dict[_Key, dict[str, float | None]]:
-        if self.ratings is None:
-            return {}
-        kept = self.ratings.filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
-        return {
-            (row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in kept.iter_rows(named=True)
-        }
 
 
 def open_explainer(
@@ -220,17 +197,15 @@ def open_explainer(
         recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
-    rated = None
     if ratings is None and (aspects or raters):
         raise ValueError("`aspects` and `raters` choose among ratings; name them with `--ratings`")
-    if ratings is not None:
-        ids = {ours: theirs for ours, theirs in (columns or {}).items() if ours in (*IDS, RATER)}
-        rated = _mean_ratings(ratings, aspects, raters, ids)
+    names = dict(columns or {})
+    rated = {} if ratings is None else _mean_ratings(ratings, aspects, raters, names)
     files = list_inputs(corpora)
     scorer = SummaryScorer(fetched_config(config))
     return Explainer(
         files=files,
-        columns={ours: theirs for ours, theirs in (columns or {}).items() if ours != RATER},
+        columns={ours: theirs for ours, theirs in names.items() if ours != RATER},
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
         sentence_end=sentence_end(config.sentences),
@@ -275,37 +250,31 @@ def _tolerance(config: ScoringConfig) -> float:
 
 def _mean_ratings(
     path: AnyPath, aspects: Sequence[str], raters: Sequence[str], columns: Mapping[str, str]
-) -> pl.DataFrame:
-    found = read_ratings(path, aspects=aspects, raters=raters, columns=columns)
-    return found.frame.group_by(IDS).agg(pl.col(found.aspects).mean()).sort(IDS)
+) -> dict[_Key, dict[str, float | None]]:
+    own = {ours: theirs for ours, theirs in columns.items() if ours in (*IDS, RATER)}
+    found = read_ratings(path, aspects=aspects, raters=raters, columns=own)
+    means = found.frame.group_by(IDS).agg(pl.col(found.aspects).mean())
+    rows = means.iter_rows(named=True)
+    return {(row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in rows}
 
 
-def _agreeing(
-    explanation: Explanation,
-    key: _Key,
-    recorded: Mapping[_Key, float | None],
-    tolerance: float,
-) -> Explanation:
+def _check_same(
+    explanation: Explanation, key: _Key, recorded: float | None, tolerance: float
+) -> None:
     """Refuse a score that is not the recorded one; no score is one thing to agree about, too."""
-    if key in recorded and not _is_same(explanation, recorded[key], tolerance):
-        here, there = (
-            "undefined" if score is None else repr(score)
-            for score in (explanation.score, recorded[key])
-        )
+    score = explanation.score
+    if score is None or recorded is None:
+        is_same = score is recorded
+    else:
+        scale = max(score, recorded) if explanation.moves else 1.0
+        is_same = abs(score - recorded) <= max(SAME_ATOL, tolerance * scale)
+    if not is_same:
+        here, there = ("undefined" if each is None else repr(each) for each in (score, recorded))
         raise ValueError(
             f"{explanation.metric} of document {key[0]!r}, system {key[1]!r} is {here} "
             f"here and {there} in the scores folder; the texts, the encoder or the "
             "versions have changed since: score again, or leave out `--scores`"
         )
-    return explanation
-
-
-def _is_same(explanation: Explanation, recorded: float | None, tolerance: float) -> bool:
-    score = explanation.score
-    if score is None or recorded is None:
-        return score is recorded
-    scale = max(score, recorded) if explanation.moves else 1.0
-    return abs(score - recorded) <= max(SAME_ATOL, tolerance * scale)
 
 
 # Rows
@@ -313,9 +282,10 @@ def _is_same(explanation: Explanation, recorded: float | None, tolerance: float)
 
 def _rows_of(explainer: Explainer, wanted: Mapping[str, Sequence[str]]) -> dict[str, pa.Table]:
     """Find the candidates that are wanted, each once, in the order of the corpus."""
-    needed = explainer.scorer.input_columns
-    batches = list(_matching(explainer, needed, wanted))
-    found = pa.concat_tables(batches) if batches else None
+    listed = pa.array(list(wanted), pa.string())
+    batches = _tables(explainer, explainer.scorer.input_columns)
+    kept = [table.filter(pc.is_in(table[DOCUMENT_ID], listed)) for table in batches]
+    found = pa.concat_tables(kept) if kept else None
     tables = {}
     for document, systems in wanted.items():
         rows = None if found is None else found.filter(pc.equal(found[DOCUMENT_ID], document))
@@ -323,16 +293,6 @@ def _rows_of(explainer: Explainer, wanted: Mapping[str, Sequence[str]]) -> dict[
             raise ValueError(_no_document(document, explainer))
         tables[document] = _chosen(rows, document, systems)
     return tables
-
-
-def _matching(
-    explainer: Explainer, needed: Sequence[str], documents: Iterable[str]
-) -> Iterator[pa.Table]:
-    listed = pa.array(list(documents), pa.string())
-    for table in _tables(explainer, needed):
-        kept = table.filter(pc.is_in(table[DOCUMENT_ID], listed))
-        if kept.num_rows:
-            yield kept
 
 
 def _tables(explainer: Explainer, needed: Sequence[str]) -> Iterator[pa.Table]:
