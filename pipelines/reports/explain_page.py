@@ -51,19 +51,7 @@ class ExplainedSystem:
 
 
 def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
-    """Render the page of one document.
-
-    Parameters
-    ----------
-    document_id : str
-    systems : sequence of ExplainedSystem
-        At least one, all under the same metric; shown best first.
-
-    Returns
-    -------
-    str
-        A page that opens from disk.
-    """
+    """Render the page of one document, which opens from disk: its systems, the best first."""
     ranked = sorted(systems, key=_by_score)
     first = ranked[0].explanation
     highest = highest_cost([move for system in ranked for move in system.explanation.moves])
@@ -102,10 +90,8 @@ def _by_score(system: ExplainedSystem) -> tuple[bool, float, str]:
 def _rank(system: ExplainedSystem, systems: Sequence[ExplainedSystem]) -> int | None:
     """Return the place of a system by its score, the same for equal scores."""
     score = system.explanation.score
-    if score is None:
-        return None
-    others = (each.explanation.score for each in systems)
-    return 1 + sum(other is not None and other > score for other in others)
+    scores = [each.explanation.score for each in systems]
+    return None if score is None else 1 + scores.index(score)
 
 
 def _scale(highest: float) -> list[dict[str, Any]]:

@@ -16,11 +16,8 @@ _HARMFUL = re.compile(r"[^A-Za-z0-9_+@-]+")
 def file_stem(*parts: str) -> str:
     """Make a file name without a suffix; different parts give different names.
 
-    Parameters
-    ----------
-    *parts : str
-        Any text; joined by dots. What is not a harmless character becomes a dash, and then a
-        hash is added.
+    The parts are joined by dots. What is not a harmless character becomes a dash, and then a hash
+    is added.
 
     Examples
     --------

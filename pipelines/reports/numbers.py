@@ -14,27 +14,8 @@ SMALLEST_P = 0.001
 """Smaller p-values are written as "< 0.001"."""
 
 
-def is_undefined(value: float | None) -> bool:
-    """Say whether there is no number to write."""
-    return value is None or math.isnan(value)
-
-
 def number_text(value: float | None, digits: int = 3, *, minus: str = MINUS) -> str:
-    """Write a number with a fixed count of decimals.
-
-    Parameters
-    ----------
-    value : float or None
-        None and NaN give an en dash.
-    digits : int
-        Decimals. A number that rounds to zero has no sign.
-    minus : str
-        The sign of a negative number.
-
-    Returns
-    -------
-    str
-        For example "0.609".
+    """Write a number with so many decimals; one that rounds to zero has no sign.
 
     Examples
     --------
@@ -44,12 +25,11 @@ def number_text(value: float | None, digits: int = 3, *, minus: str = MINUS) -> 
     if value is None or math.isnan(value):
         return UNDEFINED
     text = f"{abs(value):.{digits}f}"
-    is_negative = value < 0 and float(text) != 0
-    return f"{minus}{text}" if is_negative else text
+    return f"{minus}{text}" if value < 0 and float(text) != 0 else text
 
 
 def count_text(value: int | None) -> str:
-    """Write a count; None gives an en dash.
+    """Write a count.
 
     Examples
     --------
@@ -67,11 +47,9 @@ def range_text(values: Iterable[int | None]) -> str:
     >>> range_text([16, 16]), range_text([0, None, 1200]), range_text([])
     ('16', '0 to 1,200', '–')
     """
-    known = [value for value in values if value is not None]
-    if not known:
-        return UNDEFINED
-    low, high = min(known), max(known)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    known = sorted({value for value in values if value is not None})
+    ends = dict.fromkeys([*known[:1], *known[-1:]])
+    return " to ".join(map(count_text, ends)) or UNDEFINED
 
 
 def p_value_text(value: float | None, digits: int = 3) -> str:
@@ -82,9 +60,8 @@ def p_value_text(value: float | None, digits: int = 3) -> str:
     >>> p_value_text(0.0321), p_value_text(0.00002), p_value_text(None)
     ('0.032', '< 0.001', '–')
     """
-    if value is not None and value < SMALLEST_P:
-        return f"< {SMALLEST_P:g}"
-    return number_text(value, digits)
+    is_small = value is not None and value < SMALLEST_P
+    return f"< {SMALLEST_P:g}" if is_small else number_text(value, digits)
 
 
 def interval_text(
@@ -97,7 +74,5 @@ def interval_text(
     >>> interval_text(-0.1, 0.25, minus="-"), interval_text(None, 0.25)
     ('[-0.100, 0.250]', '–')
     """
-    if is_undefined(low) or is_undefined(high):
-        return UNDEFINED
-    ends = (number_text(end, digits, minus=minus) for end in (low, high))
-    return f"[{', '.join(ends)}]"
+    ends = [number_text(end, digits, minus=minus) for end in (low, high)]
+    return UNDEFINED if UNDEFINED in ends else f"[{', '.join(ends)}]"

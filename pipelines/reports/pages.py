@@ -11,7 +11,6 @@ import base64
 import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,6 @@ from pipelines.reports.words import statistic_name
 
 TEMPLATES = Path(__file__).with_name("templates")
 BASE_STYLE = "base.css"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageParts:
-    """What `base.html` puts into a page besides its content."""
-
-    styles: tuple[Markup, ...]
-    scripts: tuple[Markup, ...]
-    policy: str
-    """Content security policy: these scripts by their hashes, nothing from elsewhere."""
 
 
 def render_page(
@@ -58,11 +47,6 @@ def render_page(
         Whether `vegaEmbed` shall be there for the scripts.
     **context
         What the template shows. Text is escaped; undefined names are errors.
-
-    Returns
-    -------
-    str
-        The page.
     """
     environment = _environment(folder)
 
@@ -73,11 +57,11 @@ def render_page(
     inline_scripts = [_inline(read(name), "script") for name in scripts]
     if with_charts:
         inline_scripts.insert(0, _inline(charts_bundle(), "script"))
-    page = PageParts(
-        styles=tuple(inline_styles),
-        scripts=tuple(inline_scripts),
-        policy=_content_security_policy(inline_scripts),
-    )
+    page = {
+        "styles": inline_styles,
+        "scripts": inline_scripts,
+        "policy": _content_security_policy(inline_scripts),
+    }
     return environment.get_template(template).render(page=page, **context)
 
 

@@ -17,15 +17,15 @@ LEVEL_MEANINGS = {
     "summary": "systems are correlated inside each document, then documents are averaged",
     "global": "all pairs of a system and a document are correlated at once",
 }
-COEFFICIENTS = {
+_PLAIN = {
     "pearson": "Pearson r",
     "spearman": "Spearman \N{GREEK SMALL LETTER RHO}",
     "kendall_b": "Kendall \N{GREEK SMALL LETTER TAU}-b",
     "kendall_c": "Kendall \N{GREEK SMALL LETTER TAU}-c",
-    "partial_pearson": "Pearson r given length",
-    "partial_spearman": "Spearman \N{GREEK SMALL LETTER RHO} given length",
-    "partial_kendall_b": "Kendall \N{GREEK SMALL LETTER TAU}-b given length",
-    "partial_kendall_c": "Kendall \N{GREEK SMALL LETTER TAU}-c given length",
+}
+COEFFICIENTS = {
+    **_PLAIN,
+    **{f"partial_{name}": f"{title} given length" for name, title in _PLAIN.items()},
     "pairwise_accuracy": "Pairwise accuracy",
     "soft_pairwise_accuracy": "Soft pairwise accuracy",
 }
