@@ -129,7 +129,9 @@ KEYS = (
     "metric_b", "system_a", "system_b", "scorer", "domain", "kind", "place",
 )  # fmt: skip
 """Columns whose texts say which row it is, whatever its place."""
-VOLATILE = re.compile(r"version|second|duration|elapsed|hardware|machine|created|started|path$|^input_")
+VOLATILE = re.compile(
+    r"version|second|duration|elapsed|hardware|machine|created|started|path$|^input_"
+)
 TIMES = re.compile(r" in [\d.,]+ (?:ms|s|min|h)\b|[\d.]+ rows/s|\bscorer-\S+")
 NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")  # noqa: RUF001
 

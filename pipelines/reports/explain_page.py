@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from pipelines.reports.numbers import UNDEFINED, number_text
 from pipelines.reports.pages import render_page
+from sms.explaining import Explanation
 from sms.explaining.arithmetic import (
     SCORE_DIGITS,
     distance_digits,
@@ -26,9 +27,8 @@ from sms.explaining.picture import (
     cost_class,
     highest_cost,
     mean_costs,
-    picture_svg,
 )
-from sms.explaining.records import SENTENCE, Explanation, Moves, TextUnits
+from sms.explaining.records import SENTENCE, Moves, TextUnits
 
 MAX_ROWS = 200
 """Moves in a table; the rest is one row."""
@@ -79,7 +79,7 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
 def picture_of(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
     """Draw the best of some systems of a document, as a file of its own (SVG)."""
     best = min(systems, key=_by_score)
-    return f"{picture_svg(best.explanation, title=f'{document_id}, {best.system_id}')}\n"
+    return f"{best.explanation.svg(title=f'{document_id}, {best.system_id}')}\n"
 
 
 def _by_score(system: ExplainedSystem) -> tuple[bool, float, str]:
@@ -116,7 +116,7 @@ def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
         "status": explanation.status,
         "ratings": system.ratings,
         "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
-        "picture": Markup(picture_svg(explanation, is_live=True)) if explanation.effects else "",
+        "picture": Markup(explanation.svg(is_live=True)) if explanation.effects else "",
         "effects": _effects_view(explanation),
         "similarities": _similarities_view(explanation),
         "conclusion": _conclusion(explanation),
@@ -154,7 +154,7 @@ def _conclusion(explanation: Explanation) -> str:
 def _plan_view(explanation: Explanation, number: int, highest: float) -> dict[str, Any]:
     moves = explanation.moves[number]
     ours, theirs = mean_costs(moves)
-    picture = picture_svg(explanation, number=number, highest=highest, is_live=True)
+    picture = explanation.svg(number=number, highest=highest, is_live=True)
     return {
         "name": explanation.name_of(moves.other),
         "side": moves.other.side,

@@ -7,9 +7,9 @@ what it loses when a sentence is left out. Importing this package loads no model
 
 from __future__ import annotations
 
-from sms.explaining.explanation import RowScorer, column_of, explain, explain_rows
+from sms.explaining.explanation import Explanation
+from sms.explaining.making import RowScorer, column_of, explain, explain_rows
 from sms.explaining.records import (
-    Explanation,
     Flow,
     Moves,
     Point,

@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sms.explaining.records import CANDIDATE, REFERENCE, SOURCE, SentenceEffect, TextUnits, Unit
-
-LIST_COLUMN = {REFERENCE: "references", SOURCE: "sources"}
-"""Column of a row that holds the texts of a side."""
+from sms.explaining.records import CANDIDATE, LIST_COLUMN, SentenceEffect, TextUnits, Unit
 
 
 @dataclass(frozen=True, slots=True)

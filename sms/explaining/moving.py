@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sms.encoders import EncodedSentences, Encoder
 from sms.explaining.records import (
+    CANDIDATE,
+    LIST_COLUMN,
     NOTHING_KEPT,
+    REFERENCE,
     SENTENCE,
     UNKNOWN_WORD,
     WORD,
@@ -21,10 +24,10 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
-from sms.explaining.units import PlacedSentence
+from sms.explaining.units import PlacedSentence, placed_sentences
+from sms.metric import MetricRequest
 from sms.movers import PROBLEMS, text_clouds
-from sms.ragged import Ragged
-from sms.text import SegmentedTexts
+from sms.scoring import Batch, SummaryScorer
 from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, mover_plan
 
 _SPELLINGS_SHOWN = 3
@@ -48,35 +51,48 @@ class PlanFinder:
 
     Parameters
     ----------
-    metric : {"wms", "sms", "s+wms"}
-    encoder : Encoder
-    texts : SegmentedTexts
-        The batch.
-    encoded : EncodedSentences
-        The batch's distinct sentences, by that encoder.
-    text_sentences : Ragged
-        The batch's texts in terms of them.
+    scorer : SummaryScorer
+    batch : Batch
+    request : MetricRequest
+        A mover's similarity.
     """
 
-    def __init__(
-        self,
-        metric: str,
-        encoder: Encoder,
-        texts: SegmentedTexts,
-        encoded: EncodedSentences,
-        text_sentences: Ragged,
-    ) -> None:
-        self._problem = PROBLEMS[metric]
+    def __init__(self, scorer: SummaryScorer, batch: Batch, request: MetricRequest) -> None:
+        encoder = scorer.encoders[request.encoder or ""]
+        self._batch, self._rules = batch, scorer.config.rules
+        self._side = request.against or REFERENCE
+        self._problem = PROBLEMS[request.metric.name]
         self._has_words = encoder.has_words
-        is_known = encoder.known_words(texts).tolist()
-        words = texts.vocabulary.words
+        is_known = encoder.known_words(batch.texts).tolist()
+        words = batch.texts.vocabulary.words
         self._unknown = {word for word, known in zip(words, is_known, strict=True) if not known}
-        self._encoded = encoded
-        self._text_sentences = text_sentences
-        self._clouds = text_clouds(encoded, text_sentences, words=self._problem != SENTENCES)
+        self._encoded, self._text_sentences = batch.encoded[request.encoder or ""]
+        self._clouds = text_clouds(
+            self._encoded, self._text_sentences, words=self._problem != SENTENCES
+        )
 
-    def moves(self, candidate: PlacedText, other: PlacedText) -> Moves:
-        """Return the optimal plan between two texts, both of which have something to move."""
+    def placed_texts(self, number: int, row: Mapping[str, Any]) -> list[PlacedText]:
+        """Find the candidate of a row and the texts it is compared with in the batch."""
+        column = LIST_COLUMN[self._side]
+        given = [(CANDIDATE, 0, self._batch.candidate[number], row[CANDIDATE])]
+        for k, at in enumerate(self._batch.sides[column][number].tolist()):
+            given.append((self._side, k, at, row[column][k]))
+        return [
+            PlacedText(
+                side,
+                k,
+                int(at),
+                text or "",
+                placed_sentences(text or "", self._batch.texts, at, self._rules),
+            )
+            for side, k, at, text in given
+        ]
+
+    def moves(self, candidate: PlacedText, other: PlacedText) -> Moves | None:
+        """Return the optimal plan; None where a text has no mass, or they have too many points."""
+        sizes = self._clouds.members.lengths[[candidate.batch_number, other.batch_number]]
+        if not 0 < sizes[0] * sizes[1] <= MAX_CELLS:
+            return None
         distance, plan = mover_plan(
             self._clouds, candidate.batch_number, other.batch_number, self._problem
         )
@@ -90,11 +106,6 @@ class PlanFinder:
         ]
         flows.sort(key=lambda flow: (-flow.contribution, -flow.mass, flow.candidate, flow.other))
         return Moves(ours, theirs, tuple(flows), ground_cost, distance)
-
-    def can_move(self, candidate: PlacedText, other: PlacedText) -> bool:
-        """Tell whether both texts have mass, and few enough points for the solver."""
-        sizes = self._clouds.members.lengths[[candidate.batch_number, other.batch_number]]
-        return 0 < sizes[0] * sizes[1] <= MAX_CELLS
 
     def text_units(self, placed: PlacedText) -> TextUnits:
         """Return a text's units with the mass and the point of each."""

@@ -12,14 +12,13 @@ for the side), lines and labels which move (`data-flow`).
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 from sms.explaining.arithmetic import is_shown, signed_text
 from sms.explaining.records import (
     SENTENCE,
-    Explanation,
     Flow,
     Moves,
     SentenceEffect,
@@ -70,53 +69,39 @@ def mean_costs(moves: Moves) -> tuple[list[float], list[float]]:
     return sides
 
 
-def picture_svg(
-    explanation: Explanation,
+# The two kinds of picture
+
+
+def moves_picture(
+    moves: Moves,
+    metric: str,
+    score: str,
+    other: str,
+    title: str,
     *,
-    title: str = "",
-    number: int = 0,
     highest: float | None = None,
     is_live: bool = False,
 ) -> str:
-    """Draw an explanation.
+    """Draw the costliest moves between two texts.
 
     Parameters
     ----------
-    explanation : Explanation
+    moves : Moves
+    metric, score, other : str
+        The metric, the line that says its score, and the name of the other text.
     title : str
-        For the head of the picture; the metric is named in any case.
-    number : int
-        Which of `explanation.moves`. Without moves, the picture has the text that matters most
-        to the score.
+        Head of the picture, or nothing.
     highest : float, optional
         Cost at the end of the colour scale; by default the highest of the plan.
     is_live : bool
         For a page with scripts: more sentences, and all moves between them. Those beyond the first
         `MAX_LINES` are hidden.
-
-    Returns
-    -------
-    str
-        An `<svg>` element that is a document of its own as well.
     """
-    if explanation.moves:
-        return _moves_picture(explanation, explanation.moves[number], title, highest, is_live)
-    return _effects_picture(explanation, title, is_live)
-
-
-# The two kinds of picture
-
-
-def _moves_picture(
-    explanation: Explanation, moves: Moves, title: str, highest: float | None, is_live: bool
-) -> str:
     lines = moves.flows[:MAX_LINES]
     highest = highest_cost([moves]) if highest is None else highest
     n_sentences = MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES
     left = _Column(moves.candidate, "Candidate", _MARGIN, is_left=True)
-    right = _Column(
-        moves.other, explanation.name_of(moves.other), _MARGIN + _COLUMN + _GUTTER, is_left=False
-    )
+    right = _Column(moves.other, other, _MARGIN + _COLUMN + _GUTTER, is_left=False)
     costs = mean_costs(moves)
     for column, of_points, ends in (
         (left, costs[0], [flow.candidate for flow in lines]),
@@ -134,72 +119,53 @@ def _moves_picture(
         for number, flow in enumerate(moves.flows if is_live else lines)
         if left.has(flow.candidate) and right.has(flow.other)
     ]
-    score = "–" if explanation.score is None else f"{explanation.score:.6f}"
-    head = [
-        _heading(title, f"{explanation.metric} = {score}; distance {moves.distance:.6f}"),
-        *(column.heading() for column in (left, right)),
-    ]
-    height = max(left.bottom, right.bottom) + 40
     foot = (
         f"The {len(lines)} moves that add most to the distance, of {len(moves.flows)}. "
         "Width: mass moved. Colour and label: cost of a unit of mass. Grey: words that do not "
         "count."
     )
-    return _document(
-        height,
-        [
-            *head,
-            *(line.path() for line in drawn),
-            *left.parts,
-            *right.parts,
-            *_labels([line for line in drawn if line.number < MAX_LINES]),
-            _text(_MARGIN, height - 14, foot, size=11.5, colour=_MUTED),
-        ],
-        f"{explanation.metric} between a candidate and a {moves.other.side}",
-    )
+    parts = [
+        _heading(title, f"{score}; distance {moves.distance:.6f}"),
+        *(column.heading() for column in (left, right)),
+        *(line.path() for line in drawn),
+        *left.parts,
+        *right.parts,
+        *_labels([line for line in drawn if line.number < MAX_LINES]),
+    ]
+    label = f"{metric} between a candidate and a {moves.other.side}"
+    return _document(max(left.bottom, right.bottom), parts, foot, label)
 
 
-def _effects_picture(explanation: Explanation, title: str, is_live: bool) -> str:
-    texts = [explanation.candidate]
-    if explanation.others:
-        texts.append(max(explanation.others, key=lambda text: _weight_of(text, explanation)))
-    parts: list[str] = []
+def effects_picture(
+    texts: Mapping[str, TextUnits],
+    effects: Sequence[SentenceEffect],
+    metric: str,
+    score: str,
+    title: str,
+    *,
+    is_live: bool = False,
+) -> str:
+    """Draw one or two texts, by their names, with what the score loses without each sentence."""
+    parts = [_heading(title, score)]
     bottom = _TOP
-    largest = max((abs(e.drop) for e in explanation.effects if e.drop is not None), default=0.0)
-    for place, text in enumerate(texts):
+    largest = max((abs(e.drop) for e in effects if e.drop is not None), default=0.0)
+    for place, (name, text) in enumerate(texts.items()):
         own = {
             effect.unit.sentence: effect
-            for effect in explanation.effects
+            for effect in effects
             if (effect.side, effect.number) == (text.side, text.number)
         }
         ranked = sorted(own, key=lambda k: -abs(own[k].drop or 0.0))
-        x = _MARGIN + place * (_COLUMN + _GUTTER)
-        column = _Column(text, explanation.name_of(text), x, is_left=place == 0)
+        column = _Column(text, name, _MARGIN + place * (_COLUMN + _GUTTER), is_left=place == 0)
         bars = {k: _effect_bar(effect, largest) for k, effect in own.items()}
         column.fill(ranked, {}, bars, most=MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES)
         parts += [column.heading(), *column.parts]
         bottom = max(bottom, column.bottom)
-    score = "–" if explanation.score is None else f"{explanation.score:.6f}"
     foot = (
         "Numbers: what the score loses when the sentence is left out. Blue raises the score, "
         "orange lowers it."
     )
-    return _document(
-        bottom + 40,
-        [
-            _heading(title, f"{explanation.metric} = {score}"),
-            *parts,
-            _text(_MARGIN, bottom + 26, foot, size=11.5, colour=_MUTED),
-        ],
-        f"{explanation.metric} of a candidate, sentence by sentence",
-    )
-
-
-def _weight_of(text: TextUnits, explanation: Explanation) -> float:
-    """Return how much the score depends on a text: the largest effect of a sentence of it."""
-    own = (text.side, text.number)
-    drops = (e.drop for e in explanation.effects if (e.side, e.number) == own)
-    return max((abs(drop) for drop in drops if drop is not None), default=0.0)
+    return _document(bottom, parts, foot, f"{metric} of a candidate, sentence by sentence")
 
 
 # Layout of a text
@@ -451,13 +417,14 @@ def _effect_bar(effect: SentenceEffect, largest: float) -> tuple[str, str]:
 # SVG
 
 
-def _document(height: float, parts: Sequence[str], label: str) -> str:
+def _document(bottom: float, parts: Sequence[str], foot: str, label: str) -> str:
+    height = bottom + 40
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height:.0f}" '
         f'width="{_WIDTH:g}" height="{height:.0f}" role="img" aria-label="{escape(label)}" '
         "font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">"
-        f'<rect width="{_WIDTH:g}" height="{height:.0f}" fill="#ffffff"/>'
-        f"{''.join(parts)}</svg>"
+        f'<rect width="{_WIDTH:g}" height="{height:.0f}" fill="#ffffff"/>{"".join(parts)}'
+        f"{_text(_MARGIN, height - 14, foot, size=11.5, colour=_MUTED)}</svg>"
     )
 
 

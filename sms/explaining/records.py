@@ -13,6 +13,8 @@ WORD, SENTENCE = "word", "sentence"
 """Kinds of unit."""
 CANDIDATE, REFERENCE, SOURCE = "candidate", "reference", "source"
 """Sides: whose text it is."""
+LIST_COLUMN = {REFERENCE: "references", SOURCE: "sources"}
+"""Column of a row that holds the texts of a side."""
 STOP_WORD = "stop word"
 PUNCTUATION = "punctuation"
 UNKNOWN_WORD = "out of vocabulary"
@@ -158,38 +160,3 @@ class SentenceEffect:
     """Score without the sentence; None where what is left cannot be scored."""
     drop: float | None
     """Score of the whole minus score without the sentence: positive if the sentence helps."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Explanation:
-    """One row under one metric, with what its score is made of."""
-
-    metric: str
-    """Name of the score's column."""
-    signature: str
-    higher_is: str
-    """What a higher score means."""
-    score: float | None
-    """None where there is none; `status` then says why."""
-    status: str | None
-    candidate: TextUnits
-    others: tuple[TextUnits, ...]
-    """The references and sources the candidate is compared with."""
-    moves: tuple[Moves, ...] = ()
-    """For mover's similarities the plan to each text of `others` that the score is made of: to the
-    best only, where the best counts."""
-    similarities: tuple[float | None, ...] = ()
-    """For mover's similarities the score against each text of `others` alone."""
-    effects: tuple[SentenceEffect, ...] = ()
-    """For all other metrics, the sentences of the candidate, then of `others`."""
-
-    def name_of(self, text: TextUnits) -> str:
-        """Name a text for people: its side, and which one where there are several."""
-        n_texts = sum(other.side == text.side for other in self.others)
-        name = text.side.capitalize()
-        return f"{name} {text.number + 1}" if n_texts > 1 else name
-
-    def _repr_html_(self) -> str:
-        from sms.explaining.notebook import fragment_html
-
-        return fragment_html(self)

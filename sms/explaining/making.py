@@ -1,0 +1,337 @@
+"""Makes explanations: scores the rows, then traces their plans or leaves their sentences out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sms.explaining.explanation import Explanation
+from sms.explaining.leaving_out import Omission, effects, omissions
+from sms.explaining.moving import PlanFinder
+from sms.explaining.records import (
+    CANDIDATE,
+    LIST_COLUMN,
+    REFERENCE,
+    SENTENCE,
+    WORD,
+    Moves,
+    TextUnits,
+    Unit,
+)
+from sms.explaining.units import placed_sentences
+from sms.metric import MetricRequest
+from sms.movers import Mover
+from sms.scoring import Against, Batch, ScoringConfig, SummaryScorer, first_tokens, to_rows
+from sms.text import SegmentedTexts, Segmenter, TextRules
+
+SCORE_ATOL = 1e-12
+"""How far `exp(-distance)` of the explained plan may lie from the score; the last digits depend on
+which other metrics were computed from the same block of distances."""
+
+_Row = Mapping[str, Any]
+
+
+class RowScorer(Protocol):
+    """What an explanation needs of a scorer: any that turns rows into columns of scores."""
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """What is read: out of `candidate`, `references`, `sources`."""
+
+    @property
+    def score_fields(self) -> tuple[str, ...]:
+        """Names of the score columns."""
+
+    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (the scorer's own business)
+        """Handle and encode the text of some rows."""
+
+    def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
+        """Return `score_fields` as float64 and `status`; one row per row."""
+
+
+def explain(
+    candidate: str | Sequence[str],
+    reference: Against = None,
+    source: Against = None,
+    *,
+    metric: str = "s+wms",
+    encoder: str = "minilm",
+    **options: Any,  # noqa: ANN401
+) -> Explanation:
+    """Explain the score of one candidate.
+
+    Parameters
+    ----------
+    candidate : str
+        With `sentences="given"` a list of str.
+    reference, source : str or sequence of str, optional
+        What the metric compares with, as in `score_texts`.
+    metric : str
+        As in `sms.metrics.parse_metric`; of a ROUGE variant without a part, the F measure.
+    encoder : str
+        As in `assay encoders`.
+    **options
+        Further fields of `ScoringConfig`, for example `preset="clark2019"`.
+
+    Returns
+    -------
+    Explanation
+        In a notebook it shows itself.
+
+    Raises
+    ------
+    ValueError
+        If the metric needs a text that is not given, or an option is wrong.
+
+    Examples
+    --------
+    >>> found = explain("A cat sat.", "The cat sat down.", metric="wms")
+    >>> flow = found.moves[0].flows[0]
+    >>> found.moves[0].candidate.points[flow.candidate].text
+    'sat'
+    """
+    config = ScoringConfig(metrics=(metric,), encoders={"encoder": encoder}, **options)
+    rows = to_rows(
+        [candidate],
+        references=None if reference is None else [reference],
+        sources=None if source is None else [source],
+        sentences=config.sentences,
+    )
+    for name in config.input_columns:
+        if name not in rows.column_names:
+            raise ValueError(f"`{name.removesuffix('s')}` must be given for metric `{metric}`")
+    return explain_rows(SummaryScorer(config), rows, column_of(metric, config.columns))[0]
+
+
+def column_of(metric: str, columns: Sequence[str]) -> str:
+    """Choose the score column that a metric's name stands for.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    if metric in columns:
+        return metric
+    head, colon, against = metric.partition(":")
+    f_measure = f"{head}_f{colon}{against}"
+    if f_measure in columns:
+        return f_measure
+    raise ValueError(f"`metric` must be one of {', '.join(columns)}, got {metric!r}")
+
+
+def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explanation]:
+    """Explain one score of every row.
+
+    Parameters
+    ----------
+    scorer : RowScorer
+        Mover's similarities of a `SummaryScorer` are explained by their plans, everything else
+        by leaving sentences out. Other scorers may have `signatures` and `meanings` by column: a
+        higher score means "closer" unless they say what else.
+    rows : pyarrow.Table
+        The columns in `scorer.input_columns`, as the scorer reads them.
+    column : str
+        One of `scorer.score_fields`.
+
+    Returns
+    -------
+    list of Explanation
+        The score of each is the very number that the scorer returns.
+    """
+    if column not in scorer.score_fields:
+        raise ValueError(
+            f"`column` must be one of {', '.join(scorer.score_fields)}, got {column!r}"
+        )
+    prepared = scorer.prepare(rows)
+    scored = scorer.compare(prepared)
+    about = _about(scorer, column)
+    listed = [_row(row, scorer.input_columns) for row in rows.to_pylist()]
+    scores = [
+        # the status of a row with a score may be about something else
+        (score, None if score is not None else status or f"`{column}` is not a number")
+        for score, status in zip(
+            _numbers(scored[column]), scored["status"].to_pylist(), strict=True
+        )
+    ]
+    if isinstance(scorer, SummaryScorer):
+        request = about.request
+        if request is not None and isinstance(request.metric, Mover):
+            return [*_by_plans(scorer, prepared, about, request, listed, scores)]
+        if request is None or request.metric.reads_texts:
+            listed = [_as_read(row, scorer.config) for row in listed]
+    return _by_omission(scorer, about, listed, scores)
+
+
+def _numbers(scores: pa.ChunkedArray) -> list[float | None]:
+    """Return scores, None for those that are null or not a number, as runners write them."""
+    return [
+        None if score is None or math.isnan(score) else float(score) for score in scores.to_pylist()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What is known of the metric behind a column."""
+
+    column: str
+    signature: str
+    higher_is: str
+    sides: tuple[str, ...]
+    """What the candidate is compared with, of `reference` and `source`."""
+    request: MetricRequest | None
+    rules: TextRules
+
+
+def _about(scorer: RowScorer, column: str) -> _About:
+    sides = tuple(side for side, name in LIST_COLUMN.items() if name in scorer.input_columns)
+    signature = dict(getattr(scorer, "signatures", {})).get(column, column)
+    if not isinstance(scorer, SummaryScorer):
+        higher_is = dict(getattr(scorer, "meanings", {})).get(column, "closer")
+        return _About(column, signature, higher_is, sides, None, TextRules())
+    rules = scorer.config.rules
+    request = next((r for r in scorer.config.requests if column in r.columns), None)
+    if request is None:
+        return _About(column, signature, "known", sides, None, rules)
+    sides = () if request.against is None else (request.against,)
+    return _About(column, signature, request.metric.higher_is, sides, request, rules)
+
+
+def _row(row: _Row, columns: Sequence[str]) -> dict[str, Any]:
+    return {name: row[name] if name == CANDIDATE else row[name] or [] for name in columns}
+
+
+def _as_read(row: dict[str, Any], config: ScoringConfig) -> dict[str, Any]:
+    """Drop what is not read, or a sentence left out would let other text take its place."""
+    read = dict(row)
+    if config.multi_reference == "first" and "references" in row:
+        read["references"] = row["references"][:1]
+    if config.source_tokens is not None and "sources" in row:
+        sources = pa.array(row["sources"], pa.string())
+        read["sources"] = first_tokens(sources, config.source_tokens).to_pylist()
+    return read
+
+
+# Mover's similarities
+
+
+def _by_plans(
+    scorer: SummaryScorer,
+    batch: Batch,
+    about: _About,
+    request: MetricRequest,
+    rows: Sequence[_Row],
+    scores: Sequence[tuple[float | None, str | None]],
+) -> Iterator[Explanation]:
+    """Explain rows of a prepared batch by their plans."""
+    finder = PlanFinder(scorer, batch, request)
+    is_best = request.against == REFERENCE and scorer.config.multi_reference == "best"
+    for number, (row, (score, status)) in enumerate(zip(rows, scores, strict=True)):
+        candidate, *others = finder.placed_texts(number, row)
+        moves = [finder.moves(candidate, other) for other in others]
+        # one pair that is too large leaves a row without a score, though others have plans
+        defined = [move for move in moves if move is not None and score is not None]
+        if is_best:
+            defined = sorted(defined, key=lambda move: move.distance)[:1]
+        _check_score(about.column, score, defined)
+        yield Explanation(
+            metric=about.column,
+            signature=about.signature,
+            higher_is=about.higher_is,
+            score=score,
+            status=status,
+            candidate=finder.text_units(candidate),
+            others=tuple(map(finder.text_units, others)),
+            moves=tuple(defined),
+            similarities=tuple(None if move is None else move.similarity for move in moves),
+        )
+
+
+def _check_score(column: str, score: float | None, moves: Sequence[Moves]) -> None:
+    """Hold the plans to the score they explain."""
+    if score is None or not moves:
+        if score is not None or moves:
+            raise RuntimeError(f"`{column}` is {score}, but there are {len(moves)} plans")
+        return
+    explained = sum(move.similarity for move in moves) / len(moves)
+    if abs(explained - score) > SCORE_ATOL:
+        raise RuntimeError(f"`{column}` is {score!r}, but its plans give {explained!r}")
+
+
+# All other metrics
+
+
+def _by_omission(
+    scorer: RowScorer,
+    about: _About,
+    rows: Sequence[dict[str, Any]],
+    scores: Sequence[tuple[float | None, str | None]],
+) -> list[Explanation]:
+    """Score every row without each of its sentences, all in one batch."""
+    texts = [_plain_texts(about, row) for row in rows]
+    left_out = [
+        omissions(row, own) if score is not None else []
+        for row, own, (score, _) in zip(rows, texts, scores, strict=True)
+    ]
+    without = _scores_without([o for own in left_out for o in own], scorer, about.column)
+    found = []
+    at = 0
+    for own_texts, own, (score, status) in zip(texts, left_out, scores, strict=True):
+        found.append(
+            Explanation(
+                metric=about.column,
+                signature=about.signature,
+                higher_is=about.higher_is,
+                score=score,
+                status=status,
+                candidate=own_texts[0],
+                others=tuple(own_texts[1:]),
+                effects=effects(score, own, without[at : at + len(own)]),
+            )
+        )
+        at += len(own)
+    return found
+
+
+def _scores_without(
+    left_out: Sequence[Omission], scorer: RowScorer, column: str
+) -> Sequence[float | None]:
+    if not left_out:
+        return []
+    lists = pa.list_(pa.string())
+    fields = {name: pa.string() if name == CANDIDATE else lists for name in scorer.input_columns}
+    rows = pa.Table.from_pylist([dict(o.row) for o in left_out], schema=pa.schema(fields))
+    return _numbers(scorer.compare(scorer.prepare(rows))[column])
+
+
+def _plain_texts(about: _About, row: _Row) -> list[TextUnits]:
+    """Return the candidate and what it is compared with, cut into sentences and words."""
+    given = [(CANDIDATE, 0, row[CANDIDATE] or "")]
+    for side in about.sides:
+        given += [(side, k, text or "") for k, text in enumerate(row[LIST_COLUMN[side]])]
+    distinct = list(dict.fromkeys(text for _, _, text in given))
+    segmented = Segmenter(about.rules).segment(pa.array(distinct, pa.string()))
+    return [
+        TextUnits(
+            side,
+            number,
+            text,
+            tuple(_plain_units(text, segmented, distinct.index(text), about.rules)),
+        )
+        for side, number, text in given
+    ]
+
+
+def _plain_units(
+    text: str, segmented: SegmentedTexts, number: int, rules: TextRules
+) -> Iterator[Unit]:
+    """Yield units without mass; no metric here says which words count."""
+    for k, sentence in enumerate(placed_sentences(text, segmented, number, rules)):
+        places = [(SENTENCE, sentence.start, sentence.stop)]
+        places += [(WORD, word.start, word.stop) for word in sentence.words]
+        for kind, start, stop in places:
+            yield Unit(text=text[start:stop], kind=kind, sentence=k, start=start, stop=stop)
