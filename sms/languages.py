@@ -12,12 +12,11 @@ from importlib import metadata, resources, util
 
 import regex
 
+from sms.english import ENGLISH, english_sentences
 from sms.sentences import (
-    ENGLISH,
     LINES,
     blocks,
     cut,
-    english_sentences,
     has_breaks,
     has_case,
     library_pieces,
