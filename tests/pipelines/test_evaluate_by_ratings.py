@@ -12,10 +12,10 @@ from scipy.stats import spearmanr
 from agreement import partial_correlate
 from pipelines.evaluate_by_ratings import evaluate_by_ratings
 from reffree.building import build
-from reffree.models import ModelConfig
 from reffree.scorer import load_scorer, save_scorer
 from sms.scoring import score_texts
 from tests.rare import run
+from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 N_DOCUMENTS, N_SYSTEMS = 4, 6
@@ -24,7 +24,7 @@ N_DOCUMENTS, N_SYSTEMS = 4, 6
 @pytest.fixture(scope="module")
 def scorer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scorers")
-    config = ModelConfig(encoder=f"hf:{write_tiny_bert(folder / 'bert')}", max_pieces=30)
+    config = model_config(encoder=f"hf:{write_tiny_bert(folder / 'bert')}", max_pieces=30)
     save_scorer(folder / "news", build(config), loss="bce", trained_on={}, held_out={}, versions={})
     return folder / "news"
 

@@ -183,7 +183,7 @@ def test_vectors_that_are_kept_change_no_figure(train, pairs, tmp_path):
     for _ in range(2):  # writes the vectors, reads them
         cached = figures(folders[0], pairs, "--also", folders[1], "--embedding-cache", kept)
         assert cached == alone
-    assert list(kept.rglob("*.safetensors"))
+    assert any(path.is_file() for path in kept.rglob("*"))
 
 
 def test_scores_that_only_have_an_order_have_no_accuracy(train, pairs, tmp_path, capsys):
