@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.app import run
 from pipelines.runs.progress import SCORING, Lines, Pace, Progress, describe, show_progress
 from pipelines.runs.score_run import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
+from tests.rare import run
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -59,11 +59,13 @@ def reinforce(pairs, encoder, tmp_path):
     def call(*options, out="out", corpus=pairs):
         folder = tmp_path / out
         fixed = [
-            "--reward", "rougeL_f", "--hidden", "8", "--dimensions", "8", "--summary-words", "6",
+            "--hidden", "8", "--dimensions", "8", "--summary-words", "6",
             "--epochs", "2", "--mixed-epochs", "2", "--batch-size", "5", "--threads", "1",
             "--log-steps", "2", "--mixed-learning-rate", "1e-3", "--beam", "2",
             "--encoder", encoder,
         ]  # fmt: skip
+        if "--reward" not in options:
+            fixed += ["--reward", "rougeL_f"]
         arguments = ["reinforce", str(corpus), "--out", str(folder), *fixed, "--quiet"]
         return run([*arguments, *map(str, options)]), folder
 
