@@ -49,6 +49,8 @@ class Command:
     line: str
     reads: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    config: str = ""
+    """What a file of `--config` says."""
     if_known: str = ""
     """Options that are added where the command's help has them."""
     needs_data: bool = False
@@ -92,7 +94,7 @@ def prepare(folder: Path, *, with_data: bool) -> None:
     ]
     (folder / "words.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (folder / "small.toml").write_text(
-        "hidden = 8\ndimensions = 8\nsummary_words = 6\nbatch_size = 5\n"
+        "hidden = 8\ndimensions = 8\nsummary_words = 6\nbatch_size = 5\nmixed_epochs = 1\n"
     )
     lines = ["document_id,judge,system_a,system_b,winner"]
     for i in range(40):
@@ -237,6 +239,9 @@ def gather(commands: Iterable[Command], folder: Path, call: Call) -> Found:
     """Run the commands in a prepared folder, one after the other, and read what each has given."""
     for command in commands:
         arguments = shlex.split(command.line)
+        if command.config:
+            (folder / f"{command.name}.toml").write_text(command.config, encoding="utf-8")
+            arguments += ["--config", f"{command.name}.toml"]
         if command.if_known and command.if_known in call([arguments[0], "--help"], folder)[1]:
             arguments.append(command.if_known)
         status, printed = call(arguments, folder)
