@@ -31,14 +31,15 @@ from cluster import (
     with_content,
 )
 from cluster.output import Output
-from cluster.parts import PLACE, SCORES_FOLDER, STATUS
+from cluster.parts import SCORES_FOLDER
 from cluster.reading import Wanted, read_files
-from cluster.schema import IDS, ONE_SYSTEM
+from cluster.schema import ONE_SYSTEM
 from cluster.store import StorageFull, absolute, base_name, delete_file, join, local_folder
 from cluster.worker import node_name
 from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
 from pipelines.fetched import fetched_config
 from pipelines.runs.corpus import (
+    check_kept,
     check_unchanged,
     checked_columns,
     find_inputs,
@@ -65,7 +66,7 @@ from pipelines.runs.manifest import (
     write_success,
 )
 from pipelines.runs.progress import SCORING, Progress
-from pipelines.runs.score_run import ScoreRun
+from pipelines.runs.score_run import RunInterrupted, ScoreRun
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
 from sms.encoders.registry import parse_spec
@@ -86,15 +87,6 @@ BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
 bound them."""
 
 
-class RunInterrupted(KeyboardInterrupt):
-    """A run was interrupted from the keyboard; what is committed stays."""
-
-    def __init__(self, n_committed: int, n_shards: int) -> None:
-        super().__init__(f"{n_committed} of {n_shards} shards are committed")
-        self.n_committed = n_committed
-        self.n_shards = n_shards
-
-
 def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:  # noqa: ANN401
     """Score every row of a corpus.
 
@@ -110,11 +102,6 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
         Folder or URL for `scores/`, `run.json`, `errors/` and `_SUCCESS`.
     **settings
         Fields of `ScoreSettings`.
-
-    Returns
-    -------
-    ScoreRun
-        Counts, means and failed shards.
 
     Raises
     ------
@@ -252,7 +239,7 @@ def _run(request: _Request, inputs: Sequence[InputFile], live: LiveRun, started:
     scorer: Scorer | None
     scorer = own = request.scorer_maker(machines.driver_device)(machines.driver_threads)
     fields = tuple(own.score_fields)
-    _check_kept(request.wanted.keep, fields)
+    check_kept(request.wanted.keep, fields)
     manifest = Manifest(
         configuration=request.configuration(None if is_fresh else earlier),
         signatures=own.signatures,
@@ -338,14 +325,6 @@ def _base_of(request: _Request, earlier: Manifest, manifest: Manifest) -> dict[s
     }
 
 
-def _check_kept(keep: Sequence[str], fields: Sequence[str]) -> None:
-    """Refuse columns that are called as those of the scores."""
-    if taken := sorted({*keep} & {*fields, *IDS, STATUS, *PLACE}):
-        raise ValueError(
-            f"`--keep` must not name a column of the scores, got `{taken[0]}`; give it another name"
-        )
-
-
 def _already_made(made: list[Scorer], make_scorer: Callable[[int], Scorer], threads: int) -> Scorer:
     """Hand out the scorer there is, once; make another one after that."""
     return made.pop() if made else make_scorer(threads)
@@ -372,8 +351,8 @@ def _make_scorer(
 
 
 def _is_neural(config: ScoringConfig) -> bool:
-    specs = (parse_spec(config.encoders[alias]) for alias in config.used_encoders)
-    return any(not spec.kind.is_static for spec in specs)
+    aliases = config.used_encoders
+    return any(not parse_spec(config.encoders[alias]).kind.is_static for alias in aliases)
 
 
 def _earlier_run(out: str) -> Manifest | None:

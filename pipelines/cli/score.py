@@ -24,7 +24,7 @@ def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
     `references` and `source` where a metric needs them. A run that was interrupted goes on when
     the same command is given again.
     """
-    from pipelines.score import RunInterrupted
+    from pipelines.runs.score_run import RunInterrupted
     from pipelines.summary import summary_text
 
     try:

@@ -20,6 +20,7 @@ from cluster import (
     resolve_columns,
 )
 from cluster.inputs import READERS
+from cluster.parts import PLACE, STATUS
 from cluster.reading import Wanted, parquet_copy
 from cluster.schema import IDS
 from cluster.store import is_inside
@@ -123,6 +124,14 @@ def check_unchanged(manifest: Manifest) -> None:
 
     with ThreadPoolExecutor(READERS) as pool:
         list(pool.map(check, manifest.inputs))
+
+
+def check_kept(keep: Sequence[str], fields: Sequence[str]) -> None:
+    """Refuse columns that are called as those of the scores."""
+    if taken := sorted({*keep} & {*fields, *IDS, STATUS, *PLACE}):
+        raise ValueError(
+            f"`--keep` must not name a column of the scores, got `{taken[0]}`; give it another name"
+        )
 
 
 def _names_of(file: InputFile) -> list[str]:

@@ -83,3 +83,12 @@ class ScoreRun:
     def n_unreadable(self) -> int:
         """Rows that could not be read; `errors/` says where they are."""
         return sum(n for status, n in self.statuses.items() if status.startswith("unreadable"))
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """A run was interrupted from the keyboard; what is committed stays."""
+
+    def __init__(self, n_committed: int, n_shards: int) -> None:
+        super().__init__(f"{n_committed} of {n_shards} shards are committed")
+        self.n_committed = n_committed
+        self.n_shards = n_shards

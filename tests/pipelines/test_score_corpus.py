@@ -24,8 +24,8 @@ from pipelines.explain import open_explainer
 from pipelines.runs import machines
 from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.manifest import read_manifest
-from pipelines.runs.score_run import ScoreRun
-from pipelines.score import RunInterrupted, score_corpus
+from pipelines.runs.score_run import RunInterrupted, ScoreRun
+from pipelines.score import score_corpus
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
 from sms.scoring import SummaryScorer, score_texts
