@@ -15,6 +15,8 @@ from pipelines.cli import app
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command `assay` and return its exit status."""
+    if not arguments:
+        return app.run([])
     name, *words = arguments
     settings = getattr(app.app.commands.get(name), "settings", ())
     rare = {setting.option: setting for setting in settings if "rare" in setting.words}

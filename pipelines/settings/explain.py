@@ -37,7 +37,7 @@ class ExplainSettings(Settings):
     scores: Annotated[AnyPath | None, "DIR"] = None
     """Folder of `assay score`: take its settings and corpus, and check that the scores are the
     same."""
-    ratings: Annotated[AnyPath | None, "rare"] = None
+    ratings: Annotated[AnyPath | None, "FILE"] = None
     """Human ratings to show with the scores."""
     aspects: Annotated[Sequence[str], "rare"] = ()
     """Aspects to show. Default: all."""

@@ -36,7 +36,7 @@ class NegativesSettings(PairSettings):
     """Negatives as long as their positive, within this share of its words."""
     seed: Annotated[int, "rare"] = 0
     """Of all draws."""
-    split: Literal["train", "validation", "test", "all"] = "all"
+    split: Annotated[Literal["train", "validation", "test", "all"], "rare"] = "all"
     """Which documents. Added words come from the training references either way."""
     neighbour_encoder: Annotated[str, "SPEC", "rare"] = "minilm"
     """Finds the nearest documents for cross-pair-hard; see `assay encoders`."""
