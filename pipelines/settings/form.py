@@ -149,9 +149,18 @@ class Setting:
         raise ValueError(f"`{self.name}` must be {' or '.join(rules)}, got {value!r}{near}")
 
     def read(self, text: str) -> Any:  # noqa: ANN401
-        """Read what stands on the command line, or one of several such texts."""
+        """Read what stands on the command line, or one of several such texts.
+
+        Raises
+        ------
+        ValueError
+            If it is to be a list and names nothing, such as `,`: whoever means the default leaves
+            the option out.
+        """
         if self.form == "list":
-            return tuple(self._number(item) for item in items_of(text))
+            if not (items := items_of(text)):
+                raise ValueError(f"`{self.option}` must name at least one, got `{text}`")
+            return tuple(map(self._number, items))
         if self.form == "table":
             return pairs_of(text, self.option)
         return self._number(text)

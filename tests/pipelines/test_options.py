@@ -191,3 +191,8 @@ def test_columns_half_quoted_rejected(text):
 
 def test_list_item_with_a_comma_is_quoted():
     assert items_of('rougeL, "clear, short"') == ["rougeL", "clear, short"]
+
+
+def test_list_of_nothing_rejected():
+    with pytest.raises(ValueError, match=r"^`--names` must name at least one, got `,`$"):
+        call("p", "--out", "o", "--names", ",")

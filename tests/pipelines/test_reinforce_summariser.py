@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from pipelines import reinforcement as module
+from pipelines import verbs
+from pipelines.settings.reinforce import ReinforceSettings
 from reinforce.learning import load_summariser
 from tests.rare import run
 from tests.reinforce.conftest import known_words, make_documents
@@ -176,7 +178,7 @@ def test_model_of_transformers(reinforce, tmp_path):
         (("--reward", "rougeL"), "a reward must be one column, got rougeL_p, rougeL_r, rougeL_f"),
         (("--reward", "length"), "`metric` must be one of movers, cosine or ROUGE"),
         (("--reward", "sms,sms"), "`reward` must not name a metric twice"),
-        (("--reward", ","), "`reward` must name at least one metric"),
+        (("--reward", ","), "`--reward` must name at least one, got `,`"),
         (("--gamma", "0.9", "--gamma-last", "0.5"), "must be in [0, 1] and not fall"),
         (("--model", "bert"), "`model` must be pointer or hf:PATH, got 'bert'"),
         (("--vectors", "minilm"), "`vectors` must be glove:PATH, word2vec:PATH or fasttext:PATH"),
@@ -193,6 +195,11 @@ def test_model_of_transformers(reinforce, tmp_path):
 def test_wrong_request_leaves_nothing(options, rule, reinforce, capsys, tmp_path):
     assert rule in wrong(capsys, reinforce(*options))
     assert not (tmp_path / "out").exists()
+
+
+def test_no_reward_rejected():
+    with pytest.raises(ValueError, match="`reward` must name at least one metric"):
+        verbs.reinforce("pairs.parquet", ReinforceSettings(out="out", reward=[]))
 
 
 def test_finished_and_foreign_folders_rejected(reinforce, capsys, tmp_path):
