@@ -21,6 +21,7 @@ from pipelines.learned_columns import PREFIX
 from pipelines.papers.needs import DataNeed, RatedData, ScorerNeed, WeightsNeed
 from pipelines.papers.table import Cell, Correlations, Made, Ours, Row, Scored, Table, is_rouge
 from pipelines.runs.progress import Progress
+from pipelines.settings.train import TrainSettings
 
 if TYPE_CHECKING:
     from pipelines.papers.bench import Bench
@@ -101,54 +102,25 @@ def scorer_folder(bench: Bench, need: ScorerNeed) -> Path | None:
         pairs = bench.pairs(PAIRS[need.data], need.n_pairs)
         if not bench.specs([need.encoder]) or pairs is None:
             return False
-        from pipelines.train import train_scorer
-        from pipelines.training_folder import Machines
+        from pipelines import verbs
 
         bench.tell(Progress(stage=f"training {need.name}"))
-        train_scorer(
-            [pairs],
-            out,
-            recipe_of(need, bench.spec_of(need.encoder), bench.seed),
-            machines=Machines(device=bench.device),
-            resume=out.exists(),
-            on_progress=bench.tell,
-        )
+        asked = {"out": out, "device": bench.device, "on_progress": bench.tell}
+        verbs.train(pairs, settings_of(need, bench.spec_of(need.encoder), bench.seed, **asked))
         return True
 
     return bench.trained(need, train)
 
 
-def recipe_of(need: ScorerNeed, encoder: str, seed: int) -> Any:  # noqa: ANN401  (a `Recipe`)
-    """Return the paper's recipe for a scorer: `assay train --preset bao2020`."""
-    from reffree.losses import default_loss
-    from reffree.models import MODEL_PRESETS, ModelConfig
-    from reffree.negatives import PRESETS, NegativesConfig
-    from reffree.training import Recipe, TrainConfig
-
-    return Recipe(
-        model=ModelConfig(
-            scorer=need.scorer,
-            encoder=encoder,
-            head=need.head,
-            max_pieces=512,
-            frozen_layers=0,
-            features=(),
-            is_calibrated=False,
-            **MODEL_PRESETS["bao2020"],
-        ),
-        negatives=NegativesConfig(seed=seed, **(PRESETS["bao2020"] | {"kinds": need.kinds})),
-        training=TrainConfig(
-            loss=default_loss(need.kinds),
-            learning_rate=5e-5 if need.scorer == "bert" else 1e-3,
-            batch_size=32,
-            epochs=10,
-            patience=3,
-            ema_decay=0.0,
-            checkpoint_steps=200,
-            precision="auto",
-            seed=seed,
-        ),
-    )
+def settings_of(
+    need: ScorerNeed,
+    encoder: str,
+    seed: int,
+    **asked: Any,  # noqa: ANN401  (of `TrainSettings`)
+) -> TrainSettings:
+    """Ask for a scorer of the paper: `assay train --preset bao2020`."""
+    asked |= {"scorer": need.scorer, "head": need.head, "negatives": need.kinds}
+    return TrainSettings(preset="bao2020", encoder=encoder, seed=seed, **asked)
 
 
 # Tables 1 and 2: held-out figures

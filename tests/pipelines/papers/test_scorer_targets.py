@@ -74,14 +74,16 @@ def test_every_scorer_has_a_name_of_its_own():
 
 
 def test_recipe_is_that_of_the_paper():
-    recipe = bao2020.recipe_of(bao2020._BY_NEGATIVES["mix"], "minilm", seed=3)
+    need = bao2020._BY_NEGATIVES["mix"]
+    recipe = bao2020.settings_of(need, "minilm", seed=3, out="scorer").recipe()
     assert recipe.negatives.kinds == ("cross-pair", "add", "delete", "replace")
     assert recipe.negatives.is_balanced
     assert recipe.negatives.seed == recipe.training.seed == 3
     assert (recipe.model.scorer, recipe.model.truncation) == ("bert", "parallel")
     assert recipe.model.dropout == 0
     assert (recipe.training.loss, recipe.training.learning_rate) == ("bce", 5e-5)
-    of_words = bao2020.recipe_of(bao2020._TABLE2[("add", "LSTM"), "GloVe"], "minilm", seed=0)
+    need = bao2020._TABLE2[("add", "LSTM"), "GloVe"]
+    of_words = bao2020.settings_of(need, "minilm", seed=0, out="scorer").recipe()
     assert (of_words.model.scorer, of_words.model.head) == ("word", "lstm")
     assert (of_words.training.loss, of_words.training.learning_rate) == ("mse", 1e-3)
 
