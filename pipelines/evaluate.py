@@ -84,11 +84,6 @@ def evaluate_scorer(
     validation. Vectors of an encoder that is not trained are kept in `embedding_cache`; several
     scorers share theirs in any case. The options `of_pairs` are `columns`, `limit` and `split_anew`
     of `prepare_pairs`. Gives every scorer with every domain, scorer by scorer.
-
-    Raises
-    ------
-    ValueError
-        If a scorer's folder is damaged, or the pairs are wrong.
     """
     tell = on_progress or (lambda _progress: None)
     check_on_disk(neighbour_encoder=neighbour_encoder)

@@ -66,11 +66,6 @@ def evaluate_by_ratings(
     correlate`, of `raters` (patterns) or all, and their mean counts. In `columns`, `document_id`,
     `system_id` and `rater` also stand for the ratings' columns, where these differ. Gives results
     scorer by scorer, aspect by aspect, level by level.
-
-    Raises
-    ------
-    ValueError
-        If a file or a scorer's folder is wrong, or no candidate is rated.
     """
     columns = columns or {}
     of_ids = {ours: theirs for ours, theirs in columns.items() if ours in (*KEYS, RATER)}

@@ -52,13 +52,6 @@ def learning_curve(
 
     `out` is a new folder: gets a scorer's folder for every size, and `learning_curve.json`, `.svg`
     and `.png`. Epochs are counted, not steps, so a smaller sample takes fewer steps.
-
-    Raises
-    ------
-    ValueError
-        If the sizes or anything else of the request is wrong.
-    RuntimeError
-        If a loss is not a number.
     """
     if len(set(sizes)) < max(2, len(sizes)) or min(sizes, default=0) < 1:
         raise ValueError(

@@ -97,11 +97,6 @@ def write_negatives(
     `side` is one of `train`, `validation`, `test` and `all`; words come from the documents for
     training either way. The encoder embeds documents where their neighbours are needed. The
     options `of_pairs` are those of `prepare_pairs`.
-
-    Raises
-    ------
-    ValueError
-        If the request or the pairs are wrong, or no negative could be made of some side.
     """
     tell = on_progress or (lambda _progress: None)
     check_on_disk(neighbour_encoder=encoder)
@@ -210,11 +205,9 @@ def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:
+    of_all = {"split": side, "seed": seed}
     columns = {
-        name: [getattr(example, name) for example in examples]
+        name: [of_all[name] if name in of_all else getattr(one, name) for one in examples]
         for name in SCHEMA.names
-        if name not in ("split", "seed")
     }
-    columns["split"] = [side] * len(examples)
-    columns["seed"] = [seed] * len(examples)
-    return pa.table({name: columns[name] for name in SCHEMA.names}, schema=SCHEMA)
+    return pa.table(columns, schema=SCHEMA)

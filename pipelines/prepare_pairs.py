@@ -100,13 +100,6 @@ def prepare_pairs(
     otherwise the documents of the earlier side are left out and counted. With `training_documents`
     only so many of the documents for training are used, of fewer a part of these; the vocabulary
     stays that of all, and other sides stay what they are.
-
-    Raises
-    ------
-    ValueError
-        If a file or column is missing or unreadable, a side has no pairs, or the split leaks.
-    FileNotFoundError
-        If a path names nothing.
     """
     reader = _Reader.of(paths, dict(columns or {}), limit, split_anew=split_anew)
     folder.mkdir(parents=True)

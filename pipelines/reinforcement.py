@@ -160,13 +160,6 @@ def reinforce_summariser(
         Test documents that are summarised, at most.
     machines, resume, on_progress, on_news
         As in `train_scorer`; `threads` are those of a process, its network and its reward.
-
-    Raises
-    ------
-    ValueError
-        If the request or the pairs are wrong, or a run that is to go on is of another request.
-    RuntimeError
-        If a loss is not a number, or the workers fail.
     """
     run = _Run.checked(out, recipe, start, machines or Machines(), threads, resume)
     run.tell, run.on_news = on_progress or run.tell, on_news

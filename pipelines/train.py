@@ -79,13 +79,6 @@ def train_scorer(
     run. `resume` goes on with the run that was interrupted in `out`. `on_news` is told of every
     figure that is logged; with several workers of none, they are in `training/metrics.jsonl`. The
     options `of_pairs` are those of `prepare_pairs`.
-
-    Raises
-    ------
-    ValueError
-        If the request or the pairs are wrong, or a run that is to go on is of another request.
-    RuntimeError
-        If a loss is not a number, or the workers fail.
     """
     tell = on_progress or (lambda _progress: None)
     machines = machines or Machines()

@@ -23,17 +23,7 @@ from pipelines.training_folder import RAY_FOLDER, Machines
 def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) -> None:
     """Train in several processes; the weights are in the folder of the run then.
 
-    `work` is what a worker does, called with `device` and `ranks`: `learn` or `learn_stage` with
-    all their other arguments.
-
-    Raises
-    ------
-    ValueError
-        If Ray Train is not installed, or what a worker raises.
-    ConnectionError
-        If no cluster answers.
-    RuntimeError
-        If a worker or the cluster dies, or a loss is not a number.
+    `work` is called with `device` and `ranks`: `learn` or `learn_stage` with all else given.
     """
     address = cluster_address(machines.address)
     work = partial(_work_in, os.getcwd(), work)

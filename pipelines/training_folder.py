@@ -76,24 +76,10 @@ def fingerprint_of(asked: Mapping[str, Any]) -> str:
 def checked_folder(
     out: AnyPath, *, result: str, called: str, begun: str = "", is_resumed: bool
 ) -> Path:
-    """Check that a folder is new or empty, or has the run that is to go on.
+    """Check that a folder is new or empty, or has a run to go on with, which else is deleted.
 
-    Parameters
-    ----------
-    out : str or path
-    result : str
-        File that a finished run has.
-    called : str
-        What a finished run is, for the message.
-    begun : str
-        File in `training/` that a run has which can go on; none if the subfolder says it.
-    is_resumed : bool
-        Whether an interrupted run is gone on with; it is deleted otherwise.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
+    A finished run, which messages call `called`, has the file `result`. One to go on with has the
+    file `begun` in `training/`, or only that subfolder.
     """
     output = Output.named("--out", out)
     folder = output.local

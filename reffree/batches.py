@@ -68,27 +68,13 @@ def batches(
     rank: int = 0,
     n_ranks: int = 1,
 ) -> Iterator[Batch]:
-    """Make batches of the examples of pairs.
+    """Make batches of the examples of pairs, of `size` examples over all processes.
 
-    Parameters
-    ----------
-    groups : iterable of sequence of Example
-        The examples of one pair after the other, from `Examples.epoch`.
-    reader : Reader
-    size : int
-        Examples of a batch, over all processes; a group that is kept together may make it larger.
-    rng : Generator, optional
-        Shuffles the batches of a pool; without it short ones come first.
-    keeps_groups : bool
-        Whether the examples of a pair stay in one batch, as losses that compare them need.
-    rank, n_ranks : int
-        Which part of every batch this process takes. A batch that has not enough for all, at the
-        end of a pool, is joined with the one before, and so is a pool at the end of the epoch.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer examples (or kept groups) than processes, in all or in a full batch.
+    `groups` are the examples of one pair after the other, from `Examples.epoch`. With
+    `keeps_groups`, as losses that compare them need, the examples of a pair stay in one batch,
+    which may be larger for it. `rng` shuffles the batches of a pool; without it short ones come
+    first. This process takes the part `rank` of every batch; a batch that has not enough for all
+    `n_ranks` is joined with the one before, and so is a pool at the end of the epoch.
     """
     units = iter(groups) if keeps_groups else ([one] for one in chain.from_iterable(groups))
     for pool in pools(units, size * POOL_BATCHES, n_ranks, n_of=len):

@@ -73,11 +73,6 @@ def build(
     The first `pairs` of sources and references are measured where the lengths are not given, the
     first training `examples` where there are features. `cache_folder` keeps the vectors of an
     encoder that is not trained; see `EncoderRuntime`.
-
-    Raises
-    ------
-    ValueError
-        If the encoder is missing, damaged or of the wrong kind.
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -91,13 +86,7 @@ def build(
 def rebuild(
     config: ModelConfig, folder: Path, encoder_content: str, *, cache_folder: str | None = None
 ) -> Built:
-    """Make the model of a scorer's folder, its weights still to be filled in.
-
-    Raises
-    ------
-    ValueError
-        If a file is missing or damaged, or the encoder is not the one it was trained with.
-    """
+    """Make the model of a scorer's folder, its weights still to be filled in."""
     if config.scorer == "bert":
         built = _rebuild_pair_model(config, folder)
     else:

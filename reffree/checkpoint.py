@@ -82,13 +82,7 @@ def write_checkpoint(folder: Path, payload: Mapping[str, Any], fingerprint: str)
 
 
 def read_checkpoint(folder: Path, fingerprint: str) -> dict[str, Any] | None:
-    """Read the checkpoint of a folder; None if there is none.
-
-    Raises
-    ------
-    ValueError
-        If it is damaged or of another request.
-    """
+    """Read the checkpoint of a folder; None if there is none."""
     path = folder / CHECKPOINT_FILE
     if not path.exists():
         return None

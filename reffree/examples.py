@@ -54,12 +54,6 @@ class Examples:
     """The examples of the buckets of one side.
 
     The vocabulary, for additions and replacements, is of the training side, whatever side this is.
-
-    Raises
-    ------
-    ValueError
-        If there is no bucket, no word and a kind that needs one, or no file of neighbours and a
-        kind that needs it.
     """
 
     def __init__(
@@ -112,13 +106,7 @@ class Examples:
         return islice(self.epoch(0, in_order=True), MAX_HELD_OUT_PAIRS)
 
     def check_negatives(self, side: str) -> None:
-        """Refuse a side of which no pair has a negative: there is nothing to tell apart.
-
-        Raises
-        ------
-        ValueError
-            With the reasons why none could be made.
-        """
+        """Refuse a side of which no pair has a negative: there is nothing to tell apart."""
         if not any(one.kind != POSITIVE for group in self.held_out() for one in group):
             why = ", ".join(f"{n} {kind}: {text}" for (kind, text), n in self.left_out.items())
             raise ValueError(

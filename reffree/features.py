@@ -44,13 +44,7 @@ _COUNTS = ("length", "compression", "density")
 
 
 class PairFeatures:
-    """Values of untrained metrics, by the encoder of a specification where they need one.
-
-    Raises
-    ------
-    ValueError
-        If a metric is unknown, reads a reference, or the encoder has not the vectors it needs.
-    """
+    """Values of untrained metrics, by the encoder of a specification where they need one."""
 
     def __init__(
         self, names: Sequence[str], encoder: str, *, cache_folder: str | None = None
@@ -148,13 +142,7 @@ class FeatureScale:
 
     @classmethod
     def of(cls, features: PairFeatures, examples: Iterable[Example] | None) -> FeatureScale:
-        """Measure the first training examples; without any it is to be filled from a file.
-
-        Raises
-        ------
-        ValueError
-            If there is none.
-        """
+        """Measure the first training examples; without any it is to be filled from a file."""
         if examples is None:
             n = len(features)
             return cls(np.zeros(n), np.ones(n), np.zeros(n), 0.0)

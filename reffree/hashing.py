@@ -10,13 +10,7 @@ _N_SEEDS = 1 << 32
 
 
 def check_seed(seed: int) -> None:
-    """Check that every library can take a seed.
-
-    Raises
-    ------
-    ValueError
-        If it is negative or has more than 32 bits.
-    """
+    """Check that every library can take a seed."""
     if not 0 <= seed < _N_SEEDS:
         raise ValueError(f"`seed` must be from 0 to {_N_SEEDS - 1}, got {seed}")
 

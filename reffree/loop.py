@@ -177,27 +177,10 @@ def run_training(
     """Train a model; in the end it has the weights that were best on the validation data.
 
     Goes on from the checkpoint in `folder`, which is of this run alone, where there is one. A run
-    that is finished is not trained further.
-
-    Parameters
-    ----------
-    fingerprint : str
-        Of everything the weights depend on.
-    ranks : Ranks, optional
-        The processes that do this together.
-    ema_decay : float
-        In [0, 1): the weights that are validated and kept are the mean of those after every step,
-        in which a step counts `ema_decay` times as much as the next one (Polyak and Juditsky 1992),
-        less at the start. 0 takes the weights of the last step.
-    on_news : callable, optional
-        Told of every line that is logged, by the first process.
-
-    Raises
-    ------
-    ValueError
-        If the folder's checkpoint is damaged or of another request, or a side has no batch.
-    RuntimeError
-        If a loss is not a number, with the step and the documents of the batch.
+    that is finished is not trained further. `fingerprint` is of everything the weights depend on.
+    With an `ema_decay` in (0, 1) the weights that are validated and kept are the mean of those
+    after every step, in which a step counts `ema_decay` times as much as the next one (Polyak and
+    Juditsky 1992), less at the start. The first process tells `on_news` every line it logs.
     """
     ranks = ranks or Ranks()
     folder.mkdir(parents=True, exist_ok=True)

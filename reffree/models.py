@@ -133,13 +133,7 @@ class Calibrated(nn.Module):
 
 
 class PairModel(nn.Module):
-    """A transformer of the family of BERT over both texts, and a network over its first piece.
-
-    Raises
-    ------
-    ValueError
-        If it has not so many layers as are to be frozen.
-    """
+    """A transformer of the family of BERT over both texts, and a network over its first piece."""
 
     def __init__(self, transformer: nn.Module, config: ModelConfig) -> None:
         super().__init__()

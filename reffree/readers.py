@@ -88,11 +88,6 @@ class PieceReader:
     truncation : str
         One of `TRUNCATIONS`.
     padding_id : int
-
-    Raises
-    ------
-    ValueError
-        If the tokenizer cannot put two texts together, or there is no room for a piece of each.
     """
 
     def __init__(
@@ -295,13 +290,7 @@ def text_points(
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Load a `tokenizer.json`.
-
-    Raises
-    ------
-    ValueError
-        If it is missing or damaged.
-    """
+    """Load a `tokenizer.json`."""
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower

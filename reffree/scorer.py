@@ -67,15 +67,7 @@ class PairScores:
 class LearnedScorer:
     """Scores candidates without a reference; `load_scorer` makes one.
 
-    Parameters
-    ----------
-    built : Built
-        A model with its trained weights, and its reader.
-    signature : str
-        As in `signature_of`.
-    settings : mapping
-        What `scorer.json` says.
-    device : str
+    Of a model with its trained weights, its signature and what `scorer.json` says.
     """
 
     input_columns = ("candidate", "sources")
@@ -304,13 +296,7 @@ def load_scorer(
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read and check `scorer.json`.
-
-    Raises
-    ------
-    ValueError
-        If it is missing, damaged or of another version.
-    """
+    """Read and check `scorer.json`."""
     path = folder / SCORER_FILE
     try:
         settings: dict[str, Any] = json.loads(path.read_text("utf-8"))

@@ -7,11 +7,11 @@ function runs at home and on a cluster. The loop itself is in `loop`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,22 +83,8 @@ class Recipe:
         return n_negatives + (n_negatives if config.is_balanced else 1)
 
 
-class TrainingData(Protocol):
-    """The batches of a run, the same whenever they are asked for."""
-
-    @property
-    def n_batches(self) -> int:
-        """About how many batches an epoch has, the same in all processes."""
-
-    def training(self, epoch: int) -> Iterable[Batch]:
-        """Give this process's part of an epoch's batches."""
-
-    def validation(self) -> Iterable[Batch]:
-        """Give this process's part of the validation batches, the same in every epoch."""
-
-
 class PairBatches:
-    """The batches of prepared pairs, for one process."""
+    """This process's batches of prepared pairs, the same whenever they are asked for."""
 
     def __init__(self, pairs: PreparedFolder, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
         self._training = pairs.examples("train", recipe.negatives)
@@ -113,7 +99,7 @@ class PairBatches:
         )
 
     def training(self, epoch: int) -> Iterator[Batch]:
-        """Give this process's part of an epoch's batches."""
+        """Give those of an epoch."""
         return batches(
             self._training.epoch(epoch),
             self._reader,
@@ -124,7 +110,7 @@ class PairBatches:
         )
 
     def validation(self) -> Iterator[Batch]:
-        """Give this process's part of the validation batches: the same in every epoch."""
+        """Give those of the validation, the same in every epoch."""
         groups = islice(self._validation.held_out(), self._ranks.rank, None, self._ranks.size)
         return batches(groups, self._reader, **self._options)
 
@@ -132,7 +118,7 @@ class PairBatches:
 class ScorerTask:
     """The task of `loop.run_training`: scores of pairs are to be near their labels."""
 
-    def __init__(self, data: TrainingData, config: TrainConfig, device: str = "cpu") -> None:
+    def __init__(self, data: PairBatches, config: TrainConfig, device: str = "cpu") -> None:
         self.training, self.validation = data.training, data.validation
         self._n_batches, self._config, self._where = data.n_batches, config, torch.device(device)
 
@@ -189,13 +175,6 @@ def learn(
 
     `cache_folder` keeps the vectors of an encoder that is not trained; the other options are those
     of `loop.run_training`. The model has its best weights.
-
-    Raises
-    ------
-    ValueError
-        If some side has no negatives, or something does not fit.
-    RuntimeError
-        If a loss is not a number.
     """
     ranks = ranks or Ranks()
     for side in ("train", "validation"):

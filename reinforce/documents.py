@@ -68,11 +68,6 @@ def batches_of(
     """Make batches of documents of about the same length, `size` over all processes.
 
     Random numbers shuffle the batches of a pool; without them short documents come first.
-
-    Raises
-    ------
-    ValueError
-        If a full batch, or all of it, has fewer documents than there are processes.
     """
 
     def one(_document: Document) -> int:

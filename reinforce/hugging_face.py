@@ -138,13 +138,7 @@ class TransformersSummariser:
 
 
 def load_transformers(path: str, limits: Limits) -> TransformersSummariser:
-    """Load a model and its tokenizer.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or it is no encoder-decoder model.
-    """
+    """Load a model and its tokenizer."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:

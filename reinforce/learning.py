@@ -90,11 +90,6 @@ def first_summariser(config: SummariserConfig, pairs: Path, *, seed: int) -> Sum
     """Make a summariser that has not learnt anything yet.
 
     The training side of the folder of prepared pairs gives the vocabulary.
-
-    Raises
-    ------
-    ValueError
-        If a file of vectors or a model cannot be read.
     """
     if config.model != POINTER:
         return load_transformers(config.model.removeprefix(HUGGING_FACE), config.limits)
@@ -122,13 +117,7 @@ def first_summariser(config: SummariserConfig, pairs: Path, *, seed: int) -> Sum
 
 
 def load_summariser(folder: Path) -> Summariser:
-    """Load a summariser that was saved.
-
-    Raises
-    ------
-    ValueError
-        If the folder has none.
-    """
+    """Load a summariser that was saved."""
     path = folder / SUMMARISER_FILE
     if not path.is_file():
         raise ValueError(f"a summariser's folder must have {SUMMARISER_FILE}, got none in {folder}")
@@ -150,11 +139,6 @@ def learn_stage(
 
     `device`, `ranks` and `on_news` are those of `reffree.loop.run_training`. The summariser has its
     best weights.
-
-    Raises
-    ------
-    ValueError, RuntimeError
-        As `reffree.loop.run_training`, and if the reward cannot be made.
     """
     ranks = ranks or Ranks()
     summariser = load_summariser(job.start)

@@ -106,11 +106,6 @@ class TrainSettings(PairSettings, MachineSettings):
             is_named = self.negatives is not None or self.preset is not None
             loss = default_loss(negatives.kinds) if is_named else "ranking"
         has_threshold = not compares_candidates(loss)
-        if self.calibration and not has_threshold:
-            raise ValueError(
-                f"`calibration` must be left out with the loss {loss}, whose scores only have an "
-                "order"
-            )
         model = ModelConfig(
             scorer=scorer,
             encoder=self.encoder,
