@@ -45,8 +45,7 @@ class DomainResult:
     scorer: str
     """Folder."""
     domain: str
-    """Name of the file or folder of pairs, with as much of its path as tells it from the others.
-    """
+    """The file or folder of pairs, with as much of its path as tells it from the others."""
     n_pairs: int
     """Pairs of the side that was judged."""
     kinds: Mapping[str, KindFigures]
@@ -87,8 +86,6 @@ def evaluate_scorer(
     """
     tell = on_progress or (lambda _progress: None)
     check_on_disk(neighbour_encoder=neighbour_encoder)
-    if side not in ("test", "validation"):
-        raise ValueError(f"`split` must be test or validation, got {side!r}")
     scorers, paths = several(scorers), several(paths)
     names = names_of_paths(paths) if paths else []
     if len(set(names)) < len(names):
@@ -167,10 +164,7 @@ def _read_domain(
     left_out = {REPEATED: made.n_repeated} if made.n_repeated else {}
     left_out |= {f"{kind}: {reason}": n for (kind, reason), n in made.left_out.most_common()}
     return _Domain(
-        name=name,
-        examples=groups,
-        traits=traits,
-        left_out={**pairs.left_out, **left_out},
+        name=name, examples=groups, traits=traits, left_out={**pairs.left_out, **left_out}
     )
 
 

@@ -104,8 +104,6 @@ def write_negatives(
     output = Output.named("--out", out)
     output.check_file(".parquet", is_new=True)
     output.check_apart(paths)
-    if side not in (*SIDES, "all"):
-        raise ValueError(f"`split` must be one of {', '.join(SIDES)}, all, got {side!r}")
     sides = SIDES if side == "all" else (side,)
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         tell(Progress(stage="reading the pairs"))

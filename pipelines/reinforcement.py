@@ -147,19 +147,10 @@ def reinforce_summariser(
 ) -> ReinforcedSummarisers:
     """Train summarisers by maximum likelihood and with rewards, and compare them.
 
-    Parameters
-    ----------
-    paths, of_pairs
-        As in `prepare_pairs`.
-    out : path
-        New folder; all workers must see it.
-    start : path, optional
-        Folder or URL of a summariser (such as `mle` of another run) to begin with; then no other is
-        trained by maximum likelihood. It must not have seen this run's test documents.
-    test_documents : int, optional
-        Test documents that are summarised, at most.
-    machines, resume, on_progress, on_news
-        As in `train_scorer`; `threads` are those of a process, its network and its reward.
+    `start` is a folder or URL of a summariser (such as `mle` of another run) to begin with; then
+    no other is trained by maximum likelihood. It must not have seen this run's test documents, of
+    which `test_documents` are summarised, or all. `threads` are those of a process, its network
+    and its reward. All else is as in `train_scorer`.
     """
     run = _Run.checked(out, recipe, start, machines or Machines(), threads, resume)
     run.tell, run.on_news = on_progress or run.tell, on_news

@@ -59,16 +59,8 @@ class Examples:
     def __init__(
         self, buckets: Sequence[Path], config: NegativesConfig, vocabulary: Sequence[str]
     ) -> None:
-        if not buckets:
-            raise ValueError("`buckets` must name at least one file, got none")
         if not vocabulary and {"add", "replace"} & set(config.kinds):
             raise ValueError("`vocabulary` must have words for the kinds add and replace, got none")
-        without = [path for path in buckets if not neighbours_path(path).exists()]
-        if config.needs_neighbours and without:
-            raise ValueError(
-                f"`buckets` must have neighbours for cross-pair-hard, got none for {without[0]}; "
-                "call `write_neighbours` for every bucket"
-            )
         self._paths = list(buckets)
         self._config = config
         self._vocabulary = vocabulary

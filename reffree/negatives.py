@@ -215,11 +215,6 @@ class NegativesConfig:
         if len(set(self.kinds)) < len(self.kinds):
             raise ValueError(f"`kinds` must differ, got {', '.join(self.kinds)}")
         proportions = self.proportions or [1.0] * len(self.kinds)
-        if len(proportions) != len(self.kinds):
-            raise ValueError(
-                f"`proportions` must have one weight per kind, got {len(proportions)} for "
-                f"{len(self.kinds)}"
-            )
         for kind, weight in zip(self.kinds, proportions, strict=True):
             if not 0 < weight < float("inf"):
                 raise ValueError(f"the weight of `{kind}` must be positive, got {weight:g}")

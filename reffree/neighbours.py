@@ -71,18 +71,9 @@ def document_vectors(texts: Sequence[str], encoder: Encoder) -> np.ndarray:
 def nearest_others(vectors: np.ndarray, groups: np.ndarray, k: int) -> np.ndarray:
     """Find the k nearest documents of each that are of another group and not near identical.
 
-    Parameters
-    ----------
-    vectors : ndarray of float32, shape (n, d)
-        Of length 1; a row of zeros is nobody's neighbour and has none.
-    groups : ndarray of uint64, shape (n,)
-        Documents that share a text have the same.
-    k : int
-
-    Returns
-    -------
-    ndarray of int32, shape (n, k)
-        Nearest first; -1 where there are fewer.
+    Vectors are float32, shape (n, d), of length 1; a row of zeros is nobody's neighbour and has
+    none. Documents that share a text have the same group, shape (n,). Gives places, int32, shape
+    (n, k), the nearest first; -1 where there are fewer.
     """
     n = len(vectors)
     found = np.full((n, k), -1, dtype=np.int32)

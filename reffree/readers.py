@@ -79,15 +79,8 @@ def shares(n_document: int, n_summary: int, room: int, truncation: str) -> tuple
 class PieceReader:
     """Word pieces of `[CLS] document [SEP] summary [SEP]`, or what a model has in place of these.
 
-    Parameters
-    ----------
-    tokenizer : Tokenizer
-        Its truncation and padding are switched off.
-    max_pieces : int
-        Of a pair, special ones included.
-    truncation : str
-        One of `TRUNCATIONS`.
-    padding_id : int
+    At most `max_pieces` of a pair, special ones included. Switches off the tokenizer's own
+    truncation and padding.
     """
 
     def __init__(
@@ -121,13 +114,7 @@ class PieceReader:
         ]
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
-        """Pad to the longest.
-
-        Returns
-        -------
-        dict
-            `input_ids`, `token_type_ids` and `attention_mask`, int64, shape (n, length).
-        """
+        """Pad to the longest: all arguments are int64, shape (n, length)."""
         longest = max(reading.length for reading in readings)
         ids = np.full((len(readings), longest), self._padding_id)
         types, mask = np.zeros_like(ids), np.zeros_like(ids)
@@ -189,14 +176,8 @@ class NoReader:
 class VectorReader:
     """Vectors of the first sentences, or words, of a document and of a summary.
 
-    Parameters
-    ----------
-    encoder : Encoder
-        Stays as it is. With a folder for its cache (`EncoderRuntime.cache_folder`) it computes
-        each sentence once for all epochs and runs.
-    unit : {"sentences", "words"}
-    lengths : tuple of int
-        Vectors of each that are kept; what is shorter is filled up with zeros.
+    `lengths` says how many of each are kept; what is shorter is filled up with zeros. With a
+    folder for its cache the encoder computes each sentence once for all epochs and runs.
     """
 
     def __init__(self, encoder: Encoder, *, unit: str, lengths: tuple[int, int]) -> None:
@@ -239,13 +220,7 @@ class VectorReader:
         return found, failed
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
-        """Fill up with zeros.
-
-        Returns
-        -------
-        dict
-            `vectors`, float32, shape (n, document_length + summary_length, d).
-        """
+        """Fill up with zeros: float32, shape (n, document_length + summary_length, d)."""
         width = readings[0].arrays[0].shape[1]
         vectors = np.zeros((len(readings), sum(self._lengths), width), dtype=np.float32)
         for row, reading in enumerate(readings):
@@ -272,14 +247,8 @@ def text_points(
 ) -> tuple[np.ndarray, Ragged, np.ndarray]:
     """Encode texts.
 
-    Returns
-    -------
-    points : ndarray of float, shape (n_points, d)
-        All vectors.
-    rows : Ragged of int64
-        Those of every text, in order.
-    cannot_be_split : ndarray of bool, shape (n_texts,)
-        Texts that have none since a splitter or tokeniser fails on them.
+    Returns all vectors, shape (n_points, d), the rows of every text in order, and which texts have
+    none since a splitter or tokeniser fails on them, shape (n_texts,).
     """
     segmented = segmenter.segment(pa.array(texts, pa.string()))
     encoded, text_sentences, failed = encode_texts(encoder, segmented, ~segmented.cannot_be_split)

@@ -24,12 +24,9 @@ from reffree.examples import PreparedFolder
 from reffree.hashing import generator_of
 from reffree.loop import LoopSettings, Ranks, TrainState, precision, run_training
 from reffree.losses import LOSSES, LossSum, compares_candidates, fit_scale
-from reffree.models import Calibrated, ModelConfig, check_choices
+from reffree.models import Calibrated, ModelConfig
 from reffree.negatives import NegativesConfig
 from reffree.readers import Reader
-
-PRECISIONS = ("auto", "fp32", "bf16")
-"""What the products of a model are computed in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +44,10 @@ class TrainConfig(LoopSettings):
     ema_decay: float
     """How much the past counts in the mean of weights that is kept; see `loop.run_training`."""
     precision: str
-    """One of `PRECISIONS`: `auto` is `bf16` on a GPU, `fp32` elsewhere. Weights and loss stay in
-    float32."""
+    """Of products, as in `loop.precision`; the loss stays in float32."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choices(self, loss=LOSSES, precision=PRECISIONS)
         for name in ("warmup_share", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be in [0, 1), got {getattr(self, name):g}")
@@ -84,7 +79,7 @@ class Recipe:
 
 
 class PairBatches:
-    """This process's batches of prepared pairs, the same whenever they are asked for."""
+    """The batches of prepared pairs for one process, the same whenever they are asked for."""
 
     def __init__(self, pairs: PreparedFolder, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
         self._training = pairs.examples("train", recipe.negatives)

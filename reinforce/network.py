@@ -152,22 +152,10 @@ class PointerGenerator(nn.Module):
     ) -> list[torch.Tensor]:
         """Return the log-probability of every word of some summaries of the documents.
 
-        Parameters
-        ----------
-        source : Tensor of int64, shape (n, length)
-            Words, `UNK` for those not in the vocabulary.
-        lengths : Tensor of int64, shape (n,)
-        copied : Tensor of int64, shape (n, length)
-            The same words with numbers beyond the vocabulary for those not in it.
-        n_extended : int
-            One more than the largest number.
-        targets : list of Tensor of int64, shape (n, n_steps)
-            Several summaries of each document, with `END`, padded.
-
-        Returns
-        -------
-        list of Tensor, shape (n, n_steps)
-            Anything at padding.
+        The words of `source`, shape (n, length), are `UNK` where the vocabulary has them not; in
+        `copied` they have numbers beyond it, up to `n_extended`. Each of `targets`, shape
+        (n, n_steps), is a summary of every document, with `END`, padded; so is the result, which
+        is anything at padding.
         """
         encoded = self.encode(source, lengths, copied, n_extended)
         return [self.log_probabilities(encoded, target) for target in targets]

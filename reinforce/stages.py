@@ -19,7 +19,6 @@ from reffree.loop import LoopSettings, Ranks, precision
 from reffree.losses import LossSum
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.losses import (
-    ADVANTAGES,
     advantages_of,
     gamma_at,
     mixed,
@@ -78,10 +77,6 @@ class RewardConfig:
             raise ValueError(
                 "`gamma_first` and `gamma_last` must be in [0, 1] and not fall, got "
                 f"{self.gamma_first:g} and {self.gamma_last:g}"
-            )
-        if self.advantage not in ADVANTAGES:
-            raise ValueError(
-                f"`advantage` must be one of {', '.join(ADVANTAGES)}, got {self.advantage!r}"
             )
 
 

@@ -188,7 +188,6 @@ def test_model_of_transformers(reinforce, tmp_path):
         (("--drawn", "0"), "`n_drawn` must be at least 1"),
         (("--seed", str(2**64)), "`seed` must be from 0 to 4294967295"),
         (("--threads", "0"), "`threads` must be at least 1"),
-        (("--batch-size", "0"), "`batch_size` must be at least 1"),
         (("--test-documents", "0"), "`test_documents` must be at least 1"),
     ],
 )

@@ -122,13 +122,7 @@ def test_added_words_come_from_training_references(negatives):
 
 
 def test_length_matched(negatives):
-    _, out = negatives(
-        rows_of(60),
-        "--kinds",
-        "add,delete,truncate",
-        "--length-tolerance",
-        "0.3",
-    )
+    _, out = negatives(rows_of(60), "--kinds", "add,delete,truncate", "--length-tolerance", "0.3")
     table = pl.read_parquet(out)
     n_words = {row["document_id"]: 9 for row in rows_of(60)}
     assert len(table.filter(pl.col("kind") != "positive")) > 60
@@ -279,10 +273,7 @@ def test_other_formats_and_names(negatives, tmp_path, suffix):
         (("--kinds", "add=-1"), "the weight of `add` must be positive, got -1"),
         (("--rate", "0.5"), "`rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `0.5`"),
         (("--rate", "0.5..0.1"), "`rate` must be LOW..HIGH"),
-        (("--rate", "1.2.3..5"), "`rate` must be LOW..HIGH"),
-        (("--preset", "bao"), "`preset` must be bao2020, got 'bao'"),
         (("--split", "holdout"), "`split` must be one of train, validation, test, all"),
-        (("--leaks", "keep"), "`leaks` must be one of drop, refuse"),
         (("--per-positive", "0"), "`per_positive` must be at least 1, got 0"),
         (("--columns", "source=article"), "column `article` is missing"),
         (("--columns", "split=fold"), "column `fold` must be in every file"),
@@ -295,9 +286,11 @@ def test_wrong_request_says_so_in_one_line(negatives, wrong, options, message):
 
 def test_one_class_only_says_why(negatives, wrong):
     rows = [row | {"reference": f"Alone{i}"} for i, row in enumerate(rows_of(60))]
-    line = wrong(negatives(rows, "--kinds", "delete,sentence-shuffle"))
+    status, out = negatives(rows, "--kinds", "delete,sentence-shuffle")
+    line = wrong((status, out))
     assert "`kinds` must give negatives, got none for train" in line
     assert "delete: one word only" in line
+    assert not out.exists()
 
 
 def test_file_that_exists_is_not_replaced(negatives, wrong, tmp_path):
@@ -305,13 +298,6 @@ def test_file_that_exists_is_not_replaced(negatives, wrong, tmp_path):
     out.write_bytes(b"mine")
     assert "`--out` must not exist yet" in wrong(negatives(rows_of(30), out=out))
     assert out.read_bytes() == b"mine"
-
-
-def test_failed_run_leaves_no_file(negatives, tmp_path):
-    rows = [row | {"reference": f"Alone{i}"} for i, row in enumerate(rows_of(60))]
-    status, out = negatives(rows, "--kinds", "delete")
-    assert status == 2
-    assert not out.exists()
 
 
 def test_missing_and_damaged_files(negatives, wrong, tmp_path):
@@ -370,13 +356,3 @@ def test_hard_cross_pairs_are_nearer_than_random_ones(negatives, data_dir):
         ) / len(rows)
 
     assert shared("cross-pair-hard") > 1.05 * shared("cross-pair")
-
-
-def test_options_of_a_toml_file(negatives, tmp_path):
-    file = tmp_path / "run.toml"
-    file.write_text('per_positive = 3\nkinds = ["add=1", "delete=2"]\nrate = "0.1..0.2"\n')
-    _, out = negatives(rows_of(40), "--config", file)
-    options = ("--per-positive", 3, "--kinds", "add=1,delete=2", "--rate", "0.1..0.2")
-    _, again = negatives(rows_of(40), *options)
-    assert pl.read_parquet(out).equals(pl.read_parquet(again))
-    assert pl.read_parquet(out)["kind"].value_counts(sort=True)["count"].sum() == 160

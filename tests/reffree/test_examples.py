@@ -77,12 +77,6 @@ def test_cross_pair_is_the_reference_of_another_document(examples):
         assert example.label == (example.kind == POSITIVE)
 
 
-def test_balanced_has_as_many_positives_as_negatives(examples):
-    found = listed(examples(make_pairs(5), kinds=("add", "sentence-shuffle"), is_balanced=True))
-    assert sum(example.kind == POSITIVE for example in found) == 10
-    assert len(found) == 20
-
-
 def test_epoch_is_reproducible_and_differs_from_the_next(examples):
     made = examples(make_pairs(8), kinds=("add", "delete"))
     assert listed(made, epoch=1) == listed(made, epoch=1)
@@ -178,11 +172,6 @@ def test_document_of_the_same_group_is_no_partner():
 def test_no_words_rejected(examples):
     with pytest.raises(ValueError, match="`vocabulary` must have words for the kinds add"):
         examples(make_pairs(2), vocabulary=(), kinds=("add",))
-
-
-def test_neighbours_must_be_there(examples):
-    with pytest.raises(ValueError, match="`buckets` must have neighbours for cross-pair-hard"):
-        examples(make_pairs(2), kinds=("cross-pair-hard",))
 
 
 def test_hard_cross_pair_is_the_reference_of_a_neighbour(tmp_path):

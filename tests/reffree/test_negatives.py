@@ -63,7 +63,6 @@ def test_bao2020_is_the_papers_recipe():
         ({"kinds": ()}, "`kinds` must name at least one"),
         ({"kinds": ("replce",)}, "unknown kind of negative `replce`; did you mean `replace`"),
         ({"kinds": ("add", "add")}, "`kinds` must differ"),
-        ({"kinds": ("add",), "proportions": (1, 2)}, "one weight per kind, got 2 for 1"),
         ({"kinds": ("add",), "proportions": (0,)}, "weight of `add` must be positive, got 0"),
         ({"per_positive": 0}, "`per_positive` must be at least 1, got 0"),
         ({"n_neighbours": 0}, "`n_neighbours` must be at least 1, got 0"),

@@ -182,22 +182,14 @@ DAMAGES = [
     ),
     *[
         pytest.param(
-            lambda f, values=values: change(f, **values),
-            r"scorer\.json` must be as this version of assay writes it, .*copy the",
-            id=name,
+            damage, r"scorer\.json` must be as this version of assay writes it, .*copy the", id=name
         )
-        for name, values in (
-            ("version", {"versions": {"torch": 2}}),
-            ("versions", {"versions": []}),
+        for name, damage in (
+            ("version", lambda f: change(f, versions={"torch": 2})),
+            ("versions", lambda f: change(f, versions=[])),
+            ("length", lambda f: change_model(f, max_pieces=[])),
+            ("features", lambda f: change_model(f, features=5)),
         )
-    ],
-    *[
-        pytest.param(
-            lambda f, values=values: change_model(f, **values),
-            r"scorer\.json` must be as this version of assay writes it, .*copy the",
-            id=name,
-        )
-        for name, values in (("length", {"max_pieces": []}), ("features", {"features": 5}))
     ],
 ]
 

@@ -80,16 +80,21 @@ def test_training_learns(tiny, tmp_path):
     assert state.best_loss < 0.5 * math.log(2)
 
 
-def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(tiny, tmp_path):
+def prepared(folder, *vocabulary):
+    """Deal seven pairs to each side that a training reads."""
     for side, name in enumerate(("train", "validation")):
-        (path,) = write_buckets(tmp_path / name, make_pairs(7), side=side)
-        path.rename(tmp_path / path.name)
+        (path,) = write_buckets(folder / name, make_pairs(7), side=side)
+        path.rename(folder / path.name)
+    return PreparedFolder(folder=folder, vocabulary=vocabulary, n_training_pairs=7)
+
+
+def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(tiny, tmp_path):
     recipe = Recipe(
         model=tiny,
         negatives=NegativesConfig(kinds=("cross-pair", "delete")),  # groups of 3, batches of 4
         training=replace(CONFIG, loss="ranking", log_steps=1),
     )
-    pairs = PreparedFolder(folder=tmp_path, vocabulary=(), n_training_pairs=7)
+    pairs = prepared(tmp_path)
     learn(recipe, pairs, tmp_path / "run", fingerprint="f")
     lines = [line for line in read_metrics(tmp_path / "run") if "train_loss" in line]
     expected = [CONFIG.learning_rate * (13 - k) / 14 for k in range(14)]
@@ -97,11 +102,8 @@ def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(tiny, tmp_path):
 
 
 def test_run_does_not_go_on_with_other_vectors(tiny, tmp_path, monkeypatch):
-    for side, name in enumerate(("train", "validation")):
-        (path,) = write_buckets(tmp_path / name, make_pairs(7), side=side)
-        path.rename(tmp_path / path.name)
     recipe = Recipe(model=tiny, negatives=NegativesConfig(kinds=("add",)), training=CONFIG)
-    pairs = PreparedFolder(folder=tmp_path, vocabulary=("word",), n_training_pairs=7)
+    pairs = prepared(tmp_path, "word")
     learn(recipe, pairs, tmp_path / "run", fingerprint="f")
     monkeypatch.setattr(
         "reffree.training.build",
@@ -224,7 +226,7 @@ def test_unfinished_line_of_the_log_is_dropped(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "rule"),
     [
-        ("loss", "rmse", "must be one of bce"),
+        ("learning_rate", 0.0, "positive"),
         ("epochs", 0, "at least 1"),
         ("patience", 0, "least"),
         ("ema_decay", 1.0, r"in \[0, 1\), got 1"),

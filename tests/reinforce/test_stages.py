@@ -240,17 +240,3 @@ def test_processes_share_every_batch():
         list(batches_of(iter(documents[:1]), size=4, n_ranks=2))
     with pytest.raises(ValueError, match="got 3 workers and a batch of 2"):
         list(batches_of(iter(documents[:6]), size=2, n_ranks=3))
-
-
-@pytest.mark.parametrize(
-    ("config", "options", "rule"),
-    [
-        (stage_config, {"learning_rate": 0.0}, "`learning_rate` must be positive"),
-        (stage_config, {"epochs": 0}, "`epochs` must be at least 1"),
-        (reward_config, {"gamma_first": 0.99, "gamma_last": 0.9}, "must be in .* and not fall"),
-        (reward_config, {"advantage": "log"}, "`advantage` must be one of raw, unit"),
-    ],
-)
-def test_wrong_configuration_rejected(config, options, rule):
-    with pytest.raises(ValueError, match=rule):
-        config(**options)
