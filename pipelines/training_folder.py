@@ -74,10 +74,10 @@ def fingerprint_of(asked: Mapping[str, Any]) -> str:
 def checked_folder(
     out: AnyPath, *, result: str, called: str, begun: str = "", is_resumed: bool
 ) -> Path:
-    """Check that a folder is new or empty, or has a run to go on with, which else is deleted.
+    """Check that a folder is new or empty, or has a run that can go on.
 
-    A finished run, which messages call `called`, has the file `result`. One to go on with has the
-    file `begun` in `training/`, or only that subfolder.
+    Such a run has the file `begun` in `training/`, or only that subfolder; it is deleted unless
+    `is_resumed`. A finished run has the file `result`, and messages call it `called`.
     """
     output = Output.named("--out", out)
     folder = output.local

@@ -67,7 +67,7 @@ class PairScores:
 class LearnedScorer:
     """Scores candidates without a reference; `load_scorer` makes one.
 
-    Of a model with its trained weights, its signature and what `scorer.json` says.
+    It has a model with its trained weights, its signature and what `scorer.json` says.
     """
 
     input_columns = ("candidate", "sources")

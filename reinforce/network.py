@@ -152,10 +152,10 @@ class PointerGenerator(nn.Module):
     ) -> list[torch.Tensor]:
         """Return the log-probability of every word of some summaries of the documents.
 
-        The words of `source`, shape (n, length), are `UNK` where the vocabulary has them not; in
-        `copied` they have numbers beyond it, up to `n_extended`. Each of `targets`, shape
-        (n, n_steps), is a summary of every document, with `END`, padded; so is the result, which
-        is anything at padding.
+        Words of `source`, shape (n, length), that the vocabulary lacks are `UNK`; in `copied` they
+        have numbers beyond it, below `n_extended`. Each of `targets`, shape (n, n_steps), is a
+        summary of every document, with `END`, padded. The result has these shapes and is anything
+        at padding.
         """
         encoded = self.encode(source, lengths, copied, n_extended)
         return [self.log_probabilities(encoded, target) for target in targets]

@@ -238,5 +238,3 @@ def test_processes_share_every_batch():
     assert [len(a) + len(b) for a, b in zip(*parts, strict=True)] == [4, 4, 2]
     with pytest.raises(ValueError, match="`workers` must be at most the documents of a batch"):
         list(batches_of(iter(documents[:1]), size=4, n_ranks=2))
-    with pytest.raises(ValueError, match="got 3 workers and a batch of 2"):
-        list(batches_of(iter(documents[:6]), size=2, n_ranks=3))
