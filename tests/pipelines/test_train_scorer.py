@@ -1,7 +1,9 @@
 """`assay train` and `assay evaluate`: from files to figures, after a stop, wrong requests."""
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ from scipy.special import logit
 
 from pipelines import train as module
 from reffree.scorer import load_scorer
+from sms.encoders.vector_cache import VectorCache
 from tests.rare import run
 from tests.reffree.tiny_bert import write_tiny_bert
 
@@ -167,7 +170,7 @@ def test_matrix_of_domains(train, pairs, tmp_path, capsys):
     assert lines[2] == [str(second), "–", "–"]
 
 
-def test_vectors_that_are_kept_change_no_figure(train, pairs, tmp_path):
+def test_vectors_that_are_kept_change_no_figure(train, pairs, tmp_path, monkeypatch):
     options = ("--scorer", "sentence", "--negatives", "cross-pair")
     folders = [train(*options, "--seed", seed, out=f"of-{seed}")[1] for seed in (0, 1)]
 
@@ -180,10 +183,24 @@ def test_vectors_that_are_kept_change_no_figure(train, pairs, tmp_path):
     alone = [result for folder in folders for result in figures(folder, pairs)]
     assert figures(folders[0], pairs, "--also", folders[1]) == alone
     kept = tmp_path / "kept"
-    for _ in range(2):  # writes the vectors, reads them
+    read = VectorCache.read
+    n_missing = []
+
+    def counting(cache, keys, n_words):
+        found = read(cache, keys, n_words)
+        n_missing.append(len(keys) - len(found))
+        return found
+
+    monkeypatch.setattr(VectorCache, "read", counting)
+    for is_second in (False, True):  # writes the vectors, reads them
+        n_missing.clear()
         cached = figures(folders[0], pairs, "--also", folders[1], "--embedding-cache", kept)
         assert cached == alone
-    assert any(path.is_file() for path in kept.rglob("*"))
+        assert n_missing
+        assert any(n_missing) != is_second
+    (database,) = kept.glob("*.sqlite")
+    with closing(sqlite3.connect(database)) as vectors:
+        assert vectors.execute("SELECT count(*) FROM vectors").fetchone()[0] > 0
 
 
 def test_scores_that_only_have_an_order_have_no_accuracy(train, pairs, tmp_path, capsys):
