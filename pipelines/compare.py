@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from agreement import TIE_RTOL, compare_systems, holm
 from pipelines.reports.comparison import RUNS, SYSTEMS, MetricComparison, ScoreComparison
+from pipelines.settings.compare import CompareSettings
 from pipelines.summary import meanings
 from pipelines.tables.keyed import (
     KEYS,
@@ -30,20 +30,11 @@ from pipelines.tables.keyed import (
 )
 from pipelines.tables.scores import Scores, find_scores, read_scores
 from pipelines.tables.study import cell_matrix
-from sms.naming import AnyPath, several
+from sms.naming import AnyPath
 
 
 def compare_scores(
-    scores_a: AnyPath,
-    scores_b: AnyPath,
-    *,
-    metrics: str | Sequence[str] = (),
-    systems_a: str | Sequence[str] = (),
-    systems_b: str | Sequence[str] = (),
-    columns: Mapping[str, str] | None = None,
-    n_resamples: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings
 ) -> ScoreComparison:
     """Compare two sets of scores without ratings, under every metric that both have.
 
@@ -52,13 +43,8 @@ def compare_scores(
     scores_a, scores_b : path
         Folders of `assay score`, or files of any tool. They may be one and the same where
         `systems_a` and `systems_b` choose different systems in it.
-    metrics, systems_a, systems_b : str or sequence of str
-        Names or patterns of the metrics, and of each side's systems; all where empty.
-    columns : mapping of str to str, optional
-        Our column name to the file's.
-    n_resamples, confidence, seed
-        Draws of documents, and their seed; one minus the confidence of the intervals is the level
-        at which a mean is called higher.
+    settings : CompareSettings
+        Which metrics and systems, and how. All rows are compared by the same draws.
 
     Raises
     ------
@@ -66,41 +52,27 @@ def compare_scores(
         If a metric has another signature on the other side, or the sides share no metric or no
         document, or are the same.
     """
-    if seed < 0:
-        raise ValueError(f"`--seed` must not be negative, got {seed}")
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples}")
-    sides = [
-        _read(path, several(metrics), several(systems), option, columns or {})
-        for path, systems, option in (
-            (scores_a, systems_a, "--systems-a"),
-            (scores_b, systems_b, "--systems-b"),
-        )
-    ]
-    a, b = sides
+    a = _read(scores_a, settings, settings.systems_a, "--systems-a")
+    b = _read(scores_b, settings, settings.systems_b, "--systems-b")
     shared = _shared_metrics(a, b)
     _refuse_other_signatures(a, b, shared)
     kind, pairs, notes = _pairs(a, b)
     documents = _documents(a, b)
-    draws: dict[str, Any] = {
-        "n_resamples": n_resamples,
-        "confidence": confidence,
-        "seed": seed,
-    }
-    rows = [row for metric in shared for row in _of_metric(metric, a, b, documents, pairs, draws)]
-    records = {record.path: record for side in sides for record in side.scores.records}
+    rows = [row for name in shared for row in _of_metric(name, a, b, documents, pairs, settings)]
+    records = {record.path: record for side in (a, b) for record in side.scores.records}
+    signatures = a.scores.signatures
     return ScoreComparison(
         scores_a=os.fspath(scores_a),
         scores_b=os.fspath(scores_b),
         kind=kind,
-        rows=tuple(_corrected(rows, 1.0 - confidence)),
-        signatures={
-            name: a.scores.signatures[name] for name in shared if name in a.scores.signatures
-        },
+        rows=tuple(_corrected(rows, 1.0 - settings.confidence)),
+        signatures={name: signatures[name] for name in shared if name in signatures},
         meanings=tuple(meanings(shared)),
         inputs=tuple(records.values()),
         notes=(*notes, *_notes(a, b, shared)),
-        **draws,
+        n_resamples=settings.resamples,
+        confidence=settings.confidence,
+        seed=settings.seed,
     )
 
 
@@ -127,19 +99,15 @@ class _Side:
         return self.frame["document_id"].unique().sort().to_list()
 
 
-def _read(
-    path: AnyPath,
-    metrics: Sequence[str],
-    systems: Sequence[str],
-    option: str,
-    columns: Mapping[str, str],
-) -> _Side:
+def _read(path: AnyPath, settings: CompareSettings, systems: Sequence[str], option: str) -> _Side:
+    columns = settings.columns or {}
     source = find_scores(path)
     where = place(source.files)
     keys = collect(scan_files(source.files, columns).select(KEYS), where).drop_nulls()
     if keys.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
-    scores = read_scores([source], keys.unique().sort(KEYS), metrics=metrics, columns=columns)
+    keys = keys.unique().sort(KEYS)
+    scores = read_scores([source], keys, metrics=settings.metrics, columns=columns)
     there = scores.frame["system_id"].unique().sort().to_list()
     kept = matching(there, systems, option) if systems else there
     frame = scores.frame.filter(pl.col("system_id").is_in(kept))
@@ -208,7 +176,7 @@ def _of_metric(
     b: _Side,
     documents: Sequence[str],
     pairs: Sequence[tuple[str, str]],
-    draws: Mapping[str, Any],
+    settings: CompareSettings,
 ) -> Iterator[MetricComparison]:
     """Compare the pairs of systems under a metric; rows with the same documents share the draws."""
     matrix_a, matrix_b = (
@@ -219,9 +187,7 @@ def _of_metric(
             metric,
             (first, matrix_a[a.systems.index(first)]),
             (second, matrix_b[b.systems.index(second)]),
-            n_resamples=draws["n_resamples"],
-            confidence=draws["confidence"],
-            rng=np.random.default_rng(draws["seed"]),
+            settings,
         )
 
 
@@ -229,15 +195,16 @@ def _compared(
     metric: str,
     first: tuple[str, np.ndarray],
     second: tuple[str, np.ndarray],
-    *,
-    n_resamples: int,
-    confidence: float,
-    rng: np.random.Generator,
+    settings: CompareSettings,
 ) -> MetricComparison:
     (system_a, a), (system_b, b) = first, second
     has_row = ~(np.isnan(a) & np.isnan(b))
     result = compare_systems(
-        a[has_row], b[has_row], n_resamples=n_resamples, confidence=confidence, rng=rng
+        a[has_row],
+        b[has_row],
+        n_resamples=settings.resamples,
+        confidence=settings.confidence,
+        rng=np.random.default_rng(settings.seed),
     )
     shared = ~(np.isnan(a) | np.isnan(b))
     a, b = a[shared], b[shared]

@@ -30,6 +30,8 @@ CLARK_CRITERIA = ("non-redundancy", "coherence", "focus", "overall")
 """Table 6 of Clark et al. (2019)."""
 KEY_SUFFIX = ".key.csv"
 _TAG_BYTES = 3
+_Keyed = tuple[str, str, str, str, str]
+"""Item, document, both systems, and the one on the left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +91,7 @@ def make_sheet(
             f"`n_documents` must be at most {len(texts)}, the documents for which each of "
             f"{listed(list(systems))} has a text, got {n_documents}"
         )
-    rng = np.random.default_rng(seed)
-    documents = [list(texts)[i] for i in rng.permutation(len(texts))[:n_documents]]
-    rows = [
-        row for pair in itertools.combinations(systems, 2) for row in _rows(pair, documents, rng)
-    ]
-    order = rng.permutation(len(rows))
-    keyed = _keyed(rows, order)
-    # In the order of the pairs, not of the sheet: a reader then takes systems as they were named.
-    in_order_of_pairs = [keyed[turn] for turn in np.argsort(order)]
+    keyed, in_order_of_pairs = _drawn(texts, systems, n_documents, np.random.default_rng(seed))
     sheet = [_sheet_row(row, texts, criteria) for row in keyed]
     key_file.write(pl.DataFrame(in_order_of_pairs, KEY_COLUMNS, orient="row").write_csv().encode())
     sheet_file.write(pl.DataFrame(sheet).write_csv().encode())
@@ -172,6 +166,22 @@ def _texts_by_document(
     return {document: found for document, found in texts.items() if len(found) == len(systems)}
 
 
+def _drawn(
+    texts: Mapping[str, object], systems: Sequence[str], n_documents: int, rng: np.random.Generator
+) -> tuple[list[_Keyed], list[_Keyed]]:
+    """Draw the rows of the sheet; return them in its order, and in the order of the pairs.
+
+    The key is in the latter: a reader then takes systems as they were named.
+    """
+    documents = [list(texts)[i] for i in rng.permutation(len(texts))[:n_documents]]
+    rows = [
+        row for pair in itertools.combinations(systems, 2) for row in _rows(pair, documents, rng)
+    ]
+    order = rng.permutation(len(rows))
+    keyed = _keyed(rows, order)
+    return keyed, [keyed[turn] for turn in np.argsort(order)]
+
+
 def _rows(
     pair: tuple[str, str], documents: Sequence[str], rng: np.random.Generator
 ) -> list[tuple[str, str, str, str]]:
@@ -182,9 +192,7 @@ def _rows(
     return [(document, *pair, left) for document, left in zip(documents, lefts, strict=True)]
 
 
-def _keyed(
-    rows: Sequence[tuple[str, str, str, str]], order: np.ndarray
-) -> list[tuple[str, str, str, str, str]]:
+def _keyed(rows: Sequence[tuple[str, str, str, str]], order: np.ndarray) -> list[_Keyed]:
     """Put rows in this order and number them, with a tag of the sheet's own.
 
     The tag keeps a sheet from being read with another sheet's key.
@@ -195,7 +203,7 @@ def _keyed(
 
 
 def _sheet_row(
-    row: tuple[str, str, str, str, str],
+    row: _Keyed,
     texts: Mapping[str, Mapping[str, str]],
     criteria: Sequence[str],
 ) -> dict[str, str | None]:

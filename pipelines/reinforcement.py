@@ -31,6 +31,7 @@ from pipelines.prepare_pairs import PreparedPairs, prepare_anew
 from pipelines.reports.comparison import ScoreComparison
 from pipelines.runs.progress import Progress
 from pipelines.score import score_corpus
+from pipelines.settings.compare import CompareSettings
 from pipelines.train_on_ray import train_on_ray
 from pipelines.training_folder import (
     PAIRS_FOLDER,
@@ -352,7 +353,8 @@ class _Run:
         baselines = [system for system in (LIKELIHOOD, CONTROL) if system in systems]
         others = [LEAD, *(system for system in systems if system not in baselines)]
         seed = self.recipe.seed
-        return compare_scores(scores, scores, systems_a=others, systems_b=baselines, seed=seed)
+        settings = CompareSettings(systems_a=others, systems_b=baselines, seed=seed)
+        return compare_scores(scores, scores, settings)
 
     def finish(self, asked: Mapping[str, Any]) -> None:
         """Write the last file of a run, which says that it is finished, and tidy up."""

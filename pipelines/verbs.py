@@ -5,14 +5,12 @@ What a verb does is in the module that it imports when it is called: this file i
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
-from pipelines.settings.form import as_options
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.pairs import MachineSettings, PairSettings
 from pipelines.settings.preferences import PreferencesSettings
@@ -52,10 +50,7 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
     """
     from pipelines.correlation.run import correlate as run
 
-    asked = {**vars(settings), "on_stage": settings.on_stage or (lambda _stage: None)}
-    n_resamples = asked.pop("resamples")
-    words = ["assay", "correlate", *several(scores), *as_options(settings)]
-    return run(scores, n_resamples=n_resamples, command=shlex.join(words), **asked)
+    return run(scores, settings)
 
 
 def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
@@ -74,17 +69,7 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     if output:
         output.check_file(*SUFFIXES)
         output.check_apart(several([scores_a, scores_b]))
-    result = compare_scores(
-        scores_a,
-        scores_b,
-        metrics=settings.metrics,
-        systems_a=settings.systems_a,
-        systems_b=settings.systems_b,
-        columns=settings.columns,
-        n_resamples=settings.resamples,
-        confidence=settings.confidence,
-        seed=settings.seed,
-    )
+    result = compare_scores(scores_a, scores_b, settings)
     if output:
         output.write(comparison_sheet(result).content(output.suffix).encode())
     return result

@@ -20,6 +20,8 @@ from pipelines.learning_curve import learning_curve
 from pipelines.preferences import compare_preferences
 from pipelines.prepare_pairs import prepare_pairs
 from pipelines.reinforcement import ReinforceRecipe
+from pipelines.settings.compare import CompareSettings
+from pipelines.settings.correlate import CorrelateSettings
 from pipelines.status import run_status
 from reffree.negatives import NegativesConfig
 from reffree.scorer import load_scorer
@@ -106,14 +108,15 @@ def explainer(here: Path) -> Explainer:
 
 
 def correlate(here: Path, **asked: Any) -> object:
-    asked = {"scores": here / "scores.csv", "ratings": here / "ratings.csv", **asked}
-    found = pipelines.correlate(**asked, n_resamples=2)
-    return found.correlations.rows()
+    asked = {"ratings": here / "ratings.csv", "resamples": 2, **asked}
+    scores = asked.pop("scores", here / "scores.csv")
+    return pipelines.correlate(scores, CorrelateSettings(**asked)).correlations.rows()
 
 
 def compare(here: Path, **asked: Any) -> object:
-    asked = {"scores_a": here / "scores.csv", "scores_b": here / "others.csv", **asked}
-    return pipelines.compare_scores(**asked, n_resamples=2).frame().rows()
+    paths = [asked.pop("scores_a", here / "scores.csv"), asked.pop("scores_b", here / "others.csv")]
+    settings = CompareSettings(**asked, resamples=2)
+    return pipelines.compare_scores(*paths, settings).frame().rows()
 
 
 # function, argument, what is given, the call. What is given is a path in the folder, or one name.

@@ -29,9 +29,9 @@ from pipelines.correlation.estimates import (
     MOST_CELLS_IN_PAIRS,
     Estimates,
     SampleKey,
-    Settings,
     can_be_resampled,
 )
+from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study
 from sms.processors import n_processors
 
@@ -50,11 +50,11 @@ FAMILY = ["aspect", "level", "coefficient", "test"]
 
 
 def difference_rows(
-    study: Study, settings: Settings, estimates: Estimates, rng: np.random.Generator
+    study: Study, settings: CorrelateSettings, estimates: Estimates, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.differences`, without the corrected p-values."""
     n_pairs = math.comb(len(study.metrics), 2)
-    n_most = max(settings.n_resamples, SWAPS_PER_PAIR * n_pairs)
+    n_most = max(settings.resamples, SWAPS_PER_PAIR * n_pairs)
     pairs = list(combinations(range(len(study.metrics)), 2))
     with ThreadPoolExecutor(n_processors()) as pool:
         for key in product(settings.levels, settings.correlations):
@@ -118,7 +118,7 @@ def _p_values(group: pl.DataFrame) -> np.ndarray:
 
 def _swap_results(
     study: Study,
-    settings: Settings,
+    settings: CorrelateSettings,
     key: SampleKey,
     n_most: int,
     pair: tuple[int, int],
@@ -138,7 +138,7 @@ def _swap_results(
             study.ratings[aspects],
             level=level,
             coefficient=coefficient,
-            n_first=settings.n_resamples,
+            n_first=settings.resamples,
             n_most=n_most,
             rng=rng,
         )
@@ -157,7 +157,7 @@ def _same_cells(ratings: np.ndarray) -> list[list[int]]:
 
 def _difference(
     study: Study,
-    settings: Settings,
+    settings: CorrelateSettings,
     estimates: Estimates,
     key: SampleKey,
     pair: tuple[int, int],

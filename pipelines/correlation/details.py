@@ -19,7 +19,8 @@ from agreement import (
     systems_for_correlation,
     systems_for_width,
 )
-from pipelines.correlation.estimates import CONFIDENCE, Settings, can_be_resampled
+from pipelines.correlation.estimates import CONFIDENCE, can_be_resampled
+from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study
 
 ALPHAS = ("ordinal", "interval")
@@ -33,7 +34,7 @@ N_DISAGREEMENTS = 10
 """Candidates listed per aspect and metric."""
 
 
-def rater_rows(study: Study, settings: Settings) -> Iterator[dict[str, Any]]:
+def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.raters`; none where the ratings name no raters."""
     for aspect, stack in study.by_rater.items():
         common = {"aspect": aspect, "pool": study.pool}
@@ -65,7 +66,7 @@ def rater_rows(study: Study, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def system_rows(
-    study: Study, settings: Settings, rng: np.random.Generator
+    study: Study, settings: CorrelateSettings, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.systems`."""
     rated = ~np.isnan(study.ratings).all(0)
@@ -73,7 +74,7 @@ def system_rows(
     named += [("metric", *each) for each in zip(study.metrics, study.scores, strict=True)]
     for kind, name, matrix in named:
         kept = np.where(rated, matrix, np.nan)
-        found = rank_systems(kept, n_resamples=settings.n_resamples, confidence=CONFIDENCE, rng=rng)
+        found = rank_systems(kept, n_resamples=settings.resamples, confidence=CONFIDENCE, rng=rng)
         n_documents = (~np.isnan(kept)).sum(1)
         for i, system in enumerate(study.systems):
             rank = int(found.ranks[i])
@@ -92,7 +93,7 @@ def system_rows(
 
 
 def sample_size_rows(
-    study: Study, settings: Settings, seed: np.random.SeedSequence
+    study: Study, settings: CorrelateSettings, seed: np.random.SeedSequence
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.sample_size`; all curves share the drawn subsets."""
     n_documents = len(study.documents)

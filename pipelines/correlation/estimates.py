@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from agreement import (
-    COEFFICIENTS,
-    LEVELS,
     Correlation,
     Resamples,
     calibrate_ties,
@@ -26,15 +24,8 @@ from agreement import (
 )
 from agreement.intervals import bootstrap_name, percentile_interval
 from agreement.levels import merged_means
-from agreement.matrices import require_choice, require_distinct
+from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study, is_baseline
-
-ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
-CHOICES = (*COEFFICIENTS, *ACCURACIES)
-"""What may be asked for as a coefficient."""
-
-DEFAULT_COEFFICIENTS = ("pearson", "spearman", "kendall_b", *ACCURACIES)
-"""The first is the one that summaries show."""
 
 MOST_CELLS_IN_PAIRS = 5_000
 """Kendall at global level is resampled only up to so many cells: its cost is quadratic."""
@@ -45,42 +36,8 @@ SOFT_RESAMPLES = 1_000
 SampleKey = tuple[str, str]
 """A level and a coefficient."""
 
-
 CONFIDENCE = 0.95
 """Of all intervals."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What to compute."""
-
-    levels: Sequence[str] = LEVELS
-    coefficients: Sequence[str] = DEFAULT_COEFFICIENTS
-    n_resamples: int = 1_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, values, choices in (
-            ("--levels", self.levels, LEVELS),
-            ("--coefficients", self.coefficients, CHOICES),
-        ):
-            for value in values:
-                require_choice(name, value, choices)
-            require_distinct(name, values)
-        if not self.levels or not self.correlations:
-            raise ValueError(
-                f"`--levels` and `--coefficients` must name at least one of {', '.join(LEVELS)} "
-                f"and one of {', '.join(COEFFICIENTS)}"
-            )
-        if self.n_resamples < 1:
-            raise ValueError(f"`--resamples` must be at least 1, got {self.n_resamples}")
-        if self.seed < 0:
-            raise ValueError(f"`--seed` must not be negative, got {self.seed}")
-
-    @property
-    def correlations(self) -> list[str]:
-        """The coefficients that are correlations."""
-        return [name for name in self.coefficients if name in COEFFICIENTS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,10 +51,10 @@ class Estimates:
     resamples: Resamples
 
 
-def estimate(study: Study, settings: Settings, rng: np.random.Generator) -> Estimates:
+def estimate(study: Study, settings: CorrelateSettings, rng: np.random.Generator) -> Estimates:
     """Compute every coefficient of every metric with every aspect, and its bootstrap."""
     shape = len(study.systems), len(study.documents)
-    resamples = draw_resamples(*shape, n_resamples=settings.n_resamples, rng=rng)
+    resamples = draw_resamples(*shape, n_resamples=settings.resamples, rng=rng)
     points, draws = {}, {}
     for level in settings.levels:
         for coefficient in settings.correlations:
@@ -121,7 +78,7 @@ def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
 
 
 def correlation_rows(
-    study: Study, settings: Settings, estimates: Estimates, rng: np.random.Generator
+    study: Study, settings: CorrelateSettings, estimates: Estimates, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.correlations`, by aspect, metric and level."""
     for k, aspect in enumerate(study.aspects):
@@ -195,7 +152,7 @@ def _counted(point: Correlation) -> dict[str, Any]:
 
 
 def _partial_rows(
-    study: Study, x: np.ndarray, y: np.ndarray, level: str, settings: Settings
+    study: Study, x: np.ndarray, y: np.ndarray, level: str, settings: CorrelateSettings
 ) -> Iterator[dict[str, Any]]:
     if study.lengths is None:
         return
@@ -206,7 +163,7 @@ def _partial_rows(
 
 
 def _accuracy_rows(
-    x: np.ndarray, y: np.ndarray, level: str, settings: Settings, rng: np.random.Generator
+    x: np.ndarray, y: np.ndarray, level: str, settings: CorrelateSettings, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Pairs of systems, over all documents or inside each; not pairs of any two cells."""
     have = ~np.isnan(x)

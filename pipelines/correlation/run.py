@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -11,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from agreement import LEVELS
 from pipelines.correlation.comparisons import cluster_rows, corrected, difference_rows
 from pipelines.correlation.details import (
     disagreement_rows,
@@ -20,15 +20,11 @@ from pipelines.correlation.details import (
     sample_size_rows,
     system_rows,
 )
-from pipelines.correlation.estimates import (
-    CONFIDENCE,
-    DEFAULT_COEFFICIENTS,
-    Settings,
-    correlation_rows,
-    estimate,
-)
+from pipelines.correlation.estimates import CONFIDENCE, correlation_rows, estimate
 from pipelines.correlation.files import ABOUT_FILE, clear_folder, report_folder, write_tables
 from pipelines.reports.file_names import EXPLAIN_FOLDER
+from pipelines.settings.correlate import CorrelateSettings
+from pipelines.settings.form import as_options
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import Ratings, read_ratings
 from pipelines.tables.records import DISAGREEMENTS, About, AgreementResult, InputRecord, table
@@ -42,29 +38,7 @@ LIBRARIES = ("numpy", "scipy", "polars")
 """Distributions whose version may change a number."""
 
 
-def correlate(
-    scores: OneOrMore,
-    ratings: AnyPath,
-    out: AnyPath | None = None,
-    *,
-    aspects: str | Sequence[str] = (),
-    raters: str | Sequence[str] = (),
-    systems: str | Sequence[str] = (),
-    exclude_systems: str | Sequence[str] = (),
-    metrics: str | Sequence[str] = (),
-    levels: str | Sequence[str] = LEVELS,
-    coefficients: str | Sequence[str] = DEFAULT_COEFFICIENTS,
-    n_resamples: int = 1_000,
-    seed: int = 0,
-    corpus: AnyPath | None = None,
-    explain: bool = False,
-    all_tables: bool = False,
-    columns: Mapping[str, str] | None = None,
-    accept_unfinished: bool = False,
-    fresh: bool = False,
-    command: str = "pipelines.correlate",
-    on_stage: Callable[[str], None] = lambda _stage: None,
-) -> AgreementResult:
+def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
     """Correlate scores with human ratings, at every level, with intervals and tests.
 
     Parameters
@@ -72,34 +46,8 @@ def correlate(
     scores : path or sequence of paths
         Folders of `assay score`, or Parquet, CSV or JSONL files of any tool: a row per candidate
         with `document_id`, `system_id` and a column of numbers per metric.
-    ratings : path
-        The same with a column per aspect, and `rater` where raters are named.
-    out : path, optional
-        Folder or URL for the report and its tables; without, nothing is written.
-    aspects : str or sequence of str
-        Columns of the ratings; all where empty.
-    raters, systems, exclude_systems, metrics : str or sequence of str
-        Names or patterns (`expert-*`). Without `raters` all must be of one pool.
-    levels, coefficients, n_resamples, seed
-        See `Settings`.
-    corpus : path, optional
-        Texts of the candidates, for the list of disagreements and, if no metric is called
-        `length`, for partial correlations.
-    explain : bool
-        Write a page for every score in the list of disagreements that `assay score` computed,
-        and link to it; needs `out`, the scored corpus and its encoders.
-    all_tables : bool
-        Write every table and plot as files of their own, too.
-    columns : mapping of str to str, optional
-        Our column name to a file's, where they differ.
-    accept_unfinished : bool
-        Take what an unfinished `assay score` has committed.
-    fresh : bool
-        Replace the report that is in `out`.
-    command : str
-        What a reader would run to get the same; goes into the report.
-    on_stage : callable, optional
-        Told what is being done.
+    settings : CorrelateSettings
+        What to read and to compute. Without `out` nothing is written.
 
     Returns
     -------
@@ -111,58 +59,50 @@ def correlate(
     ValueError, OSError
         If the request or an input is wrong; nothing has been written then.
     """
-    settings = Settings(
-        levels=tuple(several(levels)),
-        coefficients=tuple(several(coefficients)),
-        n_resamples=n_resamples,
-        seed=seed,
-    )
-    if out is None and explain:
-        raise ValueError("`out` must name a folder for the pages of `explain`, got none")
-    output = None if out is None else report_folder(out, is_replacing=fresh)
+    paths, on_stage = several(scores), settings.on_stage or (lambda _stage: None)
+    output = None
+    if settings.out is not None:
+        output = report_folder(settings.out, is_replacing=settings.fresh)
     on_stage("reading ratings and scores")
+    columns = settings.columns or {}
     rated = read_ratings(
-        ratings,
-        aspects=several(aspects),
-        raters=several(raters),
-        systems=several(systems),
-        exclude_systems=several(exclude_systems),
-        columns=columns or {},
+        settings.ratings,
+        aspects=settings.aspects,
+        raters=settings.raters,
+        systems=settings.systems,
+        exclude_systems=settings.exclude_systems,
+        columns=columns,
     )
+    inputs = [
+        find_scores(path, is_unfinished_accepted=settings.accept_unfinished) for path in paths
+    ]
     found = read_scores(
-        [find_scores(name, is_unfinished_accepted=accept_unfinished) for name in several(scores)],
-        rated.keys,
-        all_rated=rated.all_keys,
-        metrics=several(metrics),
-        columns=columns or {},
+        inputs, rated.keys, all_rated=rated.all_keys, metrics=settings.metrics, columns=columns
     )
-    study, texts, text_records, notes = _study(rated, found, corpus, columns or {})
-    inputs = [*found.records, *rated.records, *text_records]
-    about = _about(command, settings, study, rated, found, inputs, notes)
-    result = analyse(study, settings, about, texts=texts, on_stage=on_stage)
+    study, texts, text_records, notes = _study(rated, found, settings.corpus, columns)
+    command = shlex.join(["assay", "correlate", *paths, *as_options(settings)])
+    records = [*found.records, *rated.records, *text_records]
+    about = _about(command, settings, study, rated, found, records, notes)
+    result = _analyse(study, settings, about, texts, on_stage)
     if output is not None:
         with output.filled(last=ABOUT_FILE) as folder:
-            if explain:
+            if settings.explain:
                 on_stage("explaining the disagreements")
                 _explain(result.disagreements, found.origins, folder / EXPLAIN_FOLDER)
             on_stage("writing the report")
-            _write(result, folder, all_tables=all_tables)
+            _write(result, folder, all_tables=settings.all_tables)
             clear_folder(output)  # an earlier report stays until nothing can fail
     return result
 
 
-def analyse(
+def _analyse(
     study: Study,
-    settings: Settings,
+    settings: CorrelateSettings,
     about: About,
-    *,
-    texts: pl.DataFrame | None = None,
-    on_stage: Callable[[str], None] = lambda _stage: None,
+    texts: pl.DataFrame | None,
+    on_stage: Callable[[str], None],
 ) -> AgreementResult:
-    """Compute every table of a study; `texts` are those of its candidates, from `read_texts`.
-
-    Each table has its own stream of random numbers: leaving one out changes no other.
-    """
+    """Compute every table; each has its own random numbers, so that none depends on another."""
     seeds = np.random.SeedSequence(settings.seed).spawn(5)
     streams = [np.random.default_rng(seed) for seed in seeds]
     on_stage("correlations and their bootstrap")
@@ -231,7 +171,7 @@ def _explain(
 
 def _about(
     command: str,
-    settings: Settings,
+    settings: CorrelateSettings,
     study: Study,
     rated: Ratings,
     found: Scores,
@@ -243,7 +183,7 @@ def _about(
         version=version(),
         libraries={name: metadata.version(name) for name in LIBRARIES},
         seed=settings.seed,
-        n_resamples=settings.n_resamples,
+        n_resamples=settings.resamples,
         confidence=CONFIDENCE,
         inputs=inputs,
         signatures=found.signatures,

@@ -8,12 +8,10 @@ from typing import Any
 import polars as pl
 
 from cluster.store import join
-from pipelines.correlation.estimates import ACCURACIES
 from pipelines.reports.numbers import number_text
 from pipelines.reports.terminal import table_text
+from pipelines.settings.correlate import ACCURACIES, LEVELS
 from pipelines.tables.records import AgreementResult
-
-_LEVELS = ("system", "summary", "global")
 
 
 def summary_text(
@@ -26,30 +24,15 @@ def summary_text(
 ) -> str:
     """Sum up the agreement for people.
 
-    Parameters
-    ----------
-    result : AgreementResult
-        What `correlate` has computed.
-    out : str
-        Folder of the report.
-    coefficients : sequence of str
-        As they were asked for; where empty, in the order of the table.
-    is_terminal : bool
-        Whether colours and lines are welcome.
-    width : int, optional
-        Characters of a line; a table that needs more gets more.
-
-    Returns
-    -------
-    str
-        Of the first coefficient that the levels have, for pairwise accuracy is not defined at
-        every level; the others are in the files.
+    Shown is the first of `coefficients`, as they were asked for, that the levels have (pairwise
+    accuracy is not defined at every level); where empty, the first in the table. `out` is the
+    folder of the report. A table that needs more than `width` characters gets more.
     """
     about = result.about
     there = result.correlations["coefficient"]
     coefficient = next((name for name in coefficients if name in there), there[0])
     rows = result.correlations.filter(pl.col("coefficient") == coefficient)
-    levels = [level for level in _LEVELS if level in rows["level"].unique()]
+    levels = [level for level in LEVELS if level in rows["level"].unique()]
     intervals = (
         f"with {about.confidence:.0%} bootstrap intervals over {about.resampled} "
         f"({about.n_resamples:,} resamples)"

@@ -17,7 +17,6 @@ from pipelines.reports.charts import page_charts
 from pipelines.reports.file_names import EXPLAIN_FOLDER, explain_file
 from pipelines.reports.numbers import range_text
 from pipelines.reports.words import (
-    ACCURACIES,
     COEFFICIENTS,
     LEAVE_ONE_OUT,
     LEVEL_MEANINGS,
@@ -30,6 +29,7 @@ from pipelines.reports.words import (
     selection,
     statistic_name,
 )
+from pipelines.settings.correlate import ACCURACIES
 from pipelines.tables.records import CORRELATIONS, AgreementResult
 
 SHOWN_DISAGREEMENTS = 6
@@ -99,17 +99,8 @@ def grids(result: AgreementResult) -> Iterator[Grid]:
 def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
     """Arrange a result for the page `agreement_report.html`, besides its `about`.
 
-    Parameters
-    ----------
-    result : AgreementResult
-        What was computed.
-    folder : path
-        Where the page will be: pages in its `explain` folder are linked to.
-
-    Raises
-    ------
-    ValueError
-        If there is no correlation to show.
+    Pages in the `explain` folder of `folder`, where the page will be, are linked to. Without a
+    correlation there is no report: a `ValueError`.
     """
     found = list(grids(result))
     panels = [panel for grid in found for panel in _panels(grid, result)]
@@ -123,6 +114,30 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
         SHOWN_DISAGREEMENTS
     )
     texts = _texts(shown)
+    return {
+        **_header(result),
+        "chosen": chosen,
+        "levels": _labels((panel["level"] for panel in panels), LEVELS),
+        "aspects": _labels(panel["aspect"] for panel in panels),
+        "coefficients": _labels((panel["coefficient"] for panel in panels), COEFFICIENTS),
+        "metrics": _labels(result.score_names),
+        "tests": _labels(tests, TESTS),
+        "overviews": [_overview(grid, result) for grid in found],
+        "panels": panels,
+        "raters": list(_raters(result)),
+        "power": [
+            {"aspect": aspect, "rows": rows.to_dicts()}
+            for aspect in result.aspects
+            if not (rows := result.power.filter(aspect=aspect)).is_empty()
+        ],
+        "disagreements": list(_disagreements(shown, texts, folder)),
+        "texts": list(texts.values()),
+        "charts": page_charts(result, chosen, tests),
+    }
+
+
+def _header(result: AgreementResult) -> dict[str, Any]:
+    """Say what was held against what, and which numbers there are of everything."""
     about = result.about
     return {
         "lead": (
@@ -142,23 +157,6 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
         "selection": selection(about.raters, about.excluded_systems),
         "confidence": f"{100 * about.confidence:g}\N{NO-BREAK SPACE}%",
         "significance": f"{SIGNIFICANCE:g}",
-        "chosen": chosen,
-        "levels": _labels((panel["level"] for panel in panels), LEVELS),
-        "aspects": _labels(panel["aspect"] for panel in panels),
-        "coefficients": _labels((panel["coefficient"] for panel in panels), COEFFICIENTS),
-        "metrics": _labels(result.score_names),
-        "tests": _labels(tests, TESTS),
-        "overviews": [_overview(grid, result) for grid in found],
-        "panels": panels,
-        "raters": list(_raters(result)),
-        "power": [
-            {"aspect": aspect, "rows": rows.to_dicts()}
-            for aspect in result.aspects
-            if not (rows := result.power.filter(aspect=aspect)).is_empty()
-        ],
-        "disagreements": list(_disagreements(shown, texts, folder)),
-        "texts": list(texts.values()),
-        "charts": page_charts(result, chosen, tests),
     }
 
 

@@ -29,8 +29,6 @@ COEFFICIENTS = {
     "pairwise_accuracy": "Pairwise accuracy",
     "soft_pairwise_accuracy": "Soft pairwise accuracy",
 }
-ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
-"""Between 0 and 1, with 0.5 for guessing."""
 TESTS = {
     "perm-both": "Permutation (Perm-Both)",
     "williams": "Williams",

@@ -30,3 +30,10 @@ class CompareSettings(Settings):
     """Of the intervals; one minus it is the level of the tests."""
     seed: Annotated[int, "rare"] = 0
     """Of the draws."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resamples < 1:
+            raise ValueError(f"`--resamples` must be at least 1, got {self.resamples}")
+        if self.seed < 0:
+            raise ValueError(f"`--seed` must not be negative, got {self.seed}")

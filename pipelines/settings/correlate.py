@@ -9,6 +9,11 @@ from typing import Annotated
 from pipelines.settings.form import Settings
 from sms.naming import AnyPath
 
+LEVELS = ("system", "summary", "global")
+CORRELATIONS = ("pearson", "spearman", "kendall_b", "kendall_c")
+ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
+"""Between 0 and 1, with 0.5 for guessing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelateSettings(Settings):
@@ -29,15 +34,9 @@ class CorrelateSettings(Settings):
     """Systems to keep, names or patterns. Default: all that are rated."""
     exclude_systems: Annotated[Sequence[str], "rare"] = ()
     """Systems to leave out, likewise."""
-    levels: Sequence[str] = ("system", "summary", "global")
+    levels: Sequence[str] = LEVELS
     """Means of systems; systems inside each document, averaged; all cells at once."""
-    coefficients: Sequence[str] = (
-        "pearson",
-        "spearman",
-        "kendall_b",
-        "pairwise_accuracy",
-        "soft_pairwise_accuracy",
-    )
+    coefficients: Sequence[str] = ("pearson", "spearman", "kendall_b", *ACCURACIES)
     """Also kendall_c. The first that the levels have is shown here: pairwise_accuracy is not
     defined at global level, soft_pairwise_accuracy at system level only."""
     resamples: int = 1_000
@@ -59,3 +58,33 @@ class CorrelateSettings(Settings):
     """Replace the report that is in DIR."""
     on_stage: Annotated[Callable[[str], None] | None, "python"] = None
     """Told what is being done."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, names, choices in (
+            ("--levels", self.levels, LEVELS),
+            ("--coefficients", self.coefficients, (*CORRELATIONS, *ACCURACIES)),
+        ):
+            for i, name in enumerate(names):
+                if name not in choices:
+                    raise ValueError(
+                        f"`{option}` must be one of {', '.join(choices)}, got {name!r}"
+                    )
+                if name in names[:i]:
+                    raise ValueError(f"`{option}` must not name one twice, got {name!r}")
+        if not self.levels or not self.correlations:
+            raise ValueError(
+                f"`--levels` and `--coefficients` must name at least one of {', '.join(LEVELS)} "
+                f"and one of {', '.join(CORRELATIONS)}"
+            )
+        if self.resamples < 1:
+            raise ValueError(f"`--resamples` must be at least 1, got {self.resamples}")
+        if self.seed < 0:
+            raise ValueError(f"`--seed` must not be negative, got {self.seed}")
+        if self.explain and self.out is None:
+            raise ValueError("`out` must name a folder for the pages of `explain`, got none")
+
+    @property
+    def correlations(self) -> list[str]:
+        """The coefficients that are correlations."""
+        return [name for name in self.coefficients if name in CORRELATIONS]

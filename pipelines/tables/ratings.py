@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from agreement.matrices import require_distinct
 from pipelines.tables.keyed import (
     KEYS,
     NOT_NUMBERS,
@@ -80,21 +79,19 @@ def read_ratings(
         If a column is missing or holds text, an aspect is named twice, a pattern matches nothing,
         keys repeat, or there are several pools of raters and none was chosen.
     """
-    require_distinct("--aspects", aspects)
     files = files_of(os.fspath(path))
     where = place(files)
-    frame = collect(scan_files(files, columns), where)
-    frame, n_without_key = _keyed(frame, where)
-    names = [name for name in frame.columns if name not in NOT_NUMBERS]
-    asked = [*(_present(aspects, names, where) or names)]
-    numbers = number_columns(frame, asked, where)
+    whole = collect(scan_files(files, columns), where)
+    frame = whole.drop_nulls(KEYS)
+    if frame.is_empty():
+        raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
+    n_without_key = whole.height - frame.height
     notes = [f"{n_without_key:,} rows of {where} have no key and are left out"] * (
         n_without_key > 0
     )
-    dropped_notes = notes_on_dropped(frame, asked, numbers, where)
-    kept_aspects = [name for name in aspects or names if name in numbers.columns]
-    _check_aspects(kept_aspects, aspects, where)
-    frame, pool, rater_names, said = _choose_raters(numbers, raters, where)
+    names = [name for name in frame.columns if name not in NOT_NUMBERS]
+    frame, kept_aspects, dropped = _with_aspects(frame, aspects, names, where)
+    frame, pool, rater_names, said = _choose_raters(frame, raters, where)
     all_systems = frame["system_id"].unique().sort().to_list()
     kept_systems = _kept_systems(all_systems, systems, exclude_systems)
     excluded = [name for name in all_systems if name not in kept_systems]
@@ -103,25 +100,40 @@ def read_ratings(
             f"{len(kept_systems)} of {len(all_systems)} systems are kept; left out: "
             f"{', '.join(excluded)}"
         )
-    all_keys = frame.select(KEYS).unique()
-    frame = frame.filter(pl.col("system_id").is_in(kept_systems))
-    by = [*KEYS, RATER] if rater_names else [*KEYS]
-    remedy = (
-        "keep one rating of each rater"
-        if rater_names
-        else "keep one row of each, or name the raters with `--columns rater=NAME`"
-    )
-    check_unique(frame, by, where, remedy)
+    by, remedy = [*KEYS], "keep one row of each, or name the raters with `--columns rater=NAME`"
+    if rater_names:
+        by, remedy = [*KEYS, RATER], "keep one rating of each rater"
+    kept = frame.filter(pl.col("system_id").is_in(kept_systems))
+    check_unique(kept, by, where, remedy)
     return Ratings(
-        frame=frame.select(*by, *kept_aspects).sort(by),
-        all_keys=all_keys.sort(KEYS),
+        frame=kept.select(*by, *kept_aspects).sort(by),
+        all_keys=frame.select(KEYS).unique().sort(KEYS),
         aspects=kept_aspects,
         raters=pool,
         rater_names=rater_names,
         excluded_systems=excluded,
         records=[record_of(file, "ratings") for file in files],
-        notes=[*notes, *dropped_notes, *said],
+        notes=[*notes, *dropped, *said],
     )
+
+
+def _with_aspects(
+    frame: pl.DataFrame, asked: Sequence[str], names: Sequence[str], where: str
+) -> tuple[pl.DataFrame, list[str], list[str]]:
+    """Turn aspects into numbers; return them, and what to say of columns that are left out."""
+    for i, name in enumerate(asked):
+        if name in asked[:i]:
+            raise ValueError(f"`--aspects` must not name one twice, got {name!r}")
+        if name not in names:
+            raise ValueError(f"aspect `{name}` is not in {where}, which has {listed(names)}")
+    wanted = [*(asked or names)]
+    numbers = number_columns(frame, wanted, where)
+    kept = [name for name in wanted if name in numbers.columns]
+    if text := [name for name in asked if name not in kept]:
+        raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
+    if not kept:
+        raise ValueError(f"{where} must have a column of numbers besides the keys, got none")
+    return numbers, kept, notes_on_dropped(frame, wanted, numbers, where)
 
 
 def _kept_systems(
@@ -161,29 +173,6 @@ def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
     for name in raters:
         pools.setdefault(_NUMBER_AT_END.sub("", name), []).append(name)
     return pools if any(_NUMBER_AT_END.search(name) for name in raters) else {"": list(raters)}
-
-
-def _keyed(frame: pl.DataFrame, where: str) -> tuple[pl.DataFrame, int]:
-    """Leave out rows without a key; without any row there is nothing to do."""
-    kept = frame.drop_nulls(KEYS)
-    if not kept.height:
-        raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
-    return kept, frame.height - kept.height
-
-
-def _present(aspects: Sequence[str], names: Sequence[str], where: str) -> Sequence[str]:
-    for name in aspects:
-        if name not in names:
-            raise ValueError(f"aspect `{name}` is not in {where}, which has {listed(names)}")
-    return aspects
-
-
-def _check_aspects(found: Sequence[str], asked: Sequence[str], where: str) -> None:
-    for name in asked:
-        if name not in found:
-            raise ValueError(f"aspect `{name}` in {where} must hold numbers, got text only")
-    if not found:
-        raise ValueError(f"{where} must have a column of numbers besides the keys, got none")
 
 
 def _choose_raters(

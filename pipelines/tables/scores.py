@@ -153,47 +153,32 @@ def read_scores(
     _refuse_repeated(inputs)
     all_rated = rated if all_rated is None else all_rated
     lazies = [scan_files(each.files, columns) for each in inputs]
-    names = [
-        [
-            name
-            for name in lazy.collect_schema()
-            # Of a run, other columns are those of the corpus, which it was asked to keep.
-            if _may_be_metric(name, metrics) and (name in each.signatures or not each.signatures)
-        ]
-        for each, lazy in zip(inputs, lazies, strict=True)
-    ]
-    calls = _unique_names(inputs, names)
-    known = [call for called in calls for call in called.values()]
-    wanted = set(_chosen(known, calls, metrics))
+    calls, wanted = _named(inputs, lazies, metrics)
     _refuse_other_content(inputs, calls, wanted)
     frame, notes = rated, [note for each in inputs for note in each.notes]
     left_out: list[str] = []
-    signatures: dict[str, str] = {}
-    origins: dict[str, tuple[str, str]] = {}
+    origins: dict[str, tuple[ScoreInput, str]] = {}
     for source, lazy, called in zip(inputs, lazies, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
-        if not kept:
-            continue
-        where = place(source.files)
-        part, dropped, said = _rated_rows(lazy, list(kept), rated, all_rated, where, metrics)
-        left_out += dropped
-        notes += [*dropped, *said]
-        kept = {name: call for name, call in kept.items() if name in part.columns}
-        frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
-        signed = {name: call for name, call in kept.items() if name in source.signatures}
-        signatures |= {call: source.signatures[name] for name, call in signed.items()}
-        origins |= {call: (source.path, name) for name, call in signed.items()}
+        if kept:
+            where = place(source.files)
+            part, dropped, said = _rated_rows(lazy, [*kept], rated, all_rated, where, metrics)
+            left_out += dropped
+            notes += [*dropped, *said]
+            kept = {name: call for name, call in kept.items() if name in part.columns}
+            frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
+            origins |= {kept[name]: (source, name) for name in kept if name in source.signatures}
     found = [name for name in frame.columns if name not in KEYS]
     if not found:
         raise ValueError("the scores must have a column of numbers besides the keys, got none")
-    shared = sorted({call for call in found if call not in {n for called in calls for n in called}})
-    if shared:
+    plain = {name for called in calls for name in called}
+    if shared := sorted({*found} - plain):
         notes.append(f"Columns that several inputs have are named by input: {listed(shared)}")
     return Scores(
         frame=frame,
         metrics=found,
-        signatures=signatures,
-        origins=origins,
+        signatures={call: source.signatures[name] for call, (source, name) in origins.items()},
+        origins={call: (source.path, name) for call, (source, name) in origins.items()},
         records=[record_of(file, "scores") for each in inputs for file in each.files],
         notes=notes,
         left_out=left_out,
@@ -208,16 +193,9 @@ def _rated_rows(
     where: str,
     asked: Sequence[str],
 ) -> tuple[pl.DataFrame, list[str], list[str]]:
-    """Read the rows that have a rating.
-
-    Also returns what to say of columns that are left out, and of rows that have no rating or are
-    missing.
-    """
+    """Read rows that have a rating; also say which columns and rows are left out or missing."""
     n_rows = collect(lazy.select(pl.len()), where).item()
-    rows = collect(
-        lazy.select(*KEYS, *names).join(all_rated.lazy(), on=KEYS, how="semi"),
-        where,
-    )
+    rows = collect(lazy.select(*KEYS, *names).join(all_rated.lazy(), on=KEYS, how="semi"), where)
     n_unrated = n_rows - rows.height
     if not rows.height:
         theirs = collect(lazy.select(KEYS).head(3), where)
@@ -259,11 +237,7 @@ def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:
 def _refuse_other_content(
     inputs: Sequence[ScoreInput], calls: Sequence[Mapping[str, str]], wanted: set[str]
 ) -> None:
-    """Refuse metrics that look the same but for the hash of the files behind them.
-
-    Those that were asked for in another way, such as with another cut of the source, may be
-    compared: their signatures say what the difference is.
-    """
+    """Refuse metrics that look the same but for the hash of the files behind them."""
     first: dict[tuple[str, str], tuple[str, str]] = {}
     for source, called in zip(inputs, calls, strict=True):
         for name, call in called.items():
@@ -288,29 +262,30 @@ def _may_be_metric(name: str, asked: Sequence[str]) -> bool:
     return name not in NOT_NUMBERS
 
 
-def _unique_names(
-    inputs: Sequence[ScoreInput], names: Sequence[Sequence[str]]
-) -> list[dict[str, str]]:
-    """Name every column of every input, with the input before it where others have it too."""
+def _named(
+    inputs: Sequence[ScoreInput], lazies: Sequence[pl.LazyFrame], patterns: Sequence[str]
+) -> tuple[list[dict[str, str]], set[str]]:
+    """Name every metric of every input, with the input before it where others have it too.
+
+    Also returns those a user wants, named as they are called here or by their column in any input.
+    """
+    names = [
+        [
+            name
+            for name in lazy.collect_schema()
+            # Of a run, other columns are those of the corpus, which it was asked to keep.
+            if _may_be_metric(name, patterns) and (name in each.signatures or not each.signatures)
+        ]
+        for each, lazy in zip(inputs, lazies, strict=True)
+    ]
     n_inputs = Counter(name for columns in names for name in columns)
     labels = names_of_paths([each.path for each in inputs])
-    return [
+    calls = [
         {name: f"{label}/{name}" if n_inputs[name] > 1 else name for name in columns}
         for label, columns in zip(labels, names, strict=True)
     ]
-
-
-def _chosen(
-    known: Sequence[str], calls: Sequence[Mapping[str, str]], patterns: Sequence[str]
-) -> Sequence[str]:
-    """Return the metrics a user names: as they are called, or by their column in any input."""
+    known = {call: name for called in calls for name, call in called.items()}
     if not patterns:
-        return known
-    by_column = {name: call for called in calls for name, call in called.items()}
-    columns = set(matching([*known, *by_column], patterns, "--metrics"))
-    return [
-        call
-        for called in calls
-        for name, call in called.items()
-        if call in columns or name in columns
-    ]
+        return calls, set(known)
+    chosen = set(matching([*dict.fromkeys([*known, *known.values()])], patterns, "--metrics"))
+    return calls, {call for call, name in known.items() if call in chosen or name in chosen}

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
 
-from pipelines.compare import compare_scores, signature_difference
+from assay import compare
+from pipelines.compare import signature_difference
 from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet
 from pipelines.reports.sheet import MAX_ROWS
 from tests.rare import run
@@ -41,21 +41,8 @@ def corpus(tmp_path):
     """Write a corpus of one system: the reference, cut or whole."""
 
     def call(name, system, n_words, n_documents=12):
-        words = [
-            "the",
-            "cat",
-            "sat",
-            "on",
-            "the",
-            "mat",
-            "and",
-            "looked",
-            "at",
-            "the",
-            "grey",
-            "rain",
-            "outside",
-        ]
+        text = "the cat sat on the mat and looked at the grey rain outside"
+        words = text.split()
         path = tmp_path / name
         with path.open("w", encoding="utf-8", newline="") as stream:
             table = csv.writer(stream)
@@ -107,7 +94,7 @@ def only(result):
 def test_wins_ties_losses_and_means_by_hand(write):
     a = write("a.csv", {"s": {"sms": [0.5, 0.1 + 0.2, 0.9, 0.2]}})
     b = write("b.csv", {"s": {"sms": [0.4, 0.3, 0.5, 0.3]}})
-    row = only(compare_scores(a, b))
+    row = only(compare(a, b))
     assert (row.wins, row.ties, row.losses) == (2, 1, 1)
     assert (row.mean_a, row.mean_b) == pytest.approx((0.475, 0.375))
     assert row.difference == pytest.approx(0.1)
@@ -117,7 +104,7 @@ def test_wins_ties_losses_and_means_by_hand(write):
 def test_p_value_counts_the_observed_draw(write):
     a = write("a.csv", {"s": {"sms": [1.0] * 12}})
     b = write("b.csv", {"s": {"sms": [0.0] * 12}})
-    row = only(compare_scores(a, b, n_resamples=999))
+    row = only(compare(a, b, resamples=999))
     assert row.p_value == pytest.approx(2 / 1000)
     assert row.higher == "a"
     assert (row.low, row.high) == (1.0, 1.0)
@@ -127,7 +114,7 @@ def test_p_value_counts_the_observed_draw(write):
 def test_few_documents_make_no_system_higher(write, n_documents, p_value):
     a = write("a.csv", {"s": {"sms": [1.0] * n_documents}})
     b = write("b.csv", {"s": {"sms": [0.0] * n_documents}})
-    row = only(compare_scores(a, b))
+    row = only(compare(a, b))
     assert (row.p_value, row.higher) == (pytest.approx(p_value, nan_ok=True), None)
     assert row.reason == ("needs at least 2 documents, got 1" if n_documents == 1 else None)
 
@@ -137,7 +124,7 @@ def test_holm_is_over_all_rows(write):
     metrics = {f"m{i}": rng.normal(0.3 * i, 1.0, DOCUMENTS) for i in range(4)}
     a = write("a.csv", {"s": metrics})
     b = write("b.csv", {"s": {name: rng.normal(size=DOCUMENTS) for name in metrics}})
-    rows = compare_scores(a, b).rows
+    rows = compare(a, b).rows
     p_values = sorted(row.p_value for row in rows)
     by_hand = [p * (4 - i) for i, p in enumerate(p_values)]
     expected = np.minimum(np.maximum.accumulate(by_hand), 1.0)
@@ -149,7 +136,7 @@ def test_a_row_does_not_depend_on_the_others(write):
     rng = np.random.default_rng(6)
     a = write("a.csv", {"s": {"m1": rng.normal(size=9), "m2": rng.normal(size=9)}})
     b = write("b.csv", {"s": {"m1": rng.normal(size=9), "m2": rng.normal(size=9)}})
-    alone, second = only(compare_scores(a, b, metrics=["m2"])), compare_scores(a, b).rows[1]
+    alone, second = only(compare(a, b, metrics=["m2"])), compare(a, b).rows[1]
     assert (alone.low, alone.high, alone.p_value) == (second.low, second.high, second.p_value)
 
 
@@ -158,7 +145,7 @@ def test_same_systems_are_two_runs_of_each(write):
         "a.csv", {"s": {"sms": [1.0, 2.0]}, "t": {"sms": [3.0, 4.0]}, "only_a": {"sms": [0.0, 0.0]}}
     )
     b = write("b.csv", {"t": {"sms": [5.0, 7.0]}, "s": {"sms": [1.0, 1.0]}})
-    result = compare_scores(a, b)
+    result = compare(a, b)
     assert result.kind == RUNS
     assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == [
         ("s", "s", 0.5), ("t", "t", -2.5),
@@ -169,7 +156,7 @@ def test_same_systems_are_two_runs_of_each(write):
 def test_different_systems_meet_each_other(write):
     a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
     b = write("b.csv", {"t": {"sms": [5.0, 7.0]}, "u": {"sms": [1.0, 1.0]}})
-    result = compare_scores(a, b)
+    result = compare(a, b)
     assert result.kind == SYSTEMS
     assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == [
         ("s", "t", -4.5), ("s", "u", 0.5),
@@ -178,14 +165,14 @@ def test_different_systems_meet_each_other(write):
 
 def test_two_systems_of_one_file(write):
     both = write("both.csv", {"s": {"sms": [1.0, 2.0]}, "t": {"sms": [5.0, 7.0]}})
-    row = only(compare_scores(both, both, systems_a=["s"], systems_b=["t"]))
+    row = only(compare(both, both, systems_a=["s"], systems_b=["t"]))
     assert (row.system_a, row.system_b, row.difference) == ("s", "t", -4.5)
 
 
 def test_only_shared_documents_and_cells_count(write):
     a = write("a.csv", {"s": {"sms": [9.0, 9.0, 1.0, 2.0, None]}})
     b = write("b.csv", {"s": {"sms": [0.0, 4.0, 5.0, 7.0]}}, first_document=2)
-    result = compare_scores(a, b)
+    result = compare(a, b)
     row = only(result)
     assert (row.n_documents, row.n_missing) == (2, 4)
     assert (row.mean_a, row.mean_b) == (1.5, 2.0)
@@ -196,7 +183,7 @@ def test_only_shared_documents_and_cells_count(write):
 def test_metric_without_shared_cells_is_undefined_and_not_in_holm(write):
     a = write("a.csv", {"s": {"sms": [1.0, None], "wms": [1.0, 2.0]}})
     b = write("b.csv", {"s": {"sms": [None, 1.0], "wms": [2.0, 3.0]}})
-    result = compare_scores(a, b, n_resamples=99)
+    result = compare(a, b, resamples=99)
     sms, wms = result.rows
     assert math.isnan(sms.p_value)
     assert sms.reason == "no document has both scores"
@@ -208,7 +195,7 @@ def test_metric_without_shared_cells_is_undefined_and_not_in_holm(write):
 def test_metrics_of_one_side_are_named(write):
     a = write("a.csv", {"s": {"sms": [1.0], "wms": [1.0]}})
     b = write("b.csv", {"s": {"sms": [1.0], "rouge": [1.0]}})
-    notes = compare_scores(a, b).notes
+    notes = compare(a, b).notes
     assert any(note.endswith("a.csv has are left out: wms") for note in notes)
     assert any(note.endswith("b.csv has are left out: rouge") for note in notes)
     assert "for a signature is missing: sms" in notes[-1]
@@ -279,7 +266,7 @@ def test_command_writes_tables(write, tmp_path, suffix):
 def test_nothing_is_said_of_the_direction_of_another_tools_column(write):
     a = write("a.csv", {"s": {"TER": [0.4, 0.6], "sms": [0.1, 0.2]}})
     b = write("b.csv", {"s": {"TER": [0.3, 0.5], "sms": [0.2, 0.3]}})
-    lines = comparison_sheet(compare_scores(a, b)).text().splitlines()
+    lines = comparison_sheet(compare(a, b)).text().splitlines()
     assert [line for line in lines if line.startswith("Higher means")] == [
         "Higher means closer, 0 to 1: sms"
     ]
@@ -289,7 +276,7 @@ def test_text_is_cut_and_says_what_is_undefined(write):
     names = [f"m{i:02d}" for i in range(MAX_ROWS + 1)]
     a = write("a.csv", {"s": {name: [1.0, 2.0] for name in names} | {"m00": [1.0, None]}})
     b = write("b.csv", {"s": {name: [3.0, 4.0] for name in names} | {"m00": [None, 1.0]}})
-    lines = comparison_sheet(compare_scores(a, b, n_resamples=10)).text().splitlines()
+    lines = comparison_sheet(compare(a, b, resamples=10)).text().splitlines()
     assert sum(line.startswith("m") for line in lines[5:]) == MAX_ROWS
     assert "and 1 more rows; `--out` writes all" in lines
     assert "Undefined: m00, s, s: no document has both scores" in lines
@@ -339,22 +326,6 @@ def test_refusals(write, refused, tmp_path):
     assert "at least 1, got 0" in refused(
         a, write("c.csv", {"s": {"sms": [1.0]}}), "--resamples", "0"
     )
-
-
-@pytest.mark.data
-def test_two_systems_of_summeval(data_dir):
-    peers = str(data_dir / "summeval_peer_scores.parquet")
-    result = compare_scores(
-        peers, peers, systems_a=["M11"], systems_b=["M17"], metrics=["rougeL_f", "bertscore_f"]
-    )
-    frame = pl.read_parquet(peers).sort("document_id")
-    for row in result.rows:
-        a, b = (frame.filter(system_id=name)[row.metric].to_numpy() for name in ("M11", "M17"))
-        assert row.difference == pytest.approx(a.mean() - b.mean(), abs=1e-12)
-        assert (row.wins, row.losses) == ((a > b).sum(), (a < b).sum())
-        assert row.n_documents == 100
-        assert row.higher == "b"
-        assert stats.ttest_rel(a, b).pvalue < 0.05
 
 
 def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(corpus, scored, capsys):

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import cluster.worker
+from assay import compare
 from cluster import Job, part_path, score_shard
 from cluster.seals import sealed_parquet
-from pipelines.compare import compare_scores
 from pipelines.explain import open_explainer
 from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
@@ -174,7 +174,7 @@ def test_scores_agree_with_the_folder_they_are_explained_for(once, metric):
 def test_two_runs_can_be_compared(corpus, once, tmp_path):
     out, _ = once
     score(corpus, tmp_path / "again", rows_per_shard=2)
-    compared = compare_scores(str(out), str(tmp_path / "again"), n_resamples=200)
+    compared = compare(str(out), str(tmp_path / "again"), resamples=200)
     assert {row.metric for row in compared.rows} == {*METRICS}
     for row in compared.rows:
         assert abs(row.difference) <= TOLERANCE * row.mean_a

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.correlation.run import correlate
+from assay import correlate
 
 KEYS = ["document_id", "system_id"]
 
@@ -198,4 +198,4 @@ def test_one_input_twice_rejected(bench, refused):
 
 def test_pages_of_scores_need_a_folder():
     with pytest.raises(ValueError, match="`out` must name a folder for the pages of `explain`"):
-        correlate(["none.parquet"], "none.csv", explain=True)
+        correlate(["none.parquet"], ratings="none.csv", explain=True)

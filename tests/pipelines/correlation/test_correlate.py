@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from agreement import bonferroni, holm
-from pipelines.correlation.run import correlate
+from assay import correlate
 from pipelines.tables.records import TABLES, AgreementResult
 from pipelines.tables.study import is_baseline
 from tests.rare import run
@@ -15,7 +15,7 @@ KEYS = ["document_id", "system_id"]
 
 @pytest.fixture
 def result(bench):
-    return correlate(bench.scores(), bench.ratings(), n_resamples=50)
+    return correlate(bench.scores(), ratings=bench.ratings(), resamples=50)
 
 
 def test_function_returns_what_the_command_writes(bench, result):
@@ -35,8 +35,8 @@ def test_tables_have_their_columns(result):
 
 
 def test_same_seed_same_tables(bench, result):
-    again = correlate(bench.scores(), bench.ratings(), n_resamples=50)
-    other = correlate(bench.scores(), bench.ratings(), n_resamples=50, seed=1)
+    again = correlate(bench.scores(), ratings=bench.ratings(), resamples=50)
+    other = correlate(bench.scores(), ratings=bench.ratings(), resamples=50, seed=1)
     for name in TABLES:
         assert getattr(again, name).equals(getattr(result, name)), name
     assert not other.correlations.equals(result.correlations)
@@ -117,7 +117,7 @@ def test_worst_disagreement_by_hand(bench):
     worst = bench.rows.filter(document_id="d3").sort("overall")["system_id"][0]
     is_it = (pl.col("document_id") == "d3") & (pl.col("system_id") == worst)
     rows = bench.rows.with_columns(good=pl.when(is_it).then(99.0).otherwise("overall"))
-    found = correlate(bench.scores(rows), bench.ratings(), n_resamples=5)
+    found = correlate(bench.scores(rows), ratings=bench.ratings(), resamples=5)
     row = found.disagreements.filter(metric="good").row(0, named=True)
     assert (row["document_id"], row["system_id"]) == ("d3", worst)
     assert (row["score_rank"], row["rating_rank"], row["gap"]) == (1.0, 0.0, 1.0)
@@ -222,7 +222,7 @@ def test_options_come_from_a_file(bench):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name at least one folder or file of scores"),
+        ([], "name at least one file, folder, glob or URL"),
         (["scores.csv"], "`--ratings` is missing"),
         (["scores.csv", "--ratings", "r.csv"], "`--out` is missing"),
     ],
@@ -247,7 +247,7 @@ def test_baselines_by_name():
 
 def test_a_report_is_four_files_unless_all_are_asked_for(bench):
     """The page and the Markdown, which this command leaves out, and these two."""
-    correlate(bench.scores(), bench.ratings(), bench.out, levels="system", n_resamples=5)
+    correlate(bench.scores(), ratings=bench.ratings(), out=bench.out, levels="system", resamples=5)
     assert sorted(path.name for path in bench.out.iterdir()) == [
         "about.json",
         "correlations.parquet",
@@ -255,13 +255,3 @@ def test_a_report_is_four_files_unless_all_are_asked_for(bench):
     bench.correlate("--levels", "system", "--fresh")
     assert (bench.out / "tables" / "long" / "raters.csv").is_file()
     assert (bench.out / "correlations.csv").is_file()
-
-
-@pytest.mark.slow
-def test_report_is_written_next_to_the_tables(plain_bench):
-    status, out, _ = plain_bench.correlate("--levels", "system")
-    assert status == 0
-    assert "report.html" in out
-    for name in ("report.html", "report.md", "about.json", "tables/long/raters.parquet"):
-        assert (plain_bench.out / name).stat().st_size > 0
-    assert plain_bench.correlate("--levels", "system", "--fresh")[0] == 0
