@@ -17,23 +17,14 @@ from agreement.matrices import TIE_RTOL, as_matrices, require_choice, shared_cel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseAccuracy:
-    """Share of pairs that a metric orders, or ties, as the ratings do."""
+    """How well a metric orders pairs as the ratings do, between 0 and 1."""
 
-    value: float
+    value: float = np.nan
     """NaN where undefined; then `reason` says why."""
-    threshold: float
-    """Metric scores this close count as tied; in the metric's units."""
-    n_skipped: int
+    threshold: float = np.nan
+    """Metric scores this close count as tied, in the metric's units; NaN if it is soft."""
+    n_skipped: int = 0
     """Documents with fewer than two shared cells (summary level only, else 0)."""
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoftPairwiseAccuracy:
-    """How alike metric and ratings are in how sure they are of each pair of systems."""
-
-    value: float
-    """In [0, 1]; NaN where undefined."""
     reason: str | None = None
 
 
@@ -70,12 +61,8 @@ def calibrate_ties(scores: np.ndarray, ratings: np.ndarray, *, level: str) -> Pa
     n_with_cells = int((~np.isnan(x)).any(0).sum())
     n_skipped = n_with_cells - len(groups) if level == "summary" else 0
     if not groups:
-        return PairwiseAccuracy(
-            value=np.nan,
-            threshold=np.nan,
-            n_skipped=n_skipped,
-            reason="no two units share ratings and scores",
-        )
+        reason = "no two units share ratings and scores"
+        return PairwiseAccuracy(n_skipped=n_skipped, reason=reason)
     thresholds, accuracies = _sweep(*_pairs(groups))
     # Sums taken in another order differ in the last bits; those must not decide.
     best = int(np.flatnonzero(accuracies >= accuracies.max() - TIE_RTOL)[0])
@@ -90,7 +77,7 @@ def soft_pairwise_accuracy(
     *,
     n_resamples: int = 1_000,
     rng: np.random.Generator,
-) -> SoftPairwiseAccuracy:
+) -> PairwiseAccuracy:
     """Compare how sure metric and ratings are that one system beats another.
 
     One minus the mean distance, over pairs of systems, of the two one-sided p-values of a
@@ -110,7 +97,7 @@ def soft_pairwise_accuracy(
 
     Returns
     -------
-    SoftPairwiseAccuracy
+    PairwiseAccuracy
         Undefined for fewer than two systems that share a document.
     """
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
@@ -118,13 +105,13 @@ def soft_pairwise_accuracy(
     shared = ~(np.isnan(x[i]) | np.isnan(x[j]))
     kept = shared.any(1)
     if not kept.any():
-        return SoftPairwiseAccuracy(value=np.nan, reason="no two systems share a document")
+        return PairwiseAccuracy(reason="no two systems share a document")
     signs = rng.choice(np.array([-1.0, 1.0]), size=(n_resamples, x.shape[1]))
     sides = [
         _one_sided_p_values(np.where(shared, each[i] - each[j], 0.0)[kept], signs)
         for each in (x, y)
     ]
-    return SoftPairwiseAccuracy(value=1.0 - float(np.abs(sides[0] - sides[1]).mean()))
+    return PairwiseAccuracy(value=1.0 - float(np.abs(sides[0] - sides[1]).mean()))
 
 
 def _one_sided_p_values(differences: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -155,11 +142,7 @@ def _groups(x: np.ndarray, y: np.ndarray, level: str) -> list[list[np.ndarray]]:
 
 
 def _pairs(groups: list[list[np.ndarray]]) -> list[np.ndarray]:
-    """All pairs inside the groups, flat.
-
-    Returns distances of the scores, what rounding may have left of them, whether the ratings are
-    tied, whether both differ in the same direction, and weights that sum to 1.
-    """
+    """All pairs, flat: the arguments of `_sweep`; the weights sum to 1."""
     differences = [
         (
             a[i] - a[j],

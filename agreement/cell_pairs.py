@@ -24,15 +24,11 @@ def resampled_kendall_of_cells(
     document_counts: Array,
     coefficient: str,
 ) -> Array:
-    """Compute tau-b or tau-c over the cells, for every metric, aspect and resample.
+    """Compute tau-b or tau-c over the `joint` cells, shape (n_resamples, n_metrics, n_aspects).
 
     The weight of a pair of cells (i, d) and (j, e) is s_i s_j w_d w_e, so the sum runs over
     unordered pairs of systems times unordered pairs of documents, each standing for two pairs
-    of cells (or one, where a system or a document is paired with itself): a matrix of signs
-    between two vectors of products of counts.
-
-    Values have shape (n_variables, n_systems, n_documents) and are present wherever `joint` is
-    true; counts are as in `Resamples`. Shape (n_resamples, n_metrics, n_aspects).
+    of cells (or one, where a system or a document is paired with itself).
     """
     x_classes, y_classes = _cell_classes(metrics, joint), _cell_classes(aspects, joint)
     forms = _PairForms(joint, system_counts, document_counts)
@@ -92,11 +88,7 @@ class _PairForms:
         return result
 
     def _signs(self, classes: Array, pairs: slice) -> tuple[Array, Array]:
-        """Signs of pairs of cells, over (pairs of systems, pairs of documents).
-
-        Straight is cell (i, d) against (j, e), crossed is (i, e) against (j, d), 0 where that is
-        no other pair.
-        """
+        """Signs of cell (i, d) against (j, e), and of (i, e) against (j, d), 0 if no other pair."""
         i, j, d, e = self._i[pairs], self._j[pairs], self._d, self._e
         have, is_missing = self._joint, not self._joint.all()
 

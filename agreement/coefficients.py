@@ -56,8 +56,8 @@ def rowwise(x: Array, y: Array, coefficient: str) -> Array:
 def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
     """Correlate every row of `x` with every row of `y`, all under the same weights.
 
-    Shapes (..., n_x, n) and (..., n_y, n) with weights (..., n), how often each position counts,
-    give (..., n_x, n_y). Where a weight is zero the value may be NaN, elsewhere it may not.
+    Shapes (..., n_x, n) and (..., n_y, n) with weights (..., n) give (..., n_x, n_y). A value may
+    be NaN where its weight is zero.
     """
     counts = weights[..., None, :]
     left, x_scale = vectors(x, counts, coefficient)
@@ -95,12 +95,9 @@ def tie_classes(values: Array, rtol: float = 0.0) -> Array:
 
     Examples
     --------
-    >>> tie_classes(np.array([0.3, 5.0, 0.1 + 0.2])).tolist()
-    [0, 2, 1]
-    >>> tie_classes(np.array([0.3, 5.0, 0.1 + 0.2]), TIE_RTOL).tolist()
-    [0, 1, 0]
-    >>> tie_classes(np.array([1e-14, 1.0, 2e-14]), TIE_RTOL).tolist()
-    [0, 2, 1]
+    >>> values = np.array([0.3, 5.0, 0.1 + 0.2])
+    >>> tie_classes(values).tolist(), tie_classes(values, TIE_RTOL).tolist()
+    ([0, 2, 1], [0, 1, 0])
     """
     classes = np.zeros(values.shape, dtype=np.int64)
     if values.shape[-1] > 1:
@@ -164,11 +161,11 @@ class Scale:
     may be any number above 1 where the variable is not constant."""
 
     def column(self) -> Scale:
-        """Return the same with an axis for the other side appended."""
+        """Append an axis for the other side."""
         return Scale(self.squared_norm[..., :, None], self.n_distinct[..., :, None])
 
     def row(self) -> Scale:
-        """Return the same with an axis for the other side before the last."""
+        """Insert an axis for the other side before the last."""
         return Scale(self.squared_norm[..., None, :], self.n_distinct[..., None, :])
 
 

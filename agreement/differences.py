@@ -30,7 +30,6 @@ DETERMINANT_ATOL = 1e-12
 class DifferenceTest:
     """Whether two correlations differ."""
 
-    test: str
     difference: float
     """First correlation minus second."""
     statistic: float
@@ -60,21 +59,9 @@ def dependent_test(
     printout has n - 2; that is a mistake corrected in 2014. It is the one with the right size in
     small samples (Hittner, May and Silver 2003).
 
-    Parameters
-    ----------
-    r_a, r_b : float
-        Correlation of metric A, and of metric B, with the ratings.
-    r_ab : float
-        Correlation of the two metrics with each other.
-    n : int
-        Units, such as systems; at least 4.
-    test : str
-        One of `DEPENDENT_TESTS`.
-
-    Returns
-    -------
-    DifferenceTest
-        Undefined, with a reason, for too few units or a perfect fit.
+    `r_a` and `r_b` are the correlations of two metrics with the ratings, `r_ab` is theirs with each
+    other, over `n` units; `test` is one of `DEPENDENT_TESTS`. Undefined, with a reason, for too few
+    units or a perfect fit.
 
     Raises
     ------
@@ -133,7 +120,6 @@ def compare_correlations(
     DifferenceTest
         Undefined, with a reason, where one of the three correlations is.
     """
-    require_choice("test", test, DEPENDENT_TESTS)
     a, b, y = shared_cells(*as_matrices(scores_a=scores_a, scores_b=scores_b, ratings=ratings))
     pairs = {"r_a": (a, y), "r_b": (b, y), "r_ab": (a, b)}
     results = {
@@ -156,7 +142,7 @@ def compare_correlations(
 
 
 def _determinant(r_a: float, r_b: float, r_ab: float) -> float:
-    """Return the determinant of the three correlations' matrix: what they leave unexplained."""
+    """Return what the three correlations leave unexplained."""
     determinant = 1.0 - r_a**2 - r_b**2 - r_ab**2 + 2.0 * r_a * r_b * r_ab
     return 0.0 if abs(determinant) < DETERMINANT_ATOL else determinant
 
@@ -222,7 +208,6 @@ def _tested(
     if not math.isnan(statistic):
         p_greater, p_value = float(null.sf(statistic)), 2.0 * float(null.sf(abs(statistic)))
     return DifferenceTest(
-        test=test,
         difference=difference,
         statistic=statistic,
         degrees_of_freedom=float(n - 3) if is_t else math.inf,

@@ -63,10 +63,7 @@ def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> 
 
 
 def kendall_scale(classes: Array, weights: Array, coefficient: str) -> Scale:
-    """Return what Kendall's numerator is divided by, shape (n_rows, n_variables).
-
-    `classes` are from `tie_classes`, shape (n_variables, n); weights have shape (n_rows, n).
-    """
+    """Return what Kendall's numerator is divided by, (n_rows, n_variables), by `tie_classes`."""
     half_square = 0.5 * weights.sum(1) ** 2
     norms = np.empty((len(weights), len(classes)))
     distinct = np.empty(norms.shape, dtype=np.int64)

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from agreement.coefficients import COEFFICIENTS
 from agreement.levels import Correlation
-from agreement.matrices import require_choice, require_fraction
 
 PERFECT_ATOL = 1e-12
 """A coefficient this close to 1 or -1 is taken for it: Fisher's z is infinite there."""
@@ -111,8 +109,6 @@ def fisher_interval(
     >>> round(interval.low, 3), round(interval.high, 3)
     (0.006, 0.798)
     """
-    require_choice("coefficient", coefficient, COEFFICIENTS)
-    require_fraction("confidence", confidence)
     fewest = 5 if coefficient.startswith("kendall") else 4
     reason = None
     if n < fewest:

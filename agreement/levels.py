@@ -13,12 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from agreement.coefficients import (
-    COEFFICIENTS,
-    merge_close,
-    rowwise,
-    undefined_reason,
-)
+from agreement.coefficients import merge_close, rowwise, undefined_reason
 from agreement.matrices import as_matrices, require_choice, shared_cells
 
 LEVELS = ("system", "summary", "global")
@@ -44,18 +39,6 @@ class Correlation:
     """Cells of the matrix that a side lacks; they were left out on both."""
     n_skipped: int
     """Documents on which the coefficient is undefined (summary level only, else 0)."""
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorrelationTest:
-    """Whether a correlation differs from zero, by the textbook test."""
-
-    value: float
-    p_value: float
-    """Two-sided."""
-    n: int
-    """Systems at system level, cells at global level."""
     reason: str | None = None
 
 
@@ -92,7 +75,6 @@ def correlate(
     (1.0, 2, 1)
     """
     require_choice("level", level, LEVELS)
-    require_choice("coefficient", coefficient, COEFFICIENTS)
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
     by_document = rowwise(x.T, y.T, coefficient) if level == "summary" else None
     value = level_values(x, y, level, coefficient) if by_document is None else _mean(by_document)
@@ -145,7 +127,7 @@ def partial_correlate(
 
 def correlation_test(
     scores: np.ndarray, ratings: np.ndarray, *, level: str, coefficient: str = "pearson"
-) -> CorrelationTest:
+) -> float:
     """Test whether a correlation at system or global level differs from zero.
 
     The usual test of each coefficient: Student's t with n-2 degrees of freedom for Pearson and
@@ -156,34 +138,28 @@ def correlation_test(
     ----------
     scores, ratings : ndarray, shape (n_systems, n_documents)
         NaN where missing.
-    level : str
-        "system" or "global"; a mean over documents has no such test and comes back undefined.
-    coefficient : str
-        One of `COEFFICIENTS`.
+    level, coefficient : str
+        See `correlate`.
 
     Returns
     -------
-    CorrelationTest
-        Two-sided p-value.
+    float
+        Two-sided p-value; NaN for fewer than three units, where the correlation is undefined, and
+        at summary level: a mean over documents has no such test.
     """
-    result = correlate(scores, ratings, level=level, coefficient=coefficient)
-    if level == "summary":
-        reason = "a mean over documents has no textbook test; use a bootstrap interval"
-        return CorrelationTest(value=result.value, p_value=np.nan, n=0, reason=reason)
-    x, y = (_rows(each, level)[0] for each in shared_cells(scores, ratings))
+    x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
+    if level == "summary" or _reason(x, y, level):
+        return np.nan
+    x, y = _rows(x, level)[0], _rows(y, level)[0]
     present = ~np.isnan(x)
-    n = int(present.sum())
-    problem = result.reason or (None if n > 2 else f"needs at least 3 units, got {n}")
-    if problem:
-        return CorrelationTest(value=result.value, p_value=np.nan, n=n, reason=problem)
+    if present.sum() < 3:
+        return np.nan
     pair = x[present], y[present]
     if coefficient == "pearson":
-        p_value = stats.pearsonr(*pair).pvalue
-    elif coefficient == "spearman":
-        p_value = stats.spearmanr(*pair).pvalue
-    else:
-        p_value = stats.kendalltau(*pair, variant=coefficient[-1]).pvalue
-    return CorrelationTest(value=result.value, p_value=float(p_value), n=n)
+        return float(stats.pearsonr(*pair).pvalue)
+    if coefficient == "spearman":
+        return float(stats.spearmanr(*pair).pvalue)
+    return float(stats.kendalltau(*pair, variant=coefficient[-1]).pvalue)
 
 
 def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> np.ndarray:
@@ -196,17 +172,9 @@ def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> 
 
 
 def system_means(scores: np.ndarray) -> np.ndarray:
-    """Average each system over the documents it has.
+    """Average each system over the documents it has; (..., n_systems, n_documents) to (..., n).
 
-    Parameters
-    ----------
-    scores : ndarray, shape (..., n_systems, n_documents)
-        NaN where missing.
-
-    Returns
-    -------
-    ndarray, shape (..., n_systems)
-        NaN for a system without any score.
+    NaN where a cell is missing, and for a system without any score.
     """
     counts = (~np.isnan(scores)).sum(-1)
     sums = np.nansum(scores, axis=-1)
@@ -263,9 +231,7 @@ def _described(
     reason: str | None,
 ) -> Correlation:
     present = ~np.isnan(x)
-    skipped = 0
-    if by_document is not None:
-        skipped = int((np.isnan(by_document) & present.any(0)).sum())
+    skipped = 0 if by_document is None else (np.isnan(by_document) & present.any(0)).sum()
     return Correlation(
         value=value,
         level=level,
@@ -273,6 +239,6 @@ def _described(
         n_systems=int(present.any(1).sum()),
         n_documents=int(present.any(0).sum()),
         n_missing=int((~present).sum()),
-        n_skipped=skipped,
+        n_skipped=int(skipped),
         reason=reason if np.isnan(value) else None,
     )

@@ -6,8 +6,6 @@ knows where the numbers come from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 TIE_RTOL = 1e-12
@@ -57,22 +55,14 @@ def shared_cells(*matrices: np.ndarray) -> tuple[np.ndarray, ...]:
     >>> shared_cells(np.array([[1.0, np.nan]]), np.array([[3.0, 4.0]]))[1]
     array([[ 3., nan]])
     """
-    arrays = as_matrices(**{f"matrices[{i}]": matrix for i, matrix in enumerate(matrices)})
-    missing = np.logical_or.reduce([np.isnan(array) for array in arrays])
-    return tuple(np.where(missing, np.nan, array) for array in arrays)
+    missing = np.logical_or.reduce([np.isnan(matrix) for matrix in matrices])
+    return tuple(np.where(missing, np.nan, matrix) for matrix in matrices)
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise `ValueError` unless `value` is one of `choices`."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
-
-
-def require_distinct(name: str, values: Sequence[str]) -> None:
-    """Raise `ValueError` if one of `values` is there twice."""
-    for i, value in enumerate(values):
-        if value in values[:i]:
-            raise ValueError(f"`{name}` must not name one twice, got {value!r}")
 
 
 def require_fraction(name: str, value: float) -> None:

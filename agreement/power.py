@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -39,14 +40,11 @@ class DocumentsNeeded:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VarianceComponents:
-    """What makes two matrices vary together, or one vary (with itself): sources per cell."""
+class VarianceComponents(NamedTuple):
+    """(Co)variance of the systems' true means, and of the rest of a cell, noise among it."""
 
     systems: float
-    """Covariance of the systems' true means."""
     residual: float
-    """Covariance of how a system does on a document in particular, and of noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -177,25 +175,23 @@ def documents_for_correlation(scores: np.ndarray, ratings: np.ndarray) -> Docume
 
 
 def variance_components(first: np.ndarray, second: np.ndarray | None = None) -> VarianceComponents:
-    """Split (co)variance over cells, shape (n_systems, n_documents), into systems and the rest.
+    """Split (co)variance over cells into systems and the rest, by two-way analysis.
 
-    Two-way analysis without replication: mean products are set equal to their expectations. A
-    component may come out negative by chance. Documents that a system lacks are left out for all;
-    with one matrix the components are of its variance. NaN with fewer than two systems or two
-    complete documents.
+    A component may be negative by chance. Documents that a system lacks are left out; NaN with
+    fewer than two systems or two complete documents.
     """
     x, y = shared_cells(first, first if second is None else second)
     complete = ~np.isnan(x).any(0)
     x, y = x[:, complete], y[:, complete]
     n_systems, n_documents = x.shape
     if min(n_systems, n_documents) < 2:
-        return VarianceComponents(systems=np.nan, residual=np.nan)
+        return VarianceComponents(np.nan, np.nan)
     x, y = x - x.mean(), y - y.mean()
     by_system = n_documents * (x.mean(1) @ y.mean(1)) / (n_systems - 1)
     x_rest = x - x.mean(1, keepdims=True) - x.mean(0)
     y_rest = y - y.mean(1, keepdims=True) - y.mean(0)
     rest = (x_rest * y_rest).sum() / ((n_systems - 1) * (n_documents - 1))
-    return VarianceComponents(systems=float((by_system - rest) / n_documents), residual=float(rest))
+    return VarianceComponents(float((by_system - rest) / n_documents), float(rest))
 
 
 def sample_size_curve(
@@ -278,11 +274,7 @@ def _forecast(
 
 
 def _smallest(is_enough: Callable[[int], bool], first: int, *, ratio: float) -> int | None:
-    """Smallest number from which on the condition holds, down from `MOST_UNITS`, then halving.
-
-    From the top, since it may hold for small numbers and no longer for larger ones; `ratio`
-    between the numbers tried must be small next to such a turn.
-    """
+    """Smallest number from which on the condition holds, from the top, where it may turn."""
     above = below = MOST_UNITS
     if not is_enough(above):
         return None

@@ -12,13 +12,11 @@ import numpy as np
 from scipy import stats
 
 from agreement.intervals import Interval
-from agreement.matrices import require_choice, require_fraction
+from agreement.matrices import require_fraction
 from agreement.raters import krippendorff_alpha
 
 FIRST, SECOND, TIE = 0, 1, 2
 """The outcomes of a judgement."""
-SHARE_METHODS = ("wilson", "clopper-pearson")
-"""Intervals for a share: close to the nominal confidence on average, or never below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +68,8 @@ def win_share(
     confidence : float
         Share of intervals made this way that should hold the true share.
     method : str
-        One of `SHARE_METHODS` (Wilson 1927; Clopper and Pearson 1934).
+        "wilson" (1927), close to the confidence on average, or "clopper-pearson" (1934), never
+        below it.
 
     Returns
     -------
@@ -83,7 +82,6 @@ def win_share(
     >>> share.value, round(share.low, 3), round(share.high, 3)
     (0.75, 0.301, 0.954)
     """
-    require_choice("method", method, SHARE_METHODS)
     require_fraction("confidence", confidence)
     n = n_first + n_second
     if n == 0:

@@ -84,7 +84,6 @@ def rank_systems(
     SystemRanking
         Means and ranks with their intervals.
     """
-    require_fraction("confidence", confidence)
     (matrix,) = as_matrices(scores=scores)
     n_systems, n_documents = matrix.shape
     counts = draw_counts(n_documents, n_resamples=n_resamples, rng=rng)
@@ -192,11 +191,7 @@ def _differences(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _ranks(means: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """1 plus the number of systems that are better, per row; 0 for NaN.
-
-    `sizes` are the mean magnitudes of the scores behind each mean, which say how far rounding
-    takes equal means apart.
-    """
+    """1 plus the number of systems that are better, per row; 0 for NaN; `sizes` for rounding."""
     ranks = np.ones(means.shape, dtype=np.int64)
     for system in range(means.shape[1]):
         tolerance = TIE_RTOL * np.maximum(sizes, sizes[:, [system]])
@@ -212,11 +207,7 @@ def _rank_ends(
     n_scored: np.ndarray,
     confidence: float,
 ) -> np.ndarray:
-    """Percentiles of the rank, shape (2, n_systems); 0 where undefined.
-
-    `values` are the resampled means and the means, `sizes` their magnitudes as in `_ranks`. A
-    resample that leaves a system out says nothing of its rank, and too good ones of the others.
-    """
+    """Percentiles of the rank, shape (2, n_systems), 0 where undefined, of complete resamples."""
     # The mean of a document drawn alone is its score, however often it is drawn.
     complete, complete_sizes = (
         np.where(n_scored < FEWEST_DOCUMENTS, whole, draws) for draws, whole in (values, sizes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agreement.coefficients import merge_close
-from agreement.levels import Correlation, correlate
+from agreement.levels import correlate
 from agreement.matrices import as_stack, require_choice
 
 MEASUREMENTS = ("nominal", "ordinal", "interval")
@@ -24,12 +24,9 @@ class Alpha:
 
     value: float
     """1 for perfect agreement, 0 for chance; NaN where undefined."""
-    measurement: str
     n_raters: int
     n_units: int
     """Units with at least two ratings; the others say nothing about agreement."""
-    n_pairable: int
-    """Ratings in those units."""
     n_missing: int
     """Ratings that the table of raters and units lacks."""
     reason: str | None = None
@@ -41,11 +38,7 @@ class LeaveOneOut:
 
     value: float
     """Mean over raters for whom it is defined; NaN if there is none."""
-    per_rater: tuple[Correlation, ...]
-    """In the order of the raters."""
     n_raters: int
-    n_undefined: int
-    """Raters for whom it is undefined; they are not in the mean."""
     reason: str | None = None
 
 
@@ -101,10 +94,8 @@ def krippendorff_alpha(ratings: np.ndarray, *, measurement: str = "interval") ->
         value = 1.0 - observed / expected
     return Alpha(
         value=float(value),
-        measurement=measurement,
         n_raters=len(table),
         n_units=pairable.shape[1],
-        n_pairable=int((~np.isnan(pairable)).sum()),
         n_missing=int((~present).sum()),
         reason=reason,
     )
@@ -126,7 +117,7 @@ def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearso
     Returns
     -------
     LeaveOneOut
-        The mean, and a `Correlation` for each rater.
+        The mean over the raters; those for whom it is undefined are not in it.
     """
     stack = as_stack("ratings", ratings, 3)
     results = [
@@ -141,9 +132,7 @@ def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearso
         reason = f"undefined for every rater; first: {results[0].reason}"
     return LeaveOneOut(
         value=float(np.mean(defined)) if defined else np.nan,
-        per_rater=tuple(results),
         n_raters=len(stack),
-        n_undefined=len(stack) - len(defined),
         reason=reason,
     )
 
@@ -151,8 +140,7 @@ def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearso
 def _means_of_others(stack: np.ndarray) -> Iterator[np.ndarray]:
     """Yield for each rater the mean of the others, NaN where no other has rated.
 
-    The others are added up: to take one rater off a sum of all would leave that rater's rounding
-    in it. Means that differ in how they were summed only are equal.
+    The others are added up: one rater taken off a sum of all would leave rounding in it.
     """
     have = ~np.isnan(stack)
     filled = np.where(have, stack, 0.0)

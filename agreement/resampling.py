@@ -59,10 +59,7 @@ class Resamples:
 def draw_resamples(
     n_systems: int, n_documents: int, *, n_resamples: int, rng: np.random.Generator
 ) -> Resamples:
-    """Draw systems and documents with replacement, as counts.
-
-    They are for matrices of this size, and shared by all metrics and aspects over them.
-    """
+    """Draw systems and documents with replacement, as counts for matrices of this size."""
     return Resamples(
         *(draw_counts(n, n_resamples=n_resamples, rng=rng) for n in (n_systems, n_documents))
     )

@@ -119,15 +119,7 @@ def _tie_sizes(values: Array) -> Array:
 
 
 def _tie_moves(a: Array, b: Array) -> tuple[Array, sparse.csr_array]:
-    """Sizes of groups of equal values as a constant plus a linear function of the signs.
-
-    Only values that occur twice or more in both metrics together can be tied.
-
-    Returns
-    -------
-    base : ndarray, shape (n_groups,)
-    moves : sparse array, shape (n_groups, n)
-    """
+    """Sizes of groups of equal values: constants, and factors (n_groups, n) of the signs."""
     _, codes, counts = np.unique(np.concatenate([a, b]), return_inverse=True, return_counts=True)
     tied = np.flatnonzero(counts > 1)
     place = np.full(counts.size, -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -134,8 +134,8 @@ def _described(
         )
         row |= {"fisher_low": fisher.low, "fisher_high": fisher.high}
     if point.level != "summary":
-        test = correlation_test(x, y, level=point.level, coefficient=point.coefficient)
-        row |= {"p_value": test.p_value}
+        p_value = correlation_test(x, y, level=point.level, coefficient=point.coefficient)
+        row |= {"p_value": p_value}
     return row
 
 
@@ -167,29 +167,19 @@ def _accuracy_rows(
 ) -> Iterator[dict[str, Any]]:
     """Pairs of systems, over all documents or inside each; not pairs of any two cells."""
     have = ~np.isnan(x)
-    counts = {
-        "n_systems": int(have.any(1).sum()),
-        "n_documents": int(have.any(0).sum()),
-        "n_missing": int((~have).sum()),
-    }
+    found = {}
     if "pairwise_accuracy" in settings.coefficients and level != "global":
-        found = calibrate_ties(x, y, level=level)
-        yield {
-            **counts,
-            "coefficient": "pairwise_accuracy",
-            "value": found.value,
-            "threshold": found.threshold,
-            "n_skipped": found.n_skipped,
-            "reason": found.reason,
-        }
+        found["pairwise_accuracy"] = calibrate_ties(x, y, level=level)
     if "soft_pairwise_accuracy" in settings.coefficients and level == "system":
         soft = soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
+        found["soft_pairwise_accuracy"] = soft
+    for name, accuracy in found.items():
         yield {
-            **counts,
-            "coefficient": "soft_pairwise_accuracy",
-            "value": soft.value,
-            "n_skipped": 0,
-            "reason": soft.reason,
+            "coefficient": name,
+            **asdict(accuracy),
+            "n_systems": int(have.any(1).sum()),
+            "n_documents": int(have.any(0).sum()),
+            "n_missing": int((~have).sum()),
         }
 
 

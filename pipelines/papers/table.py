@@ -245,12 +245,11 @@ def correlation_row(
     value is undefined.
     """
     result = correlate(scores, ratings, level=level, coefficient=coefficient)
-    test = correlation_test(scores, ratings, level=level, coefficient=coefficient)
     return {
         "level": level,
         "coefficient": coefficient,
         "value": result.value,
-        "p_value": test.p_value,
+        "p_value": correlation_test(scores, ratings, level=level, coefficient=coefficient),
         "n_systems": result.n_systems,
         "n_documents": result.n_documents,
         "n_cells": scores.size - result.n_missing,

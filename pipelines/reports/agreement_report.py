@@ -51,21 +51,9 @@ COUNTS = {
 def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False) -> None:
     """Write the page and the Markdown; each file appears whole or not at all.
 
-    Parameters
-    ----------
-    result : AgreementResult
-        What `correlate` has computed.
-    out : path
-        Folder; made when missing. Files of an earlier report are replaced.
-    all_tables : bool
-        Write `tables/*.tex`, `plots/*.svg` and `plots/*.png`, too.
-
-    Raises
-    ------
-    ValueError
-        If there is no correlation to report.
+    With `all_tables` also `tables/*.tex`, `plots/*.svg` and `plots/*.png`. Without a correlation
+    to report nothing is written: a `ValueError`.
     """
-    out = Path(out)
     tables = list(paper_tables(result))
     files = {
         PAGE_FILE: _utf8(render_report(result, out)),
@@ -82,15 +70,7 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
 
 
 def render_report(result: AgreementResult, folder: Path) -> str:
-    """Render the page as one self-contained file.
-
-    Parameters
-    ----------
-    result : AgreementResult
-        What `correlate` has computed.
-    folder : path
-        Where the page will be: explain pages that are there already are linked to.
-    """
+    """Render the page as one self-contained file; explain pages in `folder` are linked to."""
     return render_page(
         "agreement_report.html",
         styles=["agreement_report.css"],

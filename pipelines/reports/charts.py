@@ -102,14 +102,7 @@ def curve_points(sample_size: pl.DataFrame) -> pl.DataFrame:
 
 
 def compact(frame: pl.DataFrame) -> dict[str, Any]:
-    """Turn rows into columns and lists for JSON, with repeated texts written once.
-
-    Returns
-    -------
-    dict
-        `columns`: names; `rows`: one list per row; `texts`: for a column of texts, the distinct
-        ones, to which its cells are indices.
-    """
+    """Turn a table into `columns`, `rows` and, for cells that are indices to them, `texts`."""
     texts = {}
     columns = []
     for column in frame:
@@ -133,20 +126,8 @@ def page_charts(
 ) -> dict[str, dict[str, Any]]:
     """Specify the charts that have rows, by name; each shows the rows of the reader's choices.
 
-    Parameters
-    ----------
-    result : AgreementResult
-        What was computed.
-    chosen : mapping
-        The first choices.
-    tests : sequence of str
-        Of the differences.
-
-    Returns
-    -------
-    dict
-        For JSON: `spec`, without its data; `data`, see `compact`; `matching`, the columns whose
-        values must be as chosen.
+    `chosen` are the first choices. Each chart has, for JSON, `spec` without its data, `data` (see
+    `compact`), and `matching`, the columns whose values must be as chosen.
     """
     here = {name: chosen[name] for name in ("level", "aspect", "coefficient")}
     label = COEFFICIENTS.get(chosen["coefficient"], chosen["coefficient"])
@@ -217,12 +198,8 @@ def paper_plots(result: AgreementResult) -> dict[str, Spec]:
     """Draw what papers show, for every aspect and level, by the coefficient asked for first.
 
     Intervals of the metrics, their differences by the first test, the sample-size curves with the
-    best metric's band and, at system level, the systems under the best metric.
-
-    Returns
-    -------
-    dict
-        By file name without a suffix; a plot without rows is left out.
+    best metric's band and, at system level, the systems under the best metric; by file name
+    without a suffix.
     """
     coefficient = result.correlations["coefficient"][0]
     levels = in_order(result.correlations["level"], LEVELS)
@@ -287,13 +264,7 @@ def printed_text(text: str) -> str:
 
 
 def draw_files(plot: Spec | alt.TopLevelMixin) -> dict[str, bytes]:
-    """Draw a plot as SVG and as PNG.
-
-    Returns
-    -------
-    dict
-        Content by suffix.
-    """
+    """Draw a plot as SVG and as PNG; return their content by suffix."""
     import vl_convert
 
     spec = plot if isinstance(plot, dict) else plot.to_dict()

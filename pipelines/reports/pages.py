@@ -35,18 +35,9 @@ def render_page(
 ) -> str:
     """Render a page that opens from disk.
 
-    Parameters
-    ----------
-    template : str
-        File name of a template that extends `base.html`.
-    folder : path
-        Where the template, its styles and scripts are; `base.html` is found from anywhere.
-    styles, scripts : sequence of str
-        File names, in the order in which the browser shall read them; `base.css` comes first.
-    with_charts : bool
-        Whether `vegaEmbed` shall be there for the scripts.
-    **context
-        What the template shows. Text is escaped; undefined names are errors.
+    The template and what it names are in `folder`; `base.html` is found from anywhere and
+    `base.css` comes first. `with_charts` brings `vegaEmbed` for the scripts. Text in `context` is
+    escaped, and a name the template lacks is an error.
     """
     environment = _environment(folder)
 

@@ -30,15 +30,7 @@ class Sheet:
     """Signatures, for Markdown."""
 
     def text(self, *, is_terminal: bool = False, width: int | None = None) -> str:
-        """Lay it out for people.
-
-        Parameters
-        ----------
-        is_terminal : bool
-            Whether lines and colours are welcome.
-        width : int, optional
-            Characters of a line; a table that needs more gets more.
-        """
+        """Lay it out for people; a table that needs more characters than `width` gets more."""
         rows = [cells for _, cells in shown_rows(self.table)]
         table = table_text(
             [column.header for column in self.table.columns],

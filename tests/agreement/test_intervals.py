@@ -7,7 +7,6 @@ import pytest
 
 from agreement import correlate, draw_resamples, fisher_interval, resampled_correlations
 from agreement.intervals import bootstrap_name, percentile_interval
-from agreement.levels import level_values
 
 N_REPETITIONS = 1_000
 
@@ -61,11 +60,6 @@ def test_fisher_interval_undefined(r, n, reason):
     assert reason in interval.reason
 
 
-def test_confidence_outside_zero_and_one_rejected():
-    with pytest.raises(ValueError, match="`confidence` must lie between 0 and 1"):
-        fisher_interval(0.5, 20, confidence=95)
-
-
 def simulated(rng, n_systems, n_documents, r):
     """Scores and ratings whose system effects correlate at `r`, with noise in every cell.
 
@@ -90,17 +84,3 @@ def test_bootstrap_over_both_covers(n_systems, n_documents, r):
         interval = percentile_interval(draws.ravel(), 0.0, 0.95, "bootstrap-both")
         covered += interval.low <= truth <= interval.high
     assert 0.90 <= covered / N_REPETITIONS <= 0.98
-
-
-@pytest.mark.slow
-def test_fisher_does_not_cover_cells():
-    # At global level the cells of a system belong together; Fisher takes them as independent.
-    rng = np.random.default_rng(21)
-    covered = 0
-    for _ in range(N_REPETITIONS):
-        scores, ratings, _ = simulated(rng, 16, 50, 0.7)
-        # Variance of a cell: system, document and noise, 1 each; systems alone correlate.
-        value = float(level_values(scores, ratings, "global", "pearson"))
-        interval = fisher_interval(value, scores.size)
-        covered += interval.low <= 0.7 / 3 <= interval.high
-    assert covered / N_REPETITIONS < 0.6

@@ -43,11 +43,6 @@ def test_clopper_pearson_interval_by_beta_quantiles():
     assert (found.low, found.high) == pytest.approx(ends, abs=1e-9)
 
 
-def test_unknown_interval_rejected():
-    with pytest.raises(ValueError, match="`method` must be one of wilson, clopper-pearson"):
-        win_share(1, 2, method="wald")
-
-
 def test_majorities_by_hand():
     items = np.array([[3, 0, 0], [1, 2, 0], [1, 1, 1], [0, 1, 2], [0, 0, 0], [0, 0, 3]])
     assert majorities(items).tolist() == [1, 2, 2]
