@@ -49,14 +49,6 @@ def test_threshold_search_matches_publication():
     assert (best.threshold, best.value) == (4.0, pytest.approx(2 / 3))
 
 
-def test_threshold_search_of_the_file(oracle):
-    case = oracle("statistics.json")["tie_threshold_search"]
-    metric, human = (np.array([case[key]], dtype=float).T for key in ("metric", "human"))
-    thresholds, accuracies = tie_curve(metric, human, level="system")
-    np.testing.assert_allclose(thresholds, case["thresholds"])
-    np.testing.assert_allclose(accuracies, case["taus"])
-
-
 @given(pair=MATRICES)
 def test_calibration_finds_the_best_threshold(pair):
     tried = [by_counting(*pair, threshold) for threshold in range(6)]
