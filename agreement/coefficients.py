@@ -109,9 +109,8 @@ def tie_classes(values: Array, rtol: float = 0.0) -> Array:
 def merge_close(values: Array, scale: Array | None = None) -> Array:
     """Replace values that differ in the last bits by the smallest of them, along the last axis.
 
-    For means, which tie in theory and differ in how they were summed: neighbours that differ by at
-    most `TIE_RTOL` times the larger of their scales are equal. `scale` is the mean magnitude of
-    what each was summed from, for sums may cancel; by default that of the value itself. NaN stays.
+    For means, which tie in theory and differ in how they were summed. `scale` is the mean magnitude
+    of what each was summed from, for sums may cancel; by default that of the value. NaN stays.
 
     Examples
     --------

@@ -20,11 +20,9 @@ Array = np.ndarray
 
 
 def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
-    """Correlate every row of `x` with every row of `y` under every row of weights.
+    """Correlate rows as `all_pairs` does, under every row of weights, by Pearson or Spearman.
 
-    Pearson or Spearman; shapes (n_x, n), (n_y, n) and (n_rows, n) give (n_rows, n_x, n_y), NaN
-    where a side is constant under the weights. Equal to `all_pairs` with the values repeated along
-    a leading axis, without repeating them.
+    Shapes (n_x, n), (n_y, n) and (n_rows, n) give (n_rows, n_x, n_y).
     """
     if coefficient == "spearman":
         left, x_scale = _ranked(x, weights)

@@ -39,11 +39,7 @@ class Interval:
 
 
 def bootstrap_name(point: Correlation) -> str:
-    """Name a bootstrap over systems and documents by what its resamples differ in.
-
-    Of a single document, or system, all resamples hold that one, and the interval speaks of the
-    other alone: "bootstrap-both", "bootstrap-systems" or "bootstrap-documents".
-    """
+    """Name a bootstrap by what its resamples differ in: nothing varies of a single one."""
     if 1 in (point.n_systems, point.n_documents):
         return f"bootstrap-{'systems' if point.n_documents == 1 else 'documents'}"
     return "bootstrap-both"
@@ -52,11 +48,9 @@ def bootstrap_name(point: Correlation) -> str:
 def percentile_interval(
     draws: np.ndarray, value: float, confidence: float, method: str, reason: str | None = None
 ) -> Interval:
-    """Read an interval off resampled values, shape (n_resamples,), NaN where one is undefined.
+    """Read an interval of `value` off resampled values, NaN where one is undefined.
 
-    `value` is the estimate itself, `confidence` the share of draws between the ends, `method` goes
-    into the result, and `reason` says why the value is undefined, if it is; then so are the ends,
-    as they are if more than `MOST_UNDEFINED` of the draws are.
+    The ends are undefined where the value is, by `reason`, or more than `MOST_UNDEFINED` draws are.
     """
     is_defined = ~np.isnan(draws)
     n_undefined = int(draws.size - is_defined.sum())

@@ -163,12 +163,8 @@ def correlation_test(
 
 
 def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> np.ndarray:
-    """Correlate stacks of matrices (..., n_systems, n_documents) at one level, shape (...).
-
-    NaN in the same cells of both; leading axes broadcast. NaN where undefined.
-    """
-    values = rowwise(_rows(x, level), _rows(y, level), coefficient)
-    return _mean(values)
+    """Correlate stacks of matrices with NaN in the same cells; leading axes broadcast."""
+    return _mean(rowwise(_rows(x, level), _rows(y, level), coefficient))
 
 
 def system_means(scores: np.ndarray) -> np.ndarray:

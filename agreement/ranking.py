@@ -144,7 +144,9 @@ def compare_systems(
     shared = ~(np.isnan(a) | np.isnan(b))
     n_shared = int(shared.sum())
     reason = _too_few(n_shared, "no document has both scores")
-    differences = _differences(a, b)[shared]
+    a, b = a[shared], b[shared]
+    is_close = np.abs(a - b) <= TIE_RTOL * np.maximum(np.abs(a), np.abs(b))
+    differences = np.where(is_close, 0.0, a - b)
     draws, p_a, p_b = np.full(n_resamples, np.nan), np.nan, np.nan
     if reason is None:
         both = np.stack([differences, np.abs(differences)], axis=1)
@@ -159,7 +161,7 @@ def compare_systems(
         p_a_better=p_a,
         p_b_better=p_b,
         n_documents=n_shared,
-        n_missing=a.size - n_shared,
+        n_missing=shared.size - n_shared,
         reason=reason,
     )
 
@@ -181,13 +183,6 @@ def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Genera
         for start in range(0, n_resamples, step)
     ]
     return np.concatenate(parts) / n
-
-
-def _differences(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """First minus second, exactly 0 where only the last bits differ."""
-    differences = a - b
-    is_close = np.abs(differences) <= TIE_RTOL * np.maximum(np.abs(a), np.abs(b))
-    return np.where(is_close, 0.0, differences)
 
 
 def _ranks(means: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -205,11 +205,7 @@ def _summary_level(
 
 
 class _DocumentCorrelations:
-    """Correlations across systems inside one document, for fixed counts of systems.
-
-    The values do not depend on the resample here, only the counts do; what Kendall multiplies
-    (products of the counts of two systems) is made once for all documents.
-    """
+    """Correlations across systems inside one document, for fixed counts of systems."""
 
     def __init__(self, system_counts: Array, coefficient: str) -> None:
         self._counts = system_counts
