@@ -168,9 +168,17 @@ def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> 
 
 
 def system_means(scores: np.ndarray) -> np.ndarray:
-    """Average each system over the documents it has; (..., n_systems, n_documents) to (..., n).
+    """Average each system over the documents it has.
 
-    NaN where a cell is missing, and for a system without any score.
+    Parameters
+    ----------
+    scores : ndarray, shape (..., n_systems, n_documents)
+        NaN where missing.
+
+    Returns
+    -------
+    ndarray, shape (..., n_systems)
+        NaN for a system without any score.
     """
     counts = (~np.isnan(scores)).sum(-1)
     sums = np.nansum(scores, axis=-1)
