@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from sms.explaining.explanation import Explanation
 from sms.explaining.making import RowScorer, column_of, explain, explain_rows
-from sms.explaining.records import (
-    Flow,
-    Moves,
-    Point,
-    SentenceEffect,
-    TextUnits,
-    Unit,
-)
+from sms.explaining.records import Flow, Moves, Point, SentenceEffect, TextUnits, Unit
 
 __all__ = [
     "Explanation",

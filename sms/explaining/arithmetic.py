@@ -17,15 +17,7 @@ def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str
     """Round parts so that the printed ones add up to the printed total.
 
     Every part is rounded down; then those that lost most are rounded up instead, as many as are
-    needed (largest remainders).
-
-    Parameters
-    ----------
-    parts : sequence of float
-        Non-negative, with sum `total` up to rounding.
-    total : float
-    digits : int
-        Decimals.
+    needed (largest remainders). Parts are non-negative, with sum `total` up to rounding.
 
     Examples
     --------

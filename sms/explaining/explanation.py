@@ -70,15 +70,8 @@ class Explanation:
             shown = f"{self.metric} = {self.score:.{SCORE_DIGITS}f}"
         if self.moves:
             moves = self.moves[number]
-            return moves_picture(
-                moves,
-                self.metric,
-                shown,
-                self.name_of(moves.other),
-                title,
-                highest=highest,
-                is_live=is_live,
-            )
+            shown_as = (self.metric, shown, self.name_of(moves.other), title)
+            return moves_picture(moves, *shown_as, highest=highest, is_live=is_live)
         texts = [self.candidate]
         if self.others:
             texts.append(max(self.others, key=self._weight_of))

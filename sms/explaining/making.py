@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from sms.explaining.explanation import Explanation
-from sms.explaining.leaving_out import Omission, effects, omissions
 from sms.explaining.moving import PlanFinder
 from sms.explaining.records import (
     CANDIDATE,
@@ -19,6 +19,7 @@ from sms.explaining.records import (
     SENTENCE,
     WORD,
     Moves,
+    SentenceEffect,
     TextUnits,
     Unit,
 )
@@ -26,7 +27,7 @@ from sms.explaining.units import placed_sentences
 from sms.metric import MetricRequest
 from sms.movers import Mover
 from sms.scoring import Against, Batch, ScoringConfig, SummaryScorer, first_tokens, to_rows
-from sms.text import SegmentedTexts, Segmenter, TextRules
+from sms.text import Segmenter, TextRules
 
 SCORE_ATOL = 1e-12
 """How far `exp(-distance)` of the explained plan may lie from the score; the last digits depend on
@@ -161,10 +162,10 @@ def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explana
     if isinstance(scorer, SummaryScorer):
         request = about.request
         if request is not None and isinstance(request.metric, Mover):
-            return [*_by_plans(scorer, prepared, about, request, listed, scores)]
+            return list(_by_plans(scorer, prepared, about, request, listed, scores))
         if request is None or request.metric.reads_texts:
             listed = [_as_read(row, scorer.config) for row in listed]
-    return _by_omission(scorer, about, listed, scores)
+    return list(_by_omission(scorer, about, listed, scores))
 
 
 def _numbers(scores: pa.ChunkedArray) -> list[float | None]:
@@ -265,40 +266,65 @@ def _check_score(column: str, score: float | None, moves: Sequence[Moves]) -> No
 # All other metrics
 
 
+@dataclass(frozen=True, slots=True)
+class _Omission:
+    """A row without one sentence."""
+
+    text: TextUnits
+    unit: Unit
+    row: _Row
+
+
 def _by_omission(
     scorer: RowScorer,
     about: _About,
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[_Row],
     scores: Sequence[tuple[float | None, str | None]],
-) -> list[Explanation]:
+) -> Iterator[Explanation]:
     """Score every row without each of its sentences, all in one batch."""
     texts = [_plain_texts(about, row) for row in rows]
     left_out = [
-        omissions(row, own) if score is not None else []
+        list(_omissions(row, own)) if score is not None else []
         for row, own, (score, _) in zip(rows, texts, scores, strict=True)
     ]
-    without = _scores_without([o for own in left_out for o in own], scorer, about.column)
-    found = []
-    at = 0
-    for own_texts, own, (score, status) in zip(texts, left_out, scores, strict=True):
-        found.append(
-            Explanation(
-                metric=about.column,
-                signature=about.signature,
-                higher_is=about.higher_is,
-                score=score,
-                status=status,
-                candidate=own_texts[0],
-                others=tuple(own_texts[1:]),
-                effects=effects(score, own, without[at : at + len(own)]),
-            )
+    without = iter(_scores_without([o for own in left_out for o in own], scorer, about.column))
+    for (candidate, *others), own, (score, status) in zip(texts, left_out, scores, strict=True):
+        yield Explanation(
+            metric=about.column,
+            signature=about.signature,
+            higher_is=about.higher_is,
+            score=score,
+            status=status,
+            candidate=candidate,
+            others=tuple(others),
+            effects=tuple(_effect(omission, score, next(without)) for omission in own),
         )
-        at += len(own)
-    return found
+
+
+def _omissions(row: _Row, texts: Sequence[TextUnits]) -> Iterator[_Omission]:
+    """Leave every sentence of the texts of a row out, one at a time."""
+    for text in texts:
+        sentences = [unit for unit, _ in text.sentences()]
+        bounds = [*(unit.start for unit in sentences), len(text.text)]
+        for unit, (start, end) in zip(sentences, pairwise(bounds), strict=True):
+            rest = text.text[:start] + text.text[end:]
+            if text.side == CANDIDATE:
+                yield _Omission(text, unit, {**row, CANDIDATE: rest})
+                continue
+            column = LIST_COLUMN[text.side]
+            listed = list(row[column])
+            listed[text.number] = rest
+            yield _Omission(text, unit, {**row, column: listed})
+
+
+def _effect(omission: _Omission, whole: float | None, score: float | None) -> SentenceEffect:
+    drop = None if score is None or whole is None else whole - score
+    text = omission.text
+    return SentenceEffect(text.side, text.number, omission.unit, score, drop)
 
 
 def _scores_without(
-    left_out: Sequence[Omission], scorer: RowScorer, column: str
+    left_out: Sequence[_Omission], scorer: RowScorer, column: str
 ) -> Sequence[float | None]:
     if not left_out:
         return []
@@ -315,23 +341,14 @@ def _plain_texts(about: _About, row: _Row) -> list[TextUnits]:
         given += [(side, k, text or "") for k, text in enumerate(row[LIST_COLUMN[side]])]
     distinct = list(dict.fromkeys(text for _, _, text in given))
     segmented = Segmenter(about.rules).segment(pa.array(distinct, pa.string()))
-    return [
-        TextUnits(
-            side,
-            number,
-            text,
-            tuple(_plain_units(text, segmented, distinct.index(text), about.rules)),
-        )
-        for side, number, text in given
-    ]
 
+    def units(text: str) -> Iterator[Unit]:
+        """Yield units without mass; no metric here says which words count."""
+        placed = placed_sentences(text, segmented, distinct.index(text), about.rules)
+        for k, sentence in enumerate(placed):
+            places = [(SENTENCE, sentence.start, sentence.stop)]
+            places += [(WORD, word.start, word.stop) for word in sentence.words]
+            for kind, start, stop in places:
+                yield Unit(text=text[start:stop], kind=kind, sentence=k, start=start, stop=stop)
 
-def _plain_units(
-    text: str, segmented: SegmentedTexts, number: int, rules: TextRules
-) -> Iterator[Unit]:
-    """Yield units without mass; no metric here says which words count."""
-    for k, sentence in enumerate(placed_sentences(text, segmented, number, rules)):
-        places = [(SENTENCE, sentence.start, sentence.stop)]
-        places += [(WORD, word.start, word.stop) for word in sentence.words]
-        for kind, start, stop in places:
-            yield Unit(text=text[start:stop], kind=kind, sentence=k, start=start, stop=stop)
+    return [TextUnits(side, number, text, tuple(units(text))) for side, number, text in given]

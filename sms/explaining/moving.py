@@ -24,7 +24,7 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
-from sms.explaining.units import PlacedSentence, placed_sentences
+from sms.explaining.units import PlacedSentence, PlacedWord, placed_sentences
 from sms.metric import MetricRequest
 from sms.movers import PROBLEMS, text_clouds
 from sms.scoring import Batch, SummaryScorer
@@ -47,15 +47,7 @@ class PlacedText:
 
 
 class PlanFinder:
-    """Solves pairs of a prepared batch once more, keeping the plans.
-
-    Parameters
-    ----------
-    scorer : SummaryScorer
-    batch : Batch
-    request : MetricRequest
-        A mover's similarity.
-    """
+    """Solves pairs of a prepared batch once more, for a mover's similarity, keeping the plans."""
 
     def __init__(self, scorer: SummaryScorer, batch: Batch, request: MetricRequest) -> None:
         encoder = scorer.encoders[request.encoder or ""]
@@ -74,38 +66,34 @@ class PlanFinder:
     def placed_texts(self, number: int, row: Mapping[str, Any]) -> list[PlacedText]:
         """Find the candidate of a row and the texts it is compared with in the batch."""
         column = LIST_COLUMN[self._side]
-        given = [(CANDIDATE, 0, self._batch.candidate[number], row[CANDIDATE])]
+        given = [(CANDIDATE, 0, int(self._batch.candidate[number]), row[CANDIDATE] or "")]
         for k, at in enumerate(self._batch.sides[column][number].tolist()):
-            given.append((self._side, k, at, row[column][k]))
+            given.append((self._side, k, at, row[column][k] or ""))
+        found = self._batch.texts
         return [
-            PlacedText(
-                side,
-                k,
-                int(at),
-                text or "",
-                placed_sentences(text or "", self._batch.texts, at, self._rules),
-            )
+            PlacedText(side, k, at, text, placed_sentences(text, found, at, self._rules))
             for side, k, at, text in given
         ]
 
     def moves(self, candidate: PlacedText, other: PlacedText) -> Moves | None:
         """Return the optimal plan; None where a text has no mass, or they have too many points."""
-        sizes = self._clouds.members.lengths[[candidate.batch_number, other.batch_number]]
+        ours, theirs = candidate.batch_number, other.batch_number
+        sizes = self._clouds.members.lengths[[ours, theirs]]
         if not 0 < sizes[0] * sizes[1] <= MAX_CELLS:
             return None
-        distance, plan = mover_plan(
-            self._clouds, candidate.batch_number, other.batch_number, self._problem
+        distance, plan = mover_plan(self._clouds, ours, theirs, self._problem)
+        ground_cost = cdist(self._vectors(ours), self._vectors(theirs))
+        rows, columns = (
+            places - self._span(text).start
+            for places, text in ((plan.rows, ours), (plan.columns, theirs))
         )
-        ours, theirs = self.text_units(candidate), self.text_units(other)
-        ground_cost = self._ground_cost(candidate.batch_number, other.batch_number)
-        rows = plan.rows - self._first_point(candidate.batch_number)
-        columns = plan.columns - self._first_point(other.batch_number)
         flows = [
             Flow(i, j, mass, float(ground_cost[i, j]))
             for i, j, mass in zip(rows.tolist(), columns.tolist(), plan.mass.tolist(), strict=True)
         ]
         flows.sort(key=lambda flow: (-flow.contribution, -flow.mass, flow.candidate, flow.other))
-        return Moves(ours, theirs, tuple(flows), ground_cost, distance)
+        texts = self.text_units(candidate), self.text_units(other)
+        return Moves(*texts, tuple(flows), ground_cost, distance)
 
     def text_units(self, placed: PlacedText) -> TextUnits:
         """Return a text's units with the mass and the point of each."""
@@ -137,32 +125,19 @@ class PlanFinder:
         own = self._text_sentences[placed.batch_number].tolist()
         for k, (sentence, row) in enumerate(zip(placed.sentences, own, strict=True)):
             has_mass = bool(self._encoded.weights[row])
-            units.append(
-                Unit(
-                    text=placed.text[sentence.start : sentence.stop],
-                    kind=SENTENCE,
-                    sentence=k,
-                    start=sentence.start,
-                    stop=sentence.stop,
-                    dropped=None if has_mass else NOTHING_KEPT,
-                )
-            )
-            occurrences.append(
-                (SENTENCE, row) if has_mass and self._problem & (SENTENCES | JOINT) else None
-            )
+            is_moved = has_mass and self._problem & (SENTENCES | JOINT)
             reasons = self._why_dropped(sentence, row)
-            for word, dropped in zip(sentence.words, reasons, strict=True):
+            parts: list[tuple[str, PlacedSentence | PlacedWord, str | None]] = [
+                (SENTENCE, sentence, None if has_mass else NOTHING_KEPT)
+            ]
+            parts += [(WORD, *each) for each in zip(sentence.words, reasons, strict=True)]
+            for kind, part, dropped in parts:
+                start, stop = part.start, part.stop
+                text = placed.text[start:stop]
                 units.append(
-                    Unit(
-                        text=placed.text[word.start : word.stop],
-                        kind=WORD,
-                        sentence=k,
-                        start=word.start,
-                        stop=word.stop,
-                        dropped=dropped,
-                    )
+                    Unit(text=text, kind=kind, sentence=k, start=start, stop=stop, dropped=dropped)
                 )
-            occurrences += self._word_points(reasons, row)
+            occurrences += [(SENTENCE, row) if is_moved else None, *self._word_points(reasons, row)]
         return units, occurrences
 
     def _word_points(
@@ -193,29 +168,22 @@ class PlanFinder:
 
         The weights are counts of words; each half of the joint problem has the same sum.
         """
-        first, last = self._first_point(text), self._last_point(text)
-        start = int(self._clouds.members.offsets[text])
-        n_words = int(self._clouds.splits[text]) - start
-        rows = self._clouds.members[text][first:last].tolist()
-        kinds = [WORD if k < n_words else SENTENCE for k in range(first, last)]
-        return list(zip(kinds, rows, strict=True)), self._clouds.weights[text][first:last]
+        span, n_words = self._span(text), self._n_words(text)
+        rows = self._clouds.members[text][span].tolist()
+        kinds = [WORD if k < n_words else SENTENCE for k in range(span.start, span.stop)]
+        return list(zip(kinds, rows, strict=True)), self._clouds.weights[text][span]
 
-    def _first_point(self, text: int) -> int:
-        """Where in its cloud the points that the problem is about begin."""
-        if self._problem != SENTENCES:
-            return 0
-        return int(self._clouds.splits[text] - self._clouds.members.offsets[text])
-
-    def _last_point(self, text: int) -> int:
-        end = (
-            self._clouds.splits[text]
-            if self._problem == WORDS
-            else self._clouds.members.offsets[text + 1]
+    def _span(self, text: int) -> slice:
+        """Return the points of a text's cloud that the problem is about."""
+        n_words = self._n_words(text)
+        n_points = int(self._clouds.members.lengths[text])
+        return slice(
+            n_words if self._problem == SENTENCES else 0,
+            n_words if self._problem == WORDS else n_points,
         )
-        return int(end - self._clouds.members.offsets[text])
 
-    def _ground_cost(self, candidate: int, other: int) -> np.ndarray:
-        return cdist(self._vectors(candidate), self._vectors(other))
+    def _n_words(self, text: int) -> int:
+        return int(self._clouds.splits[text] - self._clouds.members.offsets[text])
 
     def _vectors(self, text: int) -> np.ndarray:
         sources = {WORD: self._encoded.word_points, SENTENCE: self._encoded.sentence_points}

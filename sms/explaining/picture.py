@@ -17,14 +17,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from sms.explaining.arithmetic import is_shown, signed_text
-from sms.explaining.records import (
-    SENTENCE,
-    Flow,
-    Moves,
-    SentenceEffect,
-    TextUnits,
-    Unit,
-)
+from sms.explaining.records import SENTENCE, Flow, Moves, SentenceEffect, TextUnits, Unit
 from sms.explaining.widths import FONT_SIZE, width_of
 
 COST_COLOURS = ("#3f7f8f", "#5d73ae", "#8a62ab", "#ad4f86", "#b93c52", "#a52a14")
@@ -62,10 +55,9 @@ def mean_costs(moves: Moves) -> tuple[list[float], list[float]]:
     """Return the mean cost of a unit of mass of every point of the candidate, and of the other."""
     sides = ([0.0] * len(moves.candidate.points), [0.0] * len(moves.other.points))
     for flow in moves.flows:
-        sides[0][flow.candidate] += (
-            flow.contribution / moves.candidate.points[flow.candidate].weight
-        )
-        sides[1][flow.other] += flow.contribution / moves.other.points[flow.other].weight
+        cost = flow.contribution
+        sides[0][flow.candidate] += cost / moves.candidate.points[flow.candidate].weight
+        sides[1][flow.other] += cost / moves.other.points[flow.other].weight
     return sides
 
 
@@ -82,20 +74,10 @@ def moves_picture(
     highest: float | None = None,
     is_live: bool = False,
 ) -> str:
-    """Draw the costliest moves between two texts.
+    """Draw the costliest moves between the candidate and the text named `other`.
 
-    Parameters
-    ----------
-    moves : Moves
-    metric, score, other : str
-        The metric, the line that says its score, and the name of the other text.
-    title : str
-        Head of the picture, or nothing.
-    highest : float, optional
-        Cost at the end of the colour scale; by default the highest of the plan.
-    is_live : bool
-        For a page with scripts: more sentences, and all moves between them. Those beyond the first
-        `MAX_LINES` are hidden.
+    Costs are coloured from 0 to `highest`, by default the highest of the plan. A live picture has
+    more sentences and all moves between them; those beyond the first `MAX_LINES` are hidden.
     """
     lines = moves.flows[:MAX_LINES]
     highest = highest_cost([moves]) if highest is None else highest
@@ -108,11 +90,8 @@ def moves_picture(
         (right, costs[1], [flow.other for flow in lines]),
     ):
         wanted = [_sentence_of(column.text, point) for point in ends]
-        column.fill(
-            wanted,
-            {k: cost_class(cost, highest) for k, cost in enumerate(of_points)},
-            most=n_sentences,
-        )
+        tints = {k: cost_class(cost, highest) for k, cost in enumerate(of_points)}
+        column.fill(wanted, tints, most=n_sentences)
     widest = max(flow.mass for flow in lines)
     drawn = [
         _Line.between(number, flow, left, right, widest, highest)

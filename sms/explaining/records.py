@@ -127,23 +127,14 @@ class Moves:
     def blocks(self) -> dict[tuple[str, str], tuple[float, float]]:
         """Return mass and contribution of each block of the plan (Clark et al. 2019, figure 2).
 
-        Returns
-        -------
-        dict
-            By the kinds of the two points, for example ``("word", "sentence")``.
+        A block's key are the kinds of the two points, for example ``("word", "sentence")``.
         """
         parts: dict[tuple[str, str], list[Flow]] = {}
         for flow in self.flows:
-            kinds = (
-                self.candidate.points[flow.candidate].kind,
-                self.other.points[flow.other].kind,
-            )
-            parts.setdefault(kinds, []).append(flow)
+            ours, theirs = self.candidate.points[flow.candidate], self.other.points[flow.other]
+            parts.setdefault((ours.kind, theirs.kind), []).append(flow)
         return {
-            kinds: (
-                math.fsum(flow.mass for flow in flows),
-                math.fsum(flow.contribution for flow in flows),
-            )
+            kinds: (math.fsum(f.mass for f in flows), math.fsum(f.contribution for f in flows))
             for kinds, flows in sorted(parts.items(), reverse=True)
         }
 

@@ -37,18 +37,7 @@ class PlacedSentence:
 def placed_sentences(
     text: str, texts: SegmentedTexts, number: int, rules: TextRules
 ) -> list[PlacedSentence]:
-    """Find the sentences and words of a text.
-
-    Parameters
-    ----------
-    text : str
-        The text as it was given.
-    texts : SegmentedTexts
-        What became of a batch that has this text.
-    number : int
-        Of the text in `texts`.
-    rules : TextRules
-        Those `texts` was made with.
+    """Find the sentences and words of a text, number `number` of a batch made with `rules`.
 
     Raises
     ------

@@ -325,60 +325,45 @@ def test_drops_match_scores_of_cut_texts(explained, scorers):
     assert found.effects[6].drop == pytest.approx(found.score - expected[1], abs=1e-12)
 
 
-class CharacterScorer:
-    """Counts the letters a candidate shares with its sources; no metric of ours."""
+class OtherScorer:
+    """A scorer that is no metric of ours, by what it makes of a row."""
 
-    input_columns = ("candidate", "sources")
-    score_fields = ("letters",)
+    score_fields = ("other",)
+
+    def __init__(self, score, *input_columns):
+        self.score, self.input_columns = score, input_columns
 
     def prepare(self, rows):
-        return rows
+        return rows.to_pylist()
 
     def compare(self, prepared):
-        scores = [
-            float(len(set(row["candidate"]) & set("".join(row["sources"]))))
-            for row in prepared.to_pylist()
-        ]
-        return pa.table({"letters": scores, "status": pa.nulls(len(scores), pa.string())})
+        scores = [float(self.score(**row)) for row in prepared]
+        return pa.table({"other": scores, "status": pa.nulls(len(scores), pa.string())})
+
+
+def explain_others(score, candidates, **sources):
+    scorer = OtherScorer(score, "candidate", *sources)
+    return explain_rows(scorer, to_rows(candidates, **sources), "other")
 
 
 def test_any_scorer_is_explained_by_leaving_out():
-    rows = to_rows(["ab. cd.", "xyz."], sources=["abc. d.", "x."])
-    first, second = explain_rows(CharacterScorer(), rows, "letters")
-    assert (first.metric, first.score) == ("letters", 6.0)  # a b c d, space, full stop
+    def n_shared_letters(candidate, sources):
+        return len(set(candidate) & set("".join(sources)))
+
+    first, second = explain_others(n_shared_letters, ["ab. cd.", "xyz."], sources=["abc. d.", "x."])
+    assert (first.metric, first.score) == ("other", 6.0)  # a b c d, space, full stop
     # without "ab. " go a, b and the space
     assert [effect.drop for effect in first.effects[:2]] == [3.0, 2.0]
     assert [effect.side for effect in second.effects] == ["candidate", "source"]
 
 
-class NumberScorer(CharacterScorer):
-    """Counts the words of a candidate; not a number where there are two."""
-
-    input_columns = ("candidate",)
-    score_fields = ("words",)
-
-    def compare(self, prepared):
-        counts = [len(text.split()) for text in prepared["candidate"].to_pylist()]
-        scores = [math.nan if count == 2 else float(count) for count in counts]
-        return pa.table({"words": scores, "status": pa.nulls(len(scores), pa.string())})
-
-
-class NoiseScorer(CharacterScorer):
-    """Gives every text the same score, but for the last digit."""
-
-    input_columns = ("candidate",)
-    score_fields = ("noise",)
-
-    def compare(self, prepared):
-        texts = prepared["candidate"].to_pylist()
-        scores = [0.3 if "Bird" in text else 0.1 + 0.2 for text in texts]
-        return pa.table({"noise": scores, "status": pa.nulls(len(scores), pa.string())})
-
-
 def test_score_that_is_not_a_number_is_none():
-    rows = to_rows(["Cat. Dog.", "Cat dog. Bird."])
-    first, second = explain_rows(NumberScorer(), rows, "words")
-    assert (first.score, first.status, first.effects) == (None, "`words` is not a number", ())
+    def n_words_but_two(candidate):
+        n_words = len(candidate.split())
+        return math.nan if n_words == 2 else n_words
+
+    first, second = explain_others(n_words_but_two, ["Cat. Dog.", "Cat dog. Bird."])
+    assert (first.score, first.status, first.effects) == (None, "`other` is not a number", ())
     assert [(effect.score, effect.drop) for effect in second.effects] == [(1.0, 2.0), (None, None)]
     for found in (first, second):
         assert "nan" not in found.svg()
@@ -494,7 +479,10 @@ def test_notebook_shows_texts_as_text(explained, metric):
 
 
 def test_drop_that_rounds_to_zero_has_no_sign_and_no_colour():
-    (found,) = explain_rows(NoiseScorer(), to_rows(["Cat dog. Bird."]), "noise")
+    def noise(candidate):
+        return 0.3 if "Bird" in candidate else 0.1 + 0.2
+
+    (found,) = explain_others(noise, ["Cat dog. Bird."])
     assert [effect.drop for effect in found.effects] == [0.0, 0.3 - (0.1 + 0.2)]
     picture = found.svg()
     assert picture.count(">0.0000<") == 2
