@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -90,13 +92,7 @@ class EncodedSentences:
 
 
 class CannotSplit(Exception):
-    """The tokeniser of an encoder fails on some sentences of a batch.
-
-    Parameters
-    ----------
-    sentences : ndarray of int64
-        Their numbers in `SegmentedTexts.sentences`.
-    """
+    """The tokeniser of an encoder fails on these of `SegmentedTexts.sentences`, by number."""
 
     def __init__(self, sentences: np.ndarray) -> None:
         super().__init__(f"the tokeniser fails on {sentences.size} sentences")
@@ -149,14 +145,7 @@ class Encoder(Protocol):
 def encode_texts(
     encoder: Encoder, texts: SegmentedTexts, needed: np.ndarray
 ) -> tuple[EncodedSentences, Ragged, np.ndarray]:
-    """Encode some texts of a batch, without those that the encoder's tokeniser fails on.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    texts : SegmentedTexts
-    needed : ndarray of bool, shape (n_texts,)
-        The texts that are wanted.
+    """Encode the `needed` texts of a batch, but for those that the tokeniser fails on.
 
     Returns
     -------
@@ -176,3 +165,12 @@ def encode_texts(
         encoded, text_sentences, others = encode_texts(encoder, texts, needed & ~failed)
         return encoded, text_sentences, others | failed
     return encoded, part.text_sentences, np.zeros(needed.size, dtype=bool)
+
+
+def hash_of_files(paths: Iterable[Path]) -> str:
+    """Hash the contents of some files, in that order, into 32 hexadecimal digits."""
+    digest = hashlib.blake2b()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()[:32]

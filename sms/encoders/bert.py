@@ -20,10 +20,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from sms.encoders import EncoderRuntime
+from sms.encoders import EncoderRuntime, hash_of_files
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
-from sms.encoders.hashes import hash_of_files
 from sms.encoders.layers import LayerChoice
 from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.padded_model import PaddedModel
@@ -89,21 +88,8 @@ class BertEncoder(ContextualEncoder):
 
     A word's vector is the mean of its word pieces' states; one with an unknown piece has none. A
     sentence's vector for sentence mover's similarity is the mean of its kept words; its own
-    vector, for cosine, is pooled from all its tokens.
-
-    Parameters
-    ----------
-    model : TokenModel
-    cutter : PieceCutter
-    name : str
-        Of model and layers, for the signature.
-    content_hash : str
-    max_tokens : int
-        Of a sequence, special tokens included.
-    pooling : Pooling
-    has_words : bool
-        Whether it is an encoder of words as well; if not, only the sentences' own vectors are
-        computed.
+    vector, for cosine, is pooled from all its tokens. `name` is that of model and layers;
+    `max_tokens` counts special tokens; without `has_words` only sentences' own vectors are made.
 
     Raises
     ------
@@ -155,7 +141,7 @@ class BertEncoder(ContextualEncoder):
         tokens = _Tokens.of(
             pieces, pieces.windows(self._max_pieces), np.flatnonzero(kept.values), self._cutter
         )
-        self.n_tokens += int(tokens.lengths.sum())
+        self.counts["tokens"] += int(tokens.lengths.sum())
         words = np.empty((tokens.word_first.size, self.dimension), dtype=np.float32)
         pooled = np.zeros((tokens.lengths.size, self.dimension), dtype=np.float32)
         order = np.argsort(-tokens.lengths, kind="stable")
@@ -182,11 +168,8 @@ class BertEncoder(ContextualEncoder):
                     "the encoder more memory or run it with `device` cpu"
                 ) from error
         self._budget = max(block.ids.size // 2, 1)
-        logger.warning(
-            "out of GPU memory with %d tokens at once; going on with at most %d",
-            block.ids.size,
-            self._budget,
-        )
+        message = "out of GPU memory with %d tokens at once; going on with at most %d"
+        logger.warning(message, block.ids.size, self._budget)
         torch.cuda.empty_cache()
         return None
 
@@ -198,13 +181,8 @@ class BertEncoder(ContextualEncoder):
         pooled = self._pooling.of_windows(states, send(block.lengths))
         words = states[:0]
         if block.word_lengths.size:
-            words = torch.segment_reduce(
-                states[send(block.word_rows)],
-                "mean",
-                lengths=send(block.word_lengths),
-                axis=0,
-                unsafe=True,
-            )
+            rows, lengths = states[send(block.word_rows)], send(block.word_lengths)
+            words = torch.segment_reduce(rows, "mean", lengths=lengths, axis=0, unsafe=True)
         return words.cpu().numpy(), pooled.cpu().numpy()
 
 
@@ -277,7 +255,7 @@ class _Block:
 def load_minilm(
     path: str = "",
     *,
-    runtime: EncoderRuntime | None = None,
+    runtime: EncoderRuntime = EncoderRuntime(),  # noqa: B008  (it is frozen)
     layers: str = "last",
     pooling: str = "mean",
 ) -> BertEncoder:
@@ -290,7 +268,6 @@ def load_minilm(
     ValueError
         If the package is missing or damaged, or an option is wrong.
     """
-    runtime = runtime or EncoderRuntime()
     folder = minilm_folder()
     config = json.loads((folder / "config.json").read_text())
     limits = json.loads((folder / "sentence_bert_config.json").read_text())

@@ -8,6 +8,7 @@ into vectors and knows nothing of the rest.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from sms.text import SegmentedTexts
 
 CACHE_BYTES = 256 << 20
 """Vectors of recent sentences that are kept for later batches."""
+COUNTERS = ("tokens", "sentences", "cached", "from_disk", "truncated", "words", "unknown")
+"""Tokens computed; distinct sentences asked for, and how many of them were found in memory, read
+from disk, and are too long for a model whose own library cuts them, cached or not; words that count
+in them, and how many of those the encoder does not know."""
 
 
 class ContextualEncoder(ABC):
@@ -26,24 +31,8 @@ class ContextualEncoder(ABC):
 
     A sentence's vector for sentence mover's similarity is the mean of its kept words or, where
     the encoder has no word vectors, its own; for cosine it is always its own. Words that it does
-    not know are left out, and so are sentences without any other.
-
-    Parameters
-    ----------
-    signature : str
-        Name and settings.
-    content_hash : str
-        Of the weights.
-    has_words : bool
-        Whether it gives word vectors.
-    dimension : int
-        Of word vectors, or of sentence vectors where there are none.
-    pooled_dimension : int, optional
-        Of a sentence's own vector; by default `dimension`.
-    pooling : {"mean", "max"}
-        How the sentences' own vectors become one text vector.
-    unit : {"sentence", "text"}
-        Whether texts are given to it sentence by sentence, or whole.
+    not know are left out, and so are sentences without any other. `dimension` is that of word
+    vectors and of a sentence's own; the rest is as in `Encoder`.
     """
 
     def __init__(
@@ -53,7 +42,6 @@ class ContextualEncoder(ABC):
         content_hash: str,
         has_words: bool,
         dimension: int,
-        pooled_dimension: int | None = None,
         pooling: str = "mean",
         unit: str = "sentence",
     ) -> None:
@@ -63,23 +51,9 @@ class ContextualEncoder(ABC):
         self.dimension = dimension
         self.pooling = pooling
         self.unit = unit
-        self._pooled_dimension = pooled_dimension or dimension
         self._cache: Recent[SentenceVectors] = Recent(_n_bytes)
         self._disk: VectorCache | None = None
-        self.n_sentences = 0
-        """Distinct sentences asked for so far."""
-        self.n_cached = 0
-        """How many of them were found in memory."""
-        self.n_from_disk = 0
-        """How many were read from the cache folder."""
-        self.n_truncated = 0
-        """How many were too long for a model whose own library cuts them, cached or not."""
-        self.n_tokens = 0
-        """Tokens computed so far, where the encoder counts them."""
-        self.n_words = 0
-        """Words that count in the sentences asked for so far."""
-        self.n_unknown = 0
-        """How many of them it does not know."""
+        self.counts = dict.fromkeys(COUNTERS, 0)
 
     def set_up(self, runtime: EncoderRuntime) -> None:
         """Keep vectors on disk, and leave those of words out, where a runtime says so.
@@ -97,49 +71,25 @@ class ContextualEncoder(ABC):
                 runtime.cache_folder,
                 owner=f"{self.signature}|{self.content_hash}{part}",
                 dimension=self.dimension,
-                pooled_dimension=self._pooled_dimension,
             )
 
     @abstractmethod
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Encode some sentences of a batch.
+        """Encode the sentences of these numbers, or raise `CannotSplit`.
 
-        Parameters
-        ----------
-        texts : SegmentedTexts
-        wanted : ndarray of int64, shape (n_wanted,)
-            Numbers of the sentences in `texts.sentences`.
-        kept : Ragged of bool
-            For every wanted sentence, which of its words count and are known (only they need a
-            vector).
-
-        Returns
-        -------
-        words : ndarray of float32, shape (n_kept_words, d)
-            Vectors of the kept words, in order, sentence after sentence; (0, d) without words.
-        pooled : ndarray of float32, shape (n_wanted, d_pooled)
-            Each sentence's own vector.
-
-        Raises
-        ------
-        CannotSplit
-            If its tokeniser fails on some of them.
+        `kept` says which words of each count and are known; only they need a vector. Returned are
+        their vectors, float32, (n_kept_words, d), sentence after sentence, (0, d) without words,
+        and each sentence's own, float32, (n_wanted, d).
         """
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
-        """Tell which words of the vocabulary the encoder knows, bool, (n_words,).
-
-        All, unless a subclass says otherwise.
-        """
+        """Tell which words of the vocabulary the encoder knows: all, or a subclass says which."""
         return np.ones(len(texts.vocabulary.words), dtype=bool)
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
-        """Tell of which sentences the model reads the beginning only, bool, (n_sentences,).
-
-        None, unless a subclass says otherwise.
-        """
+        """Tell which sentences are read in part: none, or a subclass says which."""
         return np.zeros(len(texts.sentences), dtype=bool)
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
@@ -156,15 +106,15 @@ class ContextualEncoder(ABC):
         is_seen = np.where(n_kept > 0, n_known, has_content) > 0
         is_cut = self.is_cut(texts)
         found = self._look_up(texts, kept, n_known)
-        self.n_truncated += int(is_cut.sum())
-        self.n_words += int(n_kept.sum())
-        self.n_unknown += int(n_kept.sum() - n_known.sum())
+        self.counts["truncated"] += int(is_cut.sum())
+        self.counts["words"] += int(n_kept.sum())
+        self.counts["unknown"] += int(n_kept.sum() - n_known.sum())
         if found:
             points = np.concatenate([entry[0] for entry in found])
             own = np.stack([entry[1] for entry in found]).astype(np.float64)
         else:
             points = np.empty((0, self.dimension), dtype=np.float32)
-            own = np.empty((0, self._pooled_dimension))
+            own = np.empty((0, self.dimension))
         # a model that looks words up itself may have found none
         is_seen &= own.any(axis=1)
         weights = n_known * is_seen
@@ -182,21 +132,8 @@ class ContextualEncoder(ABC):
         )
 
     def state(self) -> dict[str, int]:
-        """Return what was done so far.
-
-        Tokens computed, sentences asked for, how many of them were found in memory (`cached`) and
-        read from disk, how many were cut by a library that reads no more, the words that count in
-        them and how many of those are unknown.
-        """
-        return {
-            "tokens": self.n_tokens,
-            "sentences": self.n_sentences,
-            "cached": self.n_cached,
-            "from_disk": self.n_from_disk,
-            "truncated": self.n_truncated,
-            "words": self.n_words,
-            "unknown": self.n_unknown,
-        }
+        """Return what was done so far, by `COUNTERS`."""
+        return dict(self.counts)
 
     def _look_up(
         self, texts: SegmentedTexts, kept: Ragged, n_kept: np.ndarray
@@ -212,8 +149,8 @@ class ContextualEncoder(ABC):
         # whole arrays are not to be kept for the sake of a slice, nor for a caller to change
         copies = {sentence: (own[0].copy(), own[1].copy()) for sentence, own in fresh.items()}
         self._cache.add(copies, CACHE_BYTES)
-        self.n_sentences += len(sentences)
-        self.n_cached += len(sentences) - missing.size
+        self.counts["sentences"] += len(sentences)
+        self.counts["cached"] += len(sentences) - missing.size
         return found
 
     def _encode(
@@ -229,11 +166,7 @@ class ContextualEncoder(ABC):
         }
 
     def _read_or_encode(
-        self,
-        texts: SegmentedTexts,
-        wanted: np.ndarray,
-        kept: Ragged,
-        n_vectors: np.ndarray,
+        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged, n_vectors: np.ndarray
     ) -> dict[str, SentenceVectors]:
         """Read some sentences' vectors from disk and encode, and write, those not there."""
         if self._disk is None:
@@ -241,7 +174,7 @@ class ContextualEncoder(ABC):
         rules, sentences = texts.vocabulary.rules.signature, texts.sentences
         keys = [key_of(rules, sentences[position]) for position in wanted.tolist()]
         read = self._disk.read(keys, n_vectors[wanted])
-        self.n_from_disk += len(read)
+        self.counts["from_disk"] += len(read)
         found = {sentences[wanted[k]]: vectors for k, vectors in read.items()}
         missing = np.array([k for k in range(wanted.size) if k not in read], dtype=np.int64)
         if missing.size:
@@ -272,3 +205,22 @@ def _means(points: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         means[filled] = np.add.reduceat(points, offsets[filled], axis=0, dtype=np.float64)
         means[filled] /= lengths[filled, None]
     return means
+
+
+def padded_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
+    """Cut sequences, longest first, into batches that hold at most `budget` places when padded.
+
+    A longer sequence is a batch of its own. Yields numbers of sequences, longest first.
+
+    Examples
+    --------
+    >>> [batch.tolist() for batch in padded_batches(np.array([2, 9, 3, 2]), 6)]
+    [[1], [2, 0], [3]]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < order.size:
+        width = max(int(lengths[order[start]]), 1)
+        end = start + max(budget // width, 1)
+        yield order[start:end]
+        start = end

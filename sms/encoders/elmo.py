@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.batches import padded_batches
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.contextual import ContextualEncoder, padded_batches
 from sms.encoders.tf_hub import HubModel, load_model
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.text import SegmentedTexts
@@ -28,15 +27,6 @@ class ElmoEncoder(ContextualEncoder):
 
     The lowest layer is half as wide as the others and counts as if written twice, as in the
     published model's own average of layers.
-
-    Parameters
-    ----------
-    model : HubModel
-        With the signature `tokens`.
-    layers : {"mean", "concat"}
-        How the three layers become one vector.
-    pooling : {"mean", "max"}
-        How word vectors become one text vector, for cosine.
 
     Raises
     ------
@@ -80,7 +70,7 @@ class ElmoEncoder(ContextualEncoder):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
         words = texts.sentence_words.take(wanted)
-        self.n_tokens += words.values.size
+        self.counts["tokens"] += words.values.size
         vocabulary = texts.vocabulary.words
         tokens = np.array([vocabulary[word] for word in words.values.tolist()], dtype=object)
         sentence_of_window, windows = _windows(words.lengths)

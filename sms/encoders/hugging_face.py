@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from sms.encoders import EncoderRuntime
+from sms.encoders import EncoderRuntime, hash_of_files
 from sms.encoders.bert import BertEncoder, Pooling, TokenModel
 from sms.encoders.devices import Machine
-from sms.encoders.hashes import hash_of_files
 from sms.encoders.layers import LayerChoice
 from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.padded_model import PaddedModel
@@ -73,12 +72,6 @@ def name_of(path: str) -> str:
 
 def find_folder(path: str, *, kind: str) -> Path:
     """Return the folder of a model, downloading it where the hub has it.
-
-    Parameters
-    ----------
-    path : str
-    kind : str
-        Of encoder, for the message.
 
     Raises
     ------
@@ -173,11 +166,7 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
 def load_model(folder: Path, **settings: float) -> Any:  # noqa: ANN401  (transformers has no types)
     """Load a model, of an encoder and decoder the encoder, in fp32 on the CPU.
 
-    Parameters
-    ----------
-    folder : Path
-    **settings : float
-        Take the place of what its configuration says, where it has such a setting.
+    Settings take the place of what its configuration says, where it has them.
 
     Raises
     ------
@@ -221,13 +210,6 @@ def token_model(
     machine: Machine,
 ) -> TokenModel:
     """Choose the fastest exact forward pass: packed where it gives what the library gives.
-
-    Parameters
-    ----------
-    model : transformers.PreTrainedModel
-    tokenizer : transformers.PreTrainedTokenizerFast
-    layers : LayerChoice
-    machine : Machine
 
     Raises
     ------

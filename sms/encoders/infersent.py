@@ -17,11 +17,9 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn.utils import rnn
 
-from sms.encoders import EncoderRuntime
-from sms.encoders.batches import padded_batches
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders.contextual import ContextualEncoder, padded_batches
 from sms.encoders.devices import Machine
-from sms.encoders.hashes import hash_of_files
 from sms.encoders.static import read_vectors
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
@@ -60,15 +58,6 @@ class InferSentEncoder(ContextualEncoder):
     part in the maximum: there, a vector depends on the other sentences of its batch. This is
     what that code gives for a batch of one. A sentence of which no word has a vector has none
     here and does not count; there, it has that of an empty sentence.
-
-    Parameters
-    ----------
-    lstm : torch.nn.LSTM
-    words : list of str
-    vectors : ndarray of float32, shape (n_words, d_in)
-    version : InferSentVersion
-    signature, content_hash : str
-    device : torch.device
     """
 
     def __init__(
@@ -110,7 +99,7 @@ class InferSentEncoder(ContextualEncoder):
         rows = [self._rows_of(texts.sentences[k]) for k in wanted.tolist()]
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         filled = np.flatnonzero(lengths)
-        self.n_tokens += int(lengths.sum())
+        self.counts["tokens"] += int(lengths.sum())
         vectors = np.zeros((wanted.size, self.dimension), dtype=np.float32)
         for batch in padded_batches(lengths[filled], BATCH_WORDS):
             vectors[filled[batch]] = self._read([rows[k] for k in filled[batch].tolist()])

@@ -63,12 +63,7 @@ class LayerChoice:
 
 
 class LayerCollector:
-    """Puts the chosen layers together as they are computed.
-
-    Parameters
-    ----------
-    choice : LayerChoice
-    """
+    """Puts the chosen layers together as they are computed."""
 
     def __init__(self, choice: LayerChoice) -> None:
         self._choice = choice

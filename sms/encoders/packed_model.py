@@ -29,16 +29,15 @@ whatever its neighbours, the size of the block and the number of threads (on one
 other formats that depends on the processor: with AMX, bf16 differs by 1e-3."""
 
 
+_QKV = ("query", "key", "value")
+
+
 @dataclass(frozen=True, slots=True)
 class _Names:
     """Where a family keeps its tensors, `.weight` and `.bias` left out."""
 
     layer: str = "encoder.layer"
-    query_key_value: tuple[str, str, str] = (
-        "attention.self.query",
-        "attention.self.key",
-        "attention.self.value",
-    )
+    query_key_value: tuple[str, ...] = tuple(f"attention.self.{k}" for k in _QKV)
     attended: str = "attention.output.dense"
     attended_norm: str = "attention.output.LayerNorm"
     inner: str = "intermediate.dense"
@@ -119,18 +118,8 @@ class PackedShape:
 class PackedModel:
     """The forward pass of one model.
 
-    Parameters
-    ----------
-    shape : PackedShape
-    weights : mapping of str to torch.Tensor
-        By the names of the family's base model; others are ignored.
-    layers : LayerChoice
-    machine : Machine
-
-    Raises
-    ------
-    KeyError
-        If a tensor is missing.
+    Weights go by the names of the family's base model; a missing one is a `KeyError`, others are
+    ignored.
     """
 
     def __init__(
@@ -162,19 +151,10 @@ class PackedModel:
 
     @torch.inference_mode()
     def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
-        """Compute the vectors of all tokens of a block.
+        """Compute the vectors of all tokens of a block, float32, shape (n_tokens, d).
 
-        Parameters
-        ----------
-        ids : ndarray of int64, shape (n_tokens,)
-            Sequences one after the other, special tokens included.
-        lengths : ndarray of int64, shape (n_sequences,)
-            Descending.
-
-        Returns
-        -------
-        torch.Tensor of float32, shape (n_tokens, d)
-            On the model's device, which may still be computing it.
+        `ids` are sequences one after the other, special tokens included; `lengths` descend. The
+        result is on the model's device, which may still be computing it.
         """
         n_tokens = ids.size
         places = ranges(np.zeros_like(lengths), lengths)

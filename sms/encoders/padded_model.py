@@ -14,15 +14,7 @@ from sms.encoders.layers import LayerChoice, LayerCollector
 class PaddedModel:
     """The library's own forward pass, over sequences of about one length.
 
-    Parameters
-    ----------
-    model : transformers.PreTrainedModel
-    dimension : int
-        Of one layer.
-    padding : int
-        Token that fills short sequences up; it is masked.
-    layers : LayerChoice
-    machine : Machine
+    `dimension` is that of one layer; `padding` is the token that fills short sequences up.
     """
 
     def __init__(

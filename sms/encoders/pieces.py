@@ -12,8 +12,9 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer, normalizers
@@ -22,6 +23,8 @@ from sms.encoders import CannotSplit
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts, word_spans
 from sms.words import attempt
+
+R = TypeVar("R")
 
 _FAILED = -1  # in place of the pieces of a word that the tokeniser fails on
 
@@ -98,12 +101,8 @@ class PieceCutter:
     """Cuts sentences as a model's tokeniser does.
 
     What the tokeniser does not know is shown to it once more in Unicode's compatibility form
-    (NFKC), in which full-width letters, ligatures or circled digits are plain ones.
-
-    Parameters
-    ----------
-    tokenizer : tokenizers.Tokenizer
-        Its padding and truncation are switched off.
+    (NFKC), in which full-width letters, ligatures or circled digits are plain ones. The padding
+    and truncation of the tokeniser given are switched off.
 
     Raises
     ------
@@ -133,21 +132,10 @@ class PieceCutter:
         return self.prefix.size + self.suffix.size
 
     def cut(self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int) -> SentencePieces:
-        """Cut some sentences of a batch.
+        """Cut the sentences of these numbers, or raise `CannotSplit`.
 
-        Parameters
-        ----------
-        texts : SegmentedTexts
-        wanted : ndarray of int64, shape (n_wanted,)
-            Numbers of the sentences in `texts.sentences`.
-        max_pieces : int
-            A word of more pieces is an unknown one, as the tokeniser itself makes it of runs of
-            over 100 characters, where words are cut one by one.
-
-        Raises
-        ------
-        CannotSplit
-            If the tokeniser fails on some of them.
+        Where words are cut one by one, a word of more than `max_pieces` pieces is an unknown one,
+        as the tokeniser itself makes it of runs of over 100 characters.
         """
         if self._cuts_words(texts):
             return self._by_word(texts, wanted, max_pieces)
@@ -252,11 +240,15 @@ class PieceCutter:
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding | None]:
     """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on."""
-    cut = functools.partial(tokenizer.encode_batch, add_special_tokens=False)
-    together = attempt(cut, texts)
+    return attempt_each(functools.partial(tokenizer.encode_batch, add_special_tokens=False), texts)
+
+
+def attempt_each(split: Callable[[list[str]], Sequence[R]], texts: Sequence[str]) -> list[R | None]:
+    """Call what splits many texts at once; None for each that it fails on."""
+    together = attempt(split, [*texts])
     if together is not None:
         return [*together]
-    alone = [attempt(cut, [text]) for text in texts]
+    alone = [attempt(split, [text]) for text in texts]
     return [None if own is None else own[0] for own in alone]
 
 
@@ -273,19 +265,10 @@ def _empty_table() -> Ragged:
 
 
 def _overlaps(words: Ragged, pieces: Ragged) -> tuple[np.ndarray, np.ndarray]:
-    """Find the pieces that share characters with each word.
+    """Find the first and the number of the pieces that share characters with each word.
 
-    Parameters
-    ----------
-    words, pieces : Ragged of int64, values of shape (n, 2)
-        First character and one past the last, by sentence; pieces in ascending order.
-
-    Returns
-    -------
-    first : ndarray of int64, shape (n_words,)
-        Place among all pieces; the nearest one where no piece shares a character.
-    count : ndarray of int64, shape (n_words,)
-        At least 1.
+    Words and pieces are given by their first character and the one past the last, shape (n, 2), by
+    sentence. Where no piece shares a character it is the nearest one, so the count is at least 1.
     """
     longest = max((int(side.values[:, 1].max(initial=0)) for side in (words, pieces)), default=0)
     word_shift, piece_shift = (

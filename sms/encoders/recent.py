@@ -13,12 +13,8 @@ class Recent(Generic[V]):
     """Values by text; those not used for longest are forgotten first.
 
     A value is there whole or not at all, so a change that breaks off anywhere (Ctrl-C) leaves
-    nothing wrong but the number of bytes, which is then counted anew.
-
-    Parameters
-    ----------
-    size_of : callable
-        Bytes of a value.
+    nothing wrong but the number of bytes, which is then counted anew. `size_of` gives those of a
+    value.
     """
 
     def __init__(self, size_of: Callable[[V], int]) -> None:

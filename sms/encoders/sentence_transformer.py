@@ -7,7 +7,6 @@ forward pass, which gives what `encode` gives; anything else is run by the libra
 from __future__ import annotations
 
 import copy
-import functools
 import logging
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ import pyarrow as pa
 import torch
 
 from sms.encoders import CannotSplit, EncoderRuntime
-from sms.encoders.batches import padded_batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.contextual import ContextualEncoder, padded_batches
 from sms.encoders.devices import Machine
 from sms.encoders.hugging_face import (
     check_weights,
@@ -32,10 +30,9 @@ from sms.encoders.hugging_face import (
     without_chatter,
 )
 from sms.encoders.layers import LayerChoice
-from sms.encoders.pieces import PieceCutter
+from sms.encoders.pieces import PieceCutter, attempt_each
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
-from sms.words import attempt
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +48,6 @@ class LibraryEncoder(ContextualEncoder):
     """Sentence vectors by the library's `encode`, sentences of about one length together.
 
     The library cuts what is too long for the model.
-
-    Parameters
-    ----------
-    model : sentence_transformers.SentenceTransformer
-    name : str
-    content_hash : str
-    machine : Machine
     """
 
     def __init__(
@@ -83,16 +73,12 @@ class LibraryEncoder(ContextualEncoder):
         unknown = getattr(self._tokenizer, "unk_token_id", None)
         if unknown is None:
             return super().known_words(texts)
-        return texts.vocabulary.column(
-            f"known:{self.content_hash}",
-            lambda words: np.array(
-                [
-                    row is None or unknown not in row
-                    for row in self._pieces(words, add_special_tokens=False)
-                ],
-                dtype=bool,
-            ),
-        )
+
+        def are_known(words: list[str]) -> np.ndarray:
+            rows = self._pieces(words, add_special_tokens=False)
+            return np.array([row is None or unknown not in row for row in rows], dtype=bool)
+
+        return texts.vocabulary.column(f"known:{self.content_hash}", are_known)
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have more tokens than the library gives to the model."""
@@ -114,7 +100,7 @@ class LibraryEncoder(ContextualEncoder):
         lengths = self._lengths(texts, wanted)
         if self._model.max_seq_length is not None:
             lengths = np.minimum(lengths, self._model.max_seq_length)
-        self.n_tokens += int(lengths.sum())
+        self.counts["tokens"] += int(lengths.sum())
         vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
         for batch in padded_batches(lengths, BATCH_TOKENS):
             encoded = self._model.encode(
@@ -139,16 +125,11 @@ class LibraryEncoder(ContextualEncoder):
 
     def _pieces(self, texts: list[str], **options: bool) -> list[list[int] | None]:
         """Cut texts; None for one that the tokeniser fails on."""
-        if not texts or self._tokenizer is None:
+        tokenizer = self._tokenizer
+        if not texts or tokenizer is None:
             return []
-        cut = functools.partial(
-            self._tokenizer, truncation=False, padding=False, verbose=False, **options
-        )
-        together = attempt(cut, texts)
-        if together is not None:
-            return [*together["input_ids"]]
-        alone = [attempt(cut, [text]) for text in texts]
-        return [None if own is None else own["input_ids"][0] for own in alone]
+        uncut = {"truncation": False, "padding": False, "verbose": False}
+        return attempt_each(lambda some: tokenizer(some, **uncut, **options)["input_ids"], texts)
 
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:

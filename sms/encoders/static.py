@@ -25,19 +25,8 @@ class StaticEncoder:
 
     A word is looked up as it stands, then lower-cased, then without symbols at its ends.
     Words that are not found are left out, or, with `zero_unknown`, stay in the bag as a zero
-    vector, as in the released sentence mover code.
-
-    Parameters
-    ----------
-    words : list of str
-    vectors : ndarray, shape (n_words, d)
-    name : str
-        For the signature.
-    content_hash : str
-    pooling : {"mean", "max"}
-        How a text's word vectors become one vector for cosine.
-    zero_unknown : bool
-        Keep unknown words as zero vectors.
+    vector, as in the released sentence mover code. `pooling`, "mean" or "max", says how a text's
+    word vectors become one vector for cosine.
     """
 
     has_words = True
@@ -147,15 +136,9 @@ def load_fasttext(path: str, *, runtime: EncoderRuntime, pooling: str = "mean") 
 def load_static(
     path: Path, file_format: str, *, pooling: str = "mean", zero_unknown: bool = False
 ) -> StaticEncoder:
-    """Read a vector file.
+    """Read a vector file in one of `FORMATS`, see `StaticEncoder`.
 
-    Parameters
-    ----------
-    path : Path
-    file_format : {"glove", "word2vec", "fasttext"}
-        `glove` has no header line; the other two have one; `word2vec` may be text or binary.
-    pooling : {"mean", "max"}
-    zero_unknown : bool
+    `glove` has no header line; the other two have one; `word2vec` may be text or binary.
 
     Raises
     ------

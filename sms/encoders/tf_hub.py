@@ -47,11 +47,7 @@ class HubModel:
     def probe(self, use: str, run: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Return the arrays of a first call, which must be finite float32.
 
-        Parameters
-        ----------
-        use : str
-            What the model must do, for the message.
-        run : callable
+        `use` is what the model must do, for the message.
 
         Raises
         ------
@@ -73,17 +69,10 @@ class HubModel:
 
 
 def load_model(kind: str, path: str, *, published: str, runtime: EncoderRuntime) -> HubModel:
-    """Load a SavedModel or a module in the older format of TensorFlow Hub.
+    """Load a SavedModel or a module in the older format of TensorFlow Hub, from a folder or URL.
 
-    Parameters
-    ----------
-    kind : str
-        Kind of encoder, for messages.
-    path : str
-        Folder, or URL; what is downloaded is kept in `TFHUB_CACHE_DIR`.
-    published : str
-        URL of the model that people most likely want, for messages.
-    runtime : EncoderRuntime
+    What is downloaded is kept in `TFHUB_CACHE_DIR`. Messages name the kind of encoder and the URL
+    of the published model that people most likely want.
 
     Raises
     ------

@@ -13,8 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.batches import padded_batches
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.contextual import ContextualEncoder, padded_batches
 from sms.encoders.tf_hub import HubModel, load_model
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
@@ -35,12 +34,6 @@ class UseEncoder(ContextualEncoder):
     """Sentence vectors of a Universal Sentence Encoder.
 
     Where the model turns out to read only so many words, longer sentences are said to be cut.
-
-    Parameters
-    ----------
-    model : HubModel
-    unit : {"sentence", "text"}
-        What is one input; a text's sentences are then joined by spaces.
 
     Raises
     ------
@@ -70,14 +63,11 @@ class UseEncoder(ContextualEncoder):
         return texts.sentence_words.lengths > self._limit
 
     def vectors_of(
-        self,
-        texts: SegmentedTexts,
-        wanted: np.ndarray,
-        kept: Ragged,
+        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
         n_words = texts.sentence_words.lengths[wanted]
-        self.n_tokens += int(n_words.sum())
+        self.counts["tokens"] += int(n_words.sum())
         vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
         for batch in padded_batches(n_words, BATCH_WORDS):
             vectors[batch] = self._embed([texts.sentences[k] for k in wanted[batch].tolist()])

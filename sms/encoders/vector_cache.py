@@ -19,7 +19,7 @@ import numpy as np
 logger = logging.getLogger(__name__)
 
 SentenceVectors = tuple[np.ndarray, np.ndarray]
-"""Vectors of a sentence's kept words, float32 (n_kept, d), and its own, float32 (d_pooled,)."""
+"""Vectors of a sentence's kept words, float32 (n_kept, d), and its own, float32 (d,)."""
 
 FORMAT = 2
 """Part of every file's name: another format finds nothing rather than something wrong."""
@@ -33,16 +33,9 @@ def key_of(rules: str, sentence: str) -> bytes:
 
 
 class VectorCache:
-    """Vectors of one encoder, by key.
+    """Vectors of one encoder, by key, in a folder that encoders share.
 
-    Parameters
-    ----------
-    folder : str
-        Shared by encoders; made if it is not there.
-    owner : str
-        The encoder's signature and content hash.
-    dimension, pooled_dimension : int
-        Of word vectors and of sentences' own vectors.
+    `owner` is the encoder's signature and content hash.
 
     Raises
     ------
@@ -50,10 +43,10 @@ class VectorCache:
         If the folder cannot be made or written to.
     """
 
-    def __init__(self, folder: str, *, owner: str, dimension: int, pooled_dimension: int) -> None:
+    def __init__(self, folder: str, *, owner: str, dimension: int) -> None:
         name = hashlib.blake2b(f"{FORMAT}\n{owner}".encode(), digest_size=16).hexdigest()
         self._path = Path(folder).expanduser() / f"{name}.sqlite"
-        self._dimension, self._pooled_dimension = dimension, pooled_dimension
+        self._dimension = dimension
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connected()) as database, database:
@@ -64,15 +57,7 @@ class VectorCache:
             ) from error
 
     def read(self, keys: Sequence[bytes], n_words: np.ndarray) -> dict[int, SentenceVectors]:
-        """Return the undamaged vectors that are there, by place in `keys`.
-
-        Parameters
-        ----------
-        keys : sequence of bytes
-            By `key_of`.
-        n_words : ndarray of int64, shape (n_keys,)
-            How many word vectors each must have.
-        """
+        """Return the undamaged vectors of so many words that are there, by place in `keys`."""
         found = {}
         query = "SELECT vectors, checksum FROM vectors WHERE key = ?"
         try:
@@ -83,7 +68,7 @@ class VectorCache:
                     if row is None or row[1] != _checksum(key, row[0]):
                         continue
                     values = np.frombuffer(row[0], dtype=np.float32)
-                    if values.size == size + self._pooled_dimension:
+                    if values.size == size + self._dimension:
                         found[place] = values[:size].reshape(-1, self._dimension), values[size:]
         except sqlite3.Error as error:
             logger.warning("embedding cache %s cannot be read (%s); delete it", self._path, error)

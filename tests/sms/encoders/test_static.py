@@ -161,6 +161,9 @@ DAMAGED = [
     pytest.param(
         "glove", "cat 1 2\nhen 3 4\ndog 1 2 x\n", " line 3 must be a word and 2", id="not-a-number"
     ),
+    pytest.param(
+        "glove", "cat 1 2\ndog 1\nhen 1 2 3\n", " line 2 must be a word and 2", id="slips-by-a-line"
+    ),
     pytest.param("glove", "cat 1 2\ndog nan 1\n", " line 2 must be a word and 2", id="nan"),
     pytest.param("glove", "cat 1 2\ndog 1 2", None, id="whole"),
     pytest.param(
@@ -209,14 +212,6 @@ def test_line_number_beyond_the_first_block(tmp_path, monkeypatch):
         load_static(path, "glove")
 
 
-def test_values_that_slip_by_a_line_rejected(tmp_path):
-    # as many numbers as there should be, on the wrong lines
-    path = tmp_path / "vectors.txt"
-    path.write_text("cat 1 2\ndog 1\nhen 1 2 3\n")
-    with pytest.raises(ValueError, match="line 2 must be a word and 2 finite values, got 'dog 1'"):
-        load_static(path, "glove")
-
-
 @pytest.mark.parametrize("file_format", ["glove", "word2vec", "fasttext"])
 def test_missing_file_rejected(file_format, tmp_path):
     path = tmp_path / "none.txt"
@@ -233,25 +228,24 @@ def test_truncated_binary_rejected(newline, n_cut, tmp_path):
         load_static(path, "word2vec")
 
 
-def test_binary_longer_than_its_header_rejected(tmp_path):
-    path = tmp_path / "long.bin"
-    path.write_bytes(binary(b"\n") + b"more " + bytes(12))
-    with pytest.raises(ValueError, match=re.escape(f"`{path}`")):
-        load_static(path, "word2vec")
-
-
-def test_nan_in_binary_rejected(tmp_path):
-    path = tmp_path / "nan.bin"
-    path.write_bytes(b"2 2\ncat " + struct.pack("<2f", 1, 2) + b"dog " + struct.pack("<f", np.nan)
-                     + struct.pack("<f", 1))  # fmt: skip
-    with pytest.raises(ValueError, match=re.escape(f"`{path}` vector 2 must be finite")):
-        load_static(path, "word2vec")
-
-
-def test_header_of_an_absurd_size_rejected(tmp_path):
-    path = tmp_path / "absurd.bin"
-    path.write_bytes(b"99999999999 300\ncat " + bytes(1200))
-    with pytest.raises(ValueError, match=re.escape(f"`{path}`")):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(binary(b"\n") + b"more " + bytes(12), " must hold 6 vectors", id="longer"),
+        pytest.param(
+            b"2 2\ncat " + struct.pack("<2f", 1, 2) + b"dog " + struct.pack("<2f", np.nan, 1),
+            " vector 2 must be finite",
+            id="nan",
+        ),
+        pytest.param(
+            b"99999999999 300\ncat " + bytes(1200), " must hold 99999999999", id="absurd-header"
+        ),
+    ],
+)
+def test_wrong_binary_rejected(content, message, tmp_path):
+    path = tmp_path / "wrong.bin"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(f"`{path}`{message}")):
         load_static(path, "word2vec")
 
 
@@ -301,22 +295,14 @@ def test_unknown_words_kept_as_zero():
 # Pooling
 
 
-def test_mean_pooling_by_hand():
+@pytest.mark.parametrize(("pooling", "pooled"), [("mean", [5 / 3, 3.0]), ("max", [3.0, 5.0])])
+def test_pooling_by_hand(pooling, pooled):
     table = np.array([[1.0, 5.0], [3.0, -1.0], [9.0, 9.0]], dtype=np.float32)
-    encoder = StaticEncoder(["cat", "dog", "the"], table, name="test")
-    encoded = encode(encoder, "The cat, cat dog.")
-    np.testing.assert_allclose(encoded.sentence_points, [[5 / 3, 3.0]], rtol=1e-15)
-    np.testing.assert_array_equal(encoded.pooled, encoded.sentence_points)
-    assert encoded.pooled_weights.tolist() == [3.0]
-
-
-def test_max_pooling_by_hand():
-    table = np.array([[1.0, 5.0], [3.0, -1.0], [9.0, 9.0]], dtype=np.float32)
-    encoder = StaticEncoder(["cat", "dog", "the"], table, name="test", pooling="max")
+    encoder = StaticEncoder(["cat", "dog", "the"], table, name="test", pooling=pooling)
     encoded = encode(encoder, "The cat, cat dog.", "Nothing known")
-    np.testing.assert_array_equal(encoded.pooled[0], [3.0, 5.0])
     np.testing.assert_allclose(encoded.sentence_points[0], [5 / 3, 3.0], rtol=1e-15)
-    assert encoded.weights.tolist() == [3, 0]
+    np.testing.assert_allclose(encoded.pooled[0], pooled, rtol=1e-15)
+    assert encoded.weights.tolist() == encoded.pooled_weights.tolist() == [3, 0]
 
 
 def test_word_order_changes_no_bit():

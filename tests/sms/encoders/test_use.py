@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -27,9 +26,6 @@ from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import Segmenter
 from tests.rare import run
 
-needs_tensorflow = pytest.mark.skipif(
-    find_spec("tensorflow_hub") is None, reason="needs TensorFlow; pip install 'assay[tfhub]'"
-)
 ATOL = 2e-6
 """Of vectors of norm 1."""
 NEIGHBOUR_ATOL = 1e-6
@@ -41,13 +37,6 @@ SENTENCES = ["The cat sat on the mat.", "A dog barked", "Rain fell all night in 
 
 
 # Models
-
-
-@pytest.fixture(scope="module")
-def tf() -> ModuleType:
-    import tensorflow
-
-    return tensorflow
 
 
 def averaging(tf: ModuleType, output: Callable | None = None, limit: int | None = None):
@@ -134,7 +123,6 @@ def pooled(encoder: UseEncoder, sentences: list[str]) -> np.ndarray:
 # Vectors
 
 
-@needs_tensorflow
 @pytest.mark.parametrize("form", ["callable", "signature"])
 def test_vectors_match_the_plain_call(form, saved, tf):
     plain = tf.saved_model.load(saved["callable"])
@@ -143,7 +131,6 @@ def test_vectors_match_the_plain_call(form, saved, tf):
     assert found.shape == (len(SENTENCES), D)
 
 
-@needs_tensorflow
 def test_old_module_matches_the_plain_call(saved, tf):
     plain = tf.compat.v1.saved_model.load_v2(str(saved["module"]), tags=[])
     expected = plain.signatures["default"](text=tf.constant(SENTENCES))["default"].numpy()
@@ -151,7 +138,6 @@ def test_old_module_matches_the_plain_call(saved, tf):
     np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL)
 
 
-@needs_tensorflow
 @pytest.mark.parametrize("budget", [1, 8, 4096])
 def test_vectors_do_not_depend_on_neighbours(budget, saved, monkeypatch):
     monkeypatch.setattr(use, "BATCH_WORDS", budget)
@@ -161,7 +147,6 @@ def test_vectors_do_not_depend_on_neighbours(budget, saved, monkeypatch):
         np.testing.assert_allclose([vector], alone, rtol=0, atol=NEIGHBOUR_ATOL)
 
 
-@needs_tensorflow
 def test_scores_by_hand(saved, tf):
     candidate, *reference = SENTENCES[1:]
     scores = score_texts(
@@ -178,7 +163,6 @@ def test_scores_by_hand(saved, tf):
     assert scores["sms@use"] == [pytest.approx(np.exp(-distance), abs=ATOL)]
 
 
-@needs_tensorflow
 def test_whole_texts_are_one_input(saved, tf):
     candidate, *reference = SENTENCES[1:]
     texts = [candidate, " ".join(reference)]
@@ -190,7 +174,6 @@ def test_whole_texts_are_one_input(saved, tf):
     assert "unit:text" in load_encoder(encoder).signature
 
 
-@needs_tensorflow
 def test_whole_texts_that_differ_in_space_alone_are_kept_on_disk(saved, tmp_path):
     scorer = SummaryScorer(
         ScoringConfig(metrics=("cosine",), encoders={"use": f"use:{saved['callable']},unit=text"}),
@@ -206,7 +189,6 @@ def test_whole_texts_have_no_sentences_to_move():
         score_texts(["A."], ["B."], encoders={"use": "use:x,unit=text"}, metrics=["sms@use"])
 
 
-@needs_tensorflow
 @pytest.mark.parametrize(("limit", "n_truncated"), [(None, 0), (7, 0), (6, 2), (2, 3)])
 def test_sentences_that_the_model_cuts_are_counted(limit, n_truncated, tf, tmp_path):
     tf.saved_model.save(averaging(tf, limit=limit), tmp_path / "short")
@@ -215,7 +197,6 @@ def test_sentences_that_the_model_cuts_are_counted(limit, n_truncated, tf, tmp_p
     assert encoder.state()["truncated"] == n_truncated
 
 
-@needs_tensorflow
 def test_what_the_model_cuts_is_said_whatever_is_in_the_cache(tf, tmp_path, capsys):
     tf.saved_model.save(averaging(tf, limit=5), tmp_path / "short")
     rows = pa.table({"document_id": ["d"] * 2, "system_id": ["a", "b"],
@@ -236,7 +217,6 @@ def test_what_the_model_cuts_is_said_whatever_is_in_the_cache(tf, tmp_path, caps
 # Names and hashes
 
 
-@needs_tensorflow
 def test_url_is_read_from_the_cache(saved, encoder, tmp_path, monkeypatch):
     # tensorflow.org/hub/caching: a folder named by the SHA-1 of the URL
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
@@ -247,7 +227,6 @@ def test_url_is_read_from_the_cache(saved, encoder, tmp_path, monkeypatch):
     assert encoder.signature == "use-callable|pool:mean"
 
 
-@needs_tensorflow
 def test_hash_follows_every_file(encoder, saved, tmp_path):
     folder = shutil.copytree(saved["callable"], tmp_path / "copy")
     assert load(folder).content_hash == encoder.content_hash
@@ -258,7 +237,6 @@ def test_hash_follows_every_file(encoder, saved, tmp_path):
 # Bad input
 
 
-@needs_tensorflow
 def test_other_signature_rejected(tf, tmp_path):
     save_with_signature(tf, averaging(tf), tmp_path / "odd", "question")
     with pytest.raises(ValueError, match=r"odd` must have one of the signatures .* got question"):
@@ -271,7 +249,7 @@ def test_without_tensorflow_the_extra_is_named(monkeypatch, tmp_path):
         load_encoder(f"use:{tmp_path}")
 
 
-@needs_tensorflow
+@pytest.mark.usefixtures("tf")
 @pytest.mark.parametrize("name", ["none", "empty", "model.tar.gz"])
 def test_not_a_folder_of_a_saved_model_rejected(name, tmp_path):
     (tmp_path / "empty").mkdir()
@@ -281,7 +259,7 @@ def test_not_a_folder_of_a_saved_model_rejected(name, tmp_path):
         load(tmp_path / name)
 
 
-@needs_tensorflow
+@pytest.mark.usefixtures("tf")
 def test_offline_says_what_to_download(tmp_path, monkeypatch):
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -293,7 +271,6 @@ def test_offline_says_what_to_download(tmp_path, monkeypatch):
     )
 
 
-@needs_tensorflow
 @pytest.mark.parametrize("form", ["callable", "module"])
 @pytest.mark.parametrize("damaged", ["variables/variables.data-00000-of-00001", "saved_model.pb"])
 def test_damaged_model_rejected(damaged, form, saved, tmp_path):
@@ -316,7 +293,6 @@ OUTPUTS = [
 ]
 
 
-@needs_tensorflow
 @pytest.mark.parametrize(("output", "message"), OUTPUTS)
 def test_model_without_vectors_rejected(output, message, tf, tmp_path):
     tf.saved_model.save(averaging(tf, output), tmp_path / "odd")
@@ -341,7 +317,6 @@ def test_only_start_up_lines_are_held_back(capfd):
     assert capfd.readouterr().err == f"{error}\nafter\n"
 
 
-@needs_tensorflow
 @pytest.mark.slow
 def test_fresh_process_is_quiet_and_follows_threads(saved):
     code = f"""
