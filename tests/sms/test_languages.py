@@ -253,22 +253,22 @@ def test_source_tokens_need_spaces(language):
         ScoringConfig(language=language, source_tokens=400)
 
 
-def test_panic_of_the_splitter_is_an_error_that_names_the_text(monkeypatch):
-    # As Rust's are: no `Exception`, so that whatever guards a shard would let it pass.
-    panic = type("PanicException", (BaseException,), {})
+# Rust's panics are no `Exception`, so that whatever guards a shard would let them pass.
+PANIC = type("PanicException", (BaseException,), {})("byte index 3 is not a char boundary")
 
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (PANIC, RuntimeError, r"'Vitamin A\.' \(byte index 3 is not a"),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
+    ],
+    ids=["panic", "interrupt"],
+)
+def test_splitter_that_breaks_off(error, kind, message, monkeypatch):
     def segment(code, text):
-        raise panic("byte index 3 is not a char boundary")
+        raise error
 
     monkeypatch.setattr(sentences.sentencex, "segment", segment)
-    with pytest.raises(RuntimeError, match=r"'Vitamin A\.' \(byte index 3 is not a"):
-        split_sentences("Vitamin A.", "de")
-
-
-def test_interrupt_while_splitting_stays_one(monkeypatch):
-    def segment(code, text):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sentences.sentencex, "segment", segment)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(kind, match=message):
         split_sentences("Vitamin A.", "de")
