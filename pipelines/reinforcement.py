@@ -153,10 +153,18 @@ def reinforce_summariser(
     which `test_documents` are summarised, or all. `threads` are those of a process, its network
     and its reward. All else is as in `train_scorer`.
     """
-    run = _Run.checked(out, recipe, start, machines or Machines(), threads, resume)
-    run.tell, run.on_news = on_progress or run.tell, on_news
-    asked = run.asked(several(paths), of_pairs)
-    stages = run.prepared(several(paths), of_pairs, asked)
+    paths = several(paths)
+    run = _Run(
+        folder=_checked(out, recipe, threads, is_resumed=resume),
+        recipe=recipe,
+        start=None if start is None else Path(fetch(os.fspath(start))),
+        machines=machines or Machines(),
+        threads=threads,
+        tell=on_progress or (lambda _progress: None),
+        on_news=on_news,
+    )
+    asked = run.asked(paths, of_pairs)
+    stages = run.prepared(paths, of_pairs, asked)
     with _thread_count(threads):
         for stage in stages:
             run.train(*stage)
@@ -186,40 +194,10 @@ class _Run:
     start: Path | None
     machines: Machines
     threads: int | None
-    tell: Callable[[Progress], None] = lambda _progress: None
-    on_news: Callable[[TrainNews], None] | None = None
+    tell: Callable[[Progress], None]
+    on_news: Callable[[TrainNews], None] | None
     fingerprint: str = ""
     pairs: PreparedPairs = field(init=False)
-
-    @classmethod
-    def checked(
-        cls,
-        out: AnyPath,
-        recipe: ReinforceRecipe,
-        start: AnyPath | None,
-        machines: Machines,
-        threads: int | None,
-        is_resumed: bool,
-    ) -> _Run:
-        """Check a request, before anything is written or learnt."""
-        if threads is not None and threads < 1:
-            raise ValueError(f"`threads` must be at least 1, got {threads}")
-        check_on_disk(
-            model=recipe.summariser.model,
-            vectors=recipe.summariser.vectors,
-            encoder=recipe.rewards[0].encoder,
-        )
-        folder = checked_folder(
-            out,
-            result=RESULTS_FILE,
-            called="a finished run",
-            begun=REQUEST_FILE,
-            is_resumed=is_resumed,
-        )
-        found = None if start is None else Path(fetch(os.fspath(start)))
-        for reward in recipe.rewards:
-            make_reward(reward, threads=threads, device="cpu")
-        return cls(folder=folder, recipe=recipe, start=found, machines=machines, threads=threads)
 
     @property
     def training(self) -> Path:
@@ -370,6 +348,28 @@ class _Run:
         for folder in self.training.iterdir():
             shutil.rmtree(folder / RAY_FOLDER, ignore_errors=True)
         (self.training / REQUEST_FILE).unlink(missing_ok=True)
+
+
+def _checked(
+    out: AnyPath, recipe: ReinforceRecipe, threads: int | None, *, is_resumed: bool
+) -> Path:
+    """Check a request before anything is written or learnt; return the folder."""
+    if threads is not None and threads < 1:
+        raise ValueError(f"`threads` must be at least 1, got {threads}")
+    check_on_disk(
+        model=recipe.summariser.model,
+        vectors=recipe.summariser.vectors,
+        encoder=recipe.rewards[0].encoder,
+    )
+    for reward in recipe.rewards:
+        make_reward(reward, threads=threads, device="cpu")
+    return checked_folder(
+        out,
+        result=RESULTS_FILE,
+        called="a finished run",
+        begun=REQUEST_FILE,
+        is_resumed=is_resumed,
+    )
 
 
 def _leads(documents: Sequence[Document]) -> list[str]:

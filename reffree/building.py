@@ -218,12 +218,9 @@ def _with_lengths(
     """Fill in the lengths by the quantile of the first pairs."""
     if config.document_length is not None and config.summary_length is not None:
         return config
-    measured = list(islice(pairs, MEASURED_TEXTS))
-    if not measured:
-        raise ValueError("`pairs` must have a document for the lengths to be measured, got none")
     segmenter = Segmenter(TextRules())
     quantiles = []
-    for texts in zip(*measured, strict=True):
+    for texts in zip(*islice(pairs, MEASURED_TEXTS), strict=True):
         if config.unit == "sentences":
             lengths = segmenter.segment(pa.array(texts, pa.string())).text_sentences.lengths
         else:  # words without a vector do not count

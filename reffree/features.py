@@ -147,8 +147,6 @@ class FeatureScale:
             n = len(features)
             return cls(np.zeros(n), np.ones(n), np.zeros(n), 0.0)
         chosen = list(islice(examples, MEASURED_EXAMPLES))
-        if not chosen:
-            raise ValueError("`examples` must have some for the features to be measured, got none")
         values = features.values([e.source for e in chosen], [e.candidate for e in chosen])
         values = values.astype(np.float64)
         is_known = np.isfinite(values)

@@ -12,7 +12,6 @@ folder, is in `building`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,15 +31,6 @@ MODEL_PRESETS: dict[str, dict[str, Any]] = {
     "bao2020": {"truncation": "parallel", "dropout": 0.0, "first_weights": "random"},
 }
 """Published recipes, by the names of `negatives.PRESETS`: arguments of `ModelConfig`."""
-
-
-def check_choices(config: object, **choices: Collection[str]) -> None:
-    """Check that fields have one of the values there are."""
-    for name, known in choices.items():
-        if getattr(config, name) not in known:
-            raise ValueError(
-                f"`{name}` must be one of {', '.join(known)}, got {getattr(config, name)!r}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +70,10 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(several(self.features)))
-        check_choices(
-            self, scorer=SCORERS, head=HEADS, truncation=TRUNCATIONS, first_weights=FIRST_WEIGHTS
-        )
+        choices = {"scorer": SCORERS, "head": HEADS, "truncation": TRUNCATIONS}
+        for name, known in (choices | {"first_weights": FIRST_WEIGHTS}).items():
+            if (found := getattr(self, name)) not in known:
+                raise ValueError(f"`{name}` must be one of {', '.join(known)}, got {found!r}")
         if self.scorer in ("bert", "features") and self.head != "fc":
             raise ValueError(f"`head` must be fc for the scorer {self.scorer}, got {self.head!r}")
         if self.scorer == "features" and not self.features:
