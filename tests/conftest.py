@@ -55,3 +55,14 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no evaluation data at {folder}; set ASSAY_DATA to its folder")
     return folder
+
+
+@pytest.fixture
+def one_thread():
+    """Let torch use one thread, so that weights do not depend on the machine's cores."""
+    import torch
+
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)

@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pipelines.cli import app
 
@@ -45,3 +46,12 @@ def _toml(value: object) -> str:
             f"{{{', '.join(f'{json.dumps(key)} = {_toml(item)}' for key, item in value.items())}}}"
         )
     return json.dumps(value)
+
+
+def wrong(capsys: Any, result: tuple[int, object]) -> str:
+    """Check that a call was refused, and return the one line that says why."""
+    status, _ = result
+    captured = capsys.readouterr()
+    assert status == 2, captured
+    (line,) = [text for text in captured.err.splitlines() if text.startswith("assay: ")]
+    return str(line)

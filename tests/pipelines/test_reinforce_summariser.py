@@ -11,11 +11,13 @@ from pipelines import reinforcement as module
 from pipelines import verbs
 from pipelines.settings.reinforce import ReinforceSettings
 from reinforce.learning import load_summariser
-from tests.rare import run
+from tests.rare import run, wrong
 from tests.reinforce.conftest import known_words, make_documents
 from tests.reinforce.tiny_models import write_tiny_model
 
 N = 30
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def rows_of(n):
@@ -28,14 +30,6 @@ def rows_of(n):
         }
         for i, one in enumerate(make_documents(n))
     ]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
 
 
 @pytest.fixture
@@ -76,14 +70,6 @@ def reinforce(pairs, encoder, tmp_path):
 
 def weights_of(folder):
     return load_summariser(folder).module.state_dict()
-
-
-def wrong(capsys, result):
-    status, _ = result
-    captured = capsys.readouterr()
-    assert status == 2, captured
-    (line,) = [text for text in captured.err.splitlines() if text.startswith("assay: ")]
-    return line
 
 
 def test_summarisers_summaries_and_scores(reinforce, capsys, tmp_path):

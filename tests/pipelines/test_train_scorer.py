@@ -15,10 +15,12 @@ from scipy.special import logit
 from pipelines import train as module
 from reffree.scorer import load_scorer
 from sms.encoders.vector_cache import VectorCache
-from tests.rare import run
+from tests.rare import run, wrong
 from tests.reffree.tiny_bert import write_tiny_bert
 
 N = 40
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def rows_of(n, *, prefix="d"):
@@ -39,14 +41,6 @@ def rows_of(n, *, prefix="d"):
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     return f"hf:{write_tiny_bert(tmp_path_factory.mktemp('tiny'))}"
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
 
 
 @pytest.fixture
@@ -73,14 +67,6 @@ def train(encoder, pairs, tmp_path):
 
 def weights_of(folder):
     return load_scorer(folder)._built.model.state_dict()
-
-
-def wrong(capsys, result):
-    status, _ = result
-    captured = capsys.readouterr()
-    assert status == 2, captured
-    (line,) = [text for text in captured.err.splitlines() if text.startswith("assay: ")]
-    return line
 
 
 def test_default_is_the_recipe_that_agreed_most_with_people(encoder, pairs, tmp_path, capsys):

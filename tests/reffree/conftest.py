@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from reffree.buckets import BucketWriter
 from reffree.models import ModelConfig
@@ -40,14 +39,6 @@ def write_buckets(folder, pairs, *, side=0):
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-@pytest.fixture
-def one_thread():
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
 
 
 def model_config(**changes):

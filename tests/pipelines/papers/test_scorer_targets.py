@@ -5,19 +5,12 @@ import shutil
 
 import polars as pl
 import pytest
-import torch
 
 from pipelines.papers import bao2020
 from pipelines.papers.run import TABLES, needs_of, reproduce
 from tests.reffree.tiny_bert import write_tiny_bert
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
