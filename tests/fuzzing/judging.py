@@ -44,7 +44,7 @@ MAX_MESSAGE = 3_000
 _NOTICES = ("each file is read once: ", "passed over, for its name is not UTF-8: ")
 """How lines begin that may come before the one that says why a command ended."""
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-_IDS = ("document_id", "system_id", "status")
+_IDS = frozenset({"document_id", "system_id", "status", "input_file", "input_row"})
 
 
 def make(seed: int, folder: Path, vectors: Path) -> Case:
