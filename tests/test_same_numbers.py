@@ -74,6 +74,7 @@ def digests():
         return {name: digest(values, is_exact=RTOL[name] == EXACT) for name, values in found}
 
 
+@pytest.mark.slow  # 40 s; CI runs it
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_are_those_that_are_kept(now, name):
     kept = json.loads(KEPT.read_text())[name]

@@ -12,6 +12,8 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+import assay
+
 
 class PublicNames(SphinxDirective):
     """Documents what a package says is public, functions and classes alike."""
@@ -31,6 +33,10 @@ class PublicNames(SphinxDirective):
 def _directives(package: Any) -> Iterator[str]:  # noqa: ANN401  (any package)
     for name in sorted(package.__all__, key=str.lower):
         value = getattr(package, name)
+        if package is not assay and getattr(assay, name, None) is value:
+            yield from (f".. py:class:: {package.__name__}.{name}", "")
+            yield from (f"   The same as `assay.{name}`.", "")
+            continue
         kind = "class" if inspect.isclass(value) else "function" if callable(value) else "data"
         yield f".. auto{kind}:: {package.__name__}.{name}"
         if kind == "class":

@@ -26,7 +26,7 @@ class CorrelateSettings(Settings):
     aspects: Sequence[str] = ()
     """Columns of the ratings. Default: all that hold numbers."""
     raters: Sequence[str] = ()
-    """Raters to average, names or patterns such as 'expert-*'. Default: all, if they are of one
+    """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
     pool."""
     metrics: Sequence[str] = ()
     """Columns of the scores, names or patterns. Default: all that hold numbers."""

@@ -29,7 +29,7 @@ class EvaluateSettings(PairSettings):
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """What people said of them: what is left of agreement without length and density."""
     raters: Annotated[Sequence[str], "rare"] = ()
-    """Patterns such as expert-*. Default: all."""
+    """Patterns such as `expert-*`. Default: all."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Where it runs."""
     json: Annotated[AnyPath | None, "FILE"] = None

@@ -27,7 +27,7 @@ class ReproduceSettings(Settings):
     aspects: Annotated[Sequence[str], "rare"] = ()
     """Columns of the ratings. Default: all that hold numbers."""
     raters: Sequence[str] = ()
-    """Raters to average, names or patterns such as 'expert-*'. Default: all, if they are of one
+    """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
     pool."""
     metrics: Annotated[Sequence[str], "rare"] = ()
     """Columns of the scores, names or patterns. Default: all that hold numbers."""
