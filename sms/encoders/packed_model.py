@@ -20,6 +20,7 @@ import torch.nn.functional as F
 
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice, LayerCollector
+from sms.encoders.linear import Linear
 from sms.ragged import ranges
 
 ROWS_MULTIPLE = 256
@@ -221,8 +222,8 @@ class PackedModel:
 
     def _linear(
         self, weight: torch.Tensor, bias: torch.Tensor, approximation: str | None = None
-    ) -> _Linear:
-        return _Linear(self._moved(weight), self._moved(bias), approximation)
+    ) -> Linear:
+        return Linear(self._moved(weight), self._moved(bias), approximation)
 
     def _plain_pair(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
         return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
@@ -250,27 +251,12 @@ class _EqualLengths:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    qkv: _Linear
-    attended: _Linear
+    qkv: Linear
+    attended: Linear
     attended_norm: tuple[torch.Tensor, torch.Tensor]
-    inner: _Linear
-    outer: _Linear
+    inner: Linear
+    outer: Linear
     outer_norm: tuple[torch.Tensor, torch.Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class _Linear:
-    """A linear layer, with GELU after it where `approximation` says how."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor
-    approximation: str | None = None
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        product = F.linear(x, self.weight, self.bias)
-        if self.approximation is None:
-            return product
-        return F.gelu(product, approximate=self.approximation)
 
 
 def _relative_buckets(distances: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sms import text
-from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, packed_model
+from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, linear, packed_model
 from sms.encoders.bert import BertEncoder, load_minilm
 from sms.encoders.devices import Machine
 from sms.text import SegmentedTexts, Segmenter
@@ -220,6 +220,19 @@ def test_number_of_threads_changes_no_bit(together, segmented):
             assert_equal_bits(encoder.encode(segmented), together)
     finally:
         torch.set_num_threads(n_threads)
+
+
+def test_linear_layers_without_onednn_give_the_same(together, segmented, monkeypatch):
+    monkeypatch.setattr(linear, "has_onednn", lambda weight: False)
+    found = load_minilm(runtime=CPU).encode(segmented)
+    np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=ATOL)
+    np.testing.assert_allclose(found.word_points, together.word_points, rtol=0, atol=WORD_ATOL)
+
+
+def test_bf16_without_bf16_in_onednn(segmented, monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision="bf16"))
+    assert np.isfinite(encoder.encode(segmented).pooled).all()
 
 
 # Short of memory
