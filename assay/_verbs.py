@@ -135,10 +135,9 @@ def load_scorer(
 
 def metrics() -> Mapping[str, Metric]:
     """Return the metrics by name: what each needs and what a higher value means."""
-    from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
-    from sms.metrics import METRICS
+    from sms.metrics import all_metrics
 
-    return dict(METRICS)
+    return dict(all_metrics())
 
 
 def encoders() -> Mapping[str, EncoderKind]:

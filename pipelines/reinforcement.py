@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -73,7 +74,7 @@ CONTROL = "mle+mle"
 """One that goes on from there as long as the others, and without a reward: what those are better
 by than this one is due to the reward."""
 LEAD = f"lead-{LEAD_SENTENCES}"
-METRICS = ("rouge1", "rouge2", "rougeL", "wms", "sms", "s+wms", "length")
+METRICS = ("rouge1", "rouge2", "rougeL", "wms", "sms", "s+wms", "length", "repetition")
 """By which all are compared."""
 
 _Stage: TypeAlias = tuple[str, Path, StageConfig, RewardConfig | None]
@@ -380,7 +381,7 @@ def _leads(documents: Sequence[Document]) -> list[str]:
 
 
 def _folder_name(system: str) -> str:
-    return system.replace("/", "-").replace(":", "-")
+    return re.sub(r"[/:*\s]+", "-", system)
 
 
 def _content_of(start: Path) -> str:

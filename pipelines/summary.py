@@ -98,11 +98,10 @@ def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
 
 def _higher_is(column: str) -> str | None:
     """Say what a higher value of a column means, whatever encoder or side it names."""
-    from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
-    from sms.metrics import METRICS  # brings the compiler, which takes a moment
+    from sms.metrics import all_metrics  # brings the compiler, which takes a moment
 
     name, at, _ = column.partition(":")[0].partition("@")
-    for metric in METRICS.values():
+    for metric in all_metrics().values():
         if at and name in metric.companions:
             return metric.companions[name]
         if name == metric.name or name in metric.columns:

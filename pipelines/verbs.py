@@ -338,6 +338,7 @@ def _reinforce_recipe(settings: ReinforceSettings) -> ReinforceRecipe:
                 gamma_last=settings.gamma_last,
                 advantage=settings.advantage,
                 n_drawn=settings.drawn,
+                kl=settings.kl,
             )
             for metric in settings.reward
         ),

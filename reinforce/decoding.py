@@ -159,7 +159,7 @@ def _go_on(
         [n * width + beam for n, row in enumerate(kept) for _, beam, _ in row], device=device
     )
     longer = [[[*words[n][beam], word] for _, beam, word in row] for n, row in enumerate(kept)]
-    return following, sums, (state[0][:, origin], state[1][:, origin]), longer
+    return following, sums, tuple(part[:, origin] for part in state), longer
 
 
 def _chosen(

@@ -54,15 +54,25 @@ class TransformersSummariser:
     """A model of transformers with its tokenizer.
 
     What the model's own folder says of generation (least lengths, forced or forbidden pieces) is
-    not used: a summary is drawn from the probabilities that the loss sees. Limits are in pieces.
+    dropped: a summary is drawn from the probabilities that the loss sees. Limits are in pieces.
     """
 
     def __init__(self, model: Any, tokenizer: Any, limits: Limits) -> None:  # noqa: ANN401
+        from transformers import GenerationConfig
+
         self.module = ScoredSummaries(model)
         self._model, self._tokenizer, self.limits = model, tokenizer, limits
-        if model.config.pad_token_id is None:
+        config = model.config
+        if config.pad_token_id is None:
             raise ValueError("`model` must have a token for padding, got none in its configuration")
-        self._padding = int(model.config.pad_token_id)
+        self._padding = int(config.pad_token_id)
+        # `generate` fills every field that a call leaves open from the model's own settings.
+        model.generation_config = GenerationConfig(
+            bos_token_id=getattr(config, "bos_token_id", None),
+            eos_token_id=config.eos_token_id,
+            pad_token_id=self._padding,
+            decoder_start_token_id=model.generation_config.decoder_start_token_id,
+        )
 
     def batch(
         self, documents: Sequence[Document], references: Sequence[str], device: str
@@ -119,20 +129,8 @@ class TransformersSummariser:
 
     @torch.no_grad()
     def _generate(self, batch: SummaryBatch, **options: Any) -> torch.Tensor:  # noqa: ANN401
-        from transformers import GenerationConfig
-
-        config = self._model.config
         options = {"max_new_tokens": self.limits.summary_words + 1, "num_beams": 1} | options
-        written = self._model.generate(
-            **batch.inputs,
-            generation_config=GenerationConfig(
-                bos_token_id=getattr(config, "bos_token_id", None),
-                eos_token_id=config.eos_token_id,
-                pad_token_id=self._padding,
-                decoder_start_token_id=self._model.generation_config.decoder_start_token_id,
-                **options,
-            ),
-        )
+        written = self._model.generate(**batch.inputs, **options)
         summaries: torch.Tensor = written[:, 1:]  # the start is no piece of the summary
         return summaries
 

@@ -149,7 +149,8 @@ def learn_stage(
         stage = LikelihoodStage(*common, device=device, ranks=ranks)
     else:
         reward = make_reward(job.reward, threads=job.threads, device=device)
-        stage = MixedStage(*common, job.reward, reward, device=device, ranks=ranks)
+        start = load_summariser(job.start) if job.reward.kl else None
+        stage = MixedStage(*common, job.reward, reward, device=device, ranks=ranks, start=start)
     state = run_training(
         summariser.module,
         stage,

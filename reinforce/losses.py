@@ -59,6 +59,27 @@ def advantages_of(drawn: torch.Tensor, greedy: torch.Tensor) -> torch.Tensor:
     return drawn - others
 
 
+def divergence(
+    log_probabilities: torch.Tensor, of_start: torch.Tensor, is_counted: torch.Tensor
+) -> torch.Tensor:
+    r"""Estimate how far a model has moved from the one it began as, summed over drawn words.
+
+    .. math:: \sum_t \frac{\pi_0(w_t)}{\pi(w_t)} - \log \frac{\pi_0(w_t)}{\pi(w_t)} - 1
+
+    For words drawn from :math:`\pi` its mean is the Kullback-Leibler divergence of :math:`\pi` from
+    the first model :math:`\pi_0`, and no term is negative (Schulman 2020; Shao et al. 2024,
+    equation 4). All have shape (n, n_steps), the sums (n,).
+
+    Examples
+    --------
+    >>> logs = torch.tensor([[-1.0, -2.0, -9.0]])
+    >>> divergence(logs, logs, torch.tensor([[True, True, False]]))
+    tensor([0.])
+    """
+    ratio = of_start - log_probabilities
+    return torch.where(is_counted, ratio.exp() - ratio - 1.0, 0.0).sum(dim=1)
+
+
 def mixed(reinforced: torch.Tensor, likelihood: torch.Tensor, gamma: float) -> torch.Tensor:
     r"""Return :math:`\gamma L_{RL} + (1 - \gamma) L_{MLE}` (equation 8), shape (n,)."""
     return gamma * reinforced + (1.0 - gamma) * likelihood

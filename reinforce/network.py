@@ -5,8 +5,8 @@ it attends to the document (additive attention, Bahdanau et al. 2015) and either
 its vocabulary or copies one (pointer-generator, See et al. 2017, equations 8 and 9). Words of the
 document that are not in the vocabulary get numbers beyond it, so that they can be copied.
 
-The attention is not fed back into the LSTM (See et al. do not say that it is): so all steps of a
-known summary are computed at once.
+What was attended to is fed back: beside the word before, the decoder reads the context of the step
+before, as in the code that See et al. published (their paper does not say so).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from reinforce.words import END, PAD, START, UNK
 TINY = 1e-10
 """Probabilities are taken to be no smaller in logarithms; a copied word never is."""
 
-State = tuple[torch.Tensor, torch.Tensor]
+State = tuple[torch.Tensor, ...]
+"""Of the decoder: hidden and cell, each (layers, n, hidden), and the context, (1, n, 2 hidden)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,6 @@ class Encoded:
     words: torch.Tensor
     """Numbers for copying, beyond the vocabulary for words not in it, (n, length)."""
     start: State
-    """Of the decoder, each (layers, n, hidden)."""
     n_extended: int
     """Words that can be written: the vocabulary, and the others of these documents."""
 
@@ -71,7 +71,7 @@ class Encoded:
             keys=self.keys[chosen],
             is_word=self.is_word[chosen],
             words=self.words[chosen],
-            start=(self.start[0][:, chosen], self.start[1][:, chosen]),
+            start=tuple(part[:, chosen] for part in self.start),
             n_extended=self.n_extended,
         )
 
@@ -129,6 +129,7 @@ class PointerGenerator(nn.Module):
         self.decoder = nn.LSTM(
             config.n_dimensions, hidden, config.n_layers, dropout=dropout, batch_first=True
         )
+        self.fed = nn.Linear(config.n_dimensions + 2 * hidden, config.n_dimensions)
         self.bridge = nn.Linear(2 * hidden, 2 * hidden)
         self.key = nn.Linear(2 * hidden, hidden, bias=False)
         self.query = nn.Linear(hidden, hidden)
@@ -171,10 +172,10 @@ class PointerGenerator(nn.Module):
     def _start(self, last: torch.Tensor) -> State:
         """Make the decoder's first state of the encoder's last ones, layer by layer."""
         hidden, cell = torch.tanh(self.bridge(last)).chunk(2, dim=2)
-        return hidden.contiguous(), cell.contiguous()
+        return hidden.contiguous(), cell.contiguous(), torch.zeros_like(last[:1])
 
     def log_probabilities(self, encoded: Encoded, target: torch.Tensor) -> torch.Tensor:
-        """Return the log-probability of every word of one summary a document, all steps at once."""
+        """Return the log-probability of every word of one summary a document."""
         start = torch.full_like(target[:, :1], START)
         inputs = torch.cat([start, target[:, :-1]], dim=1)
         known = torch.where(inputs < self.config.n_words, inputs, UNK)
@@ -209,14 +210,23 @@ class PointerGenerator(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, State]:
         """Attention (n, steps, length), logits, and log-probabilities of writing and copying."""
         vectors = self.dropped(self.vectors(inputs))
-        outputs, state = self.decoder(vectors, state)
-        attention = self._attention(encoded, outputs)
-        context = attention @ encoded.states
-        seen = torch.cat([outputs, context], dim=2)
+        *memory, context = state
+        steps = []
+        for vector in vectors.unbind(dim=1):
+            read = self.fed(torch.cat([vector, context[0]], dim=1))
+            output, memory = self.decoder(read[:, None], tuple(memory))
+            attention = self._attention(encoded, output)
+            context = (attention @ encoded.states).transpose(0, 1)
+            steps.append((output, attention, context.transpose(0, 1)))
+        outputs, attention, contexts = (
+            torch.cat(parts, dim=1) for parts in zip(*steps, strict=True)
+        )
+        seen = torch.cat([outputs, contexts], dim=2)
         logits = self.output(self.dropped(torch.tanh(self.joined(seen)))) + self.unwritten
         switch = self.switch(torch.cat([seen, vectors], dim=2)).squeeze(2)
         return (
-            attention, logits, functional.logsigmoid(switch), functional.logsigmoid(-switch), state,
+            attention, logits, functional.logsigmoid(switch), functional.logsigmoid(-switch),
+            (*memory, context),
         )  # fmt: skip
 
     def _attention(self, encoded: Encoded, outputs: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from reffree.losses import LossSum
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.losses import (
     advantages_of,
+    divergence,
     gamma_at,
     mixed,
     negative_log_likelihood,
@@ -64,6 +66,8 @@ class RewardConfig:
     """One of `losses.ADVANTAGES`."""
     n_drawn: int
     """Summaries drawn of every document; see `losses.advantages_of`."""
+    kl: float = 0.0
+    """Weight of `losses.divergence` from the summariser that the stage begins with."""
 
     @property
     def is_control(self) -> bool:
@@ -73,6 +77,8 @@ class RewardConfig:
     def __post_init__(self) -> None:
         if self.n_drawn < 1:
             raise ValueError(f"`n_drawn` must be at least 1, got {self.n_drawn}")
+        if not 0 <= self.kl < math.inf:
+            raise ValueError(f"`kl` must be at least 0, got {self.kl:g}")
         if not 0 <= self.gamma_first <= self.gamma_last <= 1:
             raise ValueError(
                 "`gamma_first` and `gamma_last` must be in [0, 1] and not fall, got "
@@ -83,13 +89,16 @@ class RewardConfig:
 class BatchReward(Protocol):
     """What is asked of a reward; `sms.reward.Reward` is one."""
 
-    def score(
+    def parts(
         self,
         candidates: Sequence[str],
         *,
         references: Sequence[tuple[str, ...]],
         sources: Sequence[str],
-    ) -> list[float]:
+    ) -> Mapping[str, np.ndarray]:
+        """Return the metrics that it adds up, NaN where one is undefined."""
+
+    def combined(self, parts: Mapping[str, np.ndarray]) -> list[float]:
         """Return the reward of each candidate, higher is better, never NaN."""
 
 
@@ -178,6 +187,10 @@ class MixedStage(LikelihoodStage):
     The loss of a batch is the sum of equation 8 over its documents, divided by the number of
     words of their references: the same proportions, at the scale of the first stage. Without
     any weight on the reward it is that stage once more, but for how the best weights are chosen.
+
+    A summary is drawn, and its probability computed, without dropout: what is learnt from is what
+    was drawn. A weight on the divergence from `start`, the summariser as the stage began, holds
+    the model to texts that it found likely before, since any reward can be gamed.
     """
 
     def __init__(
@@ -191,9 +204,13 @@ class MixedStage(LikelihoodStage):
         *,
         device: str,
         ranks: Ranks,
+        start: Summariser | None = None,
     ) -> None:
         super().__init__(summariser, config, buckets, n_steps, device=device, ranks=ranks)
         self._reward_config, self._reward = reward_config, reward
+        self._start = None if start is None else start.module.to(device).eval()
+        if reward_config.kl and start is None:
+            raise ValueError("`start` must be given where the divergence from it has a weight")
 
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Write some summaries of every document, reward them, and compute the mixed loss."""
@@ -202,20 +219,23 @@ class MixedStage(LikelihoodStage):
         summariser, config = self._summariser, self._reward_config
         greedy, drawn = self._written(batch)
         texts = [summariser.texts(batch, summaries) for summaries in (greedy, *drawn)]
-        reward_greedy, *of_drawn = self._rewards(batch, *texts)
+        (reward_greedy, *of_drawn), figures = self._rewards(batch, *texts)
         reward_drawn = torch.stack(of_drawn)
         advantages = advantages_of(reward_drawn, reward_greedy)
         square_sum, n = self._ranks.sum(
             float(advantages.square().sum()), advantages.numel(), device=advantages.device
         )
         weights = scaled(advantages, square_sum / n, config.advantage)
-        likely, *chosen = self._log_probabilities(model, batch, [batch.target, *drawn])
+        (likely,) = self._log_probabilities(model, batch, [batch.target])
+        with without_dropout(model):
+            chosen = self._log_probabilities(model, batch, drawn)
         is_likely = summariser.is_counted(batch.target)
         are_chosen = [summariser.is_counted(summaries) for summaries in drawn]
         likelihood = negative_log_likelihood(likely, is_likely)
         gamma = gamma_at(step, self._n_steps, config.gamma_first, config.gamma_last)
         losses = map(self_critical, chosen, are_chosen, weights)
         reinforced = torch.stack(list(losses)).mean(dim=0)
+        moved = self._divergence(batch, drawn, chosen, are_chosen)
         n_words, n_chosen = int(is_likely.sum()), sum(int(each.sum()) for each in are_chosen)
         self._n_tokens += n_words + n_chosen + summariser.n_read(batch)
         self._n_tokens += int(summariser.is_counted(greedy).sum())
@@ -223,7 +243,7 @@ class MixedStage(LikelihoodStage):
             float(negative_log_likelihood(logs.detach(), is_chosen).sum())
             for logs, is_chosen in zip(chosen, are_chosen, strict=True)
         )
-        figures = {
+        figures |= {
             "mle_loss": (float(likelihood.detach().sum()), n_words),
             "reward_drawn": _sum(reward_drawn),
             "reward_greedy": _sum(reward_greedy),
@@ -232,40 +252,78 @@ class MixedStage(LikelihoodStage):
             # The mean of -log p over what is drawn from p estimates the entropy of a word.
             "entropy": (surprise, n_chosen),
             "gamma": (gamma, 1),
+            **({"kl": (float(moved.detach().sum()), n_chosen)} if config.kl else {}),
             **_figures_of(texts[0], "{}_greedy"),
             **_figures_of(list(chain.from_iterable(texts[1:])), "{}_drawn"),
         }
-        return LossSum(mixed(reinforced, likelihood, gamma).sum(), n_words, figures)
+        total = mixed(reinforced, likelihood, gamma) + config.kl * moved.sum(dim=0) / len(drawn)
+        return LossSum(total.sum(), n_words, figures)
 
     def validation_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
         """Return minus the rewards of the greedy summaries."""
-        texts = self._summariser.texts(batch, self._summariser.greedy(batch))
-        (rewards,) = self._rewards(batch, texts)
-        figures = {"validation_reward": _sum(rewards), **_figures_of(texts, "validation_{}")}
+        with precision(torch.device(self._device)):
+            texts = self._summariser.texts(batch, self._summariser.greedy(batch))
+        (rewards,), figures = self._rewards(batch, texts, name="validation_reward")
+        figures |= {"validation_reward": _sum(rewards), **_figures_of(texts, "validation_{}")}
         return LossSum(-rewards.double().sum(), len(texts), figures)
 
     def _written(self, batch: SummaryBatch) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Write without dropout: what is rewarded is what the model would write."""
-        module = self._summariser.module
-        module.eval()
-        try:
+        """Write as the probabilities are computed: without dropout, in the same number format."""
+        with without_dropout(self._summariser.module), precision(torch.device(self._device)):
             return self._summariser.greedy_and_drawn(batch, self._reward_config.n_drawn)
-        finally:
-            module.train()
 
-    def _rewards(self, batch: SummaryBatch, *candidates: Sequence[str]) -> list[torch.Tensor]:
-        """Reward some summaries of each document, all in one call."""
+    def _divergence(
+        self,
+        batch: SummaryBatch,
+        drawn: list[torch.Tensor],
+        chosen: list[torch.Tensor],
+        are_chosen: list[torch.Tensor],
+    ) -> torch.Tensor:
+        """Estimate the divergence from the start by every drawn summary, shape (n_drawn, n)."""
+        if self._start is None or not self._reward_config.kl:
+            return torch.zeros(len(drawn), len(batch.documents), device=self._device)
+        with torch.no_grad():
+            of_start = self._log_probabilities(self._start, batch, drawn)
+        return torch.stack(list(map(divergence, chosen, of_start, are_chosen)))
+
+    def _rewards(
+        self, batch: SummaryBatch, *candidates: Sequence[str], name: str = "reward"
+    ) -> tuple[list[torch.Tensor], dict[str, tuple[float, float]]]:
+        """Reward some summaries of each document, all in one call; sum up each part of a sum."""
         started = time.perf_counter()
         k = len(candidates)
-        found = self._reward.score(
+        parts = self._reward.parts(
             [text for texts in candidates for text in texts],
             references=[document.references for document in batch.documents] * k,
             sources=[document.source for document in batch.documents] * k,
         )
+        found = self._reward.combined(parts)
         taken = time.perf_counter() - started
         self._seconds["reward"] = self._seconds.get("reward", 0.0) + taken
         rewards = torch.tensor(found, dtype=torch.float32, device=self._device)
-        return list(rewards.view(k, -1))
+        figures = {
+            f"{name}[{part}]": (float(np.nansum(values)), int(np.isfinite(values).sum()))
+            for part, values in (parts.items() if len(parts) > 1 else ())
+        }
+        return list(rewards.view(k, -1)), figures
+
+
+@contextmanager
+def without_dropout(module: nn.Module) -> Iterator[None]:
+    """Switch dropout off, and gradients not: on a GPU, LSTMs have those in training mode only."""
+    were = {part: part.training for part in module.modules()}
+    rates = {part: part.dropout for part in were if isinstance(part, nn.RNNBase)}
+    module.eval()
+    for lstm in rates:
+        lstm.train()
+        lstm.dropout = 0.0
+    try:
+        yield
+    finally:
+        for part, was in were.items():
+            part.training = was
+        for lstm, rate in rates.items():
+            lstm.dropout = rate
 
 
 def _sum(values: torch.Tensor) -> tuple[float, float]:

@@ -203,7 +203,13 @@ def load_pointer(folder: Path, settings: dict[str, Any], limits: Limits) -> Poin
     """Load what `PointerSummariser.save` wrote."""
     vocabulary = Vocabulary(settings["words"][len(Vocabulary([]).words) :])
     network = PointerGenerator(NetworkConfig(**settings["network"]))
-    network.load_state_dict(load_file(folder / WEIGHTS_FILE))
+    try:
+        network.load_state_dict(load_file(folder / WEIGHTS_FILE))
+    except RuntimeError as error:
+        raise ValueError(
+            f"`{folder / WEIGHTS_FILE}` must hold the weights of this version's network; train the "
+            "summariser again"
+        ) from error
     return PointerSummariser(network, vocabulary, limits)
 
 

@@ -100,6 +100,25 @@ def novelty(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndar
     return _share(n_novel, bigrams.lengths[candidate], words.lengths[source] > 0)
 
 
+def repetition(words: Ragged, candidate: np.ndarray) -> np.ndarray:
+    """Measure the share of the candidate's trigrams that have come before in it.
+
+    This is seq-rep-3 of Welleck et al. (2020, "Neural text generation with unlikelihood training",
+    section 6.1); 0 where a text is too short for any.
+
+    Examples
+    --------
+    >>> repetition(Ragged.from_rows([[1, 2, 3, 4, 1, 2, 3], [5]]), np.array([0, 1]))
+    array([0.2, 0. ])
+    """
+    trigrams, n_distinct = number_ngrams(words, 3)
+    text = np.repeat(np.arange(len(words)), trigrams.lengths)
+    different = np.unique(text * max(n_distinct, 1) + trigrams.values) // max(n_distinct, 1)
+    n_different = np.bincount(different, minlength=len(words))
+    share = 1 - n_different / np.maximum(trigrams.lengths, 1) - (trigrams.lengths == 0)
+    return np.where(words.lengths > 0, share, np.nan)[candidate]
+
+
 def lead3(
     sentence_words: Ragged, text_sentences: Ragged, candidate: np.ndarray, source: np.ndarray
 ) -> np.ndarray:
@@ -253,12 +272,28 @@ def _lower_words(batch: Batch) -> Ragged:
     return batch.once("lower words", lambda: batch.texts.lower_words)
 
 
+_SHARE, _AMOUNT = (0.0, 1.0), (0.0, np.inf)
+
 BASELINES = (
-    Baseline(name="length", summary="words of the candidate", higher_is="longer", of_words=length),
+    Baseline(
+        name="length",
+        summary="words of the candidate",
+        higher_is="longer",
+        bounds=_AMOUNT,
+        of_words=length,
+    ),
+    Baseline(
+        name="repetition",
+        summary="share of trigrams that came before",
+        higher_is="more repetitive",
+        bounds=_SHARE,
+        of_words=repetition,
+    ),
     Baseline(
         name="compression",
         summary="source words per candidate word",
         higher_is="shorter",
+        bounds=_AMOUNT,
         needs=("source",),
         of_words=compression,
     ),
@@ -266,6 +301,7 @@ BASELINES = (
         name="coverage",
         summary="share of words copied from the source",
         higher_is="copied",
+        bounds=_SHARE,
         needs=("source",),
         of_words=coverage,
     ),
@@ -273,6 +309,7 @@ BASELINES = (
         name="density",
         summary="mean length of the copied fragments",
         higher_is="copied",
+        bounds=_AMOUNT,
         needs=("source",),
         of_words=density,
     ),
@@ -280,6 +317,7 @@ BASELINES = (
         name="novelty",
         summary="share of bigrams not in the source",
         higher_is="less copied",
+        bounds=_SHARE,
         needs=("source",),
         of_words=novelty,
     ),
@@ -287,6 +325,7 @@ BASELINES = (
         name="lead3",
         summary="ROUGE-L F against the source's first three sentences",
         higher_is="closer to the lead",
+        bounds=_SHARE,
         needs=("source",),
         of_words=lead3,
     ),

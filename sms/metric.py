@@ -162,7 +162,7 @@ class Metric:
     companions: Mapping[str, str] = field(default_factory=dict)
     """What a higher value means of each further column `NAME@...` that comes along."""
     bounds: tuple[float, float] | None = None
-    """Lowest and highest value of a metric that says how close texts are, and may be a reward."""
+    """Lowest and highest value, infinite where there is none; None where neither is known."""
 
     reads_texts: ClassVar[bool] = True
     """Whether it reads sentences, words and vectors of the batch, or else the rows themselves."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 
 from sms.baselines import BASELINES
 from sms.cosine import COSINE
@@ -19,6 +20,17 @@ METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*MOVERS, COSINE, *ROUGE, *BASELINES)
 }
 """Every metric by name; one that is added is a metric like all others."""
+
+
+def all_metrics() -> Mapping[str, Metric]:
+    """Return every metric by name, with those that other packages, and our upper rooms, bring.
+
+    Such a package names its module under the entry point `assay.metrics`; importing the module
+    adds to `METRICS`.
+    """
+    for module in metadata.entry_points(group="assay.metrics"):
+        module.load()
+    return METRICS
 
 
 def parse_metric(name: str, encoders: Sequence[str]) -> MetricRequest:
@@ -37,10 +49,17 @@ def parse_metric(name: str, encoders: Sequence[str]) -> MetricRequest:
         If a part is unknown (naming the nearest) or does not apply to that metric.
     """
     base = re.split("[@:]", name, maxsplit=1)[0]
-    known = {column: metric for metric in METRICS.values() for column in metric.columns} | METRICS
+    known = _by_column(METRICS)
+    if base not in known:
+        known = _by_column(all_metrics())
     if base not in known:
         by_lower = {n.lower(): n for n in known}
         near = difflib.get_close_matches(base.lower(), by_lower, n=1)
         hint = f"did you mean `{by_lower[near[0]]}`?" if near else "see `assay metrics`"
         raise ValueError(f"unknown metric {name!r}; {hint}")
     return known[base].request(name, encoders)
+
+
+def _by_column(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+    by_column = {column: metric for metric in metrics.values() for column in metric.columns}
+    return by_column | dict(metrics)

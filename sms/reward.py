@@ -7,6 +7,7 @@ here, and neither is a reward that runs in another process (`pipelines.remote_re
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sms.naming import several
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
+    from sms.metric import MetricRequest
     from sms.scoring import ScoringConfig
 
 # What takes a moment to import is imported when a reward is made.
@@ -56,11 +59,15 @@ class BatchScorer(Protocol):
 
 
 class Reward:
-    """The similarity of each candidate to its references (or sources), as a reward.
+    """A metric, or a weighted sum of metrics, as the reward of each candidate.
 
     Made for TRL's `reward_funcs`, too: called with `completions` (texts, or conversations, of which
     the assistant's last message counts) and the data set's columns, of which `references` or
     `sources` are read and all others ignored.
+
+    **Sums.** `"sms + .5*rouge2_f:source - .1*repetition"`, or the same as a mapping from metric to
+    weight, is one reward; TRL's log has the mean of each part. A reward alone is gamed: a policy
+    finds what the metric does not see. A part that it does see holds it back.
 
     **Never NaN.** A candidate without a word (a policy will write some) gets `undefined`. TRL
     leaves a NaN out of the group's mean and sets its advantage to 0, and where there are several
@@ -78,14 +85,14 @@ class Reward:
 
     Parameters
     ----------
-    metric : str or BatchScorer
-        A mover, cosine or ROUGE column, such as `sms`, `s+wms`, `cosine`, `cosine@all`,
-        `rougeL_f`, `sms:source`; or any scorer with one column, such as `reffree.load_scorer`
-        returns.
+    metric : str, mapping of str to float, or BatchScorer
+        A column of `assay metrics`, such as `sms`, `cosine@all`, `rougeL_f`, `sms:source`,
+        `reffree@DIR`, `length`; a sum of several, with a space on either side of + and -; or any
+        scorer with one column, such as `reffree.load_scorer` returns.
     encoder : str or sequence of str
         As in `assay encoders`; several for `cosine@all`. Not for a scorer.
     undefined : float, optional
-        Reward where there is nothing to score, finite; the lower bound by default.
+        Reward where some part has nothing to score, finite; the lower bound by default.
     bounds : (float, float), optional
         Lowest and highest value of a scorer; metrics and trained scorers know their own.
     multi_reference : {"best", "mean", "first"}
@@ -104,7 +111,8 @@ class Reward:
     Raises
     ------
     ValueError
-        If the metric is unknown, has several columns, or no bounds; or an option is wrong.
+        If a metric is unknown or has several columns, a reward without a lower bound has no
+        `undefined`, or an option is wrong.
     TypeError
         If it is neither a name nor such a scorer.
 
@@ -122,7 +130,7 @@ class Reward:
 
     def __init__(
         self,
-        metric: str | BatchScorer = "sms",
+        metric: str | Mapping[str, float] | BatchScorer = "sms",
         *,
         encoder: str | Sequence[str] = "minilm",
         undefined: float | None = None,
@@ -141,31 +149,36 @@ class Reward:
         """Makes a metric's scorer; None for a scorer that was handed in."""
         self.higher_is = "better"
         """What a higher reward means."""
-        if isinstance(metric, str):
-            config = _config_of(metric, encoder, multi_reference, language, precision)
-            request = config.requests[0]
-            column = _only_column(request.columns)
-            bounds = request.metric.bounds
-            self.higher_is = request.metric.higher_is.partition(",")[0]
+        if isinstance(metric, str | Mapping):
+            self.weights = weights_of(metric)
+            config = _config_of(self.weights, encoder, multi_reference, language, precision)
+            columns = [_only_column(request.columns) for request in config.requests]
+            bounds = _bounds_of_sum(config.requests, self.weights)
+            if list(self.weights.values()) == [1.0]:
+                self.higher_is = config.requests[0].metric.higher_is.partition(",")[0]
             from sms.scoring import SummaryScorer
 
             self._load = partial(SummaryScorer, config, threads, device=device)
-            metric = self._load()
+            scorer: BatchScorer = self._load()
         else:
-            _check_scorer(metric)
-            column = _only_column(metric.score_fields)
-            bounds = bounds or getattr(metric, "bounds", None)
-        self._scorer: BatchScorer | None = metric
-        self.column = column
-        """Name of the metric's column."""
-        self.bounds = _checked_bounds(bounds)
-        """Lowest and highest reward, `undefined` aside."""
+            scorer = _checked_scorer(metric)
+            columns = [_only_column(scorer.score_fields)]
+            self.weights = dict.fromkeys(columns, 1.0)
+            bounds = bounds or getattr(scorer, "bounds", None) or (-math.inf, math.inf)
+        self._scorer: BatchScorer | None = scorer
+        self.column = written(self.weights)
+        """Name of the metric's column, or the sum."""
+        if not bounds[0] < bounds[1]:
+            raise ValueError(f"`bounds` must be a lower and a higher value, got {bounds}")
+        self.bounds = bounds
+        """Lowest and highest reward, `undefined` aside; infinite where there is none."""
         self.undefined = self.bounds[0] if undefined is None else undefined
         """Reward where there is nothing to score."""
         if not math.isfinite(self.undefined):
             raise ValueError(
-                f"`undefined` must be finite, got {self.undefined:g}; name a value, for a reward "
-                "that is no number is left out of the loss or spoils it"
+                f"`undefined` must be given, and finite, for {self.column}, got "
+                f"{self.undefined:g}; name the reward of a text that cannot be scored, as low as "
+                "the worst text's"
             )
         self.__name__ = self.column  # what TRL calls it in its logs
         self._counts: Counter[str] = Counter(rewards=0, undefined=0)
@@ -182,7 +195,7 @@ class Reward:
     def signature(self) -> str:
         """Metric, parameters and versions as one string; the column's name for a foreign scorer."""
         signatures: Mapping[str, str] = getattr(self.scorer, "signatures", {})
-        return signatures.get(self.column, self.column)
+        return written({signatures.get(name, name): w for name, w in self.weights.items()})
 
     def __call__(
         self,
@@ -191,6 +204,7 @@ class Reward:
         sources: Against = None,
         *,
         completions: Sequence[Completion] | None = None,
+        log_metric: Callable[[str, float], object] | None = None,
         **_columns: object,
     ) -> list[float]:
         """Return the reward of each candidate.
@@ -202,6 +216,8 @@ class Reward:
         references, sources : sequence of str or of list of str
             What the metric compares with, as many as candidates.
         completions : sequence of str or of list of messages
+        log_metric : callable, optional
+            Told the mean of each part of a sum, without its weight; TRL hands one over.
         **_columns
             Whatever else TRL hands over; not read.
 
@@ -216,7 +232,11 @@ class Reward:
             If what the metric compares with is missing, or lengths differ.
         """
         texts = candidate_texts(candidates, completions)
-        return self.score(texts, references=references, sources=sources)
+        parts = self.parts(texts, references=references, sources=sources)
+        if log_metric is not None and len(parts) > 1:
+            for name, mean in means_of(parts).items():
+                log_metric(f"reward/{name}", mean)
+        return self.combined(parts)
 
     def score(
         self,
@@ -226,6 +246,21 @@ class Reward:
         sources: Against = None,
     ) -> list[float]:
         """Return the reward of each text; see `__call__`."""
+        return self.combined(self.parts(candidates, references=references, sources=sources))
+
+    def parts(
+        self,
+        candidates: Sequence[str | None],
+        *,
+        references: Against = None,
+        sources: Against = None,
+    ) -> dict[str, np.ndarray]:
+        """Return each metric of the sum, without its weight, NaN where it is undefined.
+
+        By metric, float64, shape (n,).
+        """
+        import numpy as np
+
         from sms.scoring import to_rows
 
         rows = to_rows(candidates, references=references, sources=sources)
@@ -235,25 +270,31 @@ class Reward:
                     f"`{name}` must be given for {self.column}; in a data set for TRL it is a "
                     "column of that name"
                 )
-        found: list[float] = []
-        for start in range(0, len(rows), self._batch_rows):
-            found += self._score_batch(rows.slice(start, self._batch_rows))
-        return found
+        starts = range(0, len(rows), self._batch_rows)
+        tables = [
+            self.scorer.compare(self.scorer.prepare(rows.slice(start, self._batch_rows)))
+            for start in starts
+        ]
+        return {
+            name: np.concatenate([np.empty(0), *(table[name].to_numpy() for table in tables)])
+            for name in self.weights
+        }
+
+    def combined(self, parts: Mapping[str, np.ndarray]) -> list[float]:
+        """Add the parts up by their weights; `undefined` where one is."""
+        import numpy as np
+
+        total = sum(weight * parts[name] for name, weight in self.weights.items())
+        # A scorer may write NaN for null; infinity would spoil a loss just as well.
+        is_defined = np.isfinite(total)
+        self._counts["rewards"] += len(total)
+        self._counts["undefined"] += int((~is_defined).sum())
+        rewards: list[float] = np.where(is_defined, total, self.undefined).tolist()
+        return rewards
 
     def counters(self) -> dict[str, int]:
         """Return how many rewards there were, how many undefined, and what the encoders did."""
         return {**self._counts, **self.scorer.counters()}
-
-    def _score_batch(self, rows: pa.Table) -> list[float]:
-        scores = self.scorer.compare(self.scorer.prepare(rows))[self.column].to_numpy()
-        # A scorer may write NaN for null; infinity would spoil a loss just as well.
-        import numpy as np
-
-        is_defined = np.isfinite(scores)
-        self._counts["rewards"] += len(scores)
-        self._counts["undefined"] += int((~is_defined).sum())
-        rewards: list[float] = np.where(is_defined, scores, self.undefined).tolist()
-        return rewards
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | ({} if self._load is None else {"_scorer": None})
@@ -304,8 +345,72 @@ def _text_of(completion: Completion) -> str | None:
     return None
 
 
+def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
+    """Read a sum of metrics, each with its weight.
+
+    Raises
+    ------
+    ValueError
+        If a term is no metric with or without a number before it, a weight is 0 or not finite, or
+        a metric stands twice.
+
+    Examples
+    --------
+    >>> weights_of("s+wms + .5*rougeL_f - repetition")
+    {'s+wms': 1.0, 'rougeL_f': 0.5, 'repetition': -1.0}
+    """
+    if isinstance(metric, str):
+        terms = re.split(r"\s+([+-])\s+", metric.strip())
+        pairs = [
+            _term(term, sign) for sign, term in zip(["+", *terms[1::2]], terms[::2], strict=True)
+        ]
+    else:
+        pairs = [(name, float(weight)) for name, weight in metric.items()]
+    weights = dict(pairs)
+    if len(weights) < len(pairs) or not weights:
+        raise ValueError(f"a reward must name each metric once, got {metric!r}")
+    for name, weight in weights.items():
+        if not weight or not math.isfinite(weight):
+            raise ValueError(f"the weight of {name} must be a number other than 0, got {weight:g}")
+    return weights
+
+
+def _term(term: str, sign: str) -> tuple[str, float]:
+    number, times, name = term.rpartition("*")
+    try:
+        weight = float(number) if times else 1.0
+    except ValueError:
+        raise ValueError(
+            f"a term of a reward must be METRIC or NUMBER*METRIC, got {term!r}"
+        ) from None
+    return name.strip(), -weight if sign == "-" else weight
+
+
+def written(weights: Mapping[str, float]) -> str:
+    """Write a sum as `weights_of` reads it.
+
+    Examples
+    --------
+    >>> written({"sms": 1.0, "repetition": -0.1})
+    'sms - 0.1*repetition'
+    """
+    terms = [
+        f"{'-' if weight < 0 else '+'} {'' if abs(weight) == 1 else f'{abs(weight):g}*'}{name}"
+        for name, weight in weights.items()
+    ]
+    return " ".join(terms).removeprefix("+ ")
+
+
+def means_of(parts: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Average each part where it is defined; one that never is has no mean."""
+    import numpy as np
+
+    finite = {name: values[np.isfinite(values)] for name, values in parts.items()}
+    return {name: float(values.mean()) for name, values in finite.items() if values.size}
+
+
 def _config_of(
-    metric: str,
+    weights: Mapping[str, float],
     encoder: str | Sequence[str],
     multi_reference: str,
     language: str,
@@ -315,26 +420,33 @@ def _config_of(
 
     named = several(encoder)
     config = ScoringConfig(
-        metrics=(metric,),
+        metrics=tuple(weights),
         encoders={f"encoder{k}": spec for k, spec in enumerate(named, 1)},
         multi_reference=multi_reference,
         language=language,
         precision=precision,
     )
-    request = config.requests[0]
-    if request.metric.bounds is None:
+    if len(named) > 1 and not any(request.is_average for request in config.requests):
         raise ValueError(
-            f"`metric` must be one of movers, cosine or ROUGE, got {metric!r}, which says nothing "
-            "of how close two texts are"
-        )
-    if len(named) > 1 and not request.is_average:
-        raise ValueError(
-            f"`encoder` must be one for {metric!r}, got {len(named)}; `cosine@all` takes several"
+            f"`encoder` must be one for {written(weights)!r}, got {len(named)}; `cosine@all` takes "
+            "several"
         )
     return config
 
 
-def _check_scorer(scorer: object) -> None:
+def _bounds_of_sum(
+    requests: Sequence[MetricRequest], weights: Mapping[str, float]
+) -> tuple[float, float]:
+    """Return the lowest and highest value that a sum can have."""
+    ends = []
+    for request in requests:
+        lowest, highest = request.metric.bounds or (-math.inf, math.inf)
+        weight = weights[request.name]
+        ends.append(sorted((weight * lowest, weight * highest)))
+    return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
+
+
+def _checked_scorer(scorer: BatchScorer) -> BatchScorer:
     needed = ("input_columns", "score_fields", "prepare", "compare", "counters")
     if missing := [name for name in needed if not hasattr(scorer, name)]:
         raise TypeError(
@@ -342,6 +454,7 @@ def _check_scorer(scorer: object) -> None:
             "(`SummaryScorer`, or what `reffree.load_scorer` returns), got "
             f"{type(scorer).__name__}, which has no {', '.join(f'`{name}`' for name in missing)}"
         )
+    return scorer
 
 
 def _only_column(columns: Sequence[str]) -> str:
@@ -350,11 +463,3 @@ def _only_column(columns: Sequence[str]) -> str:
             f"a reward must be one column, got {', '.join(columns) or 'none'}; name one of them"
         )
     return columns[0]
-
-
-def _checked_bounds(bounds: tuple[float, float] | None) -> tuple[float, float]:
-    if bounds is None:
-        raise ValueError("`bounds` must be given for a scorer, its lowest and highest value")
-    if not bounds[0] < bounds[1]:
-        raise ValueError(f"`bounds` must be a lower and a higher value, got {bounds}")
-    return bounds

@@ -10,12 +10,12 @@ def metrics() -> None:
     """List the metrics, what each needs and what a higher value means."""
     from pipelines.learned_columns import NAME, PREFIX
     from pipelines.reports.terminal import table_text
-    from sms.metrics import METRICS
+    from sms.metrics import all_metrics
 
     written = {NAME: f"{PREFIX}DIR"}
     rows = [
         (written.get(m.name, m.name), m.higher_is, ", ".join(m.needs) or "–", m.summary)
-        for m in METRICS.values()
+        for m in all_metrics().values()
     ]
     print(table_text(("metric", "higher means", "needs", "what it is"), rows, n_left=4))
     print("\nWrite METRIC[@ENCODER][:AGAINST], for example sms, wms@glove, cosine:source,")

@@ -17,7 +17,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     out: Annotated[AnyPath, "DIR"]
     """New folder for summarisers and results; all workers must see it."""
     reward: Annotated[Sequence[str], "METRIC"] = ("sms",)
-    """A mover, cosine or ROUGE column; several with commas give a summariser each."""
+    """A metric, or a sum as "sms - .1*repetition"; several with commas give a summariser each."""
     encoder: Annotated[str, "SPEC"] = "minilm"
     """Of the rewards and of the final table; see `assay encoders`."""
     model: Annotated[str, "pointer|hf:PATH"] = "pointer"
@@ -58,6 +58,8 @@ class ReinforceSettings(PairSettings, MachineSettings):
     """And in the last; a straight line between them."""
     advantage: Annotated[Literal["raw", "unit"], "rare"] = "raw"
     """Take advantages as they are, or divide them by their root mean square in the batch."""
+    kl: Annotated[float, "rare"] = 0.0
+    """Weight of the divergence from the summariser that the reward begins with; try .05."""
     drawn: Annotated[int, "rare"] = 1
     """Summaries drawn of a document; several are compared with each other."""
     control: Annotated[bool, "rare"] = True

@@ -15,7 +15,7 @@ from pipelines.tables.keyed import RATER, listed
 from pipelines.tables.ratings import MEAN_COLUMN, Ratings
 from pipelines.tables.scores import Scores
 
-BASELINES = ("length", "compression", "coverage", "density", "novelty", "lead3")
+BASELINES = ("length", "compression", "coverage", "density", "novelty", "lead3", "repetition")
 """Trivial metrics: a score that cannot beat them is not worth reporting."""
 
 MOST_RATER_CELLS = 50_000_000

@@ -162,7 +162,7 @@ def test_model_of_transformers(reinforce, tmp_path):
     [
         (("--reward", "smz"), "smz"),
         (("--reward", "rougeL"), "a reward must be one column, got rougeL_p, rougeL_r, rougeL_f"),
-        (("--reward", "length"), "`metric` must be one of movers, cosine or ROUGE"),
+        (("--reward", "sms - length"), "`undefined` must be given"),
         (("--reward", "sms,sms"), "`reward` must not name a metric twice"),
         (("--reward", ","), "`--reward` must name at least one, got `,`"),
         (("--gamma", "0.9", "--gamma-last", "0.5"), "must be in [0, 1] and not fall"),

@@ -1,5 +1,8 @@
 """Models of transformers: probabilities, both stages, saving, wrong folders."""
 
+import json
+import shutil
+
 import pytest
 import torch
 
@@ -49,6 +52,28 @@ def test_greedy_words_are_the_likeliest(summariser):
             first[:, 0] = other
             (others,) = summariser.module(**batch.inputs, targets=[first])
             assert (others[:, 0] <= logs[:, 0] + 1e-6).all()
+
+
+def test_what_the_folder_says_of_generation_changes_nothing(folder, tmp_path):
+    """Published checkpoints force first pieces, forbid repetition, ask for least lengths."""
+    poisoned = shutil.copytree(folder, tmp_path / "poisoned")
+    settings = {
+        "forced_bos_token_id": 7, "no_repeat_ngram_size": 1, "min_length": 9, "temperature": 0.1,
+        "suppress_tokens": list(range(8, 150)), "length_penalty": 3.0, "num_beams": 4,
+        "repetition_penalty": 5.0, "early_stopping": True, "top_k": 2,
+    }  # fmt: skip
+    path = poisoned / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    written = []
+    for place in (folder, poisoned):
+        found = load_transformers(str(place), Limits(source_words=60, summary_words=12))
+        found.module.eval()
+        torch.manual_seed(0)
+        batch = batch_of(found, 3)
+        greedy, drawn = found.greedy_and_drawn(batch, 2)
+        beams = found.search(batch, BeamConfig(width=2, blocks_trigrams=False))
+        written.append([greedy, *drawn, beams])
+    assert all(torch.equal(*pair) for pair in zip(*written, strict=True))
 
 
 def test_both_stages_learn(summariser):

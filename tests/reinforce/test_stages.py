@@ -13,7 +13,7 @@ from reffree.pairs import Pair, as_table
 from reinforce.documents import batches_of, read_documents
 from reinforce.learning import StageJob, learn_stage
 from reinforce.losses import ADVANTAGES
-from reinforce.stages import LikelihoodStage, MixedStage
+from reinforce.stages import LikelihoodStage, MixedStage, without_dropout
 from tests.reinforce.conftest import make_documents, make_summariser, reward_config, stage_config
 
 CONFIG = stage_config(
@@ -61,20 +61,24 @@ class CountedReward:
     def __init__(self):
         self.sizes = []
 
-    def score(self, candidates, *, references, sources):
+    def parts(self, candidates, *, references, sources):
         assert len(candidates) == len(references) == len(sources)
         self.sizes.append(len(candidates))
         words = [
             (candidate.split(), set(texts[0].lower().split()))
             for candidate, texts in zip(candidates, references, strict=True)
         ]
-        return [sum(w in known for w in found) / max(len(found), 1) for found, known in words]
+        shares = [sum(w in known for w in found) / max(len(found), 1) for found, known in words]
+        return {"shared": np.array(shares)}
+
+    def combined(self, parts):
+        return parts["shared"].tolist()
 
 
-def mixed_stage(summariser, reward, *, n_steps=10, config=CONFIG, **options):
+def mixed_stage(summariser, reward, *, n_steps=10, config=CONFIG, start=None, **options):
     return MixedStage(
         summariser, config, {}, n_steps, reward_config(**options), reward, device="cpu",
-        ranks=Ranks(),
+        ranks=Ranks(), start=start,
     )  # fmt: skip
 
 
@@ -143,7 +147,7 @@ def test_several_drawn_summaries_by_hand(summariser, advantage):
     _, drawn = summariser.greedy_and_drawn(batch, 3)
     texts = [summariser.texts(batch, summaries) for summaries in drawn]
     against = {"references": [one.references for one in batch.documents], "sources": [""] * 4}
-    rewards = np.array([reward.score(each, **against) for each in texts])
+    rewards = np.array([reward.parts(each, **against)["shared"] for each in texts])
     advantages = np.array(
         [[row[k] - np.delete(row, k).mean() for k in range(3)] for row in rewards.T]
     ).T
@@ -158,6 +162,64 @@ def test_several_drawn_summaries_by_hand(summariser, advantage):
         total += 0.5 * float((advantages[k] * own).sum()) / 3
     total += 0.5 * float(-reference[summariser.is_counted(batch.target)].sum())
     assert float(part.total.detach()) == pytest.approx(total, rel=1e-5)
+
+
+def test_probabilities_of_what_was_drawn_have_no_dropout():
+    summariser = make_summariser(dropout=0.6)
+    batch = batch_of(summariser)
+    drawn = summariser.greedy(batch)
+    found = []
+    summariser.module.train()
+    with without_dropout(summariser.module):
+        found = [summariser.module(**batch.inputs, targets=[drawn])[0] for _ in range(2)]
+    assert all(part.training for part in summariser.module.modules())
+    assert summariser.module.decoder.dropout == 0.6
+    again = summariser.module(**batch.inputs, targets=[drawn])[0]
+    summariser.module.eval()
+    expected = summariser.module(**batch.inputs, targets=[drawn])[0]
+    assert torch.equal(found[0], expected)
+    assert torch.equal(found[1], expected)
+    assert not torch.equal(again, expected)
+
+
+def test_policy_of_a_step_has_no_dropout():
+    """The mean surprise of a step is that of the drawn words without dropout."""
+    summariser = make_summariser(dropout=0.6)
+    batch = batch_of(summariser)
+    torch.manual_seed(3)
+    figures = mixed_stage(summariser, CountedReward()).loss(summariser.module, batch, 0).figures
+    torch.manual_seed(3)
+    summariser.module.eval()
+    _, (drawn,) = summariser.greedy_and_drawn(batch, 1)
+    (logs,) = summariser.module(**batch.inputs, targets=[drawn])
+    total, n = figures["entropy"]
+    assert total == pytest.approx(
+        -float(logs[summariser.is_counted(drawn)].detach().sum()), rel=1e-5
+    )
+    assert n == int(summariser.is_counted(drawn).sum())
+
+
+def test_leash_adds_the_divergence_from_the_start():
+    summariser, other = make_summariser(), make_summariser(seed=5)
+    batch = batch_of(summariser)
+
+    def loss(kl, start):
+        torch.manual_seed(1)
+        stage = mixed_stage(summariser, CountedReward(), kl=kl, start=start)
+        return stage.loss(summariser.module, batch, 0)
+
+    free, held, at_start = loss(0.0, None), loss(0.3, other), loss(0.3, make_summariser())
+    torch.manual_seed(1)
+    _, (drawn,) = summariser.greedy_and_drawn(batch, 1)
+    own, first = (
+        each.module(**batch.inputs, targets=[drawn])[0].detach() for each in (summariser, other)
+    )
+    log_ratio = (first - own)[summariser.is_counted(drawn)]
+    divergence = float((log_ratio.exp() - log_ratio - 1).sum())
+    assert held.figures["kl"][0] == pytest.approx(divergence, rel=1e-4)
+    assert float((held.total - free.total).detach()) == pytest.approx(0.3 * divergence, rel=1e-3)
+    assert at_start.figures["kl"][0] == pytest.approx(0.0, abs=1e-6)
+    assert "kl" not in free.figures
 
 
 def test_control_learns_from_the_likelihood_alone(summariser):

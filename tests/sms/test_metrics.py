@@ -88,7 +88,7 @@ def test_names_of_the_first_release():
     assert [
         *("wms", "sms", "s+wms", "cosine"),
         *("rouge1", "rouge2", "rouge4", "rougeL", "rougeLsum", "rougeW"),
-        *("length", "compression", "coverage", "density", "novelty", "lead3"),
+        *("length", "repetition", "compression", "coverage", "density", "novelty", "lead3"),
     ] == BUILT_IN
 
 

@@ -81,7 +81,7 @@ def test_reference_without_a_word_gives_a_group_one_value(reward):
 
 @pytest.mark.parametrize("undefined", [math.nan, math.inf])
 def test_undefined_must_be_a_number(undefined):
-    with pytest.raises(ValueError, match="`undefined` must be finite, got"):
+    with pytest.raises(ValueError, match="`undefined` must be given, and finite, for rouge1_f"):
         Reward("rouge1_f", undefined=undefined)
 
 
@@ -175,11 +175,43 @@ def test_any_scorer_is_a_reward():
     assert pickle.loads(pickle.dumps(reward))(["good"]) == [1.0]
 
 
+SUM = "rouge1_f + .5*length - 2*repetition"
+WEIGHTS = {"rouge1_f": 1.0, "length": 0.5, "repetition": -2.0}
+
+
+def test_sum_is_the_weighted_sum_of_its_metrics():
+    texts = [*CANDIDATES, "one two three four one two three", ""]
+    references = [REFERENCES[0]] * 5
+    table = score_texts(texts, references, metrics=tuple(WEIGHTS))
+    expected = sum(weight * table[name].to_numpy() for name, weight in WEIGHTS.items())
+    told = {}
+    for reward in (Reward(asked, undefined=-3.0) for asked in (SUM, WEIGHTS)):
+        found = reward(texts, references=references, log_metric=told.__setitem__)
+        np.testing.assert_array_equal(found, [*expected[:4], -3.0])
+        assert reward.bounds == (-2.0, math.inf)
+        assert reward.higher_is == "better"
+        assert reward.__name__ == "rouge1_f + 0.5*length - 2*repetition"
+    means = {f"reward/{name}": np.nanmean(table[name].to_numpy()) for name in WEIGHTS}
+    assert told == pytest.approx(means)
+
+
+def test_undefined_of_a_sum_is_the_least_it_can_be():
+    reward = Reward("rouge1_f - .25*repetition")
+    assert (reward.bounds, reward.undefined) == ((-0.25, 1.0), -0.25)
+
+
 WRONG = [
     ({"metric": "smss"}, "unknown metric 'smss'; did you mean `sms`"),
     ({"metric": "rougeL"}, "a reward must be one column, got rougeL_p, rougeL_r, rougeL_f"),
-    ({"metric": "length"}, "`metric` must be one of movers, cosine or ROUGE, got 'length'"),
-    ({"metric": Shares()}, "`bounds` must be given for a scorer"),
+    (
+        {"metric": "sms - .1*length"},
+        r"`undefined` must be given, .* for sms - 0.1\*length",
+    ),
+    ({"metric": Shares()}, "`undefined` must be given, and finite, for good, got -inf"),
+    ({"metric": "sms + half*length"}, r"must be METRIC or NUMBER\*METRIC, got 'half\*length'"),
+    ({"metric": "rouge1_f + rouge1_f"}, "a reward must name each metric once"),
+    ({"metric": {}}, "a reward must name each metric once"),
+    ({"metric": {"sms": 0.0}}, "the weight of sms must be a number other than 0, got 0"),
     ({"metric": Shares(), "bounds": (1.0, 0.0)}, "`bounds` must be a lower and a higher value"),
     ({"metric": "rouge1_f", "batch_rows": 0}, "`batch_rows` must be at least 1, got 0"),
     ({"metric": "sms", "encoder": "glove:nowhere"}, "nowhere"),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sms.reward import Reward
@@ -69,6 +70,16 @@ def test_grpo_is_rewarded_with_the_metric(example, tmp_path):
         mean = sum(rewards) / len(rewards)
         assert entry["rewards/sms/mean"] == pytest.approx(mean, abs=1e-5)
         assert entry["reward"] == pytest.approx(mean, abs=1e-5)
+
+
+def test_log_of_a_sum_has_the_mean_of_each_part(example, tmp_path):
+    reward = Recorded("rouge1_f - .5*repetition")
+    log = trained(example, tmp_path, example.summarisation_prompts(), reward)
+    for entry, (completions, references, _) in zip(log, reward.calls, strict=True):
+        parts = reward.parts(completions, references=references)
+        for name in ("rouge1_f", "repetition"):
+            assert entry[f"reward/{name}"] == pytest.approx(np.nanmean(parts[name]), abs=1e-5)
+        assert f"rewards/{reward.__name__}/mean" in entry
 
 
 def test_grpo_of_conversations_is_rewarded_with_the_reply(example, tmp_path):
