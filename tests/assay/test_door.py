@@ -139,7 +139,7 @@ def test_hugging_face_data_set():
     datasets = pytest.importorskip("datasets")
     found = assay.score(datasets.Dataset.from_list(ROWS), metrics=METRICS, **COLUMNS)
     assert isinstance(found, datasets.Dataset)
-    assert found.column_names == ["summary", "gold", "n", *METRICS, "status"]
+    assert found.column_names == ["summary", "gold", "n", *METRICS, "coverage@minilm", "status"]
 
 
 def test_lists_of_texts():
