@@ -101,8 +101,10 @@ class Batch:
     setting: Setting
     rows: pa.Table
     """As they came: `candidate`, and as needed `references` and `sources`."""
+    strings: pa.StringArray
+    """The distinct texts as they came, some of them null."""
     texts: SegmentedTexts
-    """The distinct texts."""
+    """The same cut into sentences and words."""
     candidate: np.ndarray
     """Text of every row's candidate, int64, shape (n_rows,)."""
     sides: Mapping[str, Ragged]

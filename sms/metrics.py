@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 
 from sms.baselines import BASELINES
+from sms.bleu import BLEU
 from sms.cosine import COSINE
 from sms.metric import Metric, MetricRequest
 from sms.movers import MOVERS
 from sms.rouge import ROUGE
 
 METRICS: dict[str, Metric] = {
-    metric.name: metric for metric in (*MOVERS, COSINE, *ROUGE, *BASELINES)
+    metric.name: metric for metric in (*MOVERS, COSINE, *ROUGE, *BLEU, *BASELINES)
 }
 """Every metric by name; one that is added is a metric like all others."""
 

@@ -194,7 +194,15 @@ class SummaryScorer:
             own, text_sentences, failed = encode_texts(encoder, segmented, needed)
             encoded[alias], cannot_be_split[alias] = (own, text_sentences), failed
         batch = Batch(
-            self._setting, rows, segmented, candidate, sides, is_null, encoded, cannot_be_split
+            self._setting,
+            rows,
+            texts,
+            segmented,
+            candidate,
+            sides,
+            is_null,
+            encoded,
+            cannot_be_split,
         )
         for request in self._setting.requests:
             request.metric.prepare(request, batch)
