@@ -11,6 +11,10 @@ import numpy as np
 from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
 from sms.sentences import SENTENCE_END
 
+TOKENIZERS = {"zh": "zh", "ja": "char"}
+"""sacreBLEU's, by language; its `13a` cuts all others, whose words have spaces between them. Its
+tokeniser for Japanese words needs MeCab."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SacreBleu(Metric):
@@ -22,10 +26,18 @@ class SacreBleu(Metric):
     """Arguments of that class."""
     said: str
     """The same as sacreBLEU's signatures say it."""
+    reads_words: bool
+    """Whether it cuts texts into words, which sacreBLEU does by language."""
+
+    def options_of(self, setting: Setting) -> dict[str, object]:
+        """Return the arguments of the class for the language of a run."""
+        words = {"tokenize": TOKENIZERS.get(setting.rules.language, "13a")}
+        return {**self.options, **(words if self.reads_words else {})}
 
     def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
         """Say settings and version as sacreBLEU does."""
-        return [self.said, f"sacrebleu:{metadata.version('sacrebleu')}"]
+        said = self.said.format(**self.options_of(setting))
+        return [said, f"sacrebleu:{metadata.version('sacrebleu')}"]
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every row, against all of its references together unless their mean is asked for.
@@ -34,7 +46,8 @@ class SacreBleu(Metric):
         """
         import sacrebleu.metrics
 
-        sentence_score = getattr(sacrebleu.metrics, self.kind)(**self.options).sentence_score
+        options = self.options_of(batch.setting)
+        sentence_score = getattr(sacrebleu.metrics, self.kind)(**options).sentence_score
         (side,) = request.sides
         texts = [(text or "").replace(SENTENCE_END, " ") for text in batch.strings.to_pylist()]
         has_words = batch.texts.text_sentences.expand(batch.texts.lower_words).lengths > 0
@@ -66,7 +79,8 @@ BLEU = (
         bounds=(0.0, 100.0),
         kind="BLEU",
         options={"effective_order": True},
-        said="case:mixed|eff:yes|tok:13a|smooth:exp",
+        said="case:mixed|eff:yes|tok:{tokenize}|smooth:exp",
+        reads_words=True,
     ),
     SacreBleu(
         name="chrf",
@@ -77,5 +91,6 @@ BLEU = (
         kind="CHRF",
         options={},
         said="case:mixed|eff:yes|nc:6|nw:0|space:no",
+        reads_words=False,
     ),
 )

@@ -54,3 +54,11 @@ def test_sentences_that_are_given_make_one_text():
     )
     expected = sacrebleu.sentence_bleu("A cat sat. It slept.", ["A cat sat."]).score
     assert given["bleu"].to_pylist() == pytest.approx([expected], abs=1e-12)
+
+
+def test_chinese_is_cut_into_characters():
+    candidate, reference = "今天天气很好。", "今天的天气很好。"
+    found = score_texts([candidate], [reference], metrics=("bleu",), language="zh")["bleu"]
+    expected = sacrebleu.sentence_bleu(candidate, [reference], tokenize="zh").score
+    assert found.to_pylist() == pytest.approx([expected], abs=1e-12)
+    assert expected > 20

@@ -37,7 +37,17 @@ def glove(tmp_path_factory) -> dict[str, str]:
 
 ALL = (
     *("sms", "wms", "s+wms", "cosine", "rouge2_f", "rougeL_f", "rougeLsum_f", "rougeW_f"),
-    *("bleu", "chrf", "length", "repetition", "compression", "coverage", "density", "novelty", "lead3"),
+    *(
+        "bleu",
+        "chrf",
+        "length",
+        "repetition",
+        "compression",
+        "coverage",
+        "density",
+        "novelty",
+        "lead3",
+    ),
 )
 
 
