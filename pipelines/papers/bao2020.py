@@ -12,19 +12,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from pipelines.learned_columns import PREFIX
+from pipelines.papers.bench import Bench, Made, Table
 from pipelines.papers.needs import DataNeed, RatedData, ScorerNeed, WeightsNeed
-from pipelines.papers.table import Cell, Correlations, Made, Ours, Row, Scored, Table, is_rouge
+from pipelines.papers.table import Cell, Correlations, Ours, Row, Scored, is_rouge
 from pipelines.runs.progress import Progress
 from pipelines.settings.train import TrainSettings
-
-if TYPE_CHECKING:
-    from pipelines.papers.bench import Bench
 
 ALL, MACHINES = "all", "machine-made"
 CROSS_PAIR = ("cross-pair",)

@@ -26,7 +26,7 @@ from pipelines.papers.needs import (
     WeightsNeed,
     find_need,
 )
-from pipelines.papers.table import Scored, Table
+from pipelines.papers.table import Numbers, Scored, Shown
 from pipelines.runs.progress import Progress
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import read_ratings
@@ -35,6 +35,53 @@ from pipelines.tables.study import Study, make_study
 
 if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Made:
+    """What came of making a table."""
+
+    ours: Numbers = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    differs: Sequence[str] = ()
+    """In addition to what is known of the table beforehand."""
+    figures: Sequence[Shown] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A table or figure of a paper: what it is about, what it needs, and what fills it."""
+
+    name: str
+    """As in `published.toml`."""
+    data: Mapping[str, RatedData] = field(default_factory=dict)
+    """What it is about, by what the paper calls it."""
+    encoders: Sequence[WeightsNeed] = ()
+    others: Sequence[Need] = ()
+    """What else it needs."""
+    metrics: Callable[[Bench, Sequence[str]], Mapping[str, str]] | None = None
+    """What the paper calls each metric, for the encoders that are there; a metric without a name
+    is scored, for the other tables, and not shown."""
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `score_corpus`."""
+    shows: Callable[[Scored], Shown | None] | None = None
+    """Correlates and lays out; None for a table that is no comparison of scores with ratings."""
+    make: Callable[[Bench], Made] | None = None
+    """Makes a table that is no such comparison, or needs several together."""
+    differs: Sequence[str] = ()
+    """What is not as in the paper, whatever the data and weights."""
+    needs_nothing: bool = False
+    """Whether some of it follows from what the paper prints."""
+
+    @property
+    def paper(self) -> str:
+        """The part of the name that stands for the paper."""
+        return self.name.partition("-")[0]
+
+    @property
+    def needs(self) -> list[Need]:
+        """Everything that it needs."""
+        return [*(data.need for data in self.data.values()), *self.encoders, *self.others]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

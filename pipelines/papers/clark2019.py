@@ -18,17 +18,16 @@ import pyarrow as pa
 from scipy.stats import binomtest
 
 from agreement import compare_correlations
+from pipelines.papers.bench import Bench, Made, Table
 from pipelines.papers.needs import DataNeed, RatedData, TrainedNeed, WeightsNeed
 from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
     Cell,
     Correlations,
-    Made,
     Ours,
     Row,
     Scored,
     Shown,
-    Table,
     base_of,
     is_rouge_f,
     laid_out,
@@ -41,8 +40,6 @@ from pipelines.tables.study import is_baseline
 
 if TYPE_CHECKING:
     import altair as alt
-
-    from pipelines.papers.bench import Bench
 
 PRESET = "clark2019"
 ROUGE_SCALE, MOVER_SCALE = 100, 1000

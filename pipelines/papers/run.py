@@ -14,11 +14,11 @@ import polars as pl
 from cluster.output import Output
 from cluster.store import is_url, local_folder
 from pipelines.papers import bao2020, clark2019, summeval, sun2019
-from pipelines.papers.bench import Bench, scored
+from pipelines.papers.bench import Bench, Made, Table, scored
 from pipelines.papers.needs import Found, WeightsNeed
 from pipelines.papers.printed import PAPERS, PrintedTable, printed_table
 from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.table import Cell, Correlations, Made, Ours, Shown, Table
+from pipelines.papers.table import Cell, Correlations, Ours, Shown
 from pipelines.runs.progress import Progress
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.form import keywords

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pipelines.learned_columns import PREFIX
 from pipelines.papers import bao2020, clark2019, sun2019
+from pipelines.papers.bench import Bench, Made, Table
 from pipelines.papers.needs import DataNeed, RatedData, WeightsNeed
-from pipelines.papers.table import Made, Table
 from pipelines.tables.study import is_baseline
-
-if TYPE_CHECKING:
-    from pipelines.papers.bench import Bench
 
 NAME = "summeval"
 TITLE = "Counterparts on SummEval of Clark Table 2, Sun Table 3 and Bao Tables 5 to 8"

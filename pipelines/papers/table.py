@@ -1,7 +1,7 @@
-"""How a table of a paper is described, and how scores and ratings fill it.
+"""What a table of a paper shows: its numbers, and how scores are held against ratings and laid out.
 
-A `Table` says what is needed and which data it is about; its `Correlations` say what is correlated
-and how it is laid out. They serve the paper's data and a study of one's own alike.
+`Correlations` serve the paper's data and a study of one's own alike. What a table needs, and how it
+is made, is a `Table` of `bench`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ import numpy as np
 import polars as pl
 
 from agreement import correlate, correlation_test
-from pipelines.papers.needs import Need, RatedData, WeightsNeed
 from pipelines.reports.numbers import number_text
 from pipelines.tables.study import is_baseline
 
 if TYPE_CHECKING:
     import altair as alt
-
-    from pipelines.papers.bench import Bench
 
 HUMAN_SYSTEMS = ("human*", "reference*")
 """Names, as patterns, of systems whose summaries people wrote."""
@@ -91,17 +88,6 @@ class Shown:
     notes: Sequence[str] = ()
     make_chart: Callable[[], alt.TopLevelMixin] | None = None
     """Draws the figure; None for a table. Altair is imported only then."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Made:
-    """What came of making a table."""
-
-    ours: Numbers = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    differs: Sequence[str] = ()
-    """In addition to what is known of the table beforehand."""
-    figures: Sequence[Shown] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -198,42 +184,6 @@ class Correlations:
             for encoder in encoders_of[row["metric"]] if self.is_by_encoder else [""]:
                 head = f"{heads[row['aspect']]} {encoder}".strip()
                 yield row, self.cell(row, name, head), ours
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
-    """A table or figure of a paper."""
-
-    name: str
-    """As in `published.toml`."""
-    data: Mapping[str, RatedData] = field(default_factory=dict)
-    """What it is about, by what the paper calls it."""
-    encoders: Sequence[WeightsNeed] = ()
-    others: Sequence[Need] = ()
-    """What else it needs."""
-    metrics: Callable[[Bench, Sequence[str]], Mapping[str, str]] | None = None
-    """What the paper calls each metric, for the encoders that are there; a metric without a name
-    is scored, for the other tables, and not shown."""
-    scoring: Mapping[str, Any] = field(default_factory=dict)
-    """Options of `score_corpus`."""
-    shows: Callable[[Scored], Shown | None] | None = None
-    """Correlates and lays out; None for a table that is no comparison of scores with ratings."""
-    make: Callable[[Bench], Made] | None = None
-    """Makes a table that is no such comparison, or needs several together."""
-    differs: Sequence[str] = ()
-    """What is not as in the paper, whatever the data and weights."""
-    needs_nothing: bool = False
-    """Whether some of it follows from what the paper prints."""
-
-    @property
-    def paper(self) -> str:
-        """The part of the name that stands for the paper."""
-        return self.name.partition("-")[0]
-
-    @property
-    def needs(self) -> list[Need]:
-        """Everything that it needs."""
-        return [*(data.need for data in self.data.values()), *self.encoders, *self.others]
 
 
 def correlation_row(
