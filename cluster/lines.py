@@ -23,6 +23,7 @@ from cluster.schema import (
     CANDIDATE,
     IDS,
     LISTS,
+    Wanted,
     canonical_table,
     kept_name,
     resolve_columns,
@@ -55,14 +56,7 @@ def text_columns(path: str, format: str) -> list[str]:
 
 
 def text_tables(
-    path: str,
-    format: str,
-    needed: Sequence[str],
-    columns: Mapping[str, str],
-    *,
-    keep: Sequence[str] = (),
-    sentence_end: str | None = None,
-    limit: int | None = None,
+    path: str, format: str, wanted: Wanted, limit: int | None = None
 ) -> Iterator[pa.Table]:
     """Read a JSONL or CSV file as `schema.canonical_table` makes tables, without ids it lacks.
 
@@ -70,8 +64,8 @@ def text_tables(
     ----------
     path : str
     format : {"jsonl", "csv"}
-    needed, columns, keep, sentence_end
-        As in `schema.canonical_table`. Of JSONL, kept values that are no text are JSON.
+    wanted : Wanted
+        Of JSONL, kept values that are no text are JSON.
     limit : int, optional
         Read only the first rows.
 
@@ -91,20 +85,15 @@ def text_tables(
                 return
             if not names:
                 raise ValueError(f"no line of {path} is a JSON object with columns")
-        wanted = resolve_columns(names, needed, columns, keep=keep, where=path)
-        table_of = _CsvTables(names, wanted, keep) if format == "csv" else None
-        parse = table_of or _JsonTables(wanted, keep, sentence_end is not None)
+        found = resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=path)
+        parse = (
+            _CsvTables(names, found, wanted.keep)
+            if format == "csv"
+            else _JsonTables(found, wanted.keep, wanted.sentence_end is not None)
+        )
         for batch in _batches(islice(records, limit)):
             table, reasons = parse(batch)
-            yield canonical_table(
-                table,
-                needed,
-                columns,
-                keep=keep,
-                reasons=reasons,
-                where=path,
-                sentence_end=sentence_end,
-            )
+            yield canonical_table(table, wanted, reasons=reasons, where=path)
 
 
 @contextmanager

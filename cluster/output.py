@@ -33,6 +33,7 @@ from cluster.store import (
     url_like,
     write_whole,
 )
+from sms.naming import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Output:
     """Absolute path, or URL of a store."""
 
     @classmethod
-    def named(cls, option: str, path: str | os.PathLike[str]) -> Output:
+    def named(cls, option: str, path: AnyPath) -> Output:
         """Take what a user gives: a path, or a URL with `file://` or that of a store.
 
         Raises
@@ -111,7 +112,7 @@ class Output:
             )
         self._check_place(parent(self.path), "in a folder")
 
-    def check_apart(self, inputs: Iterable[str | os.PathLike[str]]) -> None:
+    def check_apart(self, inputs: Iterable[AnyPath]) -> None:
         """Check that nothing that is read would be replaced, or be read again with the output.
 
         Raises

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cluster.inputs import READERS
-from cluster.reading import Wanted
-from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE, user_name
+from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE, Wanted, user_name
 from cluster.seals import read_sealed_parquet, sealed_parquet
 from cluster.shards import Shard
 from cluster.store import base_name, check_no_links, join, list_names, write_whole

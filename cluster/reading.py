@@ -11,8 +11,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from cluster.ahead import mapped_ahead
 from cluster.inputs import InputFile, format_of, is_unchanged, read_outline
 from cluster.lines import text_columns, text_tables
-from cluster.schema import ONE_SYSTEM, UNREADABLE, canonical_table, resolve_columns, with_ids
+from cluster.schema import UNREADABLE, canonical_table, resolve_columns, with_ids
+from cluster.schema import Wanted as Wanted  # what the callers of `read_files` ask with
 from cluster.store import check_no_links, is_url, join, list_names, move_whole, open_input
 from sms.naming import AnyPath
 
@@ -35,22 +36,6 @@ COPIES_FOLDER = "inputs"
 _READ_BYTES = 4 << 20
 _FILES_AHEAD = 16
 _BATCH_ROWS = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is read of every row."""
-
-    needed: tuple[str, ...]
-    """Canonical columns; only these, the ids and the kept columns are read."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """Our column name to the file's name, where they differ."""
-    keep: tuple[str, ...] = ()
-    """The user's columns that are carried along."""
-    system: str = ONE_SYSTEM
-    """The system of rows of files without `system_id`."""
-    sentence_end: str | None = None
-    """As in `schema.canonical_table`."""
 
 
 def column_names(path: AnyPath, format: str = "") -> list[str]:
@@ -190,7 +175,7 @@ def parquet_copy(
 
 
 def _write(file: InputFile, path: Path, wanted: Wanted, limit: int | None) -> None:
-    tables = _text_tables(file, wanted, limit)
+    tables = text_tables(file.path, file.format, wanted, limit)
     first = next(tables, None)
     if first is None:
         first = pa.table({UNREADABLE: pa.array([], pa.string())})
@@ -208,35 +193,13 @@ def _write(file: InputFile, path: Path, wanted: Wanted, limit: int | None) -> No
 
 def _tables_of(file: InputFile, wanted: Wanted, batch_rows: int) -> Iterator[pa.Table]:
     if file.format != "parquet":
-        for table in _text_tables(file, wanted, None):
+        for table in text_tables(file.path, file.format, wanted):
             yield from (table.slice(i, batch_rows) for i in range(0, table.num_rows, batch_rows))
         return
     with open_input(file.path) as stream:
         for batch in _batches(pq.ParquetFile(stream), wanted, file.path, batch_rows):
-            yield _canonical(pa.Table.from_batches([batch]), wanted, file.path)
-
-
-def _text_tables(file: InputFile, wanted: Wanted, limit: int | None) -> Iterator[pa.Table]:
-    return text_tables(
-        file.path,
-        file.format,
-        wanted.needed,
-        wanted.columns,
-        keep=wanted.keep,
-        sentence_end=wanted.sentence_end,
-        limit=limit,
-    )
-
-
-def _canonical(raw: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    return canonical_table(
-        raw,
-        wanted.needed,
-        wanted.columns,
-        keep=wanted.keep,
-        where=where,
-        sentence_end=wanted.sentence_end,
-    )
+            raw = pa.Table.from_batches([batch])
+            yield canonical_table(raw, wanted, where=file.path)
 
 
 def _piece_tables(
@@ -253,7 +216,7 @@ def _piece_tables(
         else:
             batches = _batches(file, wanted, piece.path, batch_rows, groups, use_threads)
         for raw in _even(_row_range(batches, piece.skip_rows, piece.n_rows), batch_rows):
-            table = raw if piece.copy else _canonical(raw, wanted, piece.path)
+            table = raw if piece.copy else canonical_table(raw, wanted, where=piece.path)
             yield with_ids(table, piece.number + n_rows, wanted.system)
             n_rows += table.num_rows
     if n_rows != piece.n_rows:

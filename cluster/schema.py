@@ -15,6 +15,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import compress
 
 import numpy as np
@@ -45,6 +46,23 @@ _ACCEPTED = {
     SOURCES: ("source", "sources"),
 }
 _ALIASES = {alias: name for name, aliases in _ACCEPTED.items() for alias in aliases}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is read of every row."""
+
+    needed: tuple[str, ...]
+    """Canonical columns; only these, the ids and the kept columns are read."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Our column name to the file's name, where they differ."""
+    keep: tuple[str, ...] = ()
+    """The user's columns that are carried along; they come out as `kept_name` calls them."""
+    system: str = ONE_SYSTEM
+    """The system of rows of files without `system_id`."""
+    sentence_end: str | None = None
+    """Every text is a list of sentences (or is one sentence), which are joined by this; several
+    references or sources are a list of such lists."""
 
 
 def kept_name(name: str) -> str:
@@ -118,13 +136,10 @@ def resolve_columns(
 
 def canonical_table(
     raw: pa.Table,
-    needed: Sequence[str],
-    columns: Mapping[str, str] | None = None,
+    wanted: Wanted,
     *,
-    keep: Sequence[str] = (),
     reasons: pa.Array | None = None,
     where: str = "the corpus",
-    sentence_end: str | None = None,
 ) -> pa.Table:
     """Turn a table as it was read into the canonical table.
 
@@ -136,41 +151,33 @@ def canonical_table(
     ----------
     raw : pyarrow.Table
         Rows under the file's names. Any string type, dictionary or binary will do for text.
-    needed : sequence of str
-        Out of `candidate`, `references`, `sources`.
-    columns : mapping of str to str, optional
-        Our name to the file's name.
-    keep : sequence of str
-        The user's columns, which come out as `kept_name` calls them.
+    wanted : Wanted
     reasons : pyarrow.Array of string, optional
         What the reader already found wrong, null where a row is fine.
     where : str
         Named in errors.
-    sentence_end : str, optional
-        Every text is a list of sentences (or is one sentence), which are joined by this; several
-        references or sources are a list of such lists.
 
     Raises
     ------
     ValueError
         If a needed column is missing, or is neither text nor a list of text.
     """
-    wanted = resolve_columns(raw.column_names, needed, columns, where=where)
+    resolved = resolve_columns(raw.column_names, wanted.needed, wanted.columns, where=where)
     found = np.full(raw.num_rows, None, dtype=object)
     arrays = {}
-    for name, theirs in wanted.items():
+    for name, theirs in resolved.items():
         read = _text_lists if name in LISTS else _ids if name in IDS else _texts
         array, place = _one_array(raw.column(theirs)), f"`{theirs}` in {where}"
         is_bad_list = np.zeros(len(array), dtype=bool)
-        if sentence_end is not None and name not in IDS:
-            array, is_bad_list = _joined(array, sentence_end, place)
+        if wanted.sentence_end is not None and name not in IDS:
+            array, is_bad_list = _joined(array, wanted.sentence_end, place)
         arrays[name], is_bad = read(array, place)
         is_bad |= is_bad_list
         found[is_bad & (found == None)] = f"`{theirs}` is not valid UTF-8"  # noqa: E711
     unreadable = pa.array(found, pa.string())
     if reasons is not None:
         unreadable = pc.coalesce(reasons, unreadable)
-    for name in keep:
+    for name in wanted.keep:
         called = kept_name(name)
         is_read = called in raw.column_names  # by `cluster.lines`, as text
         column = _one_array(raw.column(called if is_read else name))
@@ -281,22 +288,26 @@ def _text_lists(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
     if not _is_text(values.type):
         raise ValueError(f"{where} must be text or a list of text, got {array.type}")
     texts, is_bad_text = _texts(values, where)
-    parents = np.asarray(pc.list_parent_indices(array))
-    is_bad = np.zeros(len(array), dtype=bool)
-    is_bad[parents[is_bad_text]] = True
-    # Masked cells must still own a consistent run of values, so their texts go as well.
-    is_kept = np.asarray(texts.is_valid()) & ~is_bad[parents]
-    counts = np.bincount(parents[is_kept], minlength=len(array))
-    return _lists_of(texts.filter(pa.array(is_kept)), counts, array, is_bad), is_bad
+    return _lists_of(texts, is_bad_text, array)
 
 
 def _lists_of(
-    texts: pa.Array, counts: np.ndarray, given: pa.Array, is_bad: np.ndarray
-) -> pa.ListArray:
-    """Put texts into lists, null where they were or are bad; those have no texts."""
+    texts: pa.Array, is_bad_text: np.ndarray, given: pa.Array
+) -> tuple[pa.ListArray, np.ndarray]:
+    """Put texts into lists, null where the given ones were or one text is bad; say which are bad.
+
+    Texts that are null are left out.
+    """
+    parents = np.asarray(pc.list_parent_indices(given))
+    is_bad = np.zeros(len(given), dtype=bool)
+    is_bad[parents[is_bad_text]] = True
+    # Masked cells must still own a consistent run of values, so their texts go as well.
+    is_kept = np.asarray(texts.is_valid()) & ~is_bad[parents]
+    counts = np.bincount(parents[is_kept], minlength=len(given))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    is_null = np.asarray(given.is_null()) | is_bad
-    return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=pa.array(is_null))
+    mask = pa.array(np.asarray(given.is_null()) | is_bad)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), texts.filter(pa.array(is_kept)), mask=mask)
+    return lists, is_bad
 
 
 def _joined(array: pa.Array, sentence_end: str, where: str) -> tuple[pa.Array, np.ndarray]:
@@ -309,12 +320,7 @@ def _joined(array: pa.Array, sentence_end: str, where: str) -> tuple[pa.Array, n
         lists = pa.ListArray.from_arrays(lists.offsets, values, mask=lists.is_null())
         return pc.binary_join(lists, sentence_end), is_bad
     texts, is_bad_text = _joined(pc.list_flatten(array), sentence_end, where)
-    parents = np.asarray(pc.list_parent_indices(array))
-    is_bad = np.zeros(len(array), dtype=bool)
-    is_bad[parents[is_bad_text]] = True
-    is_kept = ~is_bad[parents]
-    counts = np.bincount(parents[is_kept], minlength=len(array))
-    return _lists_of(texts.filter(pa.array(is_kept)), counts, array, is_bad), is_bad
+    return _lists_of(texts, is_bad_text, array)
 
 
 def text_list_or_none(value: object) -> list[str] | None:

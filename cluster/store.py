@@ -21,6 +21,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from sms.naming import AnyPath
 from sms.urls import check_no_secrets, redacted
 
 SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs")
@@ -79,7 +80,7 @@ def real_path(path: str) -> str:
     return found if is_url(found) else os.path.realpath(found)
 
 
-def local_folder(option: str, path: str | os.PathLike[str]) -> Path:
+def local_folder(option: str, path: AnyPath) -> Path:
     """Return the absolute path of a folder that has to be on this machine.
 
     Raises
@@ -345,7 +346,7 @@ def storage_full(error: OSError, what: str) -> StorageFull | None:
     )
 
 
-def write_whole(path: str | os.PathLike[str], payload: bytes | pa.Buffer) -> None:
+def write_whole(path: AnyPath, payload: bytes | pa.Buffer) -> None:
     """Write `payload` so that readers see all of it or nothing.
 
     Locally it is written aside, flushed to the disk, then renamed; a link of that name is

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from cluster.ahead import made_ahead, mapped_ahead
 from cluster.parts import STATUS, Job, ShardReport, report_of, with_earlier, write_scores
-from cluster.reading import Wanted, read_batches
-from cluster.schema import IDS, TEXTS, UNREADABLE
+from cluster.reading import read_batches
+from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
 from cluster.shards import Shard
 from cluster.store import StorageFull
 from sms.urls import redacted

@@ -11,7 +11,7 @@ import polars as pl
 
 from cluster import list_inputs
 from cluster.output import Output
-from cluster.reading import Wanted, column_names, read_files
+from cluster.reading import column_names, read_files
 from cluster.schema import (
     CANDIDATE,
     DOCUMENT_ID,
@@ -20,6 +20,7 @@ from cluster.schema import (
     SOURCES,
     SYSTEM_ID,
     UNREADABLE,
+    Wanted,
     resolve_columns,
 )
 from pipelines.datasets import sacrerouge

@@ -21,8 +21,8 @@ from cluster import (
 )
 from cluster.inputs import READERS
 from cluster.parts import PLACE, STATUS
-from cluster.reading import Wanted, parquet_copy
-from cluster.schema import IDS
+from cluster.reading import parquet_copy
+from cluster.schema import IDS, Wanted
 from cluster.store import is_inside
 from cluster.worker import one_line
 from pipelines.runs.manifest import Manifest
@@ -147,14 +147,7 @@ def _check_schema(
     """Check the names and types of the columns of a Parquet file."""
     resolve_columns(schema.names, wanted.needed, wanted.columns, keep=wanted.keep, where=file.path)
     try:
-        canonical_table(
-            schema.empty_table(),
-            wanted.needed,
-            wanted.columns,
-            keep=wanted.keep,
-            where=file.path,
-            sentence_end=wanted.sentence_end,
-        )
+        canonical_table(schema.empty_table(), wanted, where=file.path)
     except (pa.ArrowException, KeyError) as error:
         raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
     for name, kind in _kept_kinds(schema, wanted):

@@ -2,14 +2,25 @@
 
 import csv
 import json
+import logging
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster import Job, knowing, list_inputs, plan_shards, with_content
-from cluster.reading import Wanted, parquet_copy
+from cluster import (
+    Job,
+    RayOptions,
+    knowing,
+    list_inputs,
+    plan_shards,
+    run_local,
+    run_ray,
+    with_content,
+)
+from cluster.reading import parquet_copy
+from cluster.schema import Wanted
 from tests.cluster.toy_scorer import MakeScorer
 
 FORMATS = ["parquet", "jsonl", "csv"]
@@ -84,3 +95,48 @@ def read_scores():
         return pa.concat_tables([pq.read_table(part) for part in parts])
 
     return read
+
+
+@pytest.fixture
+def check_scores(read_scores, make_rows, job):
+    """Check that a run has the scores of the first rows, but for those of failed shards."""
+
+    def check(n_rows, *, but=range(0)):
+        rows = [row for i, row in enumerate(make_rows(n_rows)) if i not in but]
+        expected = [float(len(row["candidate"])) for row in rows]
+        assert read_scores(job.out)["characters"].to_pylist() == expected
+
+    return check
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    """Two cores that the runs of a module share; a run uses the connection it finds."""
+    from cluster import ray_runner  # sets the environment before Ray is imported
+
+    ray_runner.ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    yield ray_runner
+    ray_runner.ray.shutdown()
+
+
+@pytest.fixture
+def run_on_ray(ray_cluster):
+    def run(plan, make, job, on_report=None, **options):
+        return run_ray(plan, make, job, on_report, options=RayOptions(**options))
+
+    return run
+
+
+@pytest.fixture(params=["here", pytest.param("on Ray", marks=[pytest.mark.slow, pytest.mark.ray])])
+def run(request):
+    """Either runner, with one scorer at a time."""
+    if request.param == "here":
+        return run_local
+    on_ray = request.getfixturevalue("run_on_ray")
+    return lambda *arguments, **options: on_ray(*arguments, workers=1, **options)

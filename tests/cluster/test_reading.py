@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster import column_names, lines, list_inputs
-from cluster.reading import Wanted, read_files
+from cluster.reading import read_files
+from cluster.schema import Wanted
 
 
 def read(path, needed, batch_rows=1_000, columns=None, **more):

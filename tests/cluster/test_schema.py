@@ -3,7 +3,13 @@
 import pyarrow as pa
 import pytest
 
-from cluster.schema import canonical_table, resolve_columns
+from cluster.schema import Wanted, resolve_columns
+from cluster.schema import canonical_table as canonical
+
+
+def canonical_table(raw, needed, columns=None, *, reasons=None, sentence_end=None):
+    wanted = Wanted(needed=needed, columns=columns or {}, sentence_end=sentence_end)
+    return canonical(raw, wanted, reasons=reasons)
 
 
 def raw_table(**columns):

@@ -22,7 +22,8 @@ from cluster import (
     plan_shards,
     with_content,
 )
-from cluster.reading import Wanted, parquet_copy, read_batches
+from cluster.reading import parquet_copy, read_batches
+from cluster.schema import Wanted
 from tests.cluster.conftest import planned
 
 FORMATS = ["parquet", "jsonl", "csv"]
