@@ -36,7 +36,7 @@ def run_ray(
     on_report: Callable[[ShardReport], None] | None = None,
     *,
     on_start: Callable[[int, str], None] | None = None,
-    options: RayOptions | None = None,
+    options: RayOptions = RayOptions(),  # noqa: B008  (it is frozen)
 ) -> list[ShardReport]:
     """Score every shard that is handed in, on a Ray cluster.
 
@@ -52,11 +52,10 @@ def run_ray(
         what they mean here, where it sees them. What it raises is raised here.
     job : Job
         What is the same for all of them; `threads` and `has_gpu` become those of a worker.
-    on_report : callable, optional
-        Called here, in the driver, with each report as soon as there is one.
-    on_start : callable, optional
-        Called here with the index of each shard that is handed out, and the worker's node.
-    options : RayOptions, optional
+    on_report, on_start : callable, optional
+        Called here, in the driver, with each report as soon as there is one; and with the index of
+        each shard that is handed out, and the worker's node.
+    options : RayOptions
 
     Returns
     -------
@@ -72,32 +71,15 @@ def run_ray(
     RuntimeError
         If every worker keeps dying before it is ready, or the cluster is lost.
     """
-    options = options or RayOptions()
     if not shards:
         return []
-    job = replace(job, out=absolute(job.out))
-    reports: dict[int, ShardReport] = {}
-
-    def keep(report: ShardReport) -> None:
-        if report.error is not None:
-            with suppress(
-                OSError, ValueError
-            ):  # a worker may have been lost just after it committed
-                report = report_from_file(part_path(job.out, report.index, job.fingerprint))
-        if on_report is not None:
-            on_report(report)
-            report = report.without_sums()
-        reports[report.index] = report
-
-    tell: dict[str, Callable[..., None]] = {"report": keep, "start": on_start or _nobody_listens}
-    make_scorer = partial(_made_in, os.getcwd(), make_scorer)
+    reports = _Reports(replace(job, out=absolute(job.out)), on_report)
+    tell = {"report": reports.add, "start": on_start or _nobody_listens}
+    work = (shards, partial(_made_in, os.getcwd(), make_scorer), reports.job, options)
     try:
-        call_apart(_drive, shards, make_scorer, job, options, tell=tell, address=options.address)
+        call_apart(_drive, *work, tell=tell, address=options.address)
     except RuntimeError as error:  # whatever became of the cluster, the files say what is done
-        left = [shard for shard in shards if shard.index not in reports]
-        for index in sorted(committed(job.out, left, job.fingerprint)):
-            keep(report_from_file(part_path(job.out, index, job.fingerprint)))
-        if len(reports) == len(shards):
+        if reports.add_committed(shards):
             logger.warning("all shards were committed before the cluster was lost: %s", error)
         elif isinstance(error, ProcessLost):
             raise RuntimeError(
@@ -106,7 +88,36 @@ def run_ray(
             ) from error
         else:
             raise
-    return [reports[shard.index] for shard in shards]
+    return [reports.by_index[shard.index] for shard in shards]
+
+
+class _Reports:
+    """The reports of a run so far."""
+
+    def __init__(self, job: Job, on_report: Callable[[ShardReport], None] | None) -> None:
+        self.job = job
+        self._on_report = on_report
+        self.by_index: dict[int, ShardReport] = {}
+
+    def add(self, report: ShardReport) -> None:
+        if report.error is not None:
+            # a worker may have been lost just after it committed
+            with suppress(OSError, ValueError):
+                report = self._from_file(report.index)
+        if self._on_report is not None:
+            self._on_report(report)
+            report = report.without_sums()
+        self.by_index[report.index] = report
+
+    def add_committed(self, shards: Sequence[Shard]) -> bool:
+        """Add those of shards that are committed and that nobody reported; say if these are all."""
+        left = [shard for shard in shards if shard.index not in self.by_index]
+        for index in sorted(committed(self.job.out, left, self.job.fingerprint)):
+            self.add(self._from_file(index))
+        return len(self.by_index) == len(shards)
+
+    def _from_file(self, index: int) -> ShardReport:
+        return report_from_file(part_path(self.job.out, index, self.job.fingerprint))
 
 
 def _drive(*arguments: Any) -> None:  # noqa: ANN401

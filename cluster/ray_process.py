@@ -73,19 +73,7 @@ def call_apart(
     call = pickle.dumps((function, arguments))
     ours, theirs = Pipe()
     with tempfile.TemporaryFile() as notes:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cluster.ray_process", str(theirs.fileno())],
-            env={
-                **os.environ,
-                "PYTHONPATH": import_path(),
-                **(_own_cluster() if address is None else {}),
-            },
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=notes,
-            stderr=notes,
-            start_new_session=True,  # an interrupt from the keyboard is for this process alone
-        )
+        child = _started(theirs, notes, _own_cluster() if address is None else {})
         theirs.close()
         try:
             with suppress(ConnectionError):  # a child that is gone says nothing, either
@@ -99,6 +87,20 @@ def call_apart(
     if kind == "error":
         raise value
     return value
+
+
+def _started(
+    connection: Connection, notes: IO[bytes], variables: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "cluster.ray_process", str(connection.fileno())],
+        env={**os.environ, "PYTHONPATH": import_path(), **variables},
+        pass_fds=[connection.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=notes,
+        stderr=notes,
+        start_new_session=True,  # an interrupt from the keyboard is for this process alone
+    )
 
 
 def import_path() -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster import write_whole
 from cluster.fetching import fetch
 from cluster.output import Output
 from pipelines.datasets import (
@@ -151,42 +150,49 @@ def import_data(
     """
     source = find_source(name)
     inputs = several(paths)
-    asked = {CORPUS: out, RATINGS: ratings, SCORES: scores}
-    outputs = {t: Output.named(_OPTIONS[t], path) for t, path in asked.items() if path is not None}
-    for output in outputs.values():
-        output.check_file(".parquet", is_new=True)
-        output.check_apart(inputs)
-    outs = {table: output.path for table, output in outputs.items()}
-    if len(set(outs.values())) < len(outs):
-        raise ValueError(f"the outputs must be different files, got {', '.join(outs.values())}")
+    outputs = _outputs({CORPUS: out, RATINGS: ratings, SCORES: scores}, inputs)
     with tempfile.TemporaryDirectory() as work:
-        tables = _Tables(Path(work, "texts.parquet"))
-        try:
-            for row in source.read([fetch(path) for path in inputs]):
-                tables.add(row)
-        finally:
-            tables.end()
-        made = {kind: _numbers(rows) for kind, rows in tables.numbers.items()}
-        found = {CORPUS: (tables.n_texts, tables.columns)} if tables.n_texts else {}
-        found |= {kind: (len(table), table.column_names) for kind, table in made.items()}
-        _check(source, found, outs, tables.left_out)
-        for kind in reversed(outs):  # the corpus last: where it is, the others are
-            if kind == CORPUS:
-                with pa.memory_map(str(tables.texts)) as texts:
-                    write_whole(outs[kind], texts.read_buffer())
-            else:
-                sink = pa.BufferOutputStream()
-                pq.write_table(made[kind], sink, compression="zstd")
-                write_whole(outs[kind], sink.getvalue())
+        read = _Tables(Path(work, "texts.parquet"))
+        read.take(source.read([fetch(path) for path in inputs]))
+        made = {kind: _numbers(rows) for kind, rows in read.numbers.items()}
+        sizes = {CORPUS: (read.n_texts, read.columns)} if read.n_texts else {}
+        sizes |= {kind: (len(table), table.column_names) for kind, table in made.items()}
+        _check(source, sizes, outputs, read.left_out)
+        _write(read.texts, made, outputs)
+    paths_of = {kind: output.path for kind, output in outputs.items()}
     return ImportRun(
         source=source,
         tables={
-            kind: ImportedTable(n_rows=n_rows, columns=columns, path=outs.get(kind))
-            for kind, (n_rows, columns) in found.items()
+            kind: ImportedTable(n_rows=n_rows, columns=columns, path=paths_of.get(kind))
+            for kind, (n_rows, columns) in sizes.items()
         },
-        human_systems=list(tables.human_systems),
-        left_out=dict(tables.left_out.most_common()),
+        human_systems=list(read.human_systems),
+        left_out=dict(read.left_out.most_common()),
     )
+
+
+def _outputs(asked: Mapping[str, AnyPath | None], inputs: Sequence[str]) -> dict[str, Output]:
+    """Check where the tables that are asked for shall be."""
+    named = {t: Output.named(_OPTIONS[t], path) for t, path in asked.items() if path is not None}
+    for output in named.values():
+        output.check_file(".parquet", is_new=True)
+        output.check_apart(inputs)
+    paths = [output.path for output in named.values()]
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"the outputs must be different files, got {', '.join(paths)}")
+    return named
+
+
+def _write(texts: Path, numbers: Mapping[str, pa.Table], outputs: Mapping[str, Output]) -> None:
+    """Write what is asked for, the corpus last: where it is, the others are."""
+    for kind, output in reversed(outputs.items()):
+        if kind == CORPUS:
+            with pa.memory_map(str(texts)) as file:
+                output.write(file.read_buffer())
+        else:
+            sink = pa.BufferOutputStream()
+            pq.write_table(numbers[kind], sink, compression="zstd")
+            output.write(sink.getvalue())
 
 
 class _Tables:
@@ -206,8 +212,17 @@ class _Tables:
         self._seen: dict[tuple[str, ...], int] = {}
         """Hash of what a candidate (and rater) has, by table and key."""
 
-    def add(self, row: Row) -> None:
-        """Take one row."""
+    def take(self, rows: Iterable[Row]) -> None:
+        """Take all rows, or close the file of texts where they break off."""
+        try:
+            for row in rows:
+                self._add(row)
+            self._flush()
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+
+    def _add(self, row: Row) -> None:
         if isinstance(row, LeftOut):
             self.left_out[row.reason] += 1
         elif not isinstance(row, Pair) and (reason := self._repeated(row)):
@@ -220,12 +235,6 @@ class _Tables:
             self._batch.append(row)
             if len(self._batch) >= _ROWS_AT_ONCE:
                 self._flush()
-
-    def end(self) -> None:
-        """Say that there are no more rows, also after an error."""
-        self._flush()
-        if self._writer is not None:
-            self._writer.close()
 
     def _flush(self) -> None:
         if not self._batch:
@@ -281,10 +290,10 @@ def _numbers(rows: Sequence[Numbers]) -> pa.Table:
 def _check(
     source: DataSource,
     found: Mapping[str, object],
-    outs: Mapping[str, str],
+    outputs: Mapping[str, Output],
     left_out: Mapping[str, int],
 ) -> None:
-    for table in outs:
+    for table in outputs:
         if table not in found:
             option = "FILES" if table == CORPUS else _OPTIONS[table]
             why = "".join(f"; left out: {n}, {reason}" for reason, n in left_out.items())
