@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import Job, RayOptions, list_inputs, plan_shards, run_ray
+from cluster import RayOptions, list_inputs, plan_shards, run_ray
+from tests.cluster.toy_scorer import UntilOnNodes
 
 pytestmark = [
     pytest.mark.slow,
@@ -23,39 +24,6 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc"),
 ]
 
-SCORER = """
-import os
-import time
-from pathlib import Path
-
-import pyarrow as pa
-
-
-class Slow:
-    input_columns = ("candidate",)
-    score_fields = ("one",)
-
-    def __init__(self):
-        self.until = time.monotonic() + 60
-
-    def counters(self):
-        return {{}}
-
-    def prepare(self, rows):
-        Path({traces!r}, os.environ["RAY_CLOUD_INSTANCE_ID"]).touch()
-        # Goes on until more nodes are there than the first, in no hurry.
-        while len(os.listdir({traces!r})) < {n_nodes} and time.monotonic() < self.until:
-            time.sleep(0.1)
-        return rows
-
-    def compare(self, rows):
-        one, status = [1.0] * len(rows), pa.nulls(len(rows), pa.string())
-        return pa.table({{"one": one, "status": status}})
-
-
-def make(threads):
-    return Slow()
-"""
 MOST_NODES = 3
 LISTS = (
     "cluster_synced_files",
@@ -138,17 +106,13 @@ def address(monkeypatch, tmp_path):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_workers_auto_has_the_cluster_grow(address, write_corpus, make_rows, tmp_path, monkeypatch):
+def test_workers_auto_has_the_cluster_grow(
+    address, write_corpus, make_rows, make_scorer, job, tmp_path
+):
     traces = tmp_path / "traces"
     traces.mkdir()
-    text = SCORER.format(traces=str(traces), n_nodes=MOST_NODES)
-    (tmp_path / "slow_scorer.py").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "slow_scorer", raising=False)
-    from slow_scorer import make
-
+    make = make_scorer(UntilOnNodes(traces, MOST_NODES))  # goes on when all are there, in no hurry
     plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=4)]), 4)
-    job = Job(out=str(tmp_path / "out"), fingerprint="0123456789abcdef", batch_rows=4)
     reports = run_ray(plan, make, job, options=RayOptions(address=address, versions={}))
     assert all(report.error is None for report in reports)
     assert len(list(traces.iterdir())) == MOST_NODES

@@ -18,7 +18,7 @@ import pytest
 from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
 from cluster.ray_process import import_path
 from sms.scoring import ScoringConfig, SummaryScorer
-from tests.cluster.toy_scorer import MakeSlowScorer
+from tests.cluster.toy_scorer import Slowly
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -81,10 +81,6 @@ def run(plan, job):
     return run
 
 
-def characters_of(rows):
-    return [float(len(row["candidate"])) for row in rows]
-
-
 def workers_of(folder):
     return {int(path.name.partition("-")[0]) for path in folder.iterdir()}
 
@@ -97,7 +93,7 @@ def traces(tmp_path):
 
 
 def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
-    cluster, connection, run, make_scorer, make_rows, job, read_scores, traces, monkeypatch
+    cluster, connection, run, make_scorer, check_scores, traces, monkeypatch
 ):
     from cluster import ray_runner
 
@@ -111,14 +107,14 @@ def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
             cluster.remove_node(nodes[0], allow_graceful=False)
             nodes.append(None)
 
-    reports = run(MakeSlowScorer(traces, 0.8), on_report)
+    reports = run(make_scorer(Slowly(traces, 0.8)), on_report)
     assert len(nodes) == 2, "the new node got no worker"
     assert all(report.error is None for report in reports)
-    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+    check_scores(48)
 
 
 def test_shard_of_a_frozen_worker_is_given_to_another(
-    cluster, connection, run, make_scorer, make_rows, job, read_scores, traces, monkeypatch
+    cluster, connection, run, make_scorer, check_scores, traces, monkeypatch
 ):
     from cluster import ray_runner
 
@@ -132,24 +128,24 @@ def test_shard_of_a_frozen_worker_is_given_to_another(
 
     node = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     try:
-        reports = run(MakeSlowScorer(traces), on_report, workers=2)
+        reports = run(make_scorer(Slowly(traces)), on_report, workers=2)
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGKILL)
         cluster.remove_node(node)
     assert frozen
     assert all(report.error is None for report in reports)
-    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+    check_scores(48)
 
 
 @pytest.mark.parametrize("host", [None, "[::1]"], ids=["IPv4", "IPv6"])
 def test_run_joins_with_the_token_and_gives_the_same_files(
-    cluster, run, make_scorer, job, read_scores, make_rows, host
+    cluster, run, make_scorer, job, check_scores, host
 ):
     own_host, _, port = cluster.address.rpartition(":")
     reports = run(make_scorer(), address=f"{host or own_host}:{port}", versions={})
     assert all(report.error is None for report in reports)
-    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+    check_scores(48)
     assert not list(Path(job.out).glob(".*"))
 
 
@@ -256,7 +252,7 @@ def test_cluster_without_a_token_is_refused_unless_told(run, make_scorer, plan, 
 
 
 def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
-    run, make_scorer, plan, job, read_scores, make_rows, traces, capfd, monkeypatch
+    run, make_scorer, plan, job, check_scores, traces, capfd, monkeypatch
 ):
     from ray.cluster_utils import Cluster
 
@@ -269,7 +265,7 @@ def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
     capfd.readouterr()
     try:
         with pytest.raises(RuntimeError, match=r"the Ray cluster was lost .* goes on") as caught:
-            run(MakeSlowScorer(traces), on_report, address=cluster.address)
+            run(make_scorer(Slowly(traces)), on_report, address=cluster.address)
     finally:
         noise = capfd.readouterr()
         cluster.shutdown()
@@ -278,4 +274,4 @@ def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
     left = [s for s in plan if s.index not in committed(job.out, plan, job.fingerprint)]
     assert left
     run_local(left, make_scorer(), job)
-    assert read_scores(job.out)["characters"].to_pylist() == characters_of(make_rows(48))
+    check_scores(48)

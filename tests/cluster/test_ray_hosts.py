@@ -200,9 +200,9 @@ class Hosts:
             time.sleep(0.5)
         return driver.poll()
 
-    def drive(self, options, notes, host=None):
+    def drive(self, options, notes):
         return subprocess.Popen(
-            (host or self.head).inside(sys.executable, "-c", DRIVER, json.dumps(options)),
+            self.head.inside(sys.executable, "-c", DRIVER, json.dumps(options)),
             env=self.environment,
             cwd=ROOT,
             stdout=notes,
@@ -256,10 +256,10 @@ def request_(tmp_path_factory):
     }
 
 
-def run_driver(hosts, options, folder, name, host=None):
+def run_driver(hosts, options, folder, name):
     notes = folder / f"{name}.txt"
     with notes.open("wb") as stream:
-        return hosts.drive(options, stream, host), notes
+        return hosts.drive(options, stream), notes
 
 
 def files_of(out):
@@ -419,65 +419,3 @@ def test_shard_of_a_frozen_node_is_written_twice_and_is_the_same(
     host.power_off()
     assert watch.n_rewritten == 1
     assert files_of(out) == expected
-
-
-def test_head_node_restarted(hosts, request_, expected, tmp_path):
-    hosts.heal()
-    out = tmp_path / "out"
-    options = {**request_, "out": str(out), "address": f"{hosts.head.ip}:{PORT}"}
-    watch = Watch(out)
-    driver, notes = run_driver(hosts, options, tmp_path, "first", hosts.workers[0])
-    while driver.poll() is None and len(watch.seen) < 2:
-        time.sleep(0.05)
-    hosts.head.power_off()
-    status = driver.wait(PATIENCE_S)
-    watch.end()
-    (line,) = notes.read_text().splitlines()
-    assert status == 1
-    assert line.startswith("RuntimeError: the ")
-    assert "what is committed stays, the same command goes on from there" in line
-    hosts.restart()
-    driver, notes = run_driver(hosts, options, tmp_path, "resumed")
-    assert driver.wait(PATIENCE_S) == 0, notes.read_text()
-    assert files_of(out) == expected
-
-
-def test_local_run_is_out_of_reach_of_other_hosts(hosts, request_, tmp_path):
-    """A host knocks at every port of another one on which a run without a cluster is going on."""
-    runner, other = hosts.workers
-    runner.power_off()
-    options = {**request_, "out": str(tmp_path / "out"), "workers": 2}
-    driver, notes = run_driver(hosts, options, tmp_path, "alone", runner)
-    scores = tmp_path / "out" / "scores"
-    while driver.poll() is None and not scores.is_dir():
-        time.sleep(0.05)
-    assert driver.poll() is None, notes.read_text()
-    ports = listening_ports(runner)
-    answers = subprocess.run(
-        other.inside(sys.executable, "-c", KNOCK, runner.ip, *map(str, ports)),
-        capture_output=True,
-        text=True,
-    )
-    assert driver.wait(PATIENCE_S) == 0, notes.read_text()
-    hosts.start(runner)
-    assert len(ports) > 3
-    assert answers.stdout == "", f"these ports answered: {answers.stdout}"
-
-
-KNOCK = """
-import socket, sys
-
-for port in sys.argv[2:]:
-    try:
-        socket.create_connection((sys.argv[1], int(port)), timeout=2).close()
-    except OSError:
-        continue
-    print(port)
-"""
-
-
-def listening_ports(host):
-    """Ports at which any process of a host listens."""
-    lines = sh(*host.inside("cat", "/proc/net/tcp", "/proc/net/tcp6")).splitlines()
-    cells = [line.split() for line in lines]
-    return sorted({int(cell[1].rpartition(":")[2], 16) for cell in cells if cell[3] == "0A"})

@@ -2,51 +2,19 @@
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from cluster import Job, RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
+from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
+from tests.cluster.toy_scorer import HeldBy
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.ray,
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc"),
 ]
-
-SCORER = """
-import time
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.compute as pc
-
-
-class Held:
-    input_columns = ("candidate",)
-    score_fields = ("characters",)
-
-    def counters(self):
-        return {{}}
-
-    def prepare(self, rows):
-        while Path({hold!r}).exists() and not rows["candidate"][0].as_py().startswith("0 says"):
-            time.sleep(0.1)
-        return rows["candidate"].combine_chunks()
-
-    def compare(self, prepared):
-        characters = pc.utf8_length(prepared).cast(pa.float64())
-        status = pa.nulls(len(prepared), pa.string())
-        return pa.table({{"characters": characters, "status": status}})
-
-
-def make(threads):
-    return Held()
-"""
 
 
 def processes(mark):
@@ -64,16 +32,11 @@ def processes(mark):
 
 
 @pytest.fixture
-def run(write_corpus, make_rows, tmp_path, monkeypatch):
+def run(write_corpus, make_rows, make_scorer, job, check_scores, tmp_path, monkeypatch):
     """Start a run on a cluster of its own, and kill a server of it at the first report."""
-    (tmp_path / "held_scorer.py").write_text(SCORER.format(hold=str(tmp_path / "hold")))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "held_scorer", raising=False)
     monkeypatch.setenv("ASSAY_TEST_MARK", str(tmp_path))
-    from held_scorer import make
-
+    make = make_scorer(HeldBy(tmp_path / "hold"))
     plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=4)]), 4)
-    job = Job(out=str(tmp_path / "out"), fingerprint="0123456789abcdef", batch_rows=4)
     killed = []
 
     def run(server):
@@ -94,10 +57,7 @@ def run(write_corpus, make_rows, tmp_path, monkeypatch):
     (tmp_path / "hold").unlink(missing_ok=True)
     left = [s for s in plan if s.index not in committed(job.out, plan, job.fingerprint)]
     run_local(left, make, job)
-    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
-    parts = sorted(Path(job.out, "scores").iterdir())
-    scores = pa.concat_tables(map(pq.read_table, parts))
-    assert scores["characters"].to_pylist() == lengths
+    check_scores(48)
 
 
 def test_head_killed_in_a_run_that_can_be_finished(run):

@@ -1,9 +1,9 @@
 """The same shards on Ray: same bytes, and nothing lost when workers die."""
 
-import logging
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,28 +15,9 @@ from cluster.ray_process import ProcessLost
 pytestmark = pytest.mark.ray
 
 
-@pytest.fixture(scope="module")
-def ray_cluster():
-    """Two cores that the runs of this module share; a run uses the connection it finds."""
-    from cluster import ray_runner  # sets the environment before Ray is imported
-
-    ray_runner.ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-    yield ray_runner
-    ray_runner.ray.shutdown()
-
-
 @pytest.fixture
-def run(ray_cluster):
-    def run(plan, make, job, on_report=None, **options):
-        return run_ray(plan, make, job, on_report, options=RayOptions(**options))
-
-    return run
+def run(run_on_ray):
+    return run_on_ray
 
 
 @pytest.fixture
@@ -63,29 +44,16 @@ def test_same_bytes_as_in_one_process(plan, make_scorer, job, run, tmp_path):
 
 @pytest.mark.slow
 def test_killed_worker_loses_and_doubles_nothing(
-    plan, make_scorer, job, run, tmp_path, read_scores, make_rows, capfd
+    plan, make_scorer, job, run, tmp_path, check_scores, make_rows, capfd
 ):
     how = {"kills_on": make_rows(48)[20]["candidate"], "once": str(tmp_path / "killed")}
     reports = run(plan, make_scorer(**how), job, workers=2)
     assert (tmp_path / "killed").exists()
     assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
     assert all(report.error is None for report in reports)
-    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
-    assert read_scores(job.out)["characters"].to_pylist() == lengths
+    check_scores(48)
     assert len(parts_of(job.out)) == 6
     assert capfd.readouterr().out == ""  # where results go
-
-
-@pytest.mark.slow
-def test_shard_that_always_fails_is_reported_and_the_others_finish(
-    plan, make_scorer, job, run, make_rows
-):
-    how = {"fails_on": make_rows(48)[9]["candidate"]}
-    reports = run(plan, make_scorer(**how), job, workers=2)
-    assert [report.attempts for report in reports] == [1, 3, 1, 1, 1, 1]
-    rows = f"rows 8 to 15 of {plan[1].pieces[0].path}"
-    assert reports[1].error == f'RuntimeError: cannot score 9 says "yes", [{rows}]'
-    assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
 
 
 @pytest.mark.slow
@@ -99,39 +67,13 @@ def test_shard_that_always_kills_its_worker_is_reported_and_the_others_finish(
     assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
 
 
-@pytest.mark.slow
-def test_scorer_is_thrown_away_after_a_failure(plan, make_scorer, job, run, read_scores, make_rows):
-    """What a failure leaves in a scorer spoils no later score."""
-    base, poison = type(make_scorer()(1)), make_rows(48)[9]["candidate"]
-
-    def make(threads):
-        import pyarrow.compute as pc
-
-        class Spoilt(base):
-            offset = 0.0
-
-            def prepare(self, rows):
-                try:
-                    return super().prepare(rows)
-                except RuntimeError:
-                    self.offset = 1000.0
-                    raise
-
-            def compare(self, prepared):
-                scores = super().compare(prepared)
-                return scores.set_column(0, "characters", pc.add(scores["characters"], self.offset))
-
-        return Spoilt(fails_on=poison)
-
-    reports = run(plan, make, job, workers=1)
-    assert [report.error is None for report in reports] == [True, False, True, True, True, True]
-    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
-    assert read_scores(job.out)["characters"].to_pylist() == lengths[:8] + lengths[16:]
+def fail(rows):
+    raise OSError("this node is broken")
 
 
 @pytest.mark.slow
 def test_worker_that_fails_fast_is_started_anew_then_left_out(
-    write_corpus, make_scorer, job, run, read_scores, make_rows, tmp_path, caplog
+    write_corpus, make_scorer, job, run, check_scores, make_rows, tmp_path
 ):
     plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=2)]), 2)
     claim, pids = tmp_path / "bad", tmp_path / "pids"
@@ -140,48 +82,29 @@ def test_worker_that_fails_fast_is_started_anew_then_left_out(
     def make(threads):
         import ray
 
-        scorer = make_scorer()(threads)
-        prepare = scorer.prepare
         me = ray.get_runtime_context().get_actor_id()  # stays when the actor is started anew
-        try:
-            with claim.open("x") as stream:
-                stream.write(me)
-        except FileExistsError:
-            pass
+        with suppress(FileExistsError), claim.open("x") as stream:
+            stream.write(me)
 
-        def prepare_or_fail(rows):
+        def fail_or_wait(rows):
             if claim.read_text() == me:
                 (pids / str(os.getpid())).touch()
-                raise OSError("this node is broken")
+                fail(rows)
             time.sleep(0.1)
-            return prepare(rows)
 
-        scorer.prepare = prepare_or_fail
-        return scorer
+        return make_scorer(fail_or_wait)(threads)
 
-    with caplog.at_level(logging.WARNING):
-        reports = run(plan, make, job, workers=2)
+    reports = run(plan, make, job, workers=2)
     assert [report.error for report in reports if report.error is not None] == []
-    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
-    assert read_scores(job.out)["characters"].to_pylist() == lengths
+    check_scores(48)
     assert 1 <= len(list(pids.iterdir())) <= 2
 
 
 @pytest.mark.slow
 def test_run_ends_when_no_worker_works(write_corpus, job, run, make_scorer, make_rows):
     plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=2)]), 2)
-
-    def make(threads):
-        scorer = make_scorer()(threads)
-
-        def fail(rows):
-            raise OSError("this node is broken")
-
-        scorer.prepare = fail
-        return scorer
-
     with pytest.raises(RuntimeError, match=r"no worker is left: on 1 of 1 shards .*OSError: this"):
-        run(plan, make, job, workers=1)
+        run(plan, make_scorer(fail), job, workers=1)
 
 
 @pytest.mark.slow
@@ -245,11 +168,8 @@ def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
 
 def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, make_scorer, job):
     """With no node on which a worker fits, what is asked for stays in sight of Ray."""
-    pool = ray_cluster._Pool(
-        make_scorer(),
-        job,
-        ray_cluster.RayOptions(address="x", cpus_per_worker=1000),
-    )
+    options = RayOptions(address="x", cpus_per_worker=1000)
+    pool = ray_cluster._Pool(make_scorer(), job, options)
     for n_workers, n_wishes in [(5, 5), (8, 8), (2, 2), (10**6, 100), (-1, 0), (3, 3)]:
         pool.wish_for(n_workers)
         assert len(pool.wishes) == n_wishes
@@ -259,50 +179,28 @@ def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, make
     for reference in wishes:
         with pytest.raises(ray_cluster.ray.exceptions.TaskCancelledError):
             ray_cluster.ray.get(reference, timeout=60)
-
-
-def test_room_is_not_asked_for_beyond_a_number_of_workers(ray_cluster, make_scorer, job):
-    options = ray_cluster.RayOptions(address="x", cpus_per_worker=1000, workers=4)
-    pool = ray_cluster._Pool(make_scorer(), job, options)
-    pool.wish_for(5)
-    assert pool.wishes == []
+    counted = ray_cluster._Pool(make_scorer(), job, replace(options, workers=4))
+    counted.wish_for(5)
+    assert counted.wishes == []
 
 
 @pytest.mark.slow
 def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
-    plan, make_scorer, job, run, ray_cluster, read_scores, make_rows, tmp_path, monkeypatch
+    plan, make_scorer, job, run, ray_cluster, check_scores, make_rows, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(ray_cluster, "SLOW_AFTER_S", 0.05)
     monkeypatch.setattr(ray_cluster, "LOOK_AROUND_EVERY_S", 0.2)
     poison, once = make_rows(48)[20]["candidate"], tmp_path / "has-hung"
 
-    def make(threads):
-        scorer = make_scorer()(threads)
-        prepare = scorer.prepare
+    def hang_once(rows):
+        if poison in rows["candidate"].to_pylist() and not once.exists():
+            once.touch()
+            os.kill(os.getpid(), signal.SIGSTOP)
 
-        def prepare_or_hang(rows):
-            if poison in rows["candidate"].to_pylist() and not once.exists():
-                once.touch()
-                os.kill(os.getpid(), signal.SIGSTOP)
-            return prepare(rows)
-
-        scorer.prepare = prepare_or_hang
-        return scorer
-
-    reports = run(plan, make, job, workers=1)
+    reports = run(plan, make_scorer(hang_once), job, workers=1)
     assert [report.error for report in reports if report.error is not None] == []
     assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
-    lengths = [float(len(row["candidate"])) for row in make_rows(48)]
-    assert read_scores(job.out)["characters"].to_pylist() == lengths
-
-
-@pytest.mark.slow
-def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
-    def make(threads):
-        raise FileNotFoundError("no weights")
-
-    with pytest.raises(FileNotFoundError, match="no weights"):
-        run(plan, make, job, workers=1)
+    check_scores(48)
 
 
 @pytest.mark.slow

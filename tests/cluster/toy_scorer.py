@@ -10,14 +10,17 @@ import pyarrow.compute as pc
 
 
 class CountCharacters:
-    """Scores a candidate by its length; can be told to fail, or to kill its process once."""
+    """Scores a candidate by its length; can be told to fail, or to kill its process once.
+
+    Where a failure `spoils` it, it gives wrong scores from then on.
+    """
 
     input_columns = ("candidate",)
     score_fields = ("characters", "half")
 
-    def __init__(self, fails_on=None, kills_on=None, once=None):
-        self.fails_on, self.kills_on, self.once = fails_on, kills_on, once
-        self.n_rows = 0
+    def __init__(self, fails_on=None, kills_on=None, once=None, spoils=False):
+        self.fails_on, self.kills_on, self.once, self.spoils = fails_on, kills_on, once, spoils
+        self.n_rows, self.offset = 0, 0.0
 
     def counters(self):
         return {"rows": self.n_rows}
@@ -26,6 +29,7 @@ class CountCharacters:
         self.n_rows += rows.num_rows
         texts = rows["candidate"].to_pylist()
         if self.fails_on is not None and self.fails_on in texts:
+            self.offset = 1000.0 if self.spoils else 0.0
             raise RuntimeError(f"cannot score {self.fails_on}")
         if self.kills_on is not None and self.kills_on in texts and not self._has_killed():
             os.kill(os.getpid(), signal.SIGKILL)
@@ -40,7 +44,7 @@ class CountCharacters:
         return has_killed
 
     def compare(self, prepared):
-        characters = pc.utf8_length(prepared).cast(pa.float64())
+        characters = pc.add(pc.utf8_length(prepared).cast(pa.float64()), self.offset)
         status = pc.if_else(pc.is_null(prepared), "no candidate", pa.scalar(None, pa.string()))
         return pa.table(
             {"characters": characters, "half": pc.divide(characters, 2.0), "status": status}
@@ -48,31 +52,55 @@ class CountCharacters:
 
 
 class MakeScorer:
-    """What a runner is given."""
+    """What a runner is given; `before` is called with the rows of every batch first."""
 
-    def __init__(self, **how):
-        self.how = how
+    def __init__(self, before=None, **how):
+        self.before, self.how = before, how
 
     def __call__(self, threads):
-        return CountCharacters(**self.how)
+        scorer = CountCharacters(**self.how)
+        if self.before is not None:
+            prepare = scorer.prepare
+
+            def prepare_after(rows):
+                self.before(rows)
+                return prepare(rows)
+
+            scorer.prepare = prepare_after
+        return scorer
 
 
-class MakeSlowScorer(MakeScorer):
-    """One that takes its time, and leaves a file named after its process for each batch."""
+class Slowly:
+    """Takes its time, and leaves a file named after its process for each batch."""
 
     def __init__(self, folder, seconds=0.4):
-        super().__init__()
         self.folder, self.seconds = folder, seconds
 
-    def __call__(self, threads):
-        scorer = super().__call__(threads)
-        prepare = scorer.prepare
+    def __call__(self, rows):
+        number = len(list(self.folder.iterdir()))
+        (self.folder / f"{os.getpid()}-{number}").touch()
+        time.sleep(self.seconds)
 
-        def prepare_slowly(rows):
-            number = len(list(self.folder.iterdir()))
-            (self.folder / f"{os.getpid()}-{number}").touch()
-            time.sleep(self.seconds)
-            return prepare(rows)
 
-        scorer.prepare = prepare_slowly
-        return scorer
+class HeldBy:
+    """Waits while a file is there, but not with the first rows of a corpus."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __call__(self, rows):
+        while self.file.exists() and not rows["candidate"][0].as_py().startswith("0 says"):
+            time.sleep(0.1)
+
+
+class UntilOnNodes:
+    """Leaves a file named after its node, and waits for a minute until so many nodes have."""
+
+    def __init__(self, folder, n_nodes):
+        self.folder, self.n_nodes = folder, n_nodes
+
+    def __call__(self, rows):
+        (self.folder / os.environ["RAY_CLOUD_INSTANCE_ID"]).touch()
+        until = time.monotonic() + 60
+        while len(os.listdir(self.folder)) < self.n_nodes and time.monotonic() < until:
+            time.sleep(0.1)
