@@ -56,11 +56,17 @@ def make(seed: int, folder: Path, vectors: Path) -> Case:
 
 
 def judge(seed: int, vectors: Path, folder: Path | None = None) -> tuple[int, str | None]:
-    """Run the input of a seed; return the exit status and what is wrong, None if nothing is."""
+    """Run the input of a seed; return the exit status and what is wrong, None if nothing is.
+
+    With a folder, the input stays there and the command is printed.
+    """
     with contextlib.ExitStack() as stack:
+        is_shown = folder is not None
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-fuzz-")))
         case = make(seed, folder, vectors)
+        if is_shown:
+            sys.stdout.write(f"assay {' '.join(map(ascii, case.arguments))}\n")
         if case.before is not None:
             status, text = _run(case.arguments)
             if status < 0 or not (folder / "out").exists():

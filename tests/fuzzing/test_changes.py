@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from tests.fuzzing import changes
-from tests.fuzzing.campaign import Findings, run_seeds
+from tests.fuzzing.campaign import run_seeds
 from tests.fuzzing.cases import write_vectors
 
 N_QUICK, N_ALL = 24, 10_000
@@ -23,14 +23,6 @@ def table(kinds: Counter[str]) -> str:
     done = [f"{what} {how}" for what in changes.WHAT for how in changes.HOW]
     rows = [("", *outcomes), *((name, *(kinds[f"{name}: {o}"] for o in outcomes)) for name in done)]
     return "\n".join(f"{name:<20}" + "".join(f"{n:>10}" for n in found) for name, *found in rows)
-
-
-def report(findings: Findings) -> str:
-    lines = [
-        f"seed {seed} (python -m tests.fuzzing.campaign {seed} --judge changes --keep DIR):\n{why}"
-        for seed, why in sorted(findings.problems.items())
-    ]
-    return "\n\n".join(lines)
 
 
 def test_changes_are_refused_repaired_or_harmless(tmp_path, capsys):
@@ -48,5 +40,5 @@ def test_ten_thousand_changes(capsys):
     findings = run_seeds(range(N_ALL), n_processes=os.cpu_count() or 1, judge="changes")
     with capsys.disabled():
         sys.stdout.write(f"\n{table(findings.kinds)}\n")
-    assert not findings.problems, report(findings)
+    assert not findings.problems, findings.report(" --judge changes")
     assert findings.statuses.total() == N_ALL

@@ -9,24 +9,16 @@ import os
 
 import pytest
 
-from tests.fuzzing.campaign import Findings, run_seeds
+from tests.fuzzing.campaign import run_seeds
 from tests.fuzzing.hostile import damaged
 
 N_QUICK, N_ALL = 60, 10_000
 
 
-def report(findings: Findings) -> str:
-    lines = [
-        f"seed {seed} (python -m tests.fuzzing.campaign {seed} --keep DIR):\n{problem}"
-        for seed, problem in sorted(findings.problems.items())
-    ]
-    return "\n\n".join(lines)
-
-
 @pytest.mark.skipif(os.name != "posix", reason="hostile names and pipes need POSIX")
 def test_corrupt_inputs_end_in_a_status_or_one_line():
     findings = run_seeds(range(N_QUICK))
-    assert not findings.problems, report(findings)
+    assert not findings.problems, findings.report()
     assert findings.statuses.total() == N_QUICK
     assert set(findings.statuses) == {0, 1, 2}  # the inputs reach every way to end
 
@@ -34,7 +26,7 @@ def test_corrupt_inputs_end_in_a_status_or_one_line():
 @pytest.mark.slow
 def test_ten_thousand_corrupt_inputs():
     findings = run_seeds(range(N_ALL), n_processes=os.cpu_count() or 1)
-    assert not findings.problems, report(findings)
+    assert not findings.problems, findings.report()
     assert findings.statuses.total() == N_ALL
 
 
