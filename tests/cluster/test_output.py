@@ -33,12 +33,6 @@ def test_folder_without_permission_rejected(tmp_path, monkeypatch):
         folder(tmp_path / "new")
 
 
-def test_link_in_the_folder_rejected(tmp_path):
-    (tmp_path / "scores").symlink_to("/tmp")
-    with pytest.raises(ValueError, match=r"scores must not be a link"):
-        folder(tmp_path)
-
-
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_file_that_may_not_be_written_rejected(tmp_path, scheme):
     (tmp_path / "folder.csv").mkdir()

@@ -32,35 +32,80 @@ def jsonl(tmp_path, *lines):
 GOOD = b'{"document_id": "d", "system_id": "s", "candidate": "c", "extra": {"a": [1]}}'
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b'{"document_id": "d", "cand', "malformed JSON"),
-        (b"[1, 2]", "not a JSON object"),
-        (b'{"document_id": "d"}{}', "malformed JSON"),
-        (
-            b'{"document_id": "d", "system_id": "s", "candidate": 5}',
-            "`candidate` must be text, got int",
-        ),
-        (
-            b'{"document_id": "d", "system_id": "s", "candidate": "\xff"}',
-            "`candidate` is not valid UTF-8",
-        ),
-        (
-            b'{"document_id": "d", "system_id": "s", "candidate": "\\ud800"}',
-            "`candidate` is not valid UTF-8",
-        ),
-    ],
-)
-def test_malformed_jsonl_line_is_a_row_with_a_reason(tmp_path, line, reason):
-    rows = read(jsonl(tmp_path, GOOD, line, GOOD), ("candidate",))
-    assert [row["candidate"] for row in rows] == ["c", None, "c"]
-    assert [row["unreadable"] for row in rows] == [None, reason, None]
+NO_UTF8 = "`candidate` is not valid UTF-8"
+MALFORMED = "malformed JSON"
+CSV_HEADER = b"document_id,system_id,candidate\n"
 
 
-def test_malformed_first_jsonl_line(tmp_path):
-    rows = read(jsonl(tmp_path, b"{", GOOD), ("candidate",))
-    assert [row["candidate"] for row in rows] == [None, "c"]
+def row_with(candidate):
+    return b'{"document_id": "d", "system_id": "s", "candidate": ' + candidate + b"}"
+
+
+def between_good_lines(line, reason, name):
+    content = b"\n".join([GOOD, line, GOOD])
+    return pytest.param("a.jsonl", content, ["c", None, "c"], [None, reason, None], id=name)
+
+
+# name and content of a file, its candidates, and why there are none
+ODD_FILES = [
+    between_good_lines(b'{"document_id": "d", "cand', MALFORMED, "cut"),
+    between_good_lines(b"[1, 2]", "not a JSON object", "list"),
+    between_good_lines(b'{"document_id": "d"}{}', MALFORMED, "two-objects"),
+    between_good_lines(row_with(b"5"), "`candidate` must be text, got int", "number"),
+    between_good_lines(row_with(b'"\xff"'), NO_UTF8, "no-utf8"),
+    between_good_lines(row_with(b'"\\ud800"'), NO_UTF8, "half-a-surrogate"),
+    pytest.param("a.jsonl", b"{\n" + GOOD, [None, "c"], [MALFORMED, None], id="first-line"),
+    # Arrow 26 crashes on a block that begins with `null`
+    pytest.param(
+        "a.jsonl",
+        b"null\n" + GOOD + b"\nnullx\n" + GOOD,
+        [None, "c", None, "c"],
+        ["not a JSON object", None, MALFORMED, None],
+        id="null",
+    ),
+    pytest.param(
+        "a.jsonl",
+        b"\xef\xbb\xbf" + GOOD + b"\n\n   \r\n" + GOOD + b"\r\n" + GOOD,
+        ["c"] * 3,
+        [None] * 3,
+        id="blank-lines-are-no-rows",
+    ),
+    pytest.param(
+        "a.csv",
+        CSV_HEADER + b"1,s,a\n2,s,b,b\n3\n4,s,\xff\n5,s,007\n",
+        ["a", None, None, None, "007"],
+        [
+            None,
+            "malformed CSV: 3 columns expected, got 4",
+            "malformed CSV: 3 columns expected, got 1",
+            NO_UTF8,
+            None,
+        ],
+        id="cells-too-many-or-few",
+    ),
+    pytest.param(
+        "a.csv",
+        CSV_HEADER + b'1,s,a 5" screen\n2,s,"b ""\n"" c"\n3,s,""\n',
+        ['a 5" screen', 'b "\n" c', ""],
+        [None] * 3,
+        id="quote-inside-a-bare-field",
+    ),
+    pytest.param(
+        "a.csv",
+        CSV_HEADER + b"d,s,\"['a', 'b']\"\n" + b'd,s,"[""Hi,"" he said]"\n',
+        [None, '["Hi," he said]'],
+        ["`candidate` must be text, got a list", None],
+        id="lists-are-no-text",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "candidates", "reasons"), ODD_FILES)
+def test_odd_file_has_a_row_for_every_row(tmp_path, name, content, candidates, reasons):
+    (tmp_path / name).write_bytes(content)
+    rows = read(tmp_path / name, ("candidate",))
+    assert [row["candidate"] for row in rows] == candidates
+    assert [row["unreadable"] for row in rows] == reasons
 
 
 def test_jsonl_text_that_looks_like_a_date_stays_text(tmp_path):
@@ -87,20 +132,6 @@ def test_jsonl_types_may_change_from_line_to_line(tmp_path):
 def test_jsonl_key_missing_everywhere_rejected(tmp_path):
     with pytest.raises(ValueError, match="column `candidate` is missing"):
         read(jsonl(tmp_path, b'{"document_id": 1, "system_id": 2}'), ("candidate",))
-
-
-def test_csv_row_with_too_many_cells_is_a_row_with_a_reason(tmp_path):
-    path = tmp_path / "corpus.csv"
-    path.write_bytes(b"document_id,system_id,candidate\n1,s,a\n2,s,b,b\n3\n4,s,\xff\n5,s,007\n")
-    rows = read(path, ("candidate",))
-    assert [row["candidate"] for row in rows] == ["a", None, None, None, "007"]
-    assert [row["unreadable"] for row in rows] == [
-        None,
-        "malformed CSV: 3 columns expected, got 4",
-        "malformed CSV: 3 columns expected, got 1",
-        "`candidate` is not valid UTF-8",
-        None,
-    ]
 
 
 STRAY = "malformed CSV: a quotation mark in line {} is stray"
@@ -181,16 +212,6 @@ def test_csv_written_by_pandas_is_read_as_it_was(tmp_path):
         assert [row["references"] for row in rows] == texts
 
 
-def test_csv_candidate_that_is_a_list_is_no_text(tmp_path):
-    path = tmp_path / "corpus.csv"
-    path.write_text(
-        'document_id,system_id,candidate\nd,s,"[\'a\', \'b\']"\nd,s,"[""Hi,"" he said]"\n'
-    )
-    rows = read(path, ("candidate",))
-    assert rows[0]["unreadable"] == "`candidate` must be text, got a list"
-    assert rows[1]["candidate"] == '["Hi," he said]'
-
-
 def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
     path = tmp_path / "corpus.csv"
     lines = [f"{i},s,c{i},r\n" for i in range(1_000)]
@@ -224,21 +245,6 @@ def test_batches_are_even_and_in_order(write_corpus, make_rows, format, limit):
 def test_column_names(write_corpus, make_rows, format):
     path = write_corpus(make_rows(3), format)
     assert column_names(path, format) == ["document_id", "system_id", "candidate"]
-
-
-def test_null_in_place_of_a_row_does_not_end_the_process(tmp_path):
-    """Arrow 26 crashes on a block that begins with `null`."""
-    path = tmp_path / "corpus.jsonl"
-    row = b'{"document_id": "d", "system_id": "s", "candidate": "a"}\n'
-    path.write_bytes(b"null\n" + row + b"nullx\n" + row)
-    rows = read(path, ("candidate",))
-    assert [row["candidate"] for row in rows] == [None, "a", None, "a"]
-    assert [row["unreadable"] for row in rows] == [
-        "not a JSON object",
-        None,
-        "malformed JSON",
-        None,
-    ]
 
 
 @pytest.mark.parametrize("broken", [[], [b"{"], [b'{"document_id": 3, "candidate": ["x"]}']])
@@ -307,20 +313,6 @@ def test_compressed_text_reads_like_the_text(write_corpus, make_rows, suffix, fo
     packed.write_bytes(packed.read_bytes()[:-20])
     with pytest.raises(ValueError, match=f"cannot read .*{format}{suffix}"):
         read(packed, ("candidate",))
-
-
-def test_blank_lines_are_no_rows(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    row = '{"document_id": "d", "system_id": "s", "candidate": "c"}'
-    path.write_bytes(f"\ufeff{row}\n\n   \r\n{row}\r\n{row}".encode())
-    assert [row["candidate"] for row in read(path, ("candidate",))] == ["c"] * 3
-
-
-def test_quote_inside_a_bare_csv_field(tmp_path):
-    path = tmp_path / "corpus.csv"
-    path.write_text('document_id,system_id,candidate\n1,s,a 5" screen\n2,s,"b ""\n"" c"\n3,s,""\n')
-    rows = read(path, ("candidate",))
-    assert [row["candidate"] for row in rows] == ['a 5" screen', 'b "\n" c', ""]
 
 
 @pytest.mark.parametrize("block_bytes", [7, 64, 4 << 20])

@@ -110,19 +110,6 @@ def test_small_files_of_a_store_are_read_ahead_and_in_order(write_corpus, make_r
     assert first["candidate"].to_pylist() == expected[:5]
 
 
-def test_one_huge_row_group_is_split_by_rows(tmp_path):
-    n = 1_000_000
-    numbers = pa.array(range(n)).cast(pa.string())
-    path = str(tmp_path / "corpus.parquet")
-    columns = {name: numbers for name in ("document_id", "system_id", "candidate")}
-    pq.write_table(pa.table(columns), path, row_group_size=n, compression="none")
-    plan = plan_shards(list_inputs([path]))
-    assert {shard.n_rows for shard in plan} == {20_000}
-    assert len(plan) == 50
-    last = candidates_of(plan[-1], batch_rows=20_000)
-    assert last == [str(i) for i in range(980_000, n)]
-
-
 @pytest.mark.parametrize("format", FORMATS)
 def test_long_texts_make_shards_of_fewer_rows(
     write_corpus, make_rows, format, monkeypatch, tmp_path
@@ -202,19 +189,10 @@ def test_threads_that_meet_a_new_schema_at_once_share_it(write_corpus, make_rows
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_shards_read_every_row_in_order(write_corpus, make_rows, format, tmp_path):
-    rows = make_rows(50)
-    path = write_corpus(rows, format, row_group_size=9)
-    plan = planned([path], tmp_path / "out", rows_per_shard=7)
-    read = [text for shard in plan for text in candidates_of(shard)]
-    assert read == [row["candidate"] for row in rows]
-    assert [shard.index for shard in plan] == list(range(len(plan)))
-    assert all(len(candidates_of(shard)) == shard.n_rows <= 7 for shard in plan)
-
-
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("limit", [1, 14, 23, 1_000])
-def test_limit_keeps_the_first_rows(write_corpus, make_rows, format, limit, tmp_path):
+@pytest.mark.parametrize("limit", [None, 1, 14, 23, 1_000])
+def test_shards_read_every_row_up_to_the_limit_in_order(
+    write_corpus, make_rows, format, limit, tmp_path
+):
     rows = make_rows(30)
     paths = [
         write_corpus(rows[:16], format, "a", row_group_size=8),
@@ -223,6 +201,8 @@ def test_limit_keeps_the_first_rows(write_corpus, make_rows, format, limit, tmp_
     plan = planned(paths, tmp_path / "out", 7, limit)
     read = [text for shard in plan for text in candidates_of(shard)]
     assert read == [row["candidate"] for row in rows[:limit]]
+    assert [shard.index for shard in plan] == list(range(len(plan)))
+    assert all(len(candidates_of(shard)) == shard.n_rows <= 7 for shard in plan)
 
 
 def test_file_is_turned_into_parquet_once(write_corpus, make_rows, tmp_path):
@@ -309,43 +289,34 @@ def test_file_that_is_only_linked_to_is_unchanged(tmp_path):
     assert not is_unchanged(file.path, file.version, file.content)
 
 
-def test_missing_file_rejected():
-    with pytest.raises(FileNotFoundError, match=r"no such file or folder: nowhere\.parquet"):
-        list_inputs(["nowhere.parquet"])
+# name and content of a file, what is listed, and what is said
+REFUSED = [
+    pytest.param("", b"", "nowhere.parquet", r"no such file or folder: .*nowhere", id="none"),
+    pytest.param("", b"", "*.parquet", "no file matches", id="no-match"),
+    *(
+        pytest.param(
+            "a.parquet", content, "", r"not a Parquet file.*a\.parquet", id=f"no-parquet-{i}"
+        )
+        for i, content in enumerate((b"", b"PAR1", b"this is none", b"\xff" * 4 + b"PAR1"))
+    ),
+    pytest.param(
+        "a.parquet",
+        b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1",
+        "",
+        r"not a readable Parquet file: .*a\.parquet",
+        id="broken-footer",
+    ),
+    pytest.param("a.txt", b"", "a.txt", r"a.txt must end in .parquet, .* got `\.txt`", id="kind"),
+    pytest.param("a.txt", b"", "", "nothing to read in", id="nothing-of-ours"),
+]
 
 
-def test_glob_without_a_match_rejected(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no file matches"):
-        list_inputs([str(tmp_path / "*.parquet")])
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"PAR1", b"this is no Parquet file", b"\xff" * 4 + b"PAR1"]
-)
-def test_file_that_is_no_parquet_rejected(tmp_path, content):
-    path = tmp_path / "corpus.parquet"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"not a Parquet file.*corpus\.parquet"):
-        list_inputs([str(path)])
-
-
-def test_broken_parquet_footer_rejected(tmp_path):
-    path = tmp_path / "corpus.parquet"
-    path.write_bytes(b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1")
-    with pytest.raises(ValueError, match=r"not a readable Parquet file: .*corpus\.parquet"):
-        plan_shards(list_inputs([str(path)]))
-
-
-def test_unknown_suffix_rejected(tmp_path):
-    path = tmp_path / "corpus.txt"
-    path.write_text("hello")
-    with pytest.raises(ValueError, match=r"corpus\.txt must end in \.parquet, .* got `\.txt`"):
-        list_inputs([str(path)])
-
-
-def test_folder_with_nothing_to_read_rejected(tmp_path):
-    with pytest.raises(ValueError, match="nothing to read in"):
-        list_inputs([str(tmp_path)])
+@pytest.mark.parametrize(("name", "content", "asked", "message"), REFUSED)
+def test_wrong_input_rejected(tmp_path, name, content, asked, message):
+    if name:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises((FileNotFoundError, ValueError), match=message):
+        list_inputs([str(tmp_path / asked)])
 
 
 @pytest.mark.parametrize(

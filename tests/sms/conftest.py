@@ -40,7 +40,7 @@ def glove(tmp_path_factory) -> dict[str, str]:
     rng = np.random.default_rng(1)
     lines = [
         f"{word} {' '.join(f'{value:.5f}' for value in rng.normal(size=8))}\n"
-        for word in NOUNS + VERBS
+        for word in [*NOUNS, *VERBS, "sat", "slept", "ran"]
     ]
     path.write_text("".join(lines))
     return {"glove": f"glove:{path}"}

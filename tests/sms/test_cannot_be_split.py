@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 
 from sms import languages, text
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
-from sms.text import ChunkTable, Segmenter
+from sms.text import ChunkTable
 
 METRICS = ("length", "rouge1_f", "rougeL_f:source", "compression", "wms")
 CANDIDATES = ["A cat sat. It slept.", "The dog ran away.", "A hen fed a cat."]
@@ -22,15 +21,9 @@ class PanicException(BaseException):
     """As what Python sees of a library in Rust that breaks off."""
 
 
-@pytest.fixture(scope="module")
-def config(tmp_path_factory) -> ScoringConfig:
-    path = tmp_path_factory.mktemp("vectors") / "small.txt"
-    rng = np.random.default_rng(1)
-    words = ("cat", "dog", "hen", "sat", "slept", "ran", "fed")
-    path.write_text(
-        "".join(f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=8))}\n" for word in words)
-    )
-    return ScoringConfig(metrics=METRICS, encoders={"glove": f"glove:{path}"})
+@pytest.fixture
+def config(glove) -> ScoringConfig:
+    return ScoringConfig(metrics=METRICS, encoders=glove)
 
 
 def failing(function, error):
@@ -143,12 +136,3 @@ def test_japanese_text_that_its_library_refuses():
     rows = to_rows(good, [good[1]] * 2)
     assert found == SummaryScorer(config).score(rows).to_pylist()
     assert scorer.score(rows).to_pylist() == found
-
-
-def test_next_table_leaves_the_last_batch_as_it_is(monkeypatch):
-    monkeypatch.setattr(text, "MAX_CHUNKS", 2)
-    segmenter = Segmenter()
-    first = segmenter.segment(text.pa.array(["A cat sat."]))
-    words = [first.vocabulary.words[k] for k in first.text_words[0]]
-    segmenter.segment(text.pa.array(["The dog ran."]))
-    assert [first.vocabulary.words[k] for k in first.text_words[0]] == words

@@ -37,15 +37,6 @@ def test_metric_alone_equals_metric_among_others(metric, scorer, vectors):
     assert alone[metric].to_pylist() == scorer.score(rows)[metric].to_pylist()
 
 
-def test_score_independent_of_the_batch(scorer):
-    rng = np.random.default_rng(6)
-    texts = random_texts(rng, 30)
-    others = [texts[k] for k in rng.permutation(30)]
-    together = score(scorer, texts, others)
-    alone = [score(scorer, [text], [other])[0] for text, other in zip(texts, others, strict=True)]
-    np.testing.assert_allclose(together, alone, rtol=LAW_TOL)
-
-
 @pytest.mark.parametrize("problem", [WORDS, SENTENCES, JOINT], ids=METRICS)
 def test_plan_has_given_marginals_and_cost(problem, scorer):
     texts = [text for text in random_texts(np.random.default_rng(8), 40) if text]
@@ -114,12 +105,6 @@ def test_doubled_document_changes_nothing(text, other, scorer):
     found = score(scorer, [text, twice, text, twice], [other, other, twice, twice])
     np.testing.assert_allclose(found[1], found[0], rtol=LAW_TOL)
     assert (found[2:] == 1.0).all()
-
-
-@PROFILE
-@given(text=known_text)
-def test_text_against_itself_scores_exactly_one(text, scorer):
-    assert (score(scorer, [text], [text]) == 1.0).all()
 
 
 def means_of(text, vectors):
@@ -232,17 +217,6 @@ def test_text_without_words_has_no_score_as_opposed_to_the_released_code(clark_s
 
 
 # Edges
-
-
-@pytest.mark.parametrize("text", ["", "   \n ", "...", "The of and.", "Brillig."])
-def test_text_without_known_words_has_no_score(text, scorer):
-    assert np.isnan(score(scorer, [text, "River."], ["River.", text])).all()
-
-
-def test_single_sentence_of_one_word(scorer, vectors):
-    found = -np.log(score(scorer, ["River."], ["Snow!"])[0])
-    expected = np.linalg.norm(vectors.by_word["river"] - vectors.by_word["snow"])
-    np.testing.assert_allclose(found, [expected] * 3, rtol=PLAIN_RTOL)
 
 
 def test_sentences_without_words_are_left_out(scorer):

@@ -174,15 +174,6 @@ def test_weighted_lcs_matches_plain_recurrence(rows, weight):
             np.testing.assert_allclose(got, share, rtol=0, atol=ATOL)
 
 
-@settings(deadline=None, max_examples=30)
-@given(rows=token_rows)
-def test_weight_1_is_rouge_l(rows):
-    tokens, pairs = Ragged.from_rows(rows), all_pairs(len(rows))
-    np.testing.assert_allclose(
-        rouge_w(tokens, *pairs, weight=1.0).f, rouge_l(tokens, *pairs).f, rtol=0, atol=ATOL
-    )
-
-
 def all_overlaps(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray) -> list[Overlap]:
     """Every kind of score; for the union LCS each text is one sentence."""
     sentences = Ragged.from_rows([[text] for text in range(len(tokens))])

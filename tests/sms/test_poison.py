@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import count
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,8 +11,6 @@ from sms import text
 from sms.encoders import contextual
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
-
-WORDS = ["cat", "dog", "hen", "saw", "bit", "fed"]
 
 
 def rows_of(n: int) -> pa.Table:
@@ -23,16 +20,6 @@ def rows_of(n: int) -> pa.Table:
         [f"A hen saw {name}z."],
         [f"A hen saw {name}z. The dog fed {name}x."],
     )
-
-
-@pytest.fixture(scope="module")
-def glove(tmp_path_factory) -> dict[str, str]:
-    path = tmp_path_factory.mktemp("vectors") / "small.txt"
-    rng = np.random.default_rng(1)
-    path.write_text(
-        "".join(f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=8))}\n" for word in WORDS)
-    )
-    return {"glove": f"glove:{path}"}
 
 
 ALL = (

@@ -12,12 +12,8 @@ OTHERS = [["A dog bit the cat.", "Hen."], "The hen met a cat."]
 
 
 @pytest.fixture
-def encoder(tmp_path):
-    rng = np.random.default_rng(5)
-    rows = ("cat", "dog", "hen", "met", "saw", "bit")
-    lines = (f"{word} {' '.join(map(str, rng.normal(size=3)))}\n" for word in rows)
-    (tmp_path / "few.txt").write_text("".join(lines))
-    return f"glove:{tmp_path}/few.txt"
+def encoder(glove):
+    return glove["glove"]
 
 
 @pytest.mark.parametrize("against", ["reference", "source"])

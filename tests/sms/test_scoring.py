@@ -47,19 +47,6 @@ def test_identical_texts_are_exactly_one_with_minilm(minilm):
         np.testing.assert_array_equal(values(table, name), 1.0, err_msg=name)
 
 
-def test_row_order_is_kept(glove):
-    rng = np.random.default_rng(5)
-    texts = [random_text(rng, 3) for _ in range(20)]
-    candidates = [texts[k] for k in rng.integers(0, 20, 200)]
-    references = [texts[k] for k in rng.integers(0, 20, 200)]
-    table = score_texts(candidates, references, metrics=EMBEDDED, encoders=glove)
-    same = np.array([a == b for a, b in zip(candidates, references, strict=True)])
-    np.testing.assert_array_equal(values(table, "sms")[same], 1.0)
-    for k in (0, 57, 199):
-        alone = score_texts([candidates[k]], [references[k]], metrics=EMBEDDED, encoders=glove)
-        assert table.slice(k, 1).to_pylist() == alone.to_pylist()
-
-
 def test_other_rows_change_no_bit_with_static_vectors(glove):
     scorer = SummaryScorer(ScoringConfig(metrics=ALL_SIDES, encoders=glove))
     rows = random_rows(80, seed=6)

@@ -110,11 +110,6 @@ def test_no_nan_among_the_scores(glove):
     np.testing.assert_array_equal(has_status, undefined)
 
 
-def test_candidate_and_reference_both_bad(glove):
-    row = one(table=score_texts([None], [["..."]], metrics=METRICS, encoders=glove))
-    assert row["status"] == "candidate:null; reference:no_words"
-
-
 @pytest.mark.parametrize("nothing", [None, []])
 def test_missing_references_have_a_status(nothing, glove):
     table = score_texts([GOOD, GOOD], [nothing, REFERENCE], metrics=METRICS, encoders=glove)

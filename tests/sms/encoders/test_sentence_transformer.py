@@ -15,6 +15,7 @@ from sms.encoders.registry import load_encoder
 from sms.encoders.sentence_transformer import LibraryEncoder, load_st
 
 ATOL = 2e-6
+CPU = EncoderRuntime(device="cpu")
 SENTENCES = [
     "The committee met on Tuesday.",
     "it didn't cost $2,000.5 more in warmer U.S. states -- naïve",
@@ -23,10 +24,6 @@ SENTENCES = [
     "the of and",
     "Warmer states",
 ]
-
-
-def cpu() -> EncoderRuntime:
-    return EncoderRuntime(device="cpu")
 
 
 def saved(folder: Path, transformer: Path, *others, **options) -> Path:
@@ -61,7 +58,7 @@ def expected(folder: Path, sentences: list[str]) -> np.ndarray:
 @pytest.mark.parametrize("mode", ["mean", "max", "cls"])
 def test_plain_model_matches_encode(architecture, mode, tiny_model, tmp_path, as_they_are):
     folder = saved(tmp_path / "model", tiny_model(architecture), pooling(mode), normalise())
-    encoder = load_st(str(folder), runtime=cpu())
+    encoder = load_st(str(folder), runtime=CPU)
     assert isinstance(encoder, BertEncoder)
     assert not encoder.has_words
     encoded = encoder.encode(as_they_are(SENTENCES))
@@ -92,7 +89,7 @@ def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path, as_they_a
     if kind == "lower-case":
         settings = folder / "sentence_bert_config.json"
         settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
-    encoder = load_st(str(folder), runtime=cpu())
+    encoder = load_st(str(folder), runtime=CPU)
     assert isinstance(encoder, LibraryEncoder)
     assert encoder.dimension == {"dense": 16, "two-poolings": 64}.get(kind, 32)
     encoded = encoder.encode(as_they_are(SENTENCES))
@@ -102,7 +99,7 @@ def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path, as_they_a
 
 def test_long_sentence_is_windowed(tiny_model, tmp_path, as_they_are):
     folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
-    encoder = load_st(str(folder), runtime=cpu())
+    encoder = load_st(str(folder), runtime=CPU)
     once = " ".join(["."] * 61 + ["a"])  # with two special tokens the model's 64
     encoded = encoder.encode(as_they_are([once, f"{once} {once}"]))
     np.testing.assert_allclose(encoded.pooled[1], encoded.pooled[0], rtol=0, atol=ATOL)
@@ -125,5 +122,5 @@ def test_damaged_module_list_rejected(tiny_model, tmp_path):
     folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
     (folder / "modules.json").write_text('[{"idx": 0, "name": "0"')
     with pytest.raises(ValueError, match="that sentence-transformers can load and run") as caught:
-        load_st(str(folder), runtime=cpu())
+        load_st(str(folder), runtime=CPU)
     assert "\n" not in str(caught.value)

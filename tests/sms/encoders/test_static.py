@@ -37,53 +37,29 @@ def lines_of(words: list[str], vectors: np.ndarray, end: str = "\n") -> str:
     )
 
 
-def write_glove(folder: Path) -> Path:
-    path = folder / "glove.txt"
-    path.write_text(lines_of(WORDS, VECTORS), encoding="utf-8")
-    return path
-
-
-def write_word2vec(folder: Path) -> Path:
-    path = folder / "word2vec.txt"
-    path.write_text(f"{len(WORDS)} 3\n{lines_of(WORDS, VECTORS)}", encoding="utf-8")
-    return path
-
-
 def binary(newline: bytes) -> bytes:
     """The original tool writes a newline after each vector, gensim does not."""
-    return f"{len(WORDS)} 3\n".encode() + b"".join(
+    return HEADER + b"".join(
         word.encode() + b" " + struct.pack("<3f", *row) + newline
         for word, row in zip(WORDS, VECTORS.tolist(), strict=True)
     )
 
 
-def write_binary(folder: Path) -> Path:
-    path = folder / "gensim.bin"
-    path.write_bytes(binary(b""))
-    return path
-
-
-def write_binary_with_newlines(folder: Path) -> Path:
-    path = folder / "original.bin"
-    path.write_bytes(binary(b"\n"))
-    return path
-
-
-def write_fasttext(folder: Path) -> Path:
-    """The tool ends every line with a space."""
-    path = folder / "fasttext.vec"
-    lines = lines_of(WORDS, VECTORS, end=" \n")
-    path.write_text(f"{len(WORDS)} 3\n{lines}", encoding="utf-8")
-    return path
-
-
+HEADER = f"{len(WORDS)} 3\n".encode()
+GLOVE = lines_of(WORDS, VECTORS).encode()
+FASTTEXT = HEADER + lines_of(WORDS, VECTORS, end=" \n").encode()  # as the tool ends every line
 FILES = [
-    pytest.param("glove", write_glove, id="glove"),
-    pytest.param("word2vec", write_word2vec, id="word2vec-text"),
-    pytest.param("word2vec", write_binary, id="word2vec-binary"),
-    pytest.param("word2vec", write_binary_with_newlines, id="word2vec-binary-newlines"),
-    pytest.param("fasttext", write_fasttext, id="fasttext"),
+    pytest.param("glove", "vectors.txt", GLOVE, id="glove"),
+    pytest.param("word2vec", "vectors.txt", HEADER + GLOVE, id="word2vec-text"),
+    pytest.param("word2vec", "gensim.bin", binary(b""), id="word2vec-binary"),
+    pytest.param("word2vec", "original.bin", binary(b"\n"), id="word2vec-binary-newlines"),
+    pytest.param("fasttext", "vectors.vec", FASTTEXT, id="fasttext"),
 ]
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
 
 
 def vectors_of(encoder: StaticEncoder, words: list[str]) -> np.ndarray:
@@ -104,9 +80,9 @@ def encode(encoder: StaticEncoder, *texts: str) -> EncodedSentences:
 # Formats
 
 
-@pytest.mark.parametrize(("file_format", "write"), FILES)
-def test_vectors_are_the_numbers_written(file_format, write, tmp_path):
-    encoder = load_static(write(tmp_path), file_format)
+@pytest.mark.parametrize(("file_format", "name", "content"), FILES)
+def test_vectors_are_the_numbers_written(file_format, name, content, tmp_path):
+    encoder = load_static(written(tmp_path / name, content), file_format)
     rows = [encoder.row_of(word) for word in WORDS]
     assert rows == list(range(len(WORDS)))
     words = ["cat", "dog", "Paris", "naïve"]
@@ -117,10 +93,22 @@ def test_vectors_are_the_numbers_written(file_format, write, tmp_path):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", " \n", "\t\n"])
 def test_line_ends_do_not_matter(end, tmp_path):
-    path = tmp_path / "glove.txt"
-    path.write_bytes(lines_of(WORDS, VECTORS, end=end).encode())
+    path = written(tmp_path / "glove.txt", lines_of(WORDS, VECTORS, end=end).encode())
     words = ["cat", "naïve"]
     np.testing.assert_array_equal(vectors_of(load_static(path, "glove"), words), VECTORS[[0, 4]])
+
+
+# content, a word and its vector
+ODD_WORDS = [
+    pytest.param(b"cat 1 2\ncat 3 4\ndog 5 6\n", [1.0, 2.0], id="first-of-repeated-words"),
+    pytest.param(b"caf\xe9 1 2\ncat 3 4\n", [3.0, 4.0], id="no-utf8"),
+]
+
+
+@pytest.mark.parametrize(("content", "vector"), ODD_WORDS)
+def test_odd_words_spoil_no_other(content, vector, tmp_path):
+    encoder = load_static(written(tmp_path / "glove.txt", content), "glove")
+    np.testing.assert_array_equal(vectors_of(encoder, ["cat"]), [vector])
 
 
 def test_words_with_spaces(tmp_path):
@@ -131,18 +119,6 @@ def test_words_with_spaces(tmp_path):
     encoder = load_static(path, "glove")
     assert [encoder.row_of(word) for word in words] == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(vectors_of(encoder, ["cat", "dog"]), VECTORS[[0, 4]])
-
-
-def test_first_of_repeated_words_wins(tmp_path):
-    path = tmp_path / "glove.txt"
-    path.write_text("cat 1 2\ncat 3 4\ndog 5 6\n")
-    np.testing.assert_array_equal(vectors_of(load_static(path, "glove"), ["cat"]), [[1.0, 2.0]])
-
-
-def test_word_that_is_not_utf8(tmp_path):
-    path = tmp_path / "glove.txt"
-    path.write_bytes(b"caf\xe9 1 2\ncat 3 4\n")
-    np.testing.assert_array_equal(vectors_of(load_static(path, "glove"), ["cat"]), [[3.0, 4.0]])
 
 
 # Damaged files: message with path and line
@@ -219,32 +195,27 @@ def test_missing_file_rejected(file_format, tmp_path):
         load_encoder(f"{file_format}:{path}")
 
 
-@pytest.mark.parametrize("newline", [b"", b"\n"])
-@pytest.mark.parametrize("n_cut", [5, 13])
-def test_truncated_binary_rejected(newline, n_cut, tmp_path):
-    path = tmp_path / "cut.bin"
-    path.write_bytes(binary(newline)[:-n_cut])
-    with pytest.raises(ValueError, match=rf"`{re.escape(str(path))}` must hold 6 vectors of 3"):
-        load_static(path, "word2vec")
+WRONG_BINARY = [
+    *(
+        pytest.param(binary(newline)[:-n_cut], " must hold 6 vectors of 3", id=f"cut-{n_cut}")
+        for newline in (b"", b"\n")
+        for n_cut in (5, 13)
+    ),
+    pytest.param(binary(b"\n") + b"more " + bytes(12), " must hold 6 vectors", id="longer"),
+    pytest.param(
+        b"2 2\ncat " + struct.pack("<2f", 1, 2) + b"dog " + struct.pack("<2f", np.nan, 1),
+        " vector 2 must be finite",
+        id="nan",
+    ),
+    pytest.param(
+        b"99999999999 300\ncat " + bytes(1200), " must hold 99999999999", id="absurd-header"
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        pytest.param(binary(b"\n") + b"more " + bytes(12), " must hold 6 vectors", id="longer"),
-        pytest.param(
-            b"2 2\ncat " + struct.pack("<2f", 1, 2) + b"dog " + struct.pack("<2f", np.nan, 1),
-            " vector 2 must be finite",
-            id="nan",
-        ),
-        pytest.param(
-            b"99999999999 300\ncat " + bytes(1200), " must hold 99999999999", id="absurd-header"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), WRONG_BINARY)
 def test_wrong_binary_rejected(content, message, tmp_path):
-    path = tmp_path / "wrong.bin"
-    path.write_bytes(content)
+    path = written(tmp_path / "wrong.bin", content)
     with pytest.raises(ValueError, match=re.escape(f"`{path}`{message}")):
         load_static(path, "word2vec")
 
@@ -316,12 +287,11 @@ def test_word_order_changes_no_bit():
 
 
 def test_hash_follows_the_content(tmp_path):
-    first = load_static(write_glove(tmp_path), "glove").content_hash
-    (tmp_path / "copy").mkdir()
-    assert load_static(write_glove(tmp_path / "copy"), "glove").content_hash == first
-    path = tmp_path / "other.txt"
-    path.write_text("cat 1 2 3\n")
-    assert load_static(path, "glove").content_hash != first
+    hashes = [
+        load_static(written(tmp_path / name, content), "glove").content_hash
+        for name, content in (("a", GLOVE), ("b", GLOVE), ("c", b"cat 1 2 3\n"))
+    ]
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_two_encoders_share_a_vocabulary():
