@@ -22,7 +22,8 @@ from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
 from cluster.shards import Piece, Shard, knowing, longest_first, plan_shards
 from cluster.store import write_whole
-from cluster.worker import Scorer, score_shard
+from cluster.worker import score_shard
+from sms.scorers import Scorer
 
 __all__ = [
     "InputFile",

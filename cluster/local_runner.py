@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from cluster.parts import Job, ShardReport
 from cluster.shards import Shard
-from cluster.worker import Scorer, node_name, try_shard
+from cluster.worker import node_name, try_shard
+from sms.scorers import Scorer
 
 
 def run_local(

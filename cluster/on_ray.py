@@ -24,7 +24,7 @@ from cluster.ray_options import RayOptions
 from cluster.ray_process import ProcessLost, call_apart
 from cluster.shards import Shard
 from cluster.store import absolute
-from cluster.worker import Scorer
+from sms.scorers import Scorer
 
 logger = logging.getLogger(__name__)
 

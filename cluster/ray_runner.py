@@ -41,7 +41,8 @@ from cluster.ray_options import RayOptions
 from cluster.ray_process import import_path
 from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
-from cluster.worker import Scorer, node_name, one_line, try_shard
+from cluster.worker import node_name, one_line, try_shard
+from sms.scorers import Scorer
 
 MAX_FAILED_STARTS = 5
 """A worker that dies so many times in a row before it is ready is given up."""

@@ -1,6 +1,6 @@
 """Scores one shard: reads it, hands its rows to a scorer batch by batch, writes one whole file.
 
-The same function runs in one process and on Ray. What a scorer is, is said here too.
+The same function runs in one process and on Ray.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import platform
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from cluster.reading import read_batches
 from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
 from cluster.shards import Shard
 from cluster.store import StorageFull
+from sms.scorers import Scorer
 from sms.urls import redacted
 
 _UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
@@ -35,30 +36,6 @@ _UNREADABLE = "unreadable"
 _T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
-
-
-class Scorer(Protocol):
-    """Turns rows into scores in two steps, so that the steps of two batches may overlap.
-
-    `prepare` and `compare` run in different threads, each in one thread at a time.
-    """
-
-    @property
-    def input_columns(self) -> tuple[str, ...]:
-        """What is read besides the ids: out of `candidate`, `references`, `sources`."""
-
-    @property
-    def score_fields(self) -> tuple[str, ...]:
-        """Names of the score columns."""
-
-    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (the scorer's own business)
-        """Handle and encode the text of some rows of the canonical table."""
-
-    def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
-        """Return `score_fields` as float64 and `status`, null when fine; one row per row."""
-
-    def counters(self) -> Mapping[str, int]:
-        """Return what was done so far by name, as numbers that may be added up."""
 
 
 def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:

@@ -11,9 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sms.naming import several
+from sms.scorers import Scorer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,30 +33,6 @@ Completion = str | Sequence[Message] | None
 """A text, or the messages of a conversation; null counts as no text."""
 Against = Sequence[str | Sequence[str] | None] | None
 """References or sources: one text per candidate, or several."""
-
-
-class BatchScorer(Protocol):
-    """What a reward needs of a scorer; `SummaryScorer` is one, and so is a trained one.
-
-    It may say what its lowest and highest score are, `bounds`, and have `signatures` by column.
-    """
-
-    @property
-    def input_columns(self) -> tuple[str, ...]:
-        """What `prepare` reads: out of `candidate`, `references`, `sources`."""
-
-    @property
-    def score_fields(self) -> tuple[str, ...]:
-        """Columns that `compare` returns beside `status`."""
-
-    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (the scorer's own business)
-        """Handle and encode the texts of some rows."""
-
-    def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
-        """Return the scores, null where undefined."""
-
-    def counters(self) -> Mapping[str, int]:
-        """Return what was done so far."""
 
 
 class Reward:
@@ -85,7 +62,7 @@ class Reward:
 
     Parameters
     ----------
-    metric : str, mapping of str to float, or BatchScorer
+    metric : str, mapping of str to float, or Scorer
         A column of `assay metrics`, such as `sms`, `cosine@all`, `rougeL_f`, `sms:source`,
         `reffree@DIR`, `length`; a sum of several, with a space on either side of + and -; or any
         scorer with one column, such as `reffree.load_scorer` returns.
@@ -130,7 +107,7 @@ class Reward:
 
     def __init__(
         self,
-        metric: str | Mapping[str, float] | BatchScorer = "sms",
+        metric: str | Mapping[str, float] | Scorer = "sms",
         *,
         encoder: str | Sequence[str] = "minilm",
         undefined: float | None = None,
@@ -145,7 +122,7 @@ class Reward:
         if batch_rows < 1:
             raise ValueError(f"`batch_rows` must be at least 1, got {batch_rows}")
         self._batch_rows = batch_rows
-        self._load: Callable[[], BatchScorer] | None = None
+        self._load: Callable[[], Scorer] | None = None
         """Makes a metric's scorer; None for a scorer that was handed in."""
         self.higher_is = "better"
         """What a higher reward means."""
@@ -159,13 +136,13 @@ class Reward:
             from sms.scoring import SummaryScorer
 
             self._load = partial(SummaryScorer, config, threads, device=device)
-            scorer: BatchScorer = self._load()
+            scorer: Scorer = self._load()
         else:
             scorer = _checked_scorer(metric)
             columns = [_only_column(scorer.score_fields)]
             self.weights = dict.fromkeys(columns, 1.0)
             bounds = bounds or getattr(scorer, "bounds", None) or (-math.inf, math.inf)
-        self._scorer: BatchScorer | None = scorer
+        self._scorer: Scorer | None = scorer
         self.column = written(self.weights)
         """Name of the metric's column, or the sum."""
         if not bounds[0] < bounds[1]:
@@ -184,7 +161,7 @@ class Reward:
         self._counts: Counter[str] = Counter(rewards=0, undefined=0)
 
     @property
-    def scorer(self) -> BatchScorer:
+    def scorer(self) -> Scorer:
         """The scorer behind it, loaded if this reward comes out of a pickle."""
         if self._scorer is None:
             assert self._load is not None, "a foreign scorer is in its pickle"  # noqa: S101
@@ -446,7 +423,7 @@ def _bounds_of_sum(
     return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
 
 
-def _checked_scorer(scorer: BatchScorer) -> BatchScorer:
+def _checked_scorer(scorer: Scorer) -> Scorer:
     needed = ("input_columns", "score_fields", "prepare", "compare", "counters")
     if missing := [name for name in needed if not hasattr(scorer, name)]:
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Mover's similarity as an object: lists of texts in, an array of similarities out.
+"""What a scorer is: rows in, columns of scores out; and mover's similarity of lists of texts.
 
 Unlike a run over files, which gives a text that cannot be scored a null and a status, it raises: a
 list has no place for a status. `scoring.score_texts` returns both, under any metrics.
@@ -6,15 +6,43 @@ list has no place for a status. `scoring.score_texts` returns both, under any me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from sms.scoring import Against, Candidate
 
 # What takes a moment to import is imported when a scorer is made.
+
+
+class Scorer(Protocol):
+    """Turns rows into scores in two steps, so that the steps of two batches may overlap.
+
+    `SummaryScorer` is one, and so is a trained one; runs over files, rewards and explanations take
+    any. `prepare` and `compare` may run in different threads, each in one thread at a time. One may
+    say more of itself: the lowest and highest score there are, `bounds`; by column its `signatures`
+    and, where a higher score does not mean "closer", its `meanings`.
+    """
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """What is read besides the ids: out of `candidate`, `references`, `sources`."""
+
+    @property
+    def score_fields(self) -> tuple[str, ...]:
+        """Names of the score columns."""
+
+    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (the scorer's own business)
+        """Handle and encode the text of some rows of the canonical table."""
+
+    def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
+        """Return `score_fields` as float64 and `status`, null when fine; one row per row."""
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what was done so far by name, as numbers that may be added up."""
 
 
 class SentenceMover:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pipelines
 import reffree
 import sms
-from sms.reward import BatchScorer
+from sms.scorers import Scorer
 
 OURS = tuple(str(Path(str(package.__file__)).parent) for package in (sms, reffree, pipelines))
 
@@ -77,8 +77,8 @@ class Breaker:
 
 
 def break_everywhere(
-    broken: BatchScorer,
-    whole: BatchScorer,
+    broken: Scorer,
+    whole: Scorer,
     rows_of: Callable[[int], pa.Table],
     places: Iterator[int],
 ) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from sms.explaining.records import (
 from sms.explaining.units import placed_sentences
 from sms.metric import MetricRequest
 from sms.movers import Mover
+from sms.scorers import Scorer
 from sms.scoring import Against, Batch, ScoringConfig, SummaryScorer, first_tokens, to_rows
 from sms.text import Segmenter, TextRules
 
@@ -34,24 +35,6 @@ SCORE_ATOL = 1e-12
 which other metrics were computed from the same block of distances."""
 
 _Row = Mapping[str, Any]
-
-
-class RowScorer(Protocol):
-    """What an explanation needs of a scorer: any that turns rows into columns of scores."""
-
-    @property
-    def input_columns(self) -> tuple[str, ...]:
-        """What is read: out of `candidate`, `references`, `sources`."""
-
-    @property
-    def score_fields(self) -> tuple[str, ...]:
-        """Names of the score columns."""
-
-    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (the scorer's own business)
-        """Handle and encode the text of some rows."""
-
-    def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
-        """Return `score_fields` as float64 and `status`; one row per row."""
 
 
 def explain(
@@ -125,15 +108,14 @@ def column_of(metric: str, columns: Sequence[str]) -> str:
     raise ValueError(f"`metric` must be one of {', '.join(columns)}, got {metric!r}")
 
 
-def explain_rows(scorer: RowScorer, rows: pa.Table, column: str) -> list[Explanation]:
+def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanation]:
     """Explain one score of every row.
 
     Parameters
     ----------
-    scorer : RowScorer
+    scorer : Scorer
         Mover's similarities of a `SummaryScorer` are explained by their plans, everything else
-        by leaving sentences out. Other scorers may have `signatures` and `meanings` by column: a
-        higher score means "closer" unless they say what else.
+        by leaving sentences out.
     rows : pyarrow.Table
         The columns in `scorer.input_columns`, as the scorer reads them.
     column : str
@@ -188,7 +170,7 @@ class _About:
     rules: TextRules
 
 
-def _about(scorer: RowScorer, column: str) -> _About:
+def _about(scorer: Scorer, column: str) -> _About:
     sides = tuple(side for side, name in LIST_COLUMN.items() if name in scorer.input_columns)
     signature = dict(getattr(scorer, "signatures", {})).get(column, column)
     if not isinstance(scorer, SummaryScorer):
@@ -276,7 +258,7 @@ class _Omission:
 
 
 def _by_omission(
-    scorer: RowScorer,
+    scorer: Scorer,
     about: _About,
     rows: Sequence[_Row],
     scores: Sequence[tuple[float | None, str | None]],
@@ -324,7 +306,7 @@ def _effect(omission: _Omission, whole: float | None, score: float | None) -> Se
 
 
 def _scores_without(
-    left_out: Sequence[_Omission], scorer: RowScorer, column: str
+    left_out: Sequence[_Omission], scorer: Scorer, column: str
 ) -> Sequence[float | None]:
     if not left_out:
         return []
