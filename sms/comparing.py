@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from sms.metric import Batch, MetricRequest
-from sms.movers import kept_words
 from sms.ragged import offsets_of
 from sms.words import CANNOT_BE_SPLIT
 
@@ -83,8 +82,7 @@ def _cut_texts(batch: Batch) -> Iterator[tuple[str, np.ndarray]]:
     for alias, (encoded, text_sentences) in batch.encoded.items():
         if encoded.is_cut is None or not encoded.is_cut.any():
             continue
-        n_cut = offsets_of(encoded.is_cut[text_sentences.values].astype(np.int64))
-        is_cut = np.diff(n_cut[text_sentences.offsets]) > 0
+        is_cut = text_sentences.sums(encoded.is_cut[text_sentences.values]) > 0
         yield f"candidate:cut@{alias}", is_cut[batch.candidate]
         read = {s for r in batch.setting.requests if alias in r.encoders for s in r.sides}
         for side, of in batch.pairs.items():
@@ -95,16 +93,13 @@ def _cut_texts(batch: Batch) -> Iterator[tuple[str, np.ndarray]]:
 def _text_reasons(batch: Batch) -> list[tuple[str, ...]]:
     """Return for every text why it cannot be scored, most basic reason first."""
     texts = batch.texts
-    n_kept = np.diff(
-        offsets_of(texts.is_kept[texts.sentence_words.values].astype(np.int64))[
-            texts.sentence_words.offsets
-        ]
-    )
-    n_words = np.diff(offsets_of(n_kept[texts.text_sentences.values])[texts.text_sentences.offsets])
+    has_words = texts.sentence_words.sums(texts.is_kept[texts.sentence_words.values]) > 0
+    n_with_words = texts.text_sentences.sums(has_words[texts.text_sentences.values])
     n_sentences = texts.text_sentences.lengths
     unread: dict[str, np.ndarray] = {}
-    for alias, encoded in batch.encoded.items():
-        unread[f"no_known_words@{alias}"] = (encoded[1].lengths > 0) & (kept_words(*encoded) == 0)
+    for alias, (encoded, of_texts) in batch.encoded.items():
+        n_known = of_texts.sums(encoded.weights[of_texts.values])
+        unread[f"no_known_words@{alias}"] = (of_texts.lengths > 0) & (n_known == 0)
     for alias, failed in batch.cannot_be_split.items():
         unread[f"{CANNOT_BE_SPLIT}@{alias}"] = failed
     for request in _readers(batch):
@@ -117,7 +112,7 @@ def _text_reasons(batch: Batch) -> list[tuple[str, ...]]:
             reasons.append((CANNOT_BE_SPLIT,))
         elif n_sentences[text] == 0:
             reasons.append(("empty",))
-        elif n_words[text] == 0:
+        elif n_with_words[text] == 0:
             reasons.append(("no_words",))
         else:
             reasons.append(tuple(reason for reason, is_so in unread.items() if is_so[text]))

@@ -41,10 +41,9 @@ def text_vectors(
         False where no sentence has weight.
     """
     n, d = len(text_sentences), encoded.pooled.shape[1]
-    owner = np.repeat(np.arange(n), text_sentences.lengths)
     used = encoded.pooled_weights[text_sentences.values] > 0
-    owner, sentences = owner[used], text_sentences.values[used]
-    is_defined = np.bincount(owner, minlength=n) > 0
+    owner, sentences = text_sentences.owners[used], text_sentences.values[used]
+    is_defined = text_sentences.sums(used) > 0
     vectors = np.zeros((n, d))
     if sentences.size:
         starts = np.flatnonzero(np.diff(owner, prepend=-1))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from sms.metric import Batch, Metric, MetricRequest, Setting
-from sms.ragged import offsets_of
 from sms.signature import cut_part, encoder_part, version
 
 
@@ -29,7 +28,7 @@ class KnownWords(Metric):
         (alias,), (column,) = request.encoders, request.columns
         encoded, text_sentences = batch.encoded[alias]
         known, kept = (
-            np.diff(offsets_of(counts[text_sentences.values])[text_sentences.offsets])
+            text_sentences.sums(counts[text_sentences.values])
             for counts in (encoded.n_known, encoded.n_kept)
         )
         n_known, n_kept = known[batch.candidate], kept[batch.candidate]

@@ -11,7 +11,7 @@ from sms.compiled import kernel
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
 from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
-from sms.ragged import Ragged, offsets_of
+from sms.ragged import Ragged
 from sms.same_texts import SAME_ATOL, only_the_same_to
 from sms.signature import encoder_part
 from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, Clouds, mover_costs
@@ -156,13 +156,6 @@ def _fill_clouds(
                 weights[at] = sentence_weights[sentence]
                 at += 1
         ends[text] = at
-
-
-def kept_words(encoded: EncodedSentences, text_sentences: Ragged) -> np.ndarray:
-    """Return how many words of every text have a vector, shape (n_texts,)."""
-    lengths = encoded.weights[text_sentences.values]
-    running = offsets_of(lengths)
-    return running[text_sentences.offsets[1:]] - running[text_sentences.offsets[:-1]]
 
 
 class Mover(Metric):

@@ -28,7 +28,7 @@ def pool_rows(
     largest : ndarray of float64, shape (n_groups, d)
         Minus infinity for an empty group; `means` itself where it is not asked for.
     """
-    first_key = np.repeat(np.arange(len(groups)), groups.lengths) * len(vectors)
+    first_key = groups.owners * len(vectors)
     in_order = np.sort(first_key + groups.values) - first_key
     means = np.zeros((len(groups), vectors.shape[1]))
     largest = np.full(means.shape, -np.inf) if with_maximum else means

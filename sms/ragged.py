@@ -31,6 +31,21 @@ class Ragged:
         """Number of values in each row, shape (n_rows,)."""
         return np.diff(self.offsets)
 
+    @property
+    def owners(self) -> np.ndarray:
+        """Row of each value, shape (n_values,)."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def sums(self, numbers: np.ndarray) -> np.ndarray:
+        """Add up a whole number (or truth) for each value over every row, int64, shape (n_rows,).
+
+        Examples
+        --------
+        >>> Ragged.from_rows([[7, 8], [], [9]]).sums(np.array([True, True, False]))
+        array([2, 0, 0])
+        """
+        return np.diff(offsets_of(numbers)[self.offsets])
+
     @classmethod
     def from_lengths(cls, values: np.ndarray, lengths: np.ndarray) -> Ragged:
         """Cut `values` into rows of the given lengths."""

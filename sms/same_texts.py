@@ -8,7 +8,6 @@ import numpy as np
 
 from sms.metric import Batch
 from sms.pairs import Pairs
-from sms.ragged import offsets_of
 from sms.text import SegmentedTexts, folded
 
 SAME_ATOL = 1e-5
@@ -30,8 +29,8 @@ def only_the_same_to(alias: str, of: Pairs, is_near: np.ndarray, batch: Batch) -
     is_near = is_near & (of.candidate != of.other)
     if alias in batch.setting.static and is_near.any():
         encoded, text_sentences = batch.encoded[alias]
-        n_unknown = offsets_of((encoded.n_kept - encoded.n_known)[text_sentences.values])
-        has_unknown = np.diff(n_unknown[text_sentences.offsets]) > 0
+        n_unknown = (encoded.n_kept - encoded.n_known)[text_sentences.values]
+        has_unknown = text_sentences.sums(n_unknown) > 0
         is_near &= has_unknown[of.candidate] | has_unknown[of.other]
     near = np.flatnonzero(is_near)
     is_same[near] = _differ_in_words(batch.texts, of.candidate[near], of.other[near])

@@ -131,9 +131,7 @@ class SegmentedTexts:
     def lower_words(self) -> Ragged:
         """Lower-cased forms of every sentence's words, punctuation left out, as in `lower`."""
         forms = self.lower[self.sentence_words.values]
-        owner = np.repeat(np.arange(len(self.sentence_words)), self.sentence_words.lengths)
-        counts = np.bincount(owner[forms >= 0], minlength=len(self.sentence_words))
-        return Ragged.from_lengths(forms[forms >= 0], counts)
+        return Ragged.from_lengths(forms[forms >= 0], self.sentence_words.sums(forms >= 0))
 
     @property
     def has_piece_words(self) -> bool:
@@ -187,7 +185,7 @@ class SegmentedTexts:
 
     def texts_with(self, sentences: np.ndarray) -> np.ndarray:
         """Tell which texts have one of some sentences, given by number; bool, (n_texts,)."""
-        return _rows_with(self.text_sentences, np.isin(self.text_sentences.values, sentences))
+        return self.text_sentences.sums(np.isin(self.text_sentences.values, sentences)) > 0
 
 
 def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
@@ -410,8 +408,8 @@ class Segmenter:
         )
         words_of_chunk, is_unsplit = self.vocabulary.table.tokens_of(chunks)
         if is_unsplit.any():
-            is_unsplit = _rows_with(sentence_chunks, is_unsplit[sentence_chunks.values])
-            cannot_be_split |= _rows_with(text_sentences, is_unsplit[text_sentences.values])
+            is_unsplit = sentence_chunks.sums(is_unsplit[sentence_chunks.values]) > 0
+            cannot_be_split |= text_sentences.sums(is_unsplit[text_sentences.values]) > 0
         segmented = SegmentedTexts(
             distinct_sentences.to_pylist(),
             text_sentences,
@@ -430,12 +428,6 @@ class Segmenter:
         if not self.rules.is_split:
             return text.split(SENTENCE_END)
         return [without_marks(piece) for piece in split_sentences(text, self.rules.language)]
-
-
-def _rows_with(rows: Ragged, is_meant: np.ndarray) -> np.ndarray:
-    """Tell which rows have a value that is meant, bool, (n_rows,)."""
-    owner = np.repeat(np.arange(len(rows)), rows.lengths)
-    return np.bincount(owner[is_meant], minlength=len(rows)) > 0
 
 
 def folded(word: str) -> str:

@@ -98,10 +98,8 @@ class ContextualEncoder(ABC):
         is_known = self.known_words(texts)[words.values]
         counts = texts.is_kept[words.values]
         kept = Ragged(counts & is_known, words.offsets)
-        n_kept, n_known = _true_per_row(Ragged(counts, words.offsets)), _true_per_row(kept)
-        has_content = _true_per_row(
-            Ragged((texts.lower[words.values] >= 0) & is_known, words.offsets)
-        )
+        n_kept, n_known = words.sums(counts), words.sums(kept.values)
+        has_content = words.sums((texts.lower[words.values] >= 0) & is_known)
         # without a word that counts, stop words will do
         is_seen = np.where(n_kept > 0, n_known, has_content) > 0
         is_cut = self.is_cut(texts)
@@ -189,11 +187,6 @@ class ContextualEncoder(ABC):
 
 def _n_bytes(vectors: SentenceVectors) -> int:
     return vectors[0].nbytes + vectors[1].nbytes
-
-
-def _true_per_row(rows: Ragged) -> np.ndarray:
-    owner = np.repeat(np.arange(len(rows)), rows.lengths)
-    return np.bincount(owner[rows.values], minlength=len(rows))
 
 
 def _means(points: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -95,7 +95,7 @@ class ElmoEncoder(ContextualEncoder):
 
     def _states(self, sentences: Ragged) -> np.ndarray:
         """Return the vector of every word, shape (n_words, d)."""
-        rows = np.repeat(np.arange(len(sentences)), sentences.lengths)
+        rows = sentences.owners
         columns = ranges(np.zeros_like(sentences.lengths), sentences.lengths)
         padded = np.full((len(sentences), int(sentences.lengths.max())), "", dtype=object)
         padded[rows, columns] = sentences.values

@@ -184,9 +184,7 @@ class PieceCutter:
             if self._cuts_words(texts):
                 fresh = [row if len(row) <= max_pieces else self._filler for row in fresh]
             ids = Ragged.from_rows([np.array(row, dtype=np.int64) for row in fresh])
-            owner = np.repeat(np.arange(len(ids)), ids.lengths)
-            is_known = np.ones(len(ids), dtype=bool)
-            is_known[owner[ids.values == self._unknown]] = False
+            is_known = ids.sums(ids.values == self._unknown) == 0
             table = Ragged.from_lengths(
                 np.concatenate([seen.pieces.values, ids.values]),
                 np.concatenate([seen.pieces.lengths, ids.lengths]),
@@ -279,7 +277,7 @@ def _overlaps(words: Ragged, pieces: Ragged) -> tuple[np.ndarray, np.ndarray]:
     ends = np.maximum.accumulate(pieces.values[:, 1] + piece_shift)
     first = np.searchsorted(ends, words.values[:, 0] + word_shift, side="right")
     last = np.searchsorted(starts, words.values[:, 1] + word_shift, side="left") - 1
-    owner = np.repeat(np.arange(len(words)), words.lengths)
+    owner = words.owners
     first = np.clip(first, pieces.offsets[owner], pieces.offsets[owner + 1] - 1)
     return first, np.maximum(last - first + 1, 1)
 

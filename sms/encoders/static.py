@@ -88,17 +88,16 @@ class StaticEncoder:
         """Look up the kept words of every sentence."""
         row_of_word = self._rows_of_words(texts)
         words = texts.sentence_words
-        owner = np.repeat(np.arange(len(words)), words.lengths)
         kept = texts.is_kept[words.values]
         rows = row_of_word[words.values]
-        n_kept = np.bincount(owner[kept], minlength=len(words))
-        n_known = np.bincount(owner[kept & (rows >= 0)], minlength=len(words))
+        n_kept = words.sums(kept)
+        n_known = words.sums(kept & (rows >= 0))
         self._n_words += int(n_kept.sum())
         self._n_unknown += int(n_kept.sum() - n_known.sum())
         if self._zero_unknown:
             rows = np.where(rows < 0, len(self._vectors) - 1, rows)
         used = kept & (rows >= 0)
-        weights = np.bincount(owner[used], minlength=len(words))
+        weights = words.sums(used)
         sentence_words = Ragged(rows[used], offsets_of(weights))
         means, largest = pool_rows(
             self._vectors, sentence_words, with_maximum=self.pooling == "max"

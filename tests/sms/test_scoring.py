@@ -247,8 +247,7 @@ class SentenceVectors:
     def encode(self, texts):
         points = np.array([[len(s), ord(s[0])] for s in texts.sentences], dtype=np.float64)
         words = texts.sentence_words
-        owner = np.repeat(np.arange(len(words)), words.lengths)
-        n_kept = np.bincount(owner[texts.is_kept[words.values]], minlength=len(words))
+        n_kept = words.sums(texts.is_kept[words.values])
         return EncodedSentences(
             word_points=np.empty((0, 2)),
             sentence_words=Ragged(np.empty(0, np.int64), np.zeros(len(words) + 1, np.int64)),
