@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.datasets.files import members, records
-from pipelines.datasets.rows import PAIRS, DataSource, LeftOut, Pair, pass_over, whole_pair
+from pipelines.datasets.rows import PAIRS, DataSource, LeftOut, Pair, records_of, whole_pair
 
 NAME = "bigpatent"
 TAKES = "train.tar.gz, val.tar.gz, test.tar.gz, their folders, or the *.gz files in them"
@@ -13,13 +12,9 @@ TAKES = "train.tar.gz, val.tar.gz, test.tar.gz, their folders, or the *.gz files
 
 def read(paths: Sequence[str]) -> Iterator[Pair | LeftOut]:
     """Read descriptions with their abstracts."""
-    for member in members(paths):
-        if not member.name.endswith((".gz", ".jsonl")):
-            pass_over(member, NAME, TAKES)
-            continue
-        for record in records(member):
-            texts = record.text("description"), record.text("abstract")
-            yield whole_pair(record.identifier("publication_number"), *texts)
+    for record in records_of(paths, NAME, TAKES, (".gz", ".jsonl")):
+        texts = record.text("description"), record.text("abstract")
+        yield whole_pair(record.identifier("publication_number"), *texts)
 
 
 SOURCE = DataSource(

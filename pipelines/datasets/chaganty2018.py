@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from pipelines.datasets.files import Record, members, records
+from pipelines.datasets.files import Record
 from pipelines.datasets.rows import (
     BOTH,
     Candidate,
     DataSource,
     Row,
     human,
-    pass_over,
     ratings_of_raters,
+    records_of,
 )
 
 NAME = "chaganty2018"
@@ -30,18 +30,14 @@ def read(paths: Sequence[str]) -> Iterator[Row]:
     The collection is small and its parts come in any order: texts are held until all are read.
     """
     texts = _Texts()
-    for member in members(paths):
-        if not member.name.endswith((".jsonl", ".jsonl.gz")):
-            pass_over(member, NAME, TAKES)
-            continue
-        for record in records(member):
-            if "prompts" in record.cells:
-                yield from _ratings(record)
-            elif "input" in record.cells:
-                # data.tar.gz holds other collections of tasks too, whose inputs have no systems.
-                texts.add_summary(record.inner("input").inner("contents"))
-            else:
-                texts.articles[record.identifier("id")] = record.text("text")
+    for record in records_of(paths, NAME, TAKES):
+        if "prompts" in record.cells:
+            yield from _ratings(record)
+        elif "input" in record.cells:
+            # data.tar.gz holds other collections of tasks too, whose inputs have no systems.
+            texts.add_summary(record.inner("input").inner("contents"))
+        else:
+            texts.articles[record.identifier("id")] = record.text("text")
     yield from texts.candidates()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.datasets.files import Record, members, records
-from pipelines.datasets.rows import PAIRS, DataSource, LeftOut, Pair, pass_over, whole_pair
+from pipelines.datasets.files import Record
+from pipelines.datasets.rows import PAIRS, DataSource, LeftOut, Pair, records_of, whole_pair
 
 NAME = "newsroom"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".dataset")
@@ -14,12 +14,7 @@ TAKES = "train, dev and test as *.jsonl or *.jsonl.gz (or *.dataset of newsroom-
 
 def read(paths: Sequence[str]) -> Iterator[Pair | LeftOut]:
     """Read articles with their summaries."""
-    for member in members(paths):
-        if not member.name.endswith(SUFFIXES):
-            pass_over(member, NAME, TAKES)
-            continue
-        for record in records(member):
-            yield _pair(record)
+    return map(_pair, records_of(paths, NAME, TAKES, SUFFIXES))
 
 
 def _pair(record: Record) -> Pair | LeftOut:

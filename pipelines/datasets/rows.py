@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pipelines.datasets.files import Member
+from pipelines.datasets.files import Member, Record, members, records
 
 HUMAN_PREFIX = "human-"
 """Begins the `system_id` of a summary that a person wrote, so that `--exclude-systems 'human-*'`
@@ -85,6 +85,20 @@ def pass_over(member: Member, name: str, takes: str) -> None:
     """Do nothing about a file of no use in a folder or archive; refuse one that was named."""
     if member.is_named:
         raise ValueError(f"`FILES` of {name} must be {takes}, got {member.path}")
+
+
+def records_of(
+    paths: Sequence[str],
+    name: str,
+    takes: str,
+    suffixes: tuple[str, ...] = (".jsonl", ".jsonl.gz"),
+) -> Iterator[Record]:
+    """Read the rows of all files of a kind, and pass over the others."""
+    for member in members(paths):
+        if member.name.endswith(suffixes):
+            yield from records(member)
+        else:
+            pass_over(member, name, takes)
 
 
 def differing(things: str) -> str:

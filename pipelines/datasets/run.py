@@ -183,7 +183,7 @@ def _outputs(asked: Mapping[str, AnyPath | None], inputs: Sequence[str]) -> dict
     return named
 
 
-def _write(texts: Path, numbers: Mapping[str, pa.Table], outputs: Mapping[str, Output]) -> None:
+def _write(texts: Path, numbers: Mapping[str, pa.Table], outputs: dict[str, Output]) -> None:
     """Write what is asked for, the corpus last: where it is, the others are."""
     for kind, output in reversed(outputs.items()):
         if kind == CORPUS:

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipelines.datasets.files import Record, members, records, shown
+from pipelines.datasets.files import Record, shown
 from pipelines.datasets.rows import (
     HUMAN_PREFIX,
     Candidate,
@@ -22,7 +22,7 @@ from pipelines.datasets.rows import (
     Row,
     human,
     is_human,
-    pass_over,
+    records_of,
 )
 
 NAME = "sacrerouge"
@@ -39,7 +39,7 @@ def read(paths: Sequence[str]) -> Iterator[Row]:
     """
     documents = dict(_documents(paths))
     numbers: dict[tuple[str, str], dict[str, float | None]] = {}
-    for record in _records(paths):
+    for record in records_of(paths, NAME, TAKES):
         if "summary" in record.cells:
             yield _candidate(record, documents)
         if "metrics" in record.cells:
@@ -93,16 +93,8 @@ def _line(row: Candidate | Numbers, rest: Mapping[str, object]) -> str:
     return f"{json.dumps(cells, ensure_ascii=False)}\n"
 
 
-def _records(paths: Sequence[str]) -> Iterator[Record]:
-    for member in members(paths):
-        if member.name.endswith((".jsonl", ".jsonl.gz")):
-            yield from records(member)
-        else:
-            pass_over(member, NAME, TAKES)
-
-
 def _documents(paths: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    for record in _records(paths):
+    for record in records_of(paths, NAME, TAKES):
         if "summarizer_id" not in record.cells:
             yield record.identifier("instance_id"), _texts(record, "document", "documents") or []
 
