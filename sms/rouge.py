@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING
 
 import numpy as np
+from rouge_score.tokenize import tokenize
 
 from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
 from sms.overlap import Overlap, rouge_l, rouge_lsum, rouge_n, rouge_w
 from sms.ragged import Ragged
 from sms.text import ChunkTable
-
-if TYPE_CHECKING:
-    from rouge_score.tokenizers import DefaultTokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,15 +84,8 @@ def rouge_tokens(chunk: str) -> list[str]:
     >>> rouge_tokens("Well-founded!")
     ['well', 'founded']
     """
-    tokens: list[str] = _tokenizer().tokenize(chunk)
+    tokens: list[str] = tokenize(chunk, None)  # without a stemmer
     return tokens
-
-
-@cache
-def _tokenizer() -> DefaultTokenizer:
-    from rouge_score.tokenizers import DefaultTokenizer  # a second: it imports NLTK, and that SciPy
-
-    return DefaultTokenizer(use_stemmer=False)
 
 
 def _variant(
