@@ -140,3 +140,15 @@ def run(request):
         return run_local
     on_ray = request.getfixturevalue("run_on_ray")
     return lambda *arguments, **options: on_ray(*arguments, workers=1, **options)
+
+
+@pytest.fixture
+def hostile(tmp_path, monkeypatch):
+    """A working directory with packages called as ours, which leave a mark if they are run."""
+    for package in ("cluster", "sms", "pipelines", "reffree", "tests", "logging"):
+        (tmp_path / package).mkdir()
+        code = f"open({str(tmp_path / 'run')!r}, 'a').write(__name__ + ' ')\nraise SystemExit(7)\n"
+        (tmp_path / package / "__init__.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    assert not (tmp_path / "run").exists(), (tmp_path / "run").read_text()

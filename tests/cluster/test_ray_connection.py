@@ -77,18 +77,6 @@ ASK = (
 )
 
 
-@pytest.fixture
-def hostile(tmp_path, monkeypatch):
-    """A working directory with packages called as ours, which leave a mark if they are run."""
-    for package in ("cluster", "sms", "pipelines", "tests"):
-        (tmp_path / package).mkdir()
-        code = f"open({str(tmp_path / 'run')!r}, 'a').write(__name__ + ' ')\n"
-        (tmp_path / package / "__init__.py").write_text(code)
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    assert not (tmp_path / "run").exists(), (tmp_path / "run").read_text()
-
-
 def test_own_cluster_is_out_of_reach_and_imports_nothing_that_lies_around(
     hostile, capfd, monkeypatch
 ):

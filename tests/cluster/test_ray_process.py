@@ -52,18 +52,6 @@ def test_threads_that_still_run_do_not_hold_up_the_end():
     assert time.monotonic() - started < 30
 
 
-@pytest.fixture
-def hostile(tmp_path, monkeypatch):
-    """A working directory with packages called as ours, which leave a mark if they are run."""
-    for package in ("cluster", "sms", "pipelines", "reffree", "tests", "logging"):
-        (tmp_path / package).mkdir()
-        code = f"open({str(tmp_path / 'run')!r}, 'a').write(__name__ + ' ')\nraise SystemExit(7)\n"
-        (tmp_path / package / "__init__.py").write_text(code)
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    assert not (tmp_path / "run").exists(), (tmp_path / "run").read_text()
-
-
 @pytest.mark.parametrize("entry", [None, ""], ids=["a command", "an interpreter at its prompt"])
 def test_nothing_is_imported_from_the_working_directory(hostile, entry, monkeypatch):
     if entry is not None:

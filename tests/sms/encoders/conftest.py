@@ -125,57 +125,20 @@ _BERT_LIKE = {
     "num_attention_heads": HEADS,
     "intermediate_size": 2 * WIDTH,
 }
+_BERT = {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS}
+_ROBERTA = {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS + 2, "pad_token_id": 1}
+_DISTILBERT = {"dim": WIDTH, "n_layers": N_LAYERS, "n_heads": HEADS, "hidden_dim": 2 * WIDTH}
+_DISTILBERT |= {"max_position_embeddings": MAX_POSITIONS}
+_MODERNBERT = {"pad_token_id": 1, "cls_token_id": 0, "sep_token_id": 2, "local_attention": 16}
+_DEBERTA = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "pad_token_id": 1}
 ARCHITECTURES = {
-    "bert": ("BertConfig", wordpiece, {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS}),
-    "distilbert": (
-        "DistilBertConfig",
-        wordpiece,
-        {
-            "dim": WIDTH,
-            "n_layers": N_LAYERS,
-            "n_heads": HEADS,
-            "hidden_dim": 2 * WIDTH,
-            "max_position_embeddings": MAX_POSITIONS,
-        },
-    ),
-    "roberta": (
-        "RobertaConfig",
-        byte_level,
-        {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS + 2, "pad_token_id": 1},
-    ),
-    "xlm-roberta": (
-        "XLMRobertaConfig",
-        unigram,
-        {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS + 2, "pad_token_id": 1},
-    ),
-    "mpnet": (
-        "MPNetConfig",
-        partial(wordpiece, pad_first=False),
-        {**_BERT_LIKE, "max_position_embeddings": MAX_POSITIONS + 2, "pad_token_id": 1},
-    ),
-    "modernbert": (
-        "ModernBertConfig",
-        byte_level,
-        {
-            **_BERT_LIKE,
-            "max_position_embeddings": MAX_POSITIONS,
-            "pad_token_id": 1,
-            "cls_token_id": 0,
-            "sep_token_id": 2,
-            "local_attention": 16,
-        },
-    ),
-    "deberta-v2": (
-        "DebertaV2Config",
-        unigram,
-        {
-            **_BERT_LIKE,
-            "max_position_embeddings": MAX_POSITIONS,
-            "relative_attention": True,
-            "pos_att_type": ["p2c", "c2p"],
-            "pad_token_id": 1,
-        },
-    ),
+    "bert": ("BertConfig", wordpiece, _BERT),
+    "distilbert": ("DistilBertConfig", wordpiece, _DISTILBERT),
+    "roberta": ("RobertaConfig", byte_level, _ROBERTA),
+    "xlm-roberta": ("XLMRobertaConfig", unigram, _ROBERTA),
+    "mpnet": ("MPNetConfig", partial(wordpiece, pad_first=False), _ROBERTA),
+    "modernbert": ("ModernBertConfig", byte_level, _BERT | _MODERNBERT),
+    "deberta-v2": ("DebertaV2Config", unigram, _BERT | _DEBERTA),
 }
 """Class of the configuration, tokeniser and settings, by name."""
 
