@@ -97,7 +97,7 @@ class LearnedScorer:
     def prepare(self, rows: pa.Table) -> np.ndarray:
         """Score rows with `candidate` and `sources`; NaN where either has no word.
 
-        With `compare` this is what a reward needs (`sms.reward.BatchScorer`).
+        With `compare` this is what a reward needs (`sms.scorers.Scorer`).
         """
         candidates, given = rows["candidate"].to_pylist(), rows["sources"].to_pylist()
         sources = [[text for text in own or () if _has_word(text)] for own in given]

@@ -18,7 +18,6 @@ from sms.scorers import Scorer
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
 
     from sms.metric import MetricRequest
     from sms.scoring import ScoringConfig
