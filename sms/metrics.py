@@ -23,6 +23,23 @@ METRICS: dict[str, Metric] = {
 """Every metric by name; one that is added is a metric like all others."""
 
 
+ELSEWHERE = {
+    "rouge": "there are rouge1, rouge2, rougeL and more",
+    "rougelsum": "write rougeLsum",
+    "moverscore": "`wms` is the same idea, over all words",
+    "bert_score": "write bertscore",
+    "bert-score": "write bertscore",
+    "sacrebleu": "write bleu",
+    "bartscore": "write likelihood@MODEL, with a table [models.MODEL] and its preset",
+    "gptscore": "write likelihood@MODEL, with a table [models.MODEL] and its preset",
+    **{
+        name: "write pair@MODEL, with a table [models.MODEL] and its preset"
+        for name in ("summac", "alignscore", "minicheck", "unieval", "seahorse", "hhem")
+    },
+}
+"""What stands for the names of other tools, in lower case."""
+
+
 def all_metrics() -> Mapping[str, Metric]:
     """Return every metric by name, with those that other packages, and our upper rooms, bring.
 
@@ -57,6 +74,7 @@ def parse_metric(name: str, encoders: Sequence[str]) -> MetricRequest:
         by_lower = {n.lower(): n for n in known}
         near = difflib.get_close_matches(base.lower(), by_lower, n=1)
         hint = f"did you mean `{by_lower[near[0]]}`?" if near else "see `assay metrics`"
+        hint = ELSEWHERE.get(base.lower(), hint)
         raise ValueError(f"unknown metric {name!r}; {hint}")
     return known[base].request(name, encoders)
 

@@ -50,6 +50,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status; what is wrong is said in one line."""
     try:
         status = app.main(args=list(arguments), prog_name="assay", standalone_mode=False)
+    except click.NoSuchOption as error:
+        return fail(f"no such option `{error.option_name}`; {_in_its_place(error)}", WRONG_REQUEST)
     except click.ClickException as error:
         return fail(error.format_message(), WRONG_REQUEST)
     except click.Abort:
@@ -59,6 +61,35 @@ def run(arguments: Sequence[str]) -> int:
     except RuntimeError as error:
         return fail(sentence_of(error), NOT_ACCEPTED)
     return status if isinstance(status, int) else DONE
+
+
+ELSEWHERE = {
+    "--num-gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
+    "--gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
+    "--device": "a GPU is used where there is one; `device` is a key of `--config FILE`",
+    "--batch-size": "batches are as large as the memory allows; nothing is to be set",
+    "--model": "write it in a metric's name or in `--encoder hf:PATH_OR_ID`",
+    "--lang": "`--language` it is",
+    "--refs": "`--columns reference=NAME` names the column of the references",
+    "--predictions": "`--columns candidate=NAME` names the column of the summaries",
+    "--num-workers": "`--workers N` it is",
+    "--output": "`--out DIR` it is",
+}
+"""What stands for the options of other tools."""
+
+
+def _in_its_place(error: click.NoSuchOption) -> str:
+    """Say what to write for an option that there is not."""
+    name, command = error.option_name, error.ctx.command if error.ctx else app
+    rare = {setting.option: setting.name for setting in getattr(command, "settings", ())}
+    if name in rare:
+        return f"`{rare[name]}` is a key of `--config FILE`"
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    options = [option for parameter in command.params for option in parameter.opts]
+    near = nearest(name, [option for option in options if option.startswith("--")])
+    whole = "assay" if command is app else f"assay {command.name}"
+    return near if near.startswith("did") else f"see `{whole} --help`"
 
 
 class _Group(click.Group):

@@ -255,6 +255,8 @@ def find_kind(kind: str) -> EncoderKind:
     if kind not in ENCODERS:
         near = difflib.get_close_matches(kind, ENCODERS, n=1)
         hint = f"did you mean `{ENCODERS[near[0]].spec}`?" if near else "see `assay encoders`"
+        if re.search(r"[/-]", kind):  # as models are called on the hub
+            hint = f"for a model of the transformers library write hf:{kind}"
         raise ValueError(f"unknown encoder {kind!r}; {hint}")
     return ENCODERS[kind]
 

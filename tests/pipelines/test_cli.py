@@ -268,7 +268,15 @@ WRONG = [
         id="source-tokens",
     ),
     pytest.param(("--columns", "candidate"), "must be written OURS=THEIRS", id="columns"),
-    pytest.param(("--worker", "1"), "No such option '--worker'", id="option"),
+    pytest.param(
+        ("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-w", id="other tool"
+    ),
+    pytest.param(
+        ("--precision", "x"), "no such option `--precision`; `precision` is a key", id="rare option"
+    ),
+    pytest.param(
+        ("--worker", "1"), "no such option `--worker`; did you mean `--workers`?", id="option"
+    ),
     pytest.param(("--workers", "x"), "`workers` must be a whole number or auto", id="integer"),
     pytest.param(
         ("--preset", "clark"),
@@ -294,7 +302,7 @@ def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
         (["zzz"], "no such command `zzz`; there are score, "),
         (["score"], "name at least one file, folder, glob or URL"),
         (["score", "a.parquet"], "`--out` is missing; folder or URL for the scores"),
-        (["--verson"], "No such option '--verson'."),
+        (["--verson"], "no such option `--verson`; did you mean `--version`?"),
     ],
 )
 def test_wrong_command_is_one_line(wrong, arguments, message):

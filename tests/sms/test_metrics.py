@@ -41,6 +41,7 @@ NAMES = [
 # name, message
 REFUSED = [
     ("smss", "unknown metric 'smss'; did you mean `sms`?"),
+    ("rouge", "unknown metric 'rouge'; there are rouge1, rouge2, rougeL and more"),
     ("rouge-l", "unknown metric 'rouge-l'; did you mean `rouge"),
     ("rougel", "unknown metric 'rougel'; did you mean `rougeL`?"),
     ("rougeL_fmeasure", "unknown metric 'rougeL_fmeasure'; did you mean `rougeL"),

@@ -52,6 +52,7 @@ SPECS = [
 REFUSED = [
     ("globe:v.txt", "unknown encoder 'globe'; did you mean `glove:PATH`?"),
     ("hff", "unknown encoder 'hff'; did you mean `hf:PATH_OR_ID`?"),
+    ("org/roberta-large", "for a model of the transformers library write hf:org/roberta-large"),
     ("qqqq:x", "unknown encoder 'qqqq'; see `assay encoders`"),
     ("", "unknown encoder ''; see `assay encoders`"),
     ("glove", "encoder `glove` must be written `glove:PATH`, got no path"),
