@@ -272,9 +272,6 @@ WRONG = [
         ("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-w", id="other tool"
     ),
     pytest.param(
-        ("--precision", "x"), "no such option `--precision`; `precision` is a key", id="rare option"
-    ),
-    pytest.param(
         ("--worker", "1"), "no such option `--worker`; did you mean `--workers`?", id="option"
     ),
     pytest.param(("--workers", "x"), "`workers` must be a whole number or auto", id="integer"),
@@ -302,6 +299,7 @@ def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
         (["zzz"], "no such command `zzz`; there are score, "),
         (["score"], "name at least one file, folder, glob or URL"),
         (["score", "a.parquet"], "`--out` is missing; folder or URL for the scores"),
+        (["score", "x", "--precision=x"], "no such option `--precision`; `precision` is a key"),
         (["--verson"], "no such option `--verson`; did you mean `--version`?"),
     ],
 )
