@@ -20,6 +20,7 @@ from sms.encoders import EncoderRuntime, hash_of_files
 from sms.encoders.bert import BertEncoder, Pooling, TokenModel
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
+from sms.encoders.linear import speed_up
 from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.padded_model import PaddedModel
 from sms.encoders.pieces import PieceCutter
@@ -240,7 +241,9 @@ def token_model(
                 return packed
             return PackedModel(shape, model.state_dict(), layers, machine)
         logger.warning("%s differs from its family; encoding it with padding", shape.family)
-    return padded(machine)
+    slow = padded(machine)
+    speed_up(model)
+    return slow
 
 
 def longest_sequence(config: Any, tokenizer: Any) -> int:  # noqa: ANN401

@@ -18,7 +18,7 @@ class Linear:
     """A linear layer, with GELU after it where `approximation` says how."""
 
     def __init__(
-        self, weight: torch.Tensor, bias: torch.Tensor, approximation: str | None = None
+        self, weight: torch.Tensor, bias: torch.Tensor | None, approximation: str | None = None
     ) -> None:
         self.bias, self.approximation = bias, approximation
         self.uses_onednn = has_onednn(weight)
@@ -38,6 +38,30 @@ class Linear:
         if self.approximation is None:
             return product
         return F.gelu(product, approximate=self.approximation)
+
+
+class FastLinear(torch.nn.Module):
+    """A linear layer of a model of a library, for inference."""
+
+    def __init__(self, layer: torch.nn.Linear) -> None:
+        super().__init__()
+        self._layer = Linear(layer.weight.detach(), layer.bias)
+        self.weight = self._layer.weight  # some models ask for its dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Multiply and add the bias."""
+        return self._layer(x)
+
+
+def speed_up(model: torch.nn.Module) -> None:
+    """Put `FastLinear` in the place of every linear layer for which oneDNN is the faster one.
+
+    The model must be on its device and in its number format, and is good for inference only.
+    """
+    for module in list(model.modules()):
+        for name, layer in list(module.named_children()):
+            if type(layer) is torch.nn.Linear and has_onednn(layer.weight):
+                setattr(module, name, FastLinear(layer))
 
 
 def has_onednn(weight: torch.Tensor) -> bool:
