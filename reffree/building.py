@@ -126,7 +126,7 @@ def _build_pair_model(config: ModelConfig) -> Built:
         raise ValueError(
             f"`encoder` must be minilm or hf:PATH for the scorer bert, got `{config.encoder}`"
         )
-    folder = find_folder(path, kind="hf") if kind == "hf" else minilm_folder()
+    folder = find_folder(path, after="hf:") if kind == "hf" else minilm_folder()
     # The attention that never holds the weights of all pairs of pieces cannot drop any of them; a
     # training step of 256 pieces is 1.3 times as fast with it. Other units are dropped as before.
     transformer = load_model(folder, **_NO_ATTENTION_DROPOUT)

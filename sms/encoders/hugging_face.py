@@ -50,7 +50,7 @@ def load_hf(
         If the model is not there, damaged, of another kind or without a fast tokeniser, or an
         option does not fit it.
     """
-    folder = find_folder(path, kind="hf")
+    folder = find_folder(path, after="hf:")
     machine = Machine.choose(runtime)
     check_weights(folder)
     tokenizer = load_tokenizer(folder)
@@ -71,8 +71,10 @@ def name_of(path: str) -> str:
     return Path(path).expanduser().resolve().name if Path(path).exists() else path.split("/")[-1]
 
 
-def find_folder(path: str, *, kind: str) -> Path:
+def find_folder(path: str, *, after: str) -> Path:
     """Return the folder of a model, downloading it where the hub has it.
+
+    `after` is what stands before the path where a user writes it, such as `hf:`.
 
     Raises
     ------
@@ -83,13 +85,13 @@ def find_folder(path: str, *, kind: str) -> Path:
     if folder.is_dir():
         return folder
     if folder.exists():
-        raise ValueError(f"encoder `{kind}` must be given a model's folder, got the file `{path}`")
+        raise ValueError(f"`{after}` must be given a model's folder, got the file `{path}`")
     if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", path):
-        raise ValueError(f"no model folder at `{path}`; check the path after `{kind}:`")
-    return _from_hub(path, kind)
+        raise ValueError(f"no model folder at `{path}`; check the path after `{after}`")
+    return _from_hub(path, after)
 
 
-def _from_hub(model_id: str, kind: str) -> Path:
+def _from_hub(model_id: str, after: str) -> Path:
     import huggingface_hub
     from huggingface_hub import errors
 
@@ -105,13 +107,13 @@ def _from_hub(model_id: str, kind: str) -> Path:
         return folder if any(folder.rglob("*.safetensors")) else fetch(*_WANTED, "*.bin")
     except errors.RepositoryNotFoundError as error:
         raise ValueError(
-            f"no folder and no model on the hub at `{model_id}`; check the path after `{kind}:`"
+            f"no folder and no model on the hub at `{model_id}`; check the path after `{after}`"
         ) from error
     except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
         raise ValueError(
             f"`{model_id}` is neither a folder nor in {huggingface_hub.constants.HF_HUB_CACHE}, "
             f"and the hub cannot be reached; where it can, run `hf download {model_id} "
-            f"--local-dir DIR`, then give `{kind}:DIR`"
+            f"--local-dir DIR`, then give `{after}DIR`"
         ) from error
 
 
@@ -172,36 +174,73 @@ def load_model(folder: Path, **settings: float) -> Any:  # noqa: ANN401  (transf
     Raises
     ------
     ValueError
-        If the configuration or a tensor is missing, or they do not belong together.
+        As `load_pretrained`.
     """
-    from transformers import AutoConfig, AutoModel
+    model = load_pretrained(folder, "AutoModel", **settings)
+    return model.get_encoder() if model.config.is_encoder_decoder else model
+
+
+def load_config(folder: Path) -> Any:  # noqa: ANN401
+    """Load the configuration of a model, and run no code that lies with it.
+
+    Raises
+    ------
+    ValueError
+        If it is missing or transformers does not know it.
+    """
+    from transformers import AutoConfig
 
     what = f"`{folder}` must hold a model that transformers can load"
     if not (folder / "config.json").is_file():
         raise ValueError(f"{what}, got no config.json; check the path")
+    return _tried(
+        lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
+        what,
+    )
 
-    def load() -> Any:  # noqa: ANN401
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        for name, value in settings.items():
-            if hasattr(config, name):
-                setattr(config, name, value)
-        return AutoModel.from_pretrained(
-            folder,
-            config=config,
-            local_files_only=True,
-            output_loading_info=True,
-            dtype=torch.float32,
-        )
 
+def load_pretrained(
+    folder: Path,
+    auto_class: str,
+    *,
+    dtype: torch.dtype = torch.float32,
+    **settings: float,
+) -> Any:  # noqa: ANN401
+    """Load a model by one of transformers' `AutoModel...` classes, on the CPU.
+
+    No code that lies with the model is run. Settings take the place of what its configuration
+    says, where it has them.
+
+    Raises
+    ------
+    ValueError
+        If the configuration or a tensor is missing, or they do not belong together.
+    """
+    import transformers
+
+    config = load_config(folder)
+    for name, value in settings.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
     with without_chatter():
-        model, report = _tried(load, what)
+        model, report = _tried(
+            lambda: getattr(transformers, auto_class).from_pretrained(
+                folder,
+                config=config,
+                local_files_only=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                dtype=dtype,
+            ),
+            f"`{folder}` must hold a model that transformers can load",
+        )
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     if missing:
         raise ValueError(
             f"`{folder}` must hold all weights of a {type(model).__name__}, lacks {len(missing)}, "
             f"for example {missing[0]}; its config.json or its weights are another model's"
         )
-    return model.get_encoder() if model.config.is_encoder_decoder else model
+    return model
 
 
 def token_model(

@@ -140,7 +140,7 @@ def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncod
     ValueError
         If the model is not there, damaged or of another kind.
     """
-    folder = find_folder(path, kind="st")
+    folder = find_folder(path, after="st:")
     machine = Machine.choose(runtime)
     model = _load(folder)
     name, content_hash = name_of(path), hash_of_model(folder)

@@ -1,0 +1,132 @@
+"""Pretrained models that score texts: found, loaded, run in batches that fit the memory.
+
+What such a model is asked is in `likelihood` and in the files of other metrics. Loading runs no
+code that lies with a model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from sms.encoders import EncoderRuntime
+from sms.encoders.devices import Machine
+from sms.encoders.hugging_face import (
+    check_weights,
+    find_folder,
+    hash_of_model,
+    load_config,
+    load_pretrained,
+    load_tokenizer,
+    name_of,
+)
+
+BATCH_TOKENS = {"cpu": 2_048, "cuda": 65_536}
+"""Tokens, padding included, that go through a model together, by device."""
+GENERATOR = "generator"
+"""A causal model or one of an encoder and a decoder, as its configuration says."""
+CLASSIFIER = "classifier"
+"""A model with a head for classes of sequences."""
+
+_SANE_LENGTH = 1_000_000
+"""Tokenisers write a number beyond this where they know of no limit."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pretrained:
+    """A model on its device, its tokeniser and what identifies them."""
+
+    model: Any
+    """Of the transformers library, ready for inference."""
+    tokenizer: Any
+    """A fast one."""
+    machine: Machine
+    name: str
+    """For a signature."""
+    content_hash: str
+    max_tokens: int
+    """Tokens that it reads at once, special ones included; of each side where it has two."""
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether an encoder reads one text and a decoder another."""
+        return bool(self.model.config.is_encoder_decoder)
+
+    @classmethod
+    def load(cls, path: str, kind: str, *, runtime: EncoderRuntime, after: str) -> Pretrained:
+        """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub.
+
+        `after` is what stands before the path where a user writes it, for messages.
+
+        Raises
+        ------
+        ValueError
+            If the model is not there, damaged, of another kind or without a fast tokeniser.
+        """
+        folder = find_folder(path, after=after)
+        machine = Machine.choose(runtime)
+        check_weights(folder)
+        tokenizer, config = load_tokenizer(folder), load_config(folder)
+        auto_class = "AutoModelForSequenceClassification"
+        if kind == GENERATOR:
+            is_pair = config.is_encoder_decoder
+            auto_class = "AutoModelForSeq2SeqLM" if is_pair else "AutoModelForCausalLM"
+        model = load_pretrained(folder, auto_class, dtype=machine.dtype)
+        limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
+        return cls(
+            model.to(machine.device).eval(),
+            tokenizer,
+            machine,
+            name_of(path),
+            hash_of_model(folder),
+            int(min(limit for limit in (*limits, _SANE_LENGTH) if limit)),
+        )
+
+
+class Batches:
+    """Runs a model over many sequences in batches of about as long ones, within the memory.
+
+    Where memory is too short, batches are made smaller from then on.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.tokens = BATCH_TOKENS[machine.device.type]
+        """Most tokens of a batch, padding included; a longer sequence is a batch of its own."""
+
+    def run(self, lengths: np.ndarray, compute: Callable[[np.ndarray], None]) -> None:
+        """Call `compute` with the numbers of the sequences of each batch, the longest first.
+
+        It is called again with fewer of them where it runs out of memory.
+
+        Raises
+        ------
+        RuntimeError
+            If memory is too short for a single sequence.
+        """
+        order = np.argsort(-lengths, kind="stable")
+        at = 0
+        while at < order.size:
+            width = max(int(lengths[order[at]]), 1)
+            batch = order[at : at + max(self.tokens // width, 1)]
+            try:
+                compute(batch)
+            except torch.OutOfMemoryError as error:
+                if batch.size == 1:
+                    raise RuntimeError(
+                        f"out of GPU memory with a single sequence of {width} tokens; give the "
+                        "model more memory or run it with `device` cpu"
+                    ) from error
+                self.tokens = batch.size // 2 * width
+                message = "out of GPU memory with %d tokens at once; going on with at most %d"
+                logger.warning(message, batch.size * width, self.tokens)
+            else:
+                at += batch.size
+                continue
+            torch.cuda.empty_cache()  # here the error, and what it holds, is gone
