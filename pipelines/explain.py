@@ -243,7 +243,7 @@ def _settings_of(
 
 def _tolerance(config: ScoringConfig) -> float:
     """Say how far a score may lie from the recorded one: its batch had other neighbours."""
-    if config.models:  # the precision of learned scorers is their own
+    if config.model_paths:  # the precision of learned scorers is their own
         return max(SCORE_TOLERANCE.values())
     return SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
 

@@ -34,8 +34,8 @@ def check_on_disk(**specs: str | None) -> None:
 def fetched_config(config: ScoringConfig) -> ScoringConfig:
     """Fetch the files of the encoders that are used, and the folders of the scorers."""
     local = {alias: _fetched_spec(config.encoders[alias]) for alias in config.used_encoders}
-    models = {name: fetch(path) for name, path in config.models.items()}
-    return replace(config, encoders={**config.encoders, **local}, models=models)
+    paths = {name: fetch(path) for name, path in config.model_paths.items()}
+    return replace(config, encoders={**config.encoders, **local}, model_paths=paths)
 
 
 def _fetched_spec(text: str) -> str:

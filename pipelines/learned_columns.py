@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,7 +60,9 @@ class LearnedMetric(Metric):
 
     reads_texts = False
 
-    def request(self, name: str, encoders: Sequence[str]) -> MetricRequest:
+    def request(
+        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> MetricRequest:
         """Take what stands after `reffree@` for a folder or URL."""
         folder = name.removeprefix(PREFIX)
         if not folder or folder == name:

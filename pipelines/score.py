@@ -154,7 +154,8 @@ class _Request:
         """Check all that can be checked without looking at a file."""
         names = tuple(settings.metrics)
         out, encoders = os.fspath(settings.out), encoders_of(settings.encoders)
-        for text in (*corpora, out, *names, *encoders.values()):
+        paths = [table["path"] for table in settings.models.values()]
+        for text in (*corpora, out, *names, *encoders.values(), *paths):
             check_no_secrets(text)
         config = ScoringConfig(
             metrics=names,
@@ -165,6 +166,7 @@ class _Request:
             sentences=settings.sentences,
             source_tokens=settings.source_tokens,
             precision=settings.precision,
+            models=settings.models,
         )
         machines = Machines.of(settings)
         if config.precision == "auto" and _is_neural(config):
@@ -194,7 +196,7 @@ class _Request:
     @cached_property
     def is_neural(self) -> bool:
         """Whether a metric needs a neural model."""
-        return _is_neural(self.config) or bool(self.config.models)
+        return _is_neural(self.config) or bool(self.config.model_paths)
 
     def configuration(self, earlier: Manifest | None) -> dict[str, Any]:
         """Return what the scores depend on; a run that goes on keeps the size of its shards."""

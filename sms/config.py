@@ -13,6 +13,7 @@ from sms.known_words import known_words
 from sms.languages import LANGUAGES
 from sms.metric import ALL, MetricRequest
 from sms.metrics import parse_metric
+from sms.model_tables import models_of
 from sms.naming import several
 from sms.text import TextRules
 
@@ -45,7 +46,9 @@ class ScoringConfig:
     Nenkova, figure 2); other texts stay whole."""
     precision: str = "auto"
     """What neural encoders compute in, one of `sms.encoders.PRECISIONS`."""
-    models: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """By alias the models of metrics that have one of their own, as in `sms.model_tables`."""
+    model_paths: Mapping[str, str] = field(default_factory=dict)
     """By metric that brings a model of its own, its path or URL; read from the names, and kept when
     these are read again elsewhere."""
 
@@ -68,8 +71,9 @@ class ScoringConfig:
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
         _check_encoders(self.encoders)
-        paths = {r.name: self.models.get(r.name, r.model) for r in self.requests if r.model}
-        object.__setattr__(self, "models", paths)
+        object.__setattr__(self, "models", models_of(self.models))
+        paths = {r.name: self.model_paths.get(r.name, r.model) for r in self.requests if r.model}
+        object.__setattr__(self, "model_paths", paths)
         columns = self.columns
         if len(set(columns)) != len(columns):
             twice = next(column for column in columns if columns.count(column) > 1)
@@ -87,7 +91,8 @@ class ScoringConfig:
     @property
     def requests(self) -> tuple[MetricRequest, ...]:
         """The metrics, read."""
-        return tuple(parse_metric(name, list(self.encoders)) for name in self.metrics)
+        encoders = list(self.encoders)
+        return tuple(parse_metric(name, encoders, self.models) for name in self.metrics)
 
     @property
     def rules(self) -> TextRules:
@@ -140,7 +145,9 @@ class ScoringConfig:
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}
         said = asdict(self) | {"encoders": encoders, "metrics": list(self.metrics)}
-        del said["models"]  # the names say it
+        del said["model_paths"]  # the names say it
+        if not self.models:
+            del said["models"]
         return said
 
 

@@ -57,6 +57,8 @@ class MetricRequest:
     """Aliases of its encoders: one, or for `@all` those of the run; none for some metrics."""
     model: str | None = None
     """Path or URL of a model of its own."""
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Settings of its model's table, see `sms.model_tables`."""
 
     @property
     def against(self) -> str | None:
@@ -175,7 +177,9 @@ class Metric:
         if not self.columns:
             object.__setattr__(self, "columns", (self.name,))
 
-    def request(self, name: str, encoders: Sequence[str]) -> MetricRequest:
+    def request(
+        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> MetricRequest:
         """Read how somebody asked for it; `metrics.parse_metric` knows which metric is meant."""
         head, colon, against = name.partition(":")
         base, at, encoder = head.partition("@")

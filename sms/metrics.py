@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from importlib import metadata
+from typing import Any
 
 from sms.baselines import BASELINES
 from sms.bleu import BLEU
@@ -51,7 +52,9 @@ def all_metrics() -> Mapping[str, Metric]:
     return METRICS
 
 
-def parse_metric(name: str, encoders: Sequence[str]) -> MetricRequest:
+def parse_metric(
+    name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]] | None = None
+) -> MetricRequest:
     """Read a metric's name.
 
     Parameters
@@ -60,6 +63,8 @@ def parse_metric(name: str, encoders: Sequence[str]) -> MetricRequest:
         For example `sms`, `wms@glove`, `cosine:source`, `cosine@all`, `rougeL`, `rouge1_r`.
     encoders : sequence of str
         Aliases that may follow `@`, the default first.
+    models : mapping, optional
+        Models with an alias, as in `sms.model_tables`.
 
     Raises
     ------
@@ -76,7 +81,7 @@ def parse_metric(name: str, encoders: Sequence[str]) -> MetricRequest:
         hint = f"did you mean `{by_lower[near[0]]}`?" if near else "see `assay metrics`"
         hint = ELSEWHERE.get(base.lower(), hint)
         raise ValueError(f"unknown metric {name!r}; {hint}")
-    return known[base].request(name, encoders)
+    return known[base].request(name, encoders, models or {})
 
 
 def _by_column(metrics: Mapping[str, Metric]) -> dict[str, Metric]:

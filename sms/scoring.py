@@ -94,7 +94,7 @@ class SummaryScorer:
         self._check_language()
         self._models: dict[str, Model] = {}
         for request in config.requests:
-            model = request.metric.load(request, config.models.get(request.name, ""), runtime)
+            model = request.metric.load(request, config.model_paths.get(request.name, ""), runtime)
             if model is not None:
                 self._models[request.name] = model
         self._setting = Setting(

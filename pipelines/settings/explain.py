@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pipelines.settings.form import Settings
 from sms.naming import AnyPath
@@ -22,6 +22,8 @@ class ExplainSettings(Settings):
     """METRIC[@ENCODER][:AGAINST] or a score column; see `assay metrics`."""
     encoder: Annotated[str | None, "SPEC"] = None
     """See `assay encoders`. Default: minilm."""
+    models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
+    """As in `assay score`."""
     columns: Mapping[str, str] | None = None
     """What the files call a column, for example candidate=summary; repeated or with commas."""
     preset: Annotated[Literal["default", "clark2019"] | None, "rare"] = None

@@ -27,7 +27,8 @@ may be given and how it is written on the command line:
 
 `Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
 field's name with dashes; `rare` for TOML and Python alone; `python` for Python alone; `encoders`
-for encoders in their one syntax (`pipelines.settings.encoders`).
+for encoders in their one syntax (`pipelines.settings.encoders`); `models` for tables of models
+(`sms.model_tables`).
 
 `pipelines.cli.options.command` makes a command of them, `keywords` a function's signature. The
 files here import nothing that takes a moment: no numpy, no click.
@@ -64,11 +65,12 @@ from typing import (
 )
 
 from pipelines.settings.encoders import encoders_of
+from sms.model_tables import models_of
 from sms.naming import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
-WORDS = ("rare", "python", "encoders")
+WORDS = ("rare", "python", "encoders", "models")
 """What may be said of a field besides its METAVAR and its option."""
 _Form: TypeAlias = Literal["one", "list", "table", "object"]
 _KINDS: dict[type, str] = {
@@ -123,6 +125,8 @@ class Setting:
             return value
         if "encoders" in self.words:
             return encoders_of(value)
+        if "models" in self.words:
+            return models_of(value)
         if self.form == "table":
             if not isinstance(value, Mapping):
                 raise ValueError(f"`{self.name}` must be a table, got {value!r}")
@@ -370,6 +374,8 @@ def _written(setting: Setting) -> str:
     kinds = {"list": "sequence of ", "table": "mapping of str to "}.get(setting.form, "")
     kind = setting.kind.__name__ if setting.kind else ""
     choices = f"{{{', '.join(map(repr, setting.choices))}}}" if setting.choices else ""
+    if "models" in setting.words:
+        return "mapping, optional"
     if setting.form == "object":
         return "callable, optional" if setting.name.startswith("on_") else "object, optional"
     plain = " or ".join(filter(None, [f"{kinds}{kind}" if kind else "", choices]))

@@ -456,6 +456,6 @@ def test_paths_of_encoders_and_scorers_are_fetched_where_they_are_urls():
         "c": "minilm",
     }
     config = ScoringConfig(metrics=["reffree@file:///m/scorer", "reffree@s3://bucket/scorer"])
-    assert list(config.models.values()) == ["file:///m/scorer", "s3://bucket/scorer"]
+    assert list(config.model_paths.values()) == ["file:///m/scorer", "s3://bucket/scorer"]
     config = ScoringConfig(metrics=["reffree@file:///m/scorer"])
-    assert fetched_config(config).models == {"reffree@file:///m/scorer": "/m/scorer"}
+    assert fetched_config(config).model_paths == {"reffree@file:///m/scorer": "/m/scorer"}

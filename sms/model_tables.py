@@ -1,0 +1,56 @@
+"""Models that metrics ask, by alias: a folder, or a table of it and the metric's settings.
+
+    models = {"lm": "models/smollm2"}
+    models = {"lm": {"path": "models/smollm2", "value": "sum"}}
+
+In TOML the second is a table `[models.lm]`. What settings there are is the metric's business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+PATH = "path"
+
+
+def models_of(given: object) -> dict[str, dict[str, Any]]:
+    """Return the table of every alias.
+
+    Raises
+    ------
+    ValueError
+        If an alias cannot stand in a metric's name, or a table has no path.
+
+    Examples
+    --------
+    >>> models_of({"lm": "models/smollm2"})
+    {'lm': {'path': 'models/smollm2'}}
+    """
+    if not isinstance(given, Mapping):
+        raise ValueError(f"`models` must be tables [models.ALIAS], got {given!r}")
+    found = {}
+    for alias, value in given.items():
+        if not isinstance(alias, str) or not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
+            raise ValueError(f"model alias {alias!r} must be letters, digits, `.`, `-`, `_`")
+        table = dict(value) if isinstance(value, Mapping) else {PATH: value}
+        path = table.get(PATH)
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise ValueError(
+                f"`[models.{alias}]` must have the `{PATH}` of a model, a text, got {path!r}"
+            )
+        found[alias] = table | {PATH: os.fspath(path)}
+    return found
+
+
+def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Return path and settings of what stands after `@`: an alias, or a folder, URL or hub id.
+
+    The path of a folder is made absolute: workers may have another current folder.
+    """
+    settings = dict(models.get(named, {PATH: named}))
+    path = os.fspath(settings.pop(PATH))
+    local = os.path.abspath(os.path.expanduser(path))
+    return local if os.path.exists(local) else path, settings
