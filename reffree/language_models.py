@@ -107,8 +107,8 @@ class Batches:
 
         Raises
         ------
-        RuntimeError
-            If memory is too short for a single sequence.
+        torch.OutOfMemoryError
+            If memory is too short for a single sequence; it is a RuntimeError.
         """
         order = np.argsort(-lengths, kind="stable")
         at = 0
@@ -119,7 +119,7 @@ class Batches:
                 compute(batch)
             except torch.OutOfMemoryError as error:
                 if batch.size == 1:
-                    raise RuntimeError(
+                    raise torch.OutOfMemoryError(
                         f"out of GPU memory with a single sequence of {width} tokens; give the "
                         "model more memory or run it with `device` cpu"
                     ) from error

@@ -1,4 +1,8 @@
-"""A BART and a T5 of one layer and width 16, written as the library writes its models."""
+"""Generators of one or two layers and width 16, written as the library writes its models.
+
+A BART and a T5; for language models also some causal ones, whose weights are large, so that what
+they predict depends on all they read.
+"""
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -8,13 +12,7 @@ SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
 def write_tiny_model(folder, kind, texts):
     """Write a model's folder with weights that are the same every time."""
-    from transformers import (
-        BartConfig,
-        BartForConditionalGeneration,
-        PreTrainedTokenizerFast,
-        T5Config,
-        T5ForConditionalGeneration,
-    )
+    from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -28,7 +26,7 @@ def write_tiny_model(folder, kind, texts):
     tokenizer.train_from_iterator(texts, trainer)
     ids = {name: tokenizer.token_to_id(name) for name in SPECIAL}
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>" if kind == "bart" else "$A </s>",
+        single={"bart": "<s> $A </s>", "t5": "$A </s>", "opt": "<s> $A"}.get(kind, "$A"),
         special_tokens=[("<s>", ids["<s>"]), ("</s>", ids["</s>"])],
     )
     PreTrainedTokenizerFast(
@@ -38,28 +36,54 @@ def write_tiny_model(folder, kind, texts):
         pad_token="<pad>",
         unk_token="<unk>",
     ).save_pretrained(folder)
-    shared = {
-        "vocab_size": tokenizer.get_vocab_size(),
-        "pad_token_id": ids["<pad>"],
-        "eos_token_id": ids["</s>"],
-    }
     with torch.random.fork_rng():
         torch.manual_seed(7)
-        if kind == "bart":
-            model = BartForConditionalGeneration(
-                BartConfig(
-                    **shared, d_model=16, encoder_layers=1, decoder_layers=1,
-                    encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=32,
-                    decoder_ffn_dim=32, max_position_embeddings=128, bos_token_id=ids["<s>"],
-                    decoder_start_token_id=ids["</s>"], forced_eos_token_id=ids["</s>"],
-                )
-            )  # fmt: skip
-        else:
-            model = T5ForConditionalGeneration(
-                T5Config(
-                    **shared, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
-                    decoder_start_token_id=ids["<pad>"],
-                )
-            )  # fmt: skip
+        model = _model(kind, ids, tokenizer.get_vocab_size())
     model.save_pretrained(folder)
     return folder
+
+
+def _model(kind, ids, n_words):
+    import transformers
+
+    shared = {"vocab_size": n_words, "pad_token_id": ids["<pad>"], "eos_token_id": ids["</s>"]}
+    if kind == "bart":
+        return transformers.BartForConditionalGeneration(
+            transformers.BartConfig(
+                **shared, d_model=16, encoder_layers=1, decoder_layers=1,
+                encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=32,
+                decoder_ffn_dim=32, max_position_embeddings=128, bos_token_id=ids["<s>"],
+                decoder_start_token_id=ids["</s>"], forced_eos_token_id=ids["</s>"],
+            )
+        )  # fmt: skip
+    if kind == "t5":
+        return transformers.T5ForConditionalGeneration(
+            transformers.T5Config(
+                **shared, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
+                decoder_start_token_id=ids["<pad>"],
+            )
+        )  # fmt: skip
+    shared |= {"bos_token_id": ids["<s>"], "initializer_range": 0.3}
+    if kind == "gpt2":
+        return transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(**shared, n_embd=16, n_layer=2, n_head=2, n_positions=128)
+        )
+    if kind == "bert":
+        return transformers.BertLMHeadModel(
+            transformers.BertConfig(
+                **shared, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                intermediate_size=32, max_position_embeddings=128, is_decoder=False,
+            )
+        )  # fmt: skip
+    config = {
+        **shared, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "max_position_embeddings": 128,
+    }  # fmt: skip
+    if kind == "opt":
+        config |= {"ffn_dim": 32, "word_embed_proj_dim": 16, "init_std": 0.3}
+        return transformers.OPTForCausalLM(transformers.OPTConfig(**config))
+    config |= {"intermediate_size": 32, "num_key_value_heads": 1}
+    if kind == "mistral":  # of which a token sees the last 8 only
+        config["sliding_window"] = 8
+        return transformers.MistralForCausalLM(transformers.MistralConfig(**config))
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**config))

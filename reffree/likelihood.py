@@ -1,0 +1,308 @@
+"""How likely a pretrained model finds a text after another, token by token.
+
+What a score is made of is in `likelihood_settings`, how it is computed fast in `prefix_scoring`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+from tokenizers import Encoding
+
+from reffree.language_models import GENERATOR, Pretrained
+from reffree.likelihood_settings import CONTEXT, TEXT, LikelihoodSettings
+from reffree.prefix_scoring import PrefixScorer
+from sms.encoders import EncoderRuntime
+from sms.encoders.devices import Machine
+from sms.encoders.hugging_face import find_folder
+from sms.encoders.pieces import attempt_each
+from sms.encoders.recent import Recent
+from sms.ragged import Ragged
+from sms.words import CANNOT_BE_SPLIT
+
+AFTER = "likelihood@"
+"""What stands before a model's path, for messages."""
+RECENT_BYTES = 64 << 20
+"""Log-probabilities of recent texts that are kept, for metrics that ask for them again."""
+STEPS = 32
+"""A context that is too long gives way to a text in steps of one in so many of the tokens that a
+model reads: texts of about the same length then follow the same part of it."""
+_ANCHOR = "."
+"""Stands before a text where the prompt has nothing there: a tokeniser may treat the beginning of
+what it reads in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScores:
+    """Log-probabilities of the tokens of some texts."""
+
+    log_p: Ragged
+    """By text, of its tokens, float64; none of a text that has none or cannot be split."""
+    spans: Ragged
+    """By text, first character of every token and the one past its last, int64, shape (n, 2)."""
+    is_cut: np.ndarray
+    """Whether the context or the text was too long and only its beginning was read; bool."""
+    reasons: Mapping[int, str]
+    """By row, why it has no tokens: `context:WHY` or `text:WHY`."""
+
+
+class LanguageModel:
+    """A causal model, or one of an encoder and a decoder, with a prompt.
+
+    Instances of the same model share its weights, and what they computed lately.
+    """
+
+    def __init__(self, shared: SharedModel, prompt: str) -> None:
+        self.prompt = prompt
+        self._shared, self._pretrained = shared, shared.pretrained
+        self._tokenizer = self._pretrained.tokenizer.backend_tokenizer
+        self._before, _, between = prompt.removesuffix(TEXT).partition(CONTEXT)
+        self._between, self._glue = between, ""
+        if not self._pretrained.has_encoder and between.endswith(" "):
+            # a word's first token has the space before it
+            self._between, self._glue = between[:-1], " "
+        self.counts: Counter[str] = Counter(texts=0, computed=0, cut=0)
+        (nothing,) = self._read_contexts([""]).values()
+        if nothing is None or nothing.ids.size * 4 > self._pretrained.max_tokens:
+            raise ValueError(
+                f"the prompt of a likelihood must leave room in the {self._pretrained.max_tokens} "
+                f"tokens that {self._pretrained.name} reads, got {prompt!r}"
+            )
+
+    @classmethod
+    def load(
+        cls,
+        path: str,
+        settings: LikelihoodSettings | None = None,
+        *,
+        runtime: EncoderRuntime = EncoderRuntime(),  # noqa: B008  (it is frozen)
+    ) -> LanguageModel:
+        """Load a model from a transformers folder, or by its id on the hub.
+
+        Of the settings the prompt counts, or the preset.
+
+        Raises
+        ------
+        ValueError
+            If the model is not there, damaged or of another kind, or the prompt does not fit it.
+        """
+        shared = SharedModel.load(path, runtime)
+        settings = settings or LikelihoodSettings()
+        return cls(shared, settings.prompt_for(has_encoder=shared.pretrained.has_encoder))
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of the weights and vocabularies."""
+        return self._pretrained.content_hash
+
+    @property
+    def signature(self) -> str:
+        """Name of the model, the beginning of its hash and its number format."""
+        own = self._pretrained
+        return f"model:{own.name}|hash:{own.content_hash[:12]}{own.machine.signature}"
+
+    def state(self) -> Mapping[str, int]:
+        """Return counts of the texts asked for, and of those computed and cut."""
+        return self.counts
+
+    def log_probabilities(self, contexts: Sequence[str], texts: Sequence[str]) -> TokenScores:
+        """Return the log-probability of every token of each text after its context.
+
+        An empty context gives that of a text after the prompt alone. The special tokens that the
+        tokeniser of an encoder-decoder model puts around a text count as the text's, as in
+        BARTScore; a causal model's texts have none.
+
+        Parameters
+        ----------
+        contexts, texts : sequence of str
+            As many of each. The same pair twice is computed once, and a context once for all the
+            texts after it; what else is asked for makes no difference beyond rounding.
+        """
+        before, own = self._read_contexts(contexts), self._read_texts(texts)
+        n = len(texts)
+        is_cut, reasons = np.zeros(n, dtype=bool), {}
+        keys: list[str] = [""] * n
+        spans = [np.empty((0, 2), dtype=np.int64)] * n
+        wanted: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        for row, (context, text) in enumerate(zip(contexts, texts, strict=True)):
+            prefix, read = before[context], own[text]
+            if prefix is None or read is None:
+                side = "text" if read is None else "context"
+                reasons[row] = f"{side}:{CANNOT_BE_SPLIT}"
+                continue
+            short = read.cut(self._most_of_text)
+            short_prefix = prefix.cut(self._room_before(short.ids.size))
+            is_cut[row] = short is not read or short_prefix is not prefix
+            spans[row] = short.spans
+            if short.ids.size:
+                keys[row] = short_prefix.key + short.key
+                wanted[keys[row]] = (short_prefix.ids, short.ids)
+        found, n_computed = self._shared.log_probabilities(wanted)
+        self.counts.update(texts=n, computed=n_computed, cut=int(is_cut.sum()))
+        rows = [found[key] if key else np.empty(0) for key in keys]
+        lengths = np.array([len(each) for each in spans], dtype=np.int64)
+        packed = Ragged.from_lengths(np.concatenate([np.empty((0, 2), np.int64), *spans]), lengths)
+        return TokenScores(Ragged.from_rows(rows, float), packed, is_cut, reasons)
+
+    @property
+    def _most_of_text(self) -> int:
+        own = self._pretrained
+        return own.max_tokens if own.has_encoder else own.max_tokens // 2
+
+    def _room_before(self, n_tokens: int) -> int:
+        """Return how many tokens may come before a text of so many."""
+        own = self._pretrained
+        if own.has_encoder:
+            return own.max_tokens
+        step = max(own.max_tokens // STEPS, 1)
+        return own.max_tokens - -(-n_tokens // step) * step
+
+    def _read_contexts(self, contexts: Sequence[str]) -> dict[str, _Tokens | None]:
+        """Cut distinct contexts, in the prompt, into tokens; None where that fails."""
+        distinct = list(dict.fromkeys(contexts))
+        whole = [f"{self._before}{context}{self._between}" for context in distinct]
+        found: dict[str, _Tokens | None] = {}
+        for context, encoding in zip(distinct, self._encodings(whole), strict=True):
+            found[context] = None
+            if encoding is None:
+                continue
+            read = _Tokens.of(encoding, end=len(self._before) + len(context))
+            if not self._pretrained.has_encoder:
+                read = self._without_end(read, encoding)
+            found[context] = read
+        return found
+
+    def _without_end(self, read: _Tokens, encoding: Encoding) -> _Tokens:
+        """Leave out special tokens at the end, since a text follows; something must be left."""
+        n_special = _n_special_at_end(encoding)
+        ids = read.ids[: read.ids.size - n_special]
+        if not ids.size:
+            tokenizer = self._pretrained.tokenizer
+            starts = (tokenizer.bos_token_id, tokenizer.eos_token_id, 0)
+            ids = np.array([next(start for start in starts if start is not None)])
+        return _Tokens(ids, read.spans, max(read.n_tail - n_special, 0))
+
+    def _read_texts(self, texts: Sequence[str]) -> dict[str, _Tokens | None]:
+        """Cut distinct texts into tokens as they follow the prompt; None where that fails."""
+        distinct = list(dict.fromkeys(texts))
+        if self._pretrained.has_encoder:
+            read = self._encodings(distinct)
+            return {
+                text: None if each is None else _Tokens.of(each, end=len(text))
+                for text, each in zip(distinct, read, strict=True)
+            }
+        anchor = self._between or _ANCHOR
+        read = self._encodings([f"{anchor}{self._glue}{text}" for text in distinct], plain=True)
+        shift = len(anchor) + len(self._glue)
+        return {
+            text: None if each is None else _Tokens.after(each, len(anchor), shift)
+            for text, each in zip(distinct, read, strict=True)
+        }
+
+    def _encodings(self, texts: list[str], *, plain: bool = False) -> list[Encoding | None]:
+        encode = partial(self._tokenizer.encode_batch, add_special_tokens=not plain)
+        return attempt_each(encode, texts)
+
+
+class SharedModel:
+    """A model that several metrics ask: its weights, and what was computed lately."""
+
+    _alive: ClassVar[WeakValueDictionary[Hashable, SharedModel]] = WeakValueDictionary()
+
+    def __init__(self, pretrained: Pretrained) -> None:
+        self.pretrained = pretrained
+        self._scorer = PrefixScorer(pretrained)
+        self._recent: Recent[np.ndarray] = Recent(lambda values: values.nbytes)
+
+    @classmethod
+    def load(cls, path: str, runtime: EncoderRuntime) -> SharedModel:
+        """Load a model, or return it where it is in use."""
+        folder = find_folder(path, after=AFTER)
+        key = (_state_of(folder), path, Machine.choose(runtime))
+        shared = cls._alive.get(key)
+        if shared is None:
+            loaded = Pretrained.load(path, GENERATOR, runtime=runtime, after=AFTER)
+            shared = cls._alive[key] = cls(loaded)
+        return shared
+
+    def log_probabilities(
+        self, wanted: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[dict[str, np.ndarray], int]:
+        """Return the log-probabilities of texts after prefixes, and how many were not at hand.
+
+        `wanted` has the tokens of both, by what identifies the pair.
+        """
+        names = list(wanted)
+        missing = {names[place]: None for place in self._recent.missing(names)}
+        found = {name: self._recent[name] for name in names if name not in missing}
+        prefixes: dict[bytes, int] = {}
+        owner = [prefixes.setdefault(wanted[name][0].tobytes(), len(prefixes)) for name in missing]
+        fresh = self._scorer.log_probabilities(
+            [np.frombuffer(prefix, dtype=np.int64) for prefix in prefixes],
+            [wanted[name][1] for name in missing],
+            np.array(owner, dtype=np.int64),
+        )
+        computed = dict(zip(missing, fresh, strict=True))
+        self._recent.add(computed, RECENT_BYTES)
+        return found | computed, len(computed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """A text as a tokeniser cuts it."""
+
+    ids: np.ndarray
+    """int64."""
+    spans: np.ndarray
+    """First character of every token and the one past its last, int64, (n, 2)."""
+    n_tail: int
+    """Tokens at the end that stay when it is cut: of the prompt, and special ones."""
+
+    @classmethod
+    def of(cls, encoding: Encoding, *, end: int) -> _Tokens:
+        """Take all tokens; those from character `end` on stay."""
+        ids = np.array(encoding.ids, dtype=np.int64)
+        spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+        n_special = _n_special_at_end(encoding)
+        spans[ids.size - n_special :] = end  # the library has them at 0
+        is_tail = spans[:, 0] >= end
+        return cls(ids, spans, int(np.argmin(np.append(is_tail[::-1], False))))
+
+    @classmethod
+    def after(cls, encoding: Encoding, end: int, shift: int) -> _Tokens:
+        """Take the tokens that end after character `end`, and count characters from `shift` on."""
+        spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+        taken = spans[:, 1] > end
+        ids = np.array(encoding.ids, dtype=np.int64)[taken]
+        return cls(ids, np.maximum(spans[taken] - shift, 0), 0)
+
+    def cut(self, most: int) -> _Tokens:
+        """Keep the beginning, and the tail, where there are more tokens than that."""
+        if self.ids.size <= most:
+            return self
+        kept = np.arange(self.ids.size)
+        kept = np.concatenate([kept[: most - self.n_tail], kept[kept.size - self.n_tail :]])
+        return _Tokens(self.ids[kept], self.spans[kept], self.n_tail)
+
+    @property
+    def key(self) -> str:
+        """What identifies the tokens."""
+        return hashlib.blake2b(self.ids.tobytes(), digest_size=16).hexdigest()
+
+
+def _n_special_at_end(encoding: Encoding) -> int:
+    return int(np.argmin(np.append(encoding.special_tokens_mask[::-1], 0)))
+
+
+def _state_of(folder: Path) -> Hashable:
+    """Return what changes when files of a folder do."""
+    files = sorted(folder.iterdir())
+    return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)

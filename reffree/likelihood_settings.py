@@ -1,0 +1,128 @@
+"""How a likelihood becomes a score: the prompt, and what is made of the tokens' log-probabilities.
+
+The presets are those of Yuan, Neubig and Liu 2021 (neulab/BARTScore, `bart_score.py`) and of Fu et
+al. 2023 (jinlanfu/GPTScore, `opt_score.py`, `flan_score.py` and `score_d2t.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from sms.naming import nearest
+
+CONTEXT, TEXT = "{context}", "{text}"
+VALUES = ("mean", "sum", "worst")
+CAUSAL_PROMPT = f"{CONTEXT}\nTL;DR: {TEXT}"
+ENCODER_PROMPT = f"{CONTEXT}{TEXT}"
+PRESETS = {"bartscore": ENCODER_PROMPT, "gptscore": f"{CONTEXT} In other words , {TEXT}"}
+"""Their prompts; both take the mean over tokens. `bart_score.py` cuts source and target to 1,024
+tokens, all that BART reads, and counts the special tokens of the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikelihoodSettings:
+    """How a score is made of log-probabilities: the keys of a table `[models.ALIAS]`."""
+
+    preset: str | None = None
+    """`bartscore` or `gptscore`: their prompt."""
+    prompt: str | None = None
+    """What the model reads, with `{context}` and, at its end, `{text}`; of an encoder and decoder
+    the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal model,
+    the context alone for an encoder."""
+    value: str = "mean"
+    """Of the tokens' log-probabilities: their mean or sum, or the mean of the worst sentence."""
+    pmi: bool = False
+    """Whether those without the context, after an otherwise equal prompt, are taken off."""
+    lead: int = 3
+    """Sentences of the document that `:recall` asks for."""
+
+    def __post_init__(self) -> None:
+        for name, choices in (("value", VALUES), ("preset", (None, *PRESETS))):
+            value = getattr(self, name)
+            if value not in choices:
+                listed = ", ".join(choice for choice in choices if choice)
+                raise ValueError(f"`{name}` of a likelihood must be one of {listed}, got {value!r}")
+        if not isinstance(self.pmi, bool):
+            raise ValueError(f"`pmi` of a likelihood must be true or false, got {self.pmi!r}")
+        if not isinstance(self.lead, int) or isinstance(self.lead, bool) or self.lead < 1:
+            raise ValueError(f"`lead` of a likelihood must be 1 sentence or more, got {self.lead}")
+        if self.preset and self.prompt is not None:
+            raise ValueError("`preset` and `prompt` of a likelihood are one or the other, got both")
+        if self.prompt is not None:
+            check_prompt(self.prompt)
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> LikelihoodSettings:
+        """Read a table.
+
+        Raises
+        ------
+        ValueError
+            If a key is unknown, naming the nearest, or a value is not allowed.
+        """
+        known = [field.name for field in fields(cls)]
+        for key in table:
+            if key not in known:
+                raise ValueError(f"unknown key `{key}` of a likelihood; {nearest(key, known)}")
+        return cls(**table)
+
+    def prompt_for(self, *, has_encoder: bool) -> str:
+        """Return the prompt for a model.
+
+        Raises
+        ------
+        ValueError
+            If the preset is for another kind of model.
+        """
+        if self.preset == "bartscore" and not has_encoder:
+            raise ValueError(
+                "preset `bartscore` needs a model with an encoder and a decoder, such as "
+                "facebook/bart-large-cnn, got a causal one"
+            )
+        asked = PRESETS[self.preset] if self.preset else self.prompt
+        return asked or (ENCODER_PROMPT if has_encoder else CAUSAL_PROMPT)
+
+    def signature(self, prompt: str) -> str:
+        """Name what changes a score, after the model."""
+        pmi = "|pmi" if self.pmi else ""
+        return f"prompt:{json.dumps(prompt, ensure_ascii=False)}|value:{self.value}{pmi}"
+
+    def score(self, log_p: np.ndarray, sentence: np.ndarray | None = None) -> float:
+        """Return the score of a text by its tokens' log-probabilities; NaN for none.
+
+        `worst` needs the number of every token's sentence.
+
+        Examples
+        --------
+        >>> log_p, sentence = np.array([-1.0, -3.0, -0.5]), np.array([0, 0, 1])
+        >>> [LikelihoodSettings(value=value).score(log_p, sentence) for value in VALUES]
+        [-1.5, -4.5, -2.0]
+        """
+        if not log_p.size:
+            return float("nan")
+        if self.value == "sum":
+            return float(log_p.sum())
+        if self.value == "mean":
+            return float(log_p.mean())
+        return float(min(log_p[sentence == each].mean() for each in np.unique(sentence)))
+
+
+def check_prompt(prompt: str) -> None:
+    """Refuse a prompt without its two places.
+
+    Raises
+    ------
+    ValueError
+        If it does not hold each once, `{text}` at its end.
+    """
+    is_whole = isinstance(prompt, str) and prompt.count(CONTEXT) == prompt.count(TEXT) == 1
+    if not is_whole or not prompt.endswith(TEXT):
+        raise ValueError(
+            f"`prompt` of a likelihood must hold `{CONTEXT}` once and end in `{TEXT}`, got "
+            f"{prompt!r}"
+        )

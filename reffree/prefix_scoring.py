@@ -1,0 +1,237 @@
+"""Log-probabilities of the tokens of texts after a prefix, which is computed once for all of them.
+
+A causal model reads a prefix once and keeps its keys and values; of an encoder and decoder the
+prefix is what the encoder reads, and the decoder's keys and values of it are kept. They are then
+copied for the texts that follow. Numbers of tokens in, numbers out: text is not handled here.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from reffree.language_models import Batches, Pretrained
+from sms.encoders import SCORE_TOLERANCE
+
+_PROBE = (np.arange(1, 12), (np.array([5, 3, 8, 2, 9, 4]), np.array([7, 6])))
+
+
+class PrefixScorer:
+    """Says how likely texts are after prefixes.
+
+    Raises
+    ------
+    ValueError
+        If the model does not predict each token from the ones before it alone.
+    """
+
+    def __init__(self, pretrained: Pretrained) -> None:
+        self._model, self._machine = pretrained.model, pretrained.machine
+        self._name = pretrained.name
+        self._batches, self._parts = Batches(pretrained.machine), Batches(pretrained.machine)
+        self._read = self._encode if pretrained.has_encoder else self._read_prefixes
+        accepted = inspect.signature(self._model.forward).parameters
+        self._takes_positions = "position_ids" in accepted
+        self._takes_kept = "logits_to_keep" in accepted
+        self._start = getattr(self._model.config, "decoder_start_token_id", None)
+        if pretrained.has_encoder and self._start is None:
+            raise ValueError(
+                f"`{self._name}` must say in its config.json what its decoder begins with, "
+                "`decoder_start_token_id`, got none"
+            )
+        self._check()
+
+    def log_probabilities(
+        self, prefixes: Sequence[np.ndarray], texts: Sequence[np.ndarray], owner: np.ndarray
+    ) -> list[np.ndarray]:
+        """Return the log-probability of every token of every text, float64.
+
+        Parameters
+        ----------
+        prefixes : sequence of ndarray of int64
+            Tokens that come before; for a causal model at least one.
+        texts : sequence of ndarray of int64
+            Tokens of which the log-probabilities are wanted, at least one.
+        owner : ndarray of int64, shape (n_texts,)
+            The prefix of every text.
+        """
+        found: list[np.ndarray] = [np.empty(0)] * len(texts)
+        n_tokens = np.array([text.size for text in texts], dtype=np.int64)
+        by_prefix = np.argsort(owner, kind="stable")
+        starts = np.searchsorted(owner[by_prefix], np.arange(len(prefixes) + 1))
+
+        @torch.inference_mode()
+        def compute(chosen: np.ndarray) -> None:
+            read = self._read([prefixes[number] for number in chosen.tolist()])
+            listed = [by_prefix[starts[k] : starts[k + 1]] for k in chosen.tolist()]
+            own = np.concatenate(listed)
+            row = np.repeat(np.arange(chosen.size), [*map(len, listed)])
+
+            def score(part: np.ndarray) -> None:
+                numbers = own[part].tolist()
+                computed = self._after(read, row[part], [texts[number] for number in numbers])
+                for number, values in zip(numbers, computed, strict=True):
+                    found[number] = values
+
+            # a copy of the prefix is read with every text
+            self._parts.run(read.mask.shape[1] + n_tokens[own], score)
+
+        self._batches.run(np.array([prefix.size for prefix in prefixes], dtype=np.int64), compute)
+        return found
+
+    def _read_prefixes(self, prefixes: Sequence[np.ndarray]) -> _Read:
+        """Read prefixes with a causal model; they end together, so that texts begin together."""
+        ids, mask = self._padded(prefixes, is_left=True)
+        more: dict[str, Any] = {"logits_to_keep": 1} if self._takes_kept else {}
+        if self._takes_positions:
+            more["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
+        out = self._model(input_ids=ids, attention_mask=mask, use_cache=True, **more)
+        if out.past_key_values is None:
+            raise ValueError(self._not_causal("which keeps no keys and values"))
+        return _Read(_log_softmax(out.logits[:, -1]), out.past_key_values, mask)
+
+    def _encode(self, prefixes: Sequence[np.ndarray]) -> _Read:
+        """Read prefixes with an encoder, and the token that every text begins with."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        ids, mask = self._padded(prefixes)
+        encoder = self._model.get_encoder()
+        states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        out = self._model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask,
+            decoder_input_ids=torch.full_like(ids[:, :1], self._start),
+            use_cache=True,
+        )
+        return _Read(_log_softmax(out.logits[:, -1]), out.past_key_values, mask, states)
+
+    def _after(
+        self, read: _Read, rows: np.ndarray, texts: Sequence[np.ndarray]
+    ) -> Iterator[np.ndarray]:
+        """Score texts after the prefixes in some rows."""
+        row = self._machine.send(rows)
+        labels, label_mask = self._padded(texts)
+        found = read.first[row].gather(1, labels[:, :1])
+        if labels.shape[1] > 1:
+            rest = self._predict(read, row, labels[:, :-1], label_mask[:, :-1])
+            found = torch.cat(
+                [found, _log_softmax(rest).gather(2, labels[:, 1:, None])[:, :, 0]], 1
+            )
+        together = found.double().cpu().numpy()
+        for values, text in zip(together, texts, strict=True):
+            yield values[: text.size].copy()
+
+    def _predict(
+        self, read: _Read, row: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the logits after every token, shape (n_texts, n_tokens, n_words)."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        past, own = _select(read.past, row), read.mask[row]
+        if read.states is not None:
+            logits: torch.Tensor = self._model(
+                encoder_outputs=BaseModelOutput(last_hidden_state=read.states[row]),
+                attention_mask=own,
+                decoder_input_ids=ids,
+                past_key_values=past,
+                use_cache=True,
+            ).logits
+            return logits
+        more: Mapping[str, Any] = {}
+        if self._takes_positions:
+            places = torch.arange(ids.shape[1], device=ids.device)
+            more = {"position_ids": own.sum(1, keepdim=True) + places}
+        logits = self._model(
+            input_ids=ids,
+            attention_mask=torch.cat([own, mask], 1),
+            past_key_values=past,
+            use_cache=True,
+            **more,
+        ).logits
+        return logits
+
+    def _padded(
+        self, rows: Sequence[np.ndarray], *, is_left: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Lay rows of tokens out as a rectangle, and say which places are theirs."""
+        width = max(row.size for row in rows)
+        ids, mask = np.zeros((2, len(rows), width), dtype=np.int64)
+        for k, row in enumerate(rows):
+            place = slice(width - row.size, None) if is_left else slice(row.size)
+            ids[k, place], mask[k, place] = row, 1
+        return self._machine.send(ids), self._machine.send(mask)
+
+    def _check(self) -> None:
+        """Hold the pass over parts to the pass over everything, which reads a text with its end."""
+        prefix, texts = _PROBE
+        found = self.log_probabilities([prefix], texts, np.zeros(len(texts), dtype=np.int64))
+        bound = 10 * SCORE_TOLERANCE[self._machine.precision]
+        for text, values in zip(texts, found, strict=True):
+            if not np.allclose(values, self._whole(prefix, text), rtol=bound, atol=bound):
+                raise ValueError(
+                    self._not_causal("whose predictions change with what comes after them")
+                )
+
+    def _not_causal(self, why: str) -> str:
+        return (
+            f"`{self._name}` must predict each token from those before it, as a causal model does, "
+            f"got a {type(self._model).__name__}, {why}"
+        )
+
+    @torch.inference_mode()
+    def _whole(self, prefix: np.ndarray, text: np.ndarray) -> np.ndarray:
+        """Score one text in one pass without anything kept."""
+        ids = self._machine.send(np.concatenate([prefix, text]))[None]
+        if self._start is None or self._read == self._read_prefixes:
+            logits = self._model(input_ids=ids, use_cache=False).logits[:, prefix.size - 1 : -1]
+        else:
+            labels = ids[:, prefix.size :]
+            begun = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], 1)
+            logits = self._model(
+                input_ids=ids[:, : prefix.size], decoder_input_ids=begun, use_cache=False
+            ).logits
+        found = _log_softmax(logits[0])[torch.arange(text.size), ids[0, prefix.size :]]
+        return found.double().cpu().numpy()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Prefixes that a model has read."""
+
+    first: torch.Tensor
+    """Log-probabilities of the first token after each, float32, shape (n, n_words)."""
+    past: Any
+    """Their keys and values, a `Cache` of transformers."""
+    mask: torch.Tensor
+    """Places that are theirs, shape (n, width)."""
+    states: torch.Tensor | None = None
+    """What an encoder made of them."""
+
+
+def _parts_of(past: Any) -> tuple[Any, ...]:  # noqa: ANN401  (transformers has no types)
+    """Return the caches of an encoder-decoder cache, or the one there is."""
+    if hasattr(past, "cross_attention_cache"):
+        return (past.self_attention_cache, past.cross_attention_cache)
+    return (past,)
+
+
+def _select(past: Any, rows: torch.Tensor) -> Any:  # noqa: ANN401
+    """Copy some rows of keys and values; a row may be named twice."""
+    parts = []
+    for part in _parts_of(past):
+        own = copy.copy(part)
+        # `reorder_cache` puts new tensors into a layer and leaves the old ones as they are
+        own.layers = [copy.copy(layer) for layer in part.layers]
+        own.reorder_cache(rows)
+        parts.append(own)
+    return parts[0] if len(parts) == 1 else type(past)(*parts)
+
+
+def _log_softmax(logits: torch.Tensor) -> torch.Tensor:
+    return torch.log_softmax(logits.float(), -1)

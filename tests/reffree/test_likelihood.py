@@ -1,0 +1,245 @@
+"""Log-probabilities of tokens: against the library's own pass over each pair, and their laws."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from reffree.likelihood import LanguageModel
+from reffree.likelihood_settings import LikelihoodSettings
+from reffree.prefix_scoring import PrefixScorer
+from tests.reinforce.tiny_models import write_tiny_model
+
+CONTEXTS = [
+    "The cat sat on the mat near the door, and the dog slept by the fire all day long.",
+    "A dog.",
+    "The bridge is closed for eleven weeks. Cars must use the ring road, and buses too.",
+]
+TEXTS = ["A cat sat.", "The dog slept by the fire, and nobody woke it up.", "Bridges", "It’s 5 €."]
+PAIRS = [(context, text) for context in CONTEXTS for text in TEXTS]
+CAUSAL = ("llama", "gpt2", "opt", "mistral")
+ATOL = 1e-5
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("generators")
+    made = {}
+
+    def folder(kind):
+        if kind not in made:
+            made[kind] = write_tiny_model(root / kind, kind, [*CONTEXTS, *TEXTS])
+        return made[kind]
+
+    return folder
+
+
+def plain_loop(folder, pairs, before="", between="\nTL;DR:", most=None):
+    """Score pair after pair, each in one pass of the library over all of it."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    config = transformers.AutoConfig.from_pretrained(folder)
+    kind = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
+    model = getattr(transformers, kind).from_pretrained(folder).eval()
+    found = []
+    for context, text in pairs:
+        if config.is_encoder_decoder:
+            ids = torch.tensor([tokenizer(before + context + between)["input_ids"]])
+            labels = torch.tensor([tokenizer(text)["input_ids"]])
+            with torch.inference_mode():
+                logits = model(input_ids=ids, labels=labels).logits[0]
+        else:
+            ids = (
+                tokenizer(before + context)["input_ids"][:most]
+                + tokenizer(between, add_special_tokens=False)["input_ids"]
+            )
+            labels = torch.tensor([tokenizer(f" {text}", add_special_tokens=False)["input_ids"]])
+            with torch.inference_mode():
+                whole = torch.cat([torch.tensor([ids]), labels], 1)
+                logits = model(whole).logits[0, len(ids) - 1 : -1]
+        values = torch.log_softmax(logits, -1).gather(1, labels[0][:, None])[:, 0]
+        found.append(values.double().numpy())
+    return found
+
+
+def rows_of(found):
+    return [found.log_p[row] for row in range(len(found.log_p))]
+
+
+def assert_equal(found, expected):
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize("kind", [*CAUSAL, "bart", "t5"])
+def test_log_probabilities_match_a_plain_loop(kind, folders):
+    model = LanguageModel.load(folders(kind))
+    between = "" if kind in ("bart", "t5") else "\nTL;DR:"
+    found = model.log_probabilities(*zip(*PAIRS, strict=True))
+    assert_equal(rows_of(found), plain_loop(folders(kind), PAIRS, between=between))
+    assert not found.is_cut.any()
+    assert not found.reasons
+
+
+def test_predictions_of_the_tiny_models_depend_on_the_context(folders):
+    """Or equality with the plain loop would say little."""
+    for kind in CAUSAL:
+        first, second = plain_loop(
+            folders(kind), [(CONTEXTS[0], TEXTS[0]), (CONTEXTS[2], TEXTS[0])]
+        )
+        assert np.abs(first - second).max() > 0.01
+
+
+def test_prompt_before_and_between_matches_a_plain_loop(folders):
+    settings = LikelihoodSettings(prompt="Read this: {context}\n\nIn short: {text}")
+    model = LanguageModel.load(folders("llama"), settings)
+    expected = plain_loop(folders("llama"), PAIRS, "Read this: ", "\n\nIn short:")
+    assert_equal(rows_of(model.log_probabilities(*zip(*PAIRS, strict=True))), expected)
+
+
+@pytest.mark.parametrize("kind", ["llama", "bart"])
+def test_order_duplicates_and_batches_change_nothing(kind, folders, monkeypatch):
+    expected = rows_of(
+        LanguageModel.load(folders(kind)).log_probabilities(*zip(*PAIRS, strict=True))
+    )
+    alone = [
+        rows_of(LanguageModel.load(folders(kind)).log_probabilities([context], [text]))[0]
+        for context, text in PAIRS
+    ]
+    assert_equal(alone, expected)
+    order = np.random.default_rng(3).permutation(len(PAIRS) * 2) % len(PAIRS)
+    model = LanguageModel.load(folders(kind))
+    mixed = model.log_probabilities(*zip(*(PAIRS[k] for k in order), strict=True))
+    assert_equal(rows_of(mixed), [expected[k] for k in order])
+    assert model.state() == {"texts": 2 * len(PAIRS), "computed": len(PAIRS), "cut": 0}
+
+
+def test_context_is_read_once_for_all_texts_after_it(folders, monkeypatch):
+    model = LanguageModel.load(folders("llama"))
+    n_read = []
+    read = PrefixScorer._read_prefixes
+    monkeypatch.setattr(
+        PrefixScorer, "_read_prefixes", lambda self, p: n_read.append(len(p)) or read(self, p)
+    )
+    model._shared._scorer._read = model._shared._scorer._read_prefixes
+    model.log_probabilities(*zip(*PAIRS, strict=True))
+    assert sum(n_read) == len(CONTEXTS)
+
+
+def test_models_of_one_folder_are_loaded_once_and_remember(folders):
+    first = LanguageModel.load(folders("llama"))
+    second = LanguageModel.load(folders("llama"), LikelihoodSettings(value="sum"))
+    assert first._pretrained.model is second._pretrained.model
+    first.log_probabilities(*zip(*PAIRS, strict=True))
+    second.log_probabilities(*zip(*PAIRS, strict=True))
+    assert second.state()["computed"] == 0
+
+
+def test_long_context_is_cut_at_its_end_and_counted(folders):
+    long = " ".join(CONTEXTS * 4)
+    model = LanguageModel.load(folders("llama"))
+    found = model.log_probabilities([long, CONTEXTS[1]], [TEXTS[1]] * 2)
+    assert found.is_cut.tolist() == [True, False]
+    assert model.state()["cut"] == 1
+    n_text, n_between = found.log_p.lengths[0], 7
+    kept = 128 - -(-n_text // 4) * 4 - n_between  # in steps of 128 / 32
+    (expected,) = plain_loop(folders("llama"), [(long, TEXTS[1])], most=kept)
+    np.testing.assert_allclose(found.log_p[0], expected, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("llama", 64), ("bart", 128)])
+def test_long_text_is_cut_at_its_end(kind, most, folders):
+    long = " ".join(CONTEXTS * 4)
+    model = LanguageModel.load(folders(kind))
+    found = model.log_probabilities([CONTEXTS[1]], [long])
+    assert found.is_cut.tolist() == [True]
+    assert found.log_p.lengths.tolist() == [most]
+    begun = model.log_probabilities([CONTEXTS[1]], [long[: len(long) // 2]]).log_p[0]
+    n_same = min(most, begun.size) - 2
+    np.testing.assert_allclose(found.log_p[0][:n_same], begun[:n_same], rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize("kind", ["llama", "bart"])
+def test_spans_are_the_tokens_places_in_the_text(kind, folders):
+    model = LanguageModel.load(folders(kind))
+    found = model.log_probabilities(CONTEXTS[:1] * len(TEXTS), TEXTS)
+    for row, text in enumerate(TEXTS):
+        read = "".join(
+            text[start:end] for start, end in dict.fromkeys(map(tuple, found.spans[row]))
+        )
+        assert read.replace(" ", "") == text.replace(" ", "")
+
+
+def test_nothing_before_a_text_is_the_prompt_alone(folders):
+    model = LanguageModel.load(folders("llama"))
+    (found,) = rows_of(model.log_probabilities([""], TEXTS[:1]))
+    (expected,) = plain_loop(folders("llama"), [("", TEXTS[0])])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL)
+    bare = LanguageModel.load(folders("llama"), LikelihoodSettings(prompt="{context} {text}"))
+    (found,) = rows_of(bare.log_probabilities([""], TEXTS[:1]))
+    (expected,) = plain_loop(folders("llama"), [("", TEXTS[0])], before="<s>", between="")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL)
+
+
+def test_memory_errors_halve_the_batches(folders, monkeypatch, caplog):
+    expected = rows_of(
+        LanguageModel.load(folders("llama")).log_probabilities(*zip(*PAIRS, strict=True))
+    )
+    model = LanguageModel.load(folders("llama"))
+    forward, sizes = model._pretrained.model.forward, []
+
+    def short_of_memory(*args, input_ids, **named):
+        sizes.append(input_ids.numel())
+        if input_ids.numel() > 60:
+            raise torch.OutOfMemoryError
+        return forward(*args, input_ids=input_ids, **named)
+
+    monkeypatch.setattr(model._pretrained.model, "forward", short_of_memory)
+    model._shared._recent._values.clear()
+    assert_equal(rows_of(model.log_probabilities(*zip(*PAIRS, strict=True))), expected)
+    assert max(sizes) > 60
+    assert "out of GPU memory" in caplog.text
+
+
+def test_text_that_cannot_be_split_has_a_reason(folders):
+    model = LanguageModel.load(folders("llama"))
+    bad = "\ud800"
+    found = model.log_probabilities([CONTEXTS[0], bad, CONTEXTS[0]], [TEXTS[0], TEXTS[0], bad])
+    assert found.reasons == {1: "context:cannot_be_split", 2: "text:cannot_be_split"}
+    assert found.log_p.lengths[1:].tolist() == [0, 0]
+    assert found.log_p.lengths[0] > 0
+
+
+def test_model_that_reads_what_comes_after_rejected(folders):
+    with pytest.raises(ValueError, match="must predict each token from those before it"):
+        LanguageModel.load(folders("bert"))
+
+
+def test_preset_for_another_kind_of_model_rejected(folders):
+    with pytest.raises(ValueError, match="`bartscore` needs a model with an encoder and a decoder"):
+        LanguageModel.load(folders("llama"), LikelihoodSettings(preset="bartscore"))
+
+
+def test_prompt_longer_than_the_model_rejected(folders):
+    with pytest.raises(ValueError, match="must leave room in the 128 tokens"):
+        LanguageModel.load(
+            folders("llama"), LikelihoodSettings(prompt="a b " * 40 + "{context}{text}")
+        )
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"vlaue": "sum"}, "unknown key `vlaue` of a likelihood; did you mean `value`"),
+        ({"value": "max"}, "`value` of a likelihood must be one of mean, sum, worst, got 'max'"),
+        ({"preset": "bart"}, "`preset` of a likelihood must be one of bartscore, gptscore"),
+        ({"pmi": 1}, "`pmi` of a likelihood must be true or false, got 1"),
+        ({"lead": 0}, "`lead` of a likelihood must be 1 sentence or more, got 0"),
+        ({"prompt": "{text} {context}"}, r"must hold `\{context\}` once and end in `\{text\}`"),
+        ({"prompt": "x {text}"}, "must hold"),
+        ({"prompt": "{context}{text}", "preset": "gptscore"}, "one or the other, got both"),
+    ],
+)
+def test_wrong_settings_rejected(table, said):
+    with pytest.raises(ValueError, match=said):
+        LikelihoodSettings.of(table)
