@@ -1,6 +1,7 @@
 """Learned scorers as a metric like all others: `reffree@DIR`, which importing this file registers.
 
-`sms` knows no learned scorer, so the metric is added to its table from here. Every `reffree@DIR`
+`sms` knows no learned scorer, so the metric is added to its table from here, and with it
+`likelihood@MODEL` and what else asks a model of its own. Every `reffree@DIR`
 comes with a column `cut@DIR`: 1 where some text was too long for the model and only its lead was
 read, 0 elsewhere. Importing it loads no model library.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cluster.store import is_url
+from pipelines.likelihood_columns import why_unusable
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, Metric, MetricRequest, Setting
 from sms.metrics import METRICS
@@ -122,7 +124,7 @@ class LearnedMetric(Metric):
         }
         usable = [row for row in range(len(candidates)) if row not in reasons]
         found = batch.setting.models[request.name].score(
-            [[_as_text(text) for text in given[row] if not _why_unusable(text)] for row in usable],
+            [[_as_text(text) for text in given[row] if not why_unusable(text)] for row in usable],
             [_as_text(candidates[row]) for row in usable],
         )
         columns = {}
@@ -146,9 +148,9 @@ METRICS[NAME] = LearnedMetric(
 
 
 def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str | None:
-    if reason := _why_unusable(candidate):
+    if reason := why_unusable(candidate):
         return f"candidate:{reason}"
-    reasons = [_why_unusable(source) for source in sources]
+    reasons = [why_unusable(source) for source in sources]
     if all(reasons):
         return f"source:{reasons[0] if reasons else 'missing'}"
     return None
@@ -157,11 +159,3 @@ def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str |
 def _as_text(text: str) -> str:
     """Write a text without the ends of given sentences: a learned scorer finds them itself."""
     return text.replace(SENTENCE_END, " ")
-
-
-def _why_unusable(text: str | None) -> str | None:
-    if text is None:
-        return "null"
-    if not text.strip():
-        return "empty"
-    return None if any(map(str.isalnum, text)) else "no_words"

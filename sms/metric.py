@@ -43,6 +43,18 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenScore:
+    """What a token of a text adds to a score that is a mean or a sum over tokens."""
+
+    side: str
+    """`candidate`, `reference` or `source`."""
+    text: str
+    start: int
+    """First character, in the text that was read."""
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class MetricRequest:
     """A metric as somebody asked for it."""
 
@@ -252,6 +264,12 @@ class Metric:
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return each column, and companion, as float64 of shape (n_rows,); NaN where undefined."""
         raise NotImplementedError
+
+    def tokens(
+        self, request: MetricRequest, batch: Batch, column: str
+    ) -> Sequence[tuple[TokenScore, ...]] | None:
+        """Return by row the tokens that a score is made of; None where it is made of none."""
+        return None
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Say why texts with words cannot be scored: by reason which, bool, shape (n_texts,)."""

@@ -118,6 +118,15 @@ def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
         "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
         "picture": Markup(explanation.svg(is_live=True)) if explanation.effects else "",
         "effects": _effects_view(explanation),
+        "tokens": [
+            {
+                "text": token.text,
+                "side": token.side,
+                "value": token.score,
+                "score": signed_text(token.score),
+            }
+            for token in explanation.tokens
+        ],
         "similarities": _similarities_view(explanation),
         "conclusion": _conclusion(explanation),
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sms.explaining.arithmetic import SCORE_DIGITS
 from sms.explaining.picture import effects_picture, moves_picture
 from sms.explaining.records import Moves, SentenceEffect, TextUnits
+from sms.metric import TokenScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,7 +31,11 @@ class Explanation:
     similarities: tuple[float | None, ...] = ()
     """For mover's similarities the score against each text of `others` alone."""
     effects: tuple[SentenceEffect, ...] = ()
-    """For all other metrics, the sentences of the candidate, then of `others`."""
+    """For all other metrics, the sentences of the candidate, then of `others`; of the candidate
+    alone where there are `tokens`."""
+    tokens: tuple[TokenScore, ...] = ()
+    """For likelihoods, the tokens whose mean or sum the score is; of several references or sources
+    those of the one with the highest score."""
 
     def name_of(self, text: TextUnits) -> str:
         """Name a text for people: its side, and which one where there are several."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -147,6 +147,11 @@ def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanatio
             return list(_by_plans(scorer, prepared, about, request, listed, scores))
         if request is None or request.metric.reads_texts:
             listed = [_as_read(row, scorer.config) for row in listed]
+        tokens = None if request is None else request.metric.tokens(request, prepared, column)
+        if tokens is not None:
+            own = replace(about, sides=())  # what a source adds would take a pass for each sentence
+            explained = _by_omission(scorer, own, listed, scores)
+            return [replace(e, tokens=t) for e, t in zip(explained, tokens, strict=True)]
     return list(_by_omission(scorer, about, listed, scores))
 
 

@@ -1,0 +1,266 @@
+"""`assay score --metrics likelihood@LM`: directions, values, statuses, explanations and rewards."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipelines.explain import open_explainer
+from pipelines.score import score_corpus
+from reffree.likelihood import LanguageModel
+from reffree.likelihood_settings import LikelihoodSettings
+from sms.reward import Reward
+from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
+from tests.breaking import break_everywhere
+from tests.rare import run, wrong
+from tests.reinforce.tiny_models import write_tiny_model
+
+SOURCES = [
+    "The cat sat on the mat. A dog slept near it. Nobody woke the dog. It was a long day.",
+    "The bridge is closed for weeks. Cars use the ring road.",
+]
+CANDIDATES = ["A cat sat. The dog slept.", "The bridge is closed."]
+REFERENCES = [["A cat sat on a mat.", "A dog slept, and the cat sat."], ["Bridge closed."]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_tiny_model(tmp_path_factory.mktemp("lm") / "llama", "llama", SOURCES)
+
+
+def table_of(folder, name, candidates, references=None, sources=None, *, settings=None, **options):
+    models = {"lm": {"path": str(folder)} | (settings or {})}
+    given = {"references": references, "sources": sources}
+    return score_texts(candidates, **given, metrics=(name,), models=models, **options)
+
+
+def means(folder, contexts, texts, prompt=None):
+    model = LanguageModel.load(str(folder), LikelihoodSettings(prompt=prompt))
+    found = model.log_probabilities(contexts, texts).log_p
+    return np.array([found[row].mean() for row in range(len(texts))])
+
+
+def test_candidate_after_its_source(folder):
+    expected = means(folder, SOURCES, CANDIDATES)
+    for name in ("likelihood@lm", "likelihood@lm:source", f"likelihood@{folder}:source"):
+        table = table_of(folder, name, CANDIDATES, sources=SOURCES)
+        np.testing.assert_allclose(table[name].to_numpy(), expected, atol=1e-6)
+        assert table.column_names == [name, name.replace("likelihood", "cut"), "status"]
+        assert table["status"].to_pylist() == [None, None]
+
+
+def test_several_sources_count_with_their_mean(folder):
+    table = table_of(folder, "likelihood@lm", CANDIDATES[:1], sources=[[*SOURCES, "", None]])
+    expected = means(folder, SOURCES, CANDIDATES[:1] * 2).mean()
+    assert table["likelihood@lm"].to_pylist() == [pytest.approx(expected, abs=1e-6)]
+
+
+@pytest.mark.parametrize(
+    ("how", "of"), [("best", np.max), ("mean", np.mean), ("first", lambda x: x[0])]
+)
+def test_reference_goes_both_ways(how, of, folder):
+    name, text = "likelihood@lm:reference", CANDIDATES[0]
+    table = table_of(folder, name, [text], REFERENCES[:1], multi_reference=how)
+    p, r = means(folder, REFERENCES[0], [text] * 2), means(folder, [text] * 2, REFERENCES[0])
+    for part, values in (("p", p), ("r", r), ("f", (p + r) / 2)):
+        found = table[f"likelihood_{part}@lm:reference"].to_pylist()
+        assert found == [pytest.approx(of(values), abs=1e-6)]
+    one = table_of(folder, "likelihood_f@lm:reference", [text], REFERENCES[:1], multi_reference=how)
+    assert one["likelihood_f@lm:reference"] == table["likelihood_f@lm:reference"]
+
+
+def test_recall_is_the_lead_after_the_candidate(folder):
+    name = "likelihood@lm:recall"
+    table = table_of(folder, name, CANDIDATES, sources=SOURCES, settings={"lead": 2})
+    leads = ["The cat sat on the mat. A dog slept near it.", SOURCES[1]]
+    np.testing.assert_allclose(table[name].to_numpy(), means(folder, CANDIDATES, leads), atol=1e-6)
+
+
+def test_values_are_what_their_names_say(folder):
+    model = LanguageModel.load(str(folder))
+    found = model.log_probabilities(
+        SOURCES[:1] * 3, [CANDIDATES[0], "A cat sat.", " The dog slept."]
+    )
+    both = found.log_p[0]
+    alone = model.log_probabilities([""], CANDIDATES[:1]).log_p[0]
+    n_first = found.log_p.lengths[1]
+    expected = {
+        "sum": both.sum(),
+        "worst": min(both[:n_first].mean(), both[n_first:].mean()),
+        "mean": both.mean(),
+    }
+    for value, score in expected.items():
+        settings = {"value": value}
+        table = table_of(
+            folder, "likelihood@lm", CANDIDATES[:1], sources=SOURCES[:1], settings=settings
+        )
+        assert table["likelihood@lm"].to_pylist() == [pytest.approx(score, abs=1e-5)]
+    table = table_of(
+        folder, "likelihood@lm", CANDIDATES[:1], sources=SOURCES[:1], settings={"pmi": True}
+    )
+    assert table["likelihood@lm"].to_pylist() == [pytest.approx((both - alone).mean(), abs=1e-5)]
+
+
+@pytest.mark.parametrize("sentences", ["given", "split"])
+def test_given_sentences_are_the_same_text(sentences, folder):
+    cut = [["A cat sat.", "The dog slept."]]
+    candidates = cut if sentences == "given" else CANDIDATES[:1]
+    sources = [[[SOURCES[0]]]] if sentences == "given" else SOURCES[:1]
+    table = table_of(
+        folder, "likelihood@lm", candidates, sources=sources, settings={"value": "worst"},
+        sentences=sentences,
+    )  # fmt: skip
+    model = LanguageModel.load(str(folder))
+    found = model.log_probabilities(SOURCES[:1] * 2, [CANDIDATES[0], "A cat sat."])
+    n_first, both = found.log_p.lengths[1], found.log_p[0]
+    expected = min(both[:n_first].mean(), both[n_first:].mean())
+    assert table["likelihood@lm"].to_pylist() == [pytest.approx(expected, abs=1e-5)]
+
+
+def test_source_tokens_cut_the_source(folder):
+    table = table_of(folder, "likelihood@lm", CANDIDATES[:1], sources=SOURCES[:1], source_tokens=4)
+    expected = means(folder, ["The cat sat on"], CANDIDATES[:1])
+    np.testing.assert_allclose(table["likelihood@lm"].to_numpy(), expected, atol=1e-6)
+
+
+def test_rows_that_cannot_be_scored_have_a_status(folder):
+    rows = [
+        (CANDIDATES[0], [SOURCES[0]], None),
+        (None, [SOURCES[0]], "candidate:null"),
+        ("!", [SOURCES[0]], "candidate:no_words"),
+        (CANDIDATES[0], [], "source:missing"),
+        (CANDIDATES[0], [" "], "source:empty"),
+        (CANDIDATES[0], [" ".join(SOURCES * 9)], None),
+    ]
+    candidates, sources, statuses = zip(*rows, strict=True)
+    table = table_of(folder, "likelihood@lm", candidates, sources=sources)
+    assert table["status"].to_pylist() == list(statuses)
+    assert [score is None for score in table["likelihood@lm"].to_pylist()] == [
+        reason is not None for reason in statuses
+    ]
+    assert table["cut@lm"].to_pylist() == [0.0, None, None, None, None, 1.0]
+
+
+def write_corpus(path):
+    frame = pl.DataFrame(
+        {
+            "document_id": ["d0", "d1"], "system_id": ["a", "a"], "candidate": CANDIDATES,
+            "source": SOURCES, "references": REFERENCES,
+        }
+    )  # fmt: skip
+    frame.write_parquet(path)
+    return path
+
+
+def test_aliases_of_the_command_are_in_toml(folder, tmp_path):
+    config = tmp_path / "run.toml"
+    prompt = "Read: {context} Sum up: {text}"
+    config.write_text(
+        f'[models.lm]\npath = "{folder}"\n[models.asked]\npath = "{folder}"\n'
+        f"prompt = {json.dumps(prompt)}\n"
+    )
+    out = tmp_path / "out"
+    command = ["score", str(write_corpus(tmp_path / "c.parquet")), "--out", str(out), "--local"]
+    metrics = "likelihood@lm,likelihood@asked:source"
+    command += ["--quiet", "--config", str(config), "--metrics"]
+    assert run([*command, metrics]) == 0
+    table = pl.read_parquet(f"{out}/scores/*.parquet")
+    for name, asked in (("likelihood@lm", None), ("likelihood@asked:source", prompt)):
+        expected = means(folder, SOURCES, CANDIDATES, asked)
+        np.testing.assert_allclose(table[name].to_numpy(), expected, atol=1e-6)
+    signatures = json.loads((out / "run.json").read_text())["signatures"]
+    assert f"|prompt:{json.dumps(prompt)}|value:mean|" in signatures["likelihood@asked:source"]
+    assert signatures["likelihood@lm"].startswith("likelihood@lm|of:source|model:llama|hash:")
+    assert run([*command, f"{metrics},likelihood@lm:recall"]) == 0
+    added = pl.read_parquet(f"{out}/scores/*.parquet")
+    assert added["likelihood@lm"].equals(table["likelihood@lm"])
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_workers_score_as_one_process_does(folder, tmp_path):
+    corpus = write_corpus(tmp_path / "c.parquet")
+    tables = []
+    for name, how in (("one", {"local": True}), ("two", {"workers": 2})):
+        score_corpus(
+            corpus, tmp_path / name, metrics=["likelihood@lm", "likelihood@lm:reference"],
+            models={"lm": str(folder)}, cpus_per_worker=1, rows_per_shard=1, **how,
+        )  # fmt: skip
+        tables.append(pl.read_parquet(tmp_path / name / "scores" / "*.parquet"))
+    assert tables[0].equals(tables[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("likelihood", r"must name a model: likelihood@MODEL\[:source\|recall\|reference\]"),
+        ("likelihood_p@lm", "must end in :reference; else write likelihood@lm"),
+        ("likelihood@wrong", "unknown key `vlaue` of a likelihood"),
+    ],
+)
+def test_wrong_names_rejected(name, said):
+    models = {"lm": "x", "wrong": {"path": "x", "vlaue": "sum"}}
+    with pytest.raises(ValueError, match=said):
+        ScoringConfig(metrics=(name,), models=models)
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        ({"l m": "x"}, "model alias 'l m' must be letters"),
+        ({"lm": {"value": "sum"}}, r"`\[models.lm\]` must have the `path` of a model"),
+        (["x"], r"`models` must be tables \[models.ALIAS\]"),
+    ],
+)
+def test_wrong_tables_rejected(models, said):
+    with pytest.raises(ValueError, match=said):
+        ScoringConfig(metrics=("length",), models=models)
+
+
+def test_missing_model_is_one_line(tmp_path, capsys):
+    corpus = write_corpus(tmp_path / "c.parquet")
+    command = ["score", str(corpus), "--out", str(tmp_path / "out"), "--local", "--quiet"]
+    result = run([*command, "--metrics", f"likelihood@{tmp_path}/no:source"]), None
+    assert "check the path after `likelihood@`" in wrong(capsys, result)
+
+
+def test_score_is_explained_by_its_tokens(folder, tmp_path):
+    corpus, name = write_corpus(tmp_path / "c.parquet"), "likelihood@lm"
+    score_corpus(corpus, tmp_path / "out", metrics=[name], models={"lm": str(folder)}, local=True)
+    explainer = open_explainer(metric=name, scores=tmp_path / "out")
+    (explained,) = explainer.explain({"d0": ["a"]})["d0"]
+    tokens = explained.explanation.tokens
+    assert "".join(token.text for token in tokens).replace(" ", "") == CANDIDATES[0].replace(
+        " ", ""
+    )
+    assert np.mean([token.score for token in tokens]) == pytest.approx(explained.recorded, abs=1e-6)
+    without = means(folder, SOURCES[:1], ["The dog slept."])[0]
+    effect = explained.explanation.effects[0]
+    assert (effect.side, effect.unit.text) == ("candidate", "A cat sat.")
+    assert effect.score == pytest.approx(without, abs=1e-6)
+    page = explainer.page("d0")
+    assert "The log-probability of each token of the candidate" in page
+
+
+def test_likelihood_is_a_reward_where_what_is_undefined_gets_is_named(folder):
+    reward = Reward(f"likelihood@{folder}", undefined=-10.0, device="cpu")
+    expected = means(folder, SOURCES, CANDIDATES)
+    assert reward([*CANDIDATES, ""], sources=[*SOURCES, SOURCES[0]]) == [
+        *(pytest.approx(score, abs=1e-6) for score in expected), -10.0,
+    ]  # fmt: skip
+    assert reward.higher_is == "likelier"
+    with pytest.raises(ValueError, match="`undefined` must be finite, got -inf; name a value"):
+        Reward(f"likelihood@{folder}", device="cpu")
+
+
+def rows_to_break(n):
+    return to_rows([f"The cat saw {abs(n)}x. It sat."], None, [f"A cat saw {n}z."])
+
+
+def test_scorer_that_broke_off_somewhere_goes_on(folder):
+    config = ScoringConfig(metrics=("likelihood@lm",), models={"lm": str(folder)})
+    pair = [SummaryScorer(config, threads=1, device="cpu") for _ in range(2)]
+    for each in pair:
+        each.compare(each.prepare(rows_to_break(1_000_000)))
+    break_everywhere(*pair, rows_to_break, iter(range(5, 2_000, 97)))
