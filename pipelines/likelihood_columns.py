@@ -61,9 +61,11 @@ class LikelihoodModel:
         self, contexts: Sequence[str], texts: Sequence[str], rules: TextRules
     ) -> tuple[np.ndarray, TokenScores]:
         """Return the score of each text after its context, and what it is made of."""
-        found = self.model.log_probabilities(_as_read(contexts), _as_read(texts))
+        read = _as_read(texts)
+        found = self.model.log_probabilities(_as_read(contexts), read)
         if self.settings.pmi:
-            alone = self.model.log_probabilities([""] * len(texts), _as_read(texts))
+            known = [read[row] for row in np.flatnonzero(found.log_p.lengths).tolist()]
+            alone = self.model.log_probabilities([""] * len(known), known)
             less = found.log_p.values - alone.log_p.values
             found = replace(found, log_p=replace(found.log_p, values=less))
         scores = np.full(len(texts), np.nan)

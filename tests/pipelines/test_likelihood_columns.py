@@ -7,11 +7,13 @@ import polars as pl
 import pytest
 
 from pipelines.explain import open_explainer
+from pipelines.likelihood_columns import LikelihoodModel
 from pipelines.score import score_corpus
 from reffree.likelihood import LanguageModel
 from reffree.likelihood_settings import LikelihoodSettings
 from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
+from sms.text import TextRules
 from tests.breaking import break_everywhere
 from tests.rare import run, wrong
 from tests.reinforce.tiny_models import write_tiny_model
@@ -100,6 +102,15 @@ def test_values_are_what_their_names_say(folder):
         folder, "likelihood@lm", CANDIDATES[:1], sources=SOURCES[:1], settings={"pmi": True}
     )
     assert table["likelihood@lm"].to_pylist() == [pytest.approx((both - alone).mean(), abs=1e-5)]
+
+
+def test_context_that_cannot_be_split_leaves_the_other_rows_as_they_are(folder):
+    settings = LikelihoodSettings(pmi=True)
+    loaded = LikelihoodModel(LanguageModel.load(str(folder), settings), settings)
+    (alone,), _ = loaded.scores(SOURCES[1:], CANDIDATES[1:], TextRules())
+    scores, found = loaded.scores(["\ud800", SOURCES[1]], CANDIDATES, TextRules())
+    assert found.reasons == {0: "context:cannot_be_split"}
+    assert scores.tolist() == [pytest.approx(np.nan, nan_ok=True), pytest.approx(alone, abs=1e-5)]
 
 
 @pytest.mark.parametrize("sentences", ["given", "split"])
