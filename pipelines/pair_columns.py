@@ -1,0 +1,167 @@
+"""Pair models as a metric like all others: `pair@ALIAS`, which importing this file registers.
+
+`ALIAS` is that of a table `[models.ALIAS]`, or a folder or hub id stands in its place. With
+`:reference` the summary is judged by its references. Every column comes with `cut@ALIAS`: 1 where
+a pair of pieces was too long for the model. Importing this file loads no model library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.learned_columns import why_unusable
+from reffree.pair.presets import settings_of
+from sms.encoders import EncoderRuntime
+from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
+from sms.metrics import METRICS
+from sms.model_tables import find_model
+from sms.scoring import first_tokens
+from sms.signature import cut_part, version
+
+if TYPE_CHECKING:
+    from reffree.pair.judge import PairModel
+
+NAME = "pair"
+PREFIX = f"{NAME}@"
+NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What a batch gives."""
+
+    values: Mapping[str, np.ndarray]
+    reasons: Mapping[int, list[str]]
+    """By row, why it has no score."""
+
+
+class PairMetric(Metric):
+    """The scores of pair models, each under its alias."""
+
+    reads_texts = False
+
+    def request(
+        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> MetricRequest:
+        """Take what stands after `pair@` for an alias, a folder, a URL or a hub id."""
+        named = name.removeprefix(PREFIX)
+        head, _, asked = named.rpartition(":")
+        if asked not in AGAINST:
+            head, asked = named, ""
+        if not head or named == name:
+            raise ValueError(
+                f"metric {name!r} must name a model: {PREFIX}ALIAS, with a table "
+                f"[models.ALIAS], or {PREFIX}FOLDER"
+            )
+        path, table = find_model(head, models)
+        if asked:
+            table["against"] = asked
+        against = settings_of(table).against
+        sides = () if against == NONE else (f"{against}s",)
+        return MetricRequest(name, self, (name,), sides, model=path, options=table)
+
+    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> PairModel:
+        """Load the model.
+
+        Raises
+        ------
+        ValueError
+            If its folder lacks something.
+        """
+        from reffree.pair.judge import PairModel  # brings torch, which other metrics may not need
+
+        return PairModel(path, request.options, replace(runtime, sentences_only=False))
+
+    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
+        """Name the model, its settings, what it reads and how sentences are cut."""
+        parts = [setting.models[request.name].signature]
+        if "references" in request.sides:
+            parts.append(f"ref:{setting.multi_reference}")
+        if "sources" in request.sides:
+            parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
+        parts += [setting.rules.signature, f"v:{version()}"]
+        return {
+            column: "|".join([column, *parts])
+            for column in (*request.columns, *self.companions_of(request))
+        }
+
+    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+        """Run the model."""
+        self._columns(request, batch)
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Return the scores of the rows that have words, and which of them were cut."""
+        found = self._columns(request, batch)
+        for row, why in found.reasons.items():
+            batch.explained.setdefault(row, []).extend(why)
+        return found.values
+
+    def _columns(self, request: MetricRequest, batch: Batch) -> _Columns:
+        return batch.once((PairMetric, request.name), lambda: _scored(request, batch))
+
+
+METRICS[NAME] = PairMetric(
+    name=NAME,
+    summary="a pretrained classifier or yes/no generator, asked about pieces of both texts",
+    higher_is="better, by its own scale",
+    needs=(EITHER,),
+    companions={"cut": "more rows with pairs that were too long for the model"},
+)
+
+
+def _scored(request: MetricRequest, batch: Batch) -> _Columns:
+    """Score a batch: every row against each of its texts, then all rows."""
+    candidates = batch.rows["candidate"].to_pylist()
+    reasons: dict[int, list[str]] = {}
+    pairs: list[tuple[int, str]] = []
+    for row, (candidate, own) in enumerate(zip(candidates, _others(request, batch), strict=True)):
+        if why := why_unusable(candidate):
+            reasons[row] = [f"candidate:{why}"]
+        elif not request.sides:
+            pairs.append((row, ""))
+        elif usable := [text for text in own if text and not why_unusable(text)]:
+            pairs += [(row, text) for text in usable]
+        else:
+            why = why_unusable(own[0]) if own else "missing"
+            reasons[row] = [f"{request.against}:{why}"]
+    owner = np.array([row for row, _ in pairs], dtype=np.int64)
+    found = batch.setting.models[request.name].score(
+        [text for _, text in pairs], [candidates[row] for row, _ in pairs], batch.setting.rules
+    )
+    for place, why_not in found.reasons.items():
+        reasons[int(owner[place])] = [f"{each}@{request.name}" for each in why_not]
+    n, has = len(candidates), np.unique(owner)
+    scores, is_cut = np.full(n, np.nan), np.full(n, np.nan)
+    if request.against == "reference" and batch.setting.multi_reference == "best":
+        best = np.full(n, -np.inf)
+        np.maximum.at(best, owner, found.scores)
+        scores[has] = best[has]
+    else:
+        sums = np.bincount(owner, weights=found.scores, minlength=n)
+        scores[has] = sums[has] / np.bincount(owner, minlength=n)[has]
+    is_cut[has] = np.bincount(owner, weights=found.is_cut, minlength=n)[has] > 0
+    (cut,) = request.metric.companions_of(request)
+    return _Columns({request.name: scores, cut: is_cut}, reasons)
+
+
+def _others(request: MetricRequest, batch: Batch) -> list[list[str | None]]:
+    """Return what each candidate is judged by."""
+    if not request.sides:
+        return [[] for _ in range(len(batch.rows))]
+    (side,) = request.sides
+    setting = batch.setting
+    most = setting.source_tokens if side == "sources" else None
+    found = []
+    for given in batch.rows[side].to_pylist():
+        own = given or []
+        if side == "references" and setting.multi_reference == "first":
+            own = own[:1]
+        if most is not None:
+            own = first_tokens(pa.array(own, pa.string()), most).to_pylist()
+        found.append(own)
+    return found

@@ -1,0 +1,136 @@
+"""What a model reads of a pair of texts: its tokens, cut where they are too many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from tokenizers import Encoding
+
+from reffree.pair.settings import DOCUMENT, END_OF_TEXT, SUMMARY, PairSettings
+from sms.encoders.pieces import attempt_each
+
+Pair = tuple[str, str]
+"""A piece of a document, empty where there is none, and one of a summary."""
+
+_PLACES = re.compile(f"({re.escape(DOCUMENT)}|{re.escape(SUMMARY)})")
+_AT_ONCE = 4_096  # pairs; what a tokeniser says of one takes 100 bytes a token
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Input:
+    """One pair as a model reads it."""
+
+    ids: np.ndarray
+    """Tokens, special ones included; int64."""
+    types: np.ndarray
+    """To which of two texts a token belongs, for models that ask; int64."""
+    is_cut: bool
+    """Whether tokens were left out."""
+
+
+class InputMaker:
+    """Makes inputs with a model's tokeniser.
+
+    Raises
+    ------
+    ValueError
+        If the template leaves no room for texts.
+    """
+
+    def __init__(self, tokenizer: Any, settings: PairSettings, most: int) -> None:  # noqa: ANN401
+        self._backend = tokenizer.backend_tokenizer
+        self._backend.no_padding()
+        self._backend.no_truncation()
+        self._settings, self._most = settings, most
+        end = tokenizer.eos_token or tokenizer.sep_token or ""
+        template = settings.template
+        self._template = None if template is None else template.replace(END_OF_TEXT, end)
+        (empty,) = self._encoded([("", "")])
+        if empty is None or len(empty.ids) + 2 > most:
+            raise ValueError(
+                f"the template of a pair must leave room for texts in the {most} tokens that the "
+                f"model reads, got {settings.template!r}"
+            )
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of a text, special ones left out."""
+        return len(self._backend.encode(text, add_special_tokens=False).ids)
+
+    def make(self, pairs: Sequence[Pair]) -> list[Input | None]:
+        """Return the input of every pair, None where the tokeniser fails on it."""
+        found: list[Input | None] = []
+        for start in range(0, len(pairs), _AT_ONCE):
+            some = pairs[start : start + _AT_ONCE]
+            found += [
+                None if encoding is None else self._input(pair, encoding)
+                for pair, encoding in zip(some, self._encoded(some), strict=True)
+            ]
+        return found
+
+    def _encoded(self, pairs: Sequence[Pair]) -> list[Encoding | None]:
+        texts = [self._filled(pair)[0] for pair in pairs]
+        # of two texts the tokeniser takes a tuple
+        return attempt_each(self._backend.encode_batch, cast("list[str]", texts))
+
+    def _filled(self, pair: Pair) -> tuple[str | Pair, dict[str, tuple[int, int]]]:
+        """Return what is given to the tokeniser, and where in a template the texts stand."""
+        if self._template is None:
+            return pair, {}
+        text, places = "", {}
+        own = {DOCUMENT: pair[0], SUMMARY: pair[1]}
+        for part in _PLACES.split(self._template):
+            filled = own.get(part, part)
+            if part in own:
+                places[part] = (len(text), len(text) + len(filled))
+            text += filled
+        return text, places
+
+    def _input(self, pair: Pair, encoding: Encoding) -> Input:
+        ids = np.array(encoding.ids, dtype=np.int64)
+        types = np.array(encoding.type_ids, dtype=np.int64)
+        if ids.size <= self._most:
+            return Input(ids, types, is_cut=False)
+        document, summary = self._tokens(pair, encoding)
+        room = self._most - (ids.size - document.size - summary.size)
+        n_document, n_summary = self._shares(document.size, summary.size, room)
+        left_out = np.concatenate([document[n_document:], summary[n_summary:]])
+        return Input(np.delete(ids, left_out), np.delete(types, left_out), is_cut=True)
+
+    def _tokens(self, pair: Pair, encoding: Encoding) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places of the tokens of the two texts."""
+        if self._template is None:
+            owner = np.array([-1 if own is None else own for own in encoding.sequence_ids])
+            return np.flatnonzero(owner == 0), np.flatnonzero(owner == 1)
+        starts = np.array([start for start, _ in encoding.offsets])
+        starts[np.array(encoding.special_tokens_mask, dtype=bool)] = -1
+        _, places = self._filled(pair)
+        first, second = (
+            np.flatnonzero((starts >= start) & (starts < end))
+            for start, end in (places.get(place, (0, 0)) for place in (DOCUMENT, SUMMARY))
+        )
+        return first, second
+
+    def _shares(self, n_document: int, n_summary: int, room: int) -> tuple[int, int]:
+        """Say how many tokens of each text are read."""
+        if self._settings.cut == "document" and n_summary < room and n_document:
+            return room - n_summary, n_summary
+        return longest_first(n_document, n_summary, room)
+
+
+def longest_first(first: int, second: int, room: int) -> tuple[int, int]:
+    """Shorten the longer of two texts until both have room, as tokenisers do.
+
+    Examples
+    --------
+    >>> longest_first(9, 2, 7), longest_first(9, 8, 7), longest_first(2, 9, 7)
+    ((5, 2), (4, 3), (2, 5))
+    """
+    shorter = min(first, second)
+    longer = max(shorter, room - shorter)
+    if shorter + longer > room:
+        shorter, longer = room // 2, room // 2 + room % 2
+    return (longer, shorter) if first > second else (shorter, longer)

@@ -1,0 +1,262 @@
+"""A model with settings: scores of documents and summaries, each pair of pieces asked once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reffree.language_models import Batches
+from reffree.pair.aggregation import Convolution, by_summary_piece, score_of
+from reffree.pair.cutting import document_pieces, summary_pieces
+from reffree.pair.inputs import Input, InputMaker, Pair
+from reffree.pair.models import AFTER, load_answerer, most_tokens, reading
+from reffree.pair.presets import CONV_FILE, needs_of, settings_of
+from reffree.pair.settings import HISTOGRAM, PairSettings
+from reffree.scorer import PairScores
+from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders.hugging_face import find_folder
+from sms.encoders.recent import Recent
+from sms.encoders.vector_cache import VectorCache, key_of
+from sms.text import TextRules
+from sms.words import CANNOT_BE_SPLIT, attempt
+
+RECENT_BYTES = 64 << 20
+"""Answers for recent pairs that are kept for later batches."""
+_KEY_BYTES = 150  # of a key and what holds an answer
+_HASH_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The piece of the document that decided about a piece of the summary."""
+
+    summary: str
+    document: str
+    value: float
+    """Of the summary's piece, as it enters the score; without bins for SummaC-Conv."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """The answers about a document and a summary."""
+
+    document: Sequence[str]
+    summary: Sequence[str]
+    values: np.ndarray
+    """Shape (n_document, n_summary, n_answers), float64."""
+    is_cut: bool
+
+
+class PairModel:
+    """A model that answers for pieces of a document and a summary.
+
+    Parameters
+    ----------
+    path : str
+        Folder of a transformers model, or its id on the hub.
+    table : mapping
+        A table `[models.ALIAS]` without its path: fields of `PairSettings`, `preset`, `aspect`.
+    runtime : EncoderRuntime, optional
+
+    Raises
+    ------
+    ValueError
+        If a setting is wrong, or the folder lacks something, with what a preset needs.
+
+    Notes
+    -----
+    What else is scored in a batch makes a difference of rounding alone, within
+    `sms.encoders.SCORE_TOLERANCE` by the number format, but for `histogram`: there a value that
+    lies on the edge of a bin may fall into its neighbour.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        table: Mapping[str, Any] | None = None,
+        runtime: EncoderRuntime | None = None,
+    ) -> None:
+        table = table or {}
+        self.settings = settings_of(table)
+        runtime = runtime or EncoderRuntime()
+        try:
+            self._load(path, self.settings, runtime)
+        except ValueError as error:
+            raise ValueError(f"{error}{needs_of(table)}") from error
+
+    def _load(self, path: str, settings: PairSettings, runtime: EncoderRuntime) -> None:
+        self._answerer = load_answerer(path, settings.model, runtime)
+        own = self._answerer.pretrained
+        self._maker = InputMaker(own.tokenizer, settings, most_tokens(own, settings.max_tokens))
+        self._read = reading(own, settings)
+        self._n_answers = 2 if settings.value == "difference" else 1
+        self._batches = Batches(own.machine)
+        self._convolution = None
+        self.content_hash = own.content_hash
+        if settings.over_document == HISTOGRAM:
+            file = find_folder(path, after=AFTER) / CONV_FILE
+            self._convolution = Convolution.read(file)
+            self.content_hash += f"+{hash_of_files([file])}"
+        self._recent: Recent[np.ndarray] = Recent(lambda value: value.nbytes + _KEY_BYTES)
+        self._disk: VectorCache | None = None
+        if runtime.cache_folder is not None:
+            self._disk = VectorCache(
+                runtime.cache_folder,
+                owner=f"pair|{self.signature}|{self.content_hash}",
+                dimension=self._n_answers + 1,
+            )
+        self._counts: Counter[str] = Counter(pairs=0, asked=0, tokens=0, cut=0)
+
+    @property
+    def signature(self) -> str:
+        """Model, beginning of its hash, number format and settings."""
+        own = self._answerer.pretrained
+        content = f"|hash:{self.content_hash[:_HASH_LENGTH]}"
+        return f"model:{own.name}{content}{own.machine.signature}|{self.settings.signature()}"
+
+    def state(self) -> dict[str, int]:
+        """Return how many pairs of pieces there were, and how many the model was asked.
+
+        With their `tokens`, and the documents and summaries of which some pair was `cut`.
+        """
+        return dict(self._counts)
+
+    def score(
+        self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules | None = None
+    ) -> PairScores:
+        """Score summaries, each of its document; higher is better.
+
+        Where the settings are `against` none, documents are not read.
+        """
+        found = self._matrices(documents, summaries, rules or TextRules())
+        scores = np.full(len(found), np.nan)
+        is_cut = np.zeros(len(found), dtype=bool)
+        reasons = {}
+        for row, own in enumerate(found):
+            if own is None:
+                reasons[row] = (CANNOT_BE_SPLIT,)
+                continue
+            scores[row] = score_of(own.values, self.settings, self._convolution)
+            is_cut[row] = own.is_cut
+        self._counts["cut"] += int(is_cut.sum())
+        return PairScores(scores, is_cut, reasons)
+
+    def evidence(
+        self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules | None = None
+    ) -> list[list[Evidence]]:
+        """Say of every piece of the summaries which piece of the document decided about it.
+
+        That is the one with the highest answer or, for the minimum over the document, the lowest.
+        """
+        found: list[list[Evidence]] = []
+        for own in self._matrices(documents, summaries, rules or TextRules()):
+            if own is None:
+                found.append([])
+                continue
+            pick = np.argmin if self.settings.over_document == "min" else np.argmax
+            best = pick(own.values[:, :, 0], axis=0).tolist()
+            values = by_summary_piece(own.values, self.settings).tolist()
+            found.append(
+                [
+                    Evidence(piece, own.document[k], value)
+                    for piece, k, value in zip(own.summary, best, values, strict=True)
+                ]
+            )
+        return found
+
+    def _matrices(
+        self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules
+    ) -> list[_Matrix | None]:
+        """Return the answers for every row; None where a text cannot be split."""
+        cut_document = partial(
+            document_pieces,
+            settings=self.settings,
+            rules=rules,
+            count_tokens=self._maker.count_tokens,
+        )
+        cut_summary = partial(summary_pieces, settings=self.settings, rules=rules)
+        if self.settings.against == "none":
+            documents = [""] * len(summaries)
+        of_documents = {text: attempt(cut_document, text) for text in dict.fromkeys(documents)}
+        of_summaries = {text: attempt(cut_summary, text) for text in dict.fromkeys(summaries)}
+        cut = [
+            (of_documents[document], of_summaries[summary])
+            for document, summary in zip(documents, summaries, strict=True)
+        ]
+        wanted: dict[Pair, None] = {}
+        for document_own, summary_own in cut:
+            wanted.update(
+                dict.fromkeys((d, s) for d in document_own or () for s in summary_own or ())
+            )
+        answers = self._answers(list(wanted))
+        return [self._matrix(d, s, answers) for d, s in cut]
+
+    def _matrix(
+        self,
+        document: list[str] | None,
+        summary: list[str] | None,
+        answers: Mapping[Pair, np.ndarray | None],
+    ) -> _Matrix | None:
+        if document is None or summary is None:
+            return None
+        each = [answers[d, s] for d in document for s in summary]
+        known = [own for own in each if own is not None]
+        if len(known) < len(each):
+            return None
+        values = np.array(known, dtype=np.float64).reshape(len(document), len(summary), -1)
+        return _Matrix(document, summary, values[:, :, :-1], bool(values[:, :, -1].any()))
+
+    def _answers(self, pairs: Sequence[Pair]) -> dict[Pair, np.ndarray | None]:
+        """Return for every pair its answers and whether it was cut; None if it cannot be split."""
+        keys = [
+            key_of("pair", f"{len(document)}\n{document}{summary}") for document, summary in pairs
+        ]
+        names = [key.hex() for key in keys]
+        missing = self._recent.missing(names)
+        found: dict[str, np.ndarray] = {}
+        if self._disk is not None and missing:
+            none = np.zeros(len(missing), dtype=np.int64)
+            read = self._disk.read([keys[k] for k in missing], none)
+            found = {names[missing[place]]: own for place, (_, own) in read.items()}
+            missing = [k for k in missing if names[k] not in found]
+        computed = self._asked([pairs[k] for k in missing])
+        fresh = {names[missing[place]]: own for place, own in computed.items()}
+        if self._disk is not None and fresh:
+            nothing = np.empty((0, 1), dtype=np.float32)
+            self._disk.write({bytes.fromhex(name): (nothing, own) for name, own in fresh.items()})
+        found |= fresh
+        failed = set(range(len(missing))) - computed.keys()
+        unsplit = {names[missing[place]] for place in failed}
+        result = {
+            pair: None if name in unsplit else found[name] if name in found else self._recent[name]
+            for pair, name in zip(pairs, names, strict=True)
+        }
+        self._recent.add(found, RECENT_BYTES)
+        self._counts["pairs"] += len(pairs)
+        return result
+
+    def _asked(self, pairs: Sequence[Pair]) -> dict[int, np.ndarray]:
+        """Ask the model about pairs, by their number; those that cannot be split are left out.
+
+        An answer is float32, so that it is the same when it comes back from a disk.
+        """
+        made = {place: own for place, own in enumerate(self._maker.make(pairs)) if own is not None}
+        places, inputs = list(made), list(made.values())
+        lengths = np.array([own.ids.size for own in inputs], dtype=np.int64)
+        found: dict[int, np.ndarray] = {}
+
+        def compute(batch: np.ndarray) -> None:
+            some: list[Input] = [inputs[k] for k in batch.tolist()]
+            values = self._answerer.answers(some, self._read)
+            for k, own, value in zip(batch.tolist(), some, values, strict=True):
+                found[places[k]] = np.append(value, np.float32(own.is_cut))
+
+        self._batches.run(lengths, compute)
+        self._counts["asked"] += len(inputs)
+        self._counts["tokens"] += int(lengths.sum())
+        return found

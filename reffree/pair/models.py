@@ -1,0 +1,313 @@
+"""Models that answer: loaded from their folders, and asked with batches of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from reffree.language_models import CLASSIFIER, GENERATOR, Pretrained
+from reffree.pair.inputs import Input
+from reffree.pair.presets import FOUNDATION
+from reffree.pair.settings import Answer, PairSettings
+from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders.devices import Machine
+from sms.encoders.hugging_face import (
+    check_weights,
+    find_folder,
+    hash_of_model,
+    load_config,
+    load_tokenizer,
+    name_of,
+    one_line,
+)
+
+AFTER = "pair@"
+_SAME = (
+    {"entailment", "entail", "supports", "supported"},
+    {"contradiction", "contradict", "refutes", "refuted"},
+)
+"""What NLI models call the same class, in small letters."""
+_ALIGNSCORE_HEAD = "tri_layer"  # of three: aligned, contradicting, neutral
+_SANE_LENGTH = 1_000_000  # tokenisers write a number beyond this where they know of no limit
+
+Logits = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""From ids, mask and types, shape (n, length), to the logits of all answers, (n, n_answers)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Answerer:
+    """A model on its device, asked for the logits of its answers."""
+
+    pretrained: Pretrained
+    logits: Logits
+    pads_left: bool = False
+    """Whether the answer is at the end of the input."""
+
+    @torch.inference_mode()
+    def answers(
+        self, inputs: Sequence[Input], read: Callable[[torch.Tensor], torch.Tensor]
+    ) -> np.ndarray:
+        """Return what `read` makes of the logits of some inputs, float32, shape (n, n_values)."""
+        width = max(own.ids.size for own in inputs)
+        shape = (len(inputs), width)
+        ids = np.full(shape, self.pretrained.tokenizer.pad_token_id or 0, dtype=np.int64)
+        mask, types = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for row, own in enumerate(inputs):
+            at = slice(width - own.ids.size, None) if self.pads_left else slice(own.ids.size)
+            ids[row, at], mask[row, at], types[row, at] = own.ids, 1, own.types
+        send = self.pretrained.machine.send
+        found: np.ndarray = (
+            read(self.logits(send(ids), send(mask), send(types))).float().cpu().numpy()
+        )
+        return found
+
+
+_loaded: WeakValueDictionary[tuple[Any, ...], Answerer] = WeakValueDictionary()
+
+
+def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
+    """Load a model of one of `settings.MODELS`; metrics of one run share it.
+
+    Raises
+    ------
+    ValueError
+        If the folder lacks something, or what it has does not fit.
+    """
+    key = (path, kind, Machine.choose(runtime))
+    found = _loaded.get(key)
+    if found is None:
+        found = _loaded[key] = _LOADERS[kind](path, runtime)
+    return found
+
+
+def _load_classifier(path: str, runtime: EncoderRuntime) -> Answerer:
+    own = Pretrained.load(path, CLASSIFIER, runtime=runtime, after=AFTER)
+    model, has_types = own.model, "token_type_ids" in own.tokenizer.model_input_names
+
+    def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+        named = {"token_type_ids": types} if has_types else {}
+        found: torch.Tensor = model(input_ids=ids, attention_mask=mask, **named).logits
+        return found
+
+    return Answerer(own, logits)
+
+
+def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
+    own = Pretrained.load(path, GENERATOR, runtime=runtime, after=AFTER)
+    model = own.model
+
+    def first_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
+        start = torch.full_like(ids[:, :1], model.config.decoder_start_token_id)
+        output = model(input_ids=ids, attention_mask=mask, decoder_input_ids=start)
+        found: torch.Tensor = output.logits[:, 0]
+        return found
+
+    def next_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
+        places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        output = model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=places,
+            use_cache=False,
+            logits_to_keep=1,
+        )
+        found: torch.Tensor = output.logits[:, -1]
+        return found
+
+    return (
+        Answerer(own, first_step) if own.has_encoder else Answerer(own, next_step, pads_left=True)
+    )
+
+
+# Classifiers in formats of their own
+
+
+def _load_hhem(path: str, runtime: EncoderRuntime) -> Answerer:
+    """Load HHEM-2.1-Open, whose classifier reads the first token, without its own code."""
+    from transformers import T5ForTokenClassification
+
+    folder = find_folder(path, after=AFTER)
+    base = folder / FOUNDATION
+    if not base.is_dir():
+        raise ValueError(f"`{base}` must be there")
+    check_weights(folder)
+    model = T5ForTokenClassification(load_config(base))
+    state: dict[str, torch.Tensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        state |= load_file(file)
+    state = {name.removeprefix("t5."): tensor for name, tensor in state.items()}
+    words = "transformer.shared.weight"
+    if words in state:
+        state["transformer.encoder.embed_tokens.weight"] = state[words]
+    _fill(model, state, folder)
+    own = _pretrained(model, base, path, hash_of_model(folder), runtime)
+
+    def logits(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = own.model(input_ids=ids, attention_mask=mask).logits[:, 0]
+        return found
+
+    return Answerer(own, logits)
+
+
+def _load_alignscore(path: str, runtime: EncoderRuntime) -> Answerer:
+    """Load a RoBERTa and one of the heads of AlignScore's checkpoint."""
+    from transformers import AutoModel
+
+    folder = find_folder(path, after=AFTER)
+    files = sorted(folder.glob("AlignScore*.ckpt"))
+    if len(files) != 1:
+        raise ValueError(f"`{folder}` must hold one AlignScore*.ckpt, got {len(files)}")
+    try:
+        state = torch.load(files[0], map_location="cpu", weights_only=True)["state_dict"]
+    except Exception as error:  # whatever a damaged pickle does
+        raise ValueError(
+            f"`{files[0]}` must be AlignScore's checkpoint, with nothing but numbers, got "
+            f"{type(error).__name__}: {one_line(error)}"
+        ) from error
+    config = load_config(folder)
+    parts = torch.nn.ModuleDict(
+        {
+            "base_model": AutoModel.from_config(config),
+            _ALIGNSCORE_HEAD: torch.nn.Linear(config.hidden_size, 3),
+        }
+    )
+    _fill(parts, state, files[0])
+    content = hash_of_files(
+        [files[0], *sorted(folder.glob("*.json")), *sorted(folder.glob("*.txt"))]
+    )
+    own = _pretrained(parts, folder, path, content, runtime, config)
+    base, head = own.model["base_model"], own.model[_ALIGNSCORE_HEAD]
+    has_types = "token_type_ids" in own.tokenizer.model_input_names
+
+    def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+        named = {"token_type_ids": types} if has_types else {}
+        found: torch.Tensor = head(base(input_ids=ids, attention_mask=mask, **named).pooler_output)
+        return found
+
+    return Answerer(own, logits)
+
+
+_LOADERS: Mapping[str, Callable[[str, EncoderRuntime], Answerer]] = {
+    "classifier": _load_classifier,
+    "generator": _load_generator,
+    "hhem": _load_hhem,
+    "alignscore": _load_alignscore,
+}
+
+
+def _fill(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: Path) -> None:
+    """Give a model its weights; those of other parts are left."""
+    try:
+        missing = model.load_state_dict(dict(state), strict=False).missing_keys
+    except RuntimeError as error:
+        raise ValueError(f"`{where}` must fit its configuration, got {one_line(error)}") from error
+    if missing:
+        raise ValueError(
+            f"`{where}` must hold all weights, lacks {len(missing)}, such as {missing[0]}"
+        )
+
+
+def _pretrained(
+    model: Any,  # noqa: ANN401
+    folder: Path,
+    path: str,
+    content: str,
+    runtime: EncoderRuntime,
+    config: Any = None,  # noqa: ANN401
+) -> Pretrained:
+    machine = Machine.choose(runtime)
+    if config is not None:
+        model.config = config
+    tokenizer = load_tokenizer(folder)
+    return Pretrained(
+        model.to(machine.device, machine.dtype).eval(),
+        tokenizer,
+        machine,
+        name_of(path),
+        content,
+        min(tokenizer.model_max_length, _SANE_LENGTH),
+    )
+
+
+# What is read of the answers
+
+
+def most_tokens(pretrained: Pretrained, asked: int | None) -> int:
+    """Return how many tokens a model is to read: as asked, if it has places for them."""
+    config, tokenizer = pretrained.model.config, pretrained.tokenizer
+    places = getattr(config, "max_position_embeddings", None) or _SANE_LENGTH
+    if config.pad_token_id == 1 and not config.is_encoder_decoder:
+        places -= 2  # RoBERTa and its relatives number positions from 2
+    if asked is None:
+        return int(min(tokenizer.model_max_length, places))
+    # DeBERTa 2 and 3 know of distances only
+    return min(asked, places) if getattr(config, "position_biased_input", True) else asked
+
+
+def reading(
+    pretrained: Pretrained, settings: PairSettings
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return what makes values of logits: of the positive answer and, for a difference, the other.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such answer.
+    """
+    positive = _numbers(pretrained, settings, settings.positive)
+    negative = _numbers(pretrained, settings, settings.negative)
+
+    def read(logits: torch.Tensor) -> torch.Tensor:
+        logits = logits.double()
+        if settings.value == "logit":
+            return logits[:, positive[:1]]
+        if logits.shape[1] == 1:  # one answer, yes or not
+            return torch.sigmoid(logits)
+        log_p = torch.log_softmax(logits, dim=1)
+        each = [log_p[:, own].logsumexp(dim=1) for own in (positive, negative) if own]
+        if settings.value == "share":
+            return torch.sigmoid(each[0] - each[1])[:, None]
+        wanted = each if settings.value == "difference" else each[:1]
+        return torch.stack(wanted, dim=1).exp()
+
+    return read
+
+
+def _numbers(pretrained: Pretrained, settings: PairSettings, answer: Answer) -> list[int]:
+    """Return which logits are meant."""
+    if answer is None:
+        return []
+    find = _first_token if settings.model == "generator" else _class_number
+    return [find(pretrained, own) for own in (answer if isinstance(answer, tuple) else (answer,))]
+
+
+def _first_token(pretrained: Pretrained, answer: Answer) -> int:
+    ids = pretrained.tokenizer.backend_tokenizer.encode(str(answer), add_special_tokens=False).ids
+    if not ids:
+        raise ValueError(f"`positive` and `negative` of a pair must have tokens, got {answer!r}")
+    return int(ids[0])
+
+
+def _class_number(pretrained: Pretrained, answer: Answer) -> int:
+    if isinstance(answer, int):
+        return answer
+    own = str(answer).lower()
+    same = next((names for names in _SAME if own in names), {own})
+    labels = pretrained.model.config.id2label
+    for number, label in labels.items():
+        if str(label).lower() in same:
+            return int(number)
+    if len(labels) == 1:
+        return 0
+    named = ", ".join(f"{number} {label}" for number, label in labels.items())
+    raise ValueError(
+        f"{pretrained.name} must have a class {answer!r}, got {named}; give `positive` and, where "
+        "there is one, `negative` as the class's name or number"
+    )
