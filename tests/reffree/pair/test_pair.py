@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
 import tests.reffree.pair.published_judges as published
 from reffree.pair.judge import PairModel
-from reffree.pair.presets import PRESETS
+from reffree.pair.presets import PRESETS, settings_of
+from reffree.pair.settings import PairSettings
+from sms.encoders import EncoderRuntime
 from tests.reffree.pair import tiny_judges as tiny
 
 ATOL = 1e-5
@@ -79,3 +82,283 @@ def test_presets_are_as_published(folder_of, name, document):
     assert found.is_cut.all() == found.is_cut.any() == (document == tiny.LONG and name in CUT)
     low, high = model.settings.bounds
     assert ((found.scores >= low) & (found.scores <= high)).all()
+
+
+# What a pair that is too long loses
+
+
+@pytest.mark.parametrize("most", [30, 45])
+@pytest.mark.parametrize("cut", ["document", "longest"])
+def test_two_texts_are_cut_as_tokenisers_do(folder_of, cut, most):
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = folder_of("summac-zs")
+    settings = {"max_tokens": most, "cut": cut, "negative": None}
+    model = PairModel(str(folder), settings)
+    found = model.score([tiny.NEWS] * 3, tiny.SUMMARIES)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    own = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    how = {"document": "only_first", "longest": "longest_first"}[cut]
+    for score, summary in zip(found.scores, tiny.SUMMARIES, strict=True):
+        is_shorter = len(tokenizer(summary)["input_ids"]) + 1 < most
+        inputs = tokenizer(
+            tiny.NEWS,
+            summary,
+            truncation=how if is_shorter else "longest_first",
+            max_length=most,
+            return_tensors="pt",
+        )
+        with torch.no_grad():
+            expected = own(**inputs).logits.softmax(-1)[0, 2].item()
+        assert score == pytest.approx(expected, abs=ATOL)
+    assert found.is_cut.all()
+    assert model.state()["cut"] == 3
+
+
+def test_the_summary_stays_where_a_template_ends_in_it(folder_of):
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    folder = folder_of("trueteacher")
+    (summary, *_) = tiny.SUMMARIES
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(f"premise: {tiny.NEWS} hypothesis: {summary}")["input_ids"]
+    n_before = len(tokenizer(f"premise: {tiny.NEWS}", add_special_tokens=False)["input_ids"])
+    kept = torch.tensor([ids[:20] + ids[n_before:]])
+    own = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    with torch.no_grad():
+        logits = own(input_ids=kept, decoder_input_ids=torch.zeros((1, 1), dtype=torch.long)).logits
+    expected = logits[0, 0].softmax(-1)[tokenizer("1")["input_ids"][0]].item()
+    model = PairModel(str(folder), {"preset": "trueteacher", "max_tokens": kept.numel()})
+    found = model.score([tiny.NEWS], [summary])
+    assert found.scores[0] == pytest.approx(expected, rel=1e-4)
+    assert found.is_cut.all()
+
+
+# At speed
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    """Three systems' summaries of two documents."""
+    documents = [tiny.NEWS] * 3 + [tiny.LONG] * 3
+    return documents, [*tiny.SUMMARIES, *tiny.SUMMARIES]
+
+
+def test_every_distinct_pair_is_asked_once(folder_of, corpus):
+    documents, summaries = corpus
+    model = PairModel(str(folder_of("summac-zs")), {"preset": "summac-zs"})
+    model.score([*documents, *documents], [*summaries, *summaries])
+    distinct = {
+        (a, b)
+        for document, summary in zip(*corpus, strict=True)
+        for a in published.sentences(document)
+        for b in published.sentences(summary)
+        if len(a) > 10 and len(b) > 10
+    }
+    assert model.state()["pairs"] == model.state()["asked"] == len(distinct)
+    model.score(documents, summaries)
+    assert model.state()["asked"] == len(distinct), "the answers are remembered"
+
+
+@pytest.mark.parametrize("name", ["summac-zs", "minicheck-deberta", "unieval consistency"])
+def test_a_score_does_not_depend_on_the_batch(folder_of, corpus, name):
+    documents, summaries = corpus
+    together = PairModel(str(folder_of(name)), table_of(name)).score(*corpus)
+    alone = [
+        PairModel(str(folder_of(name)), table_of(name)).score([document], [summary]).scores[0]
+        for document, summary in zip(documents, summaries, strict=True)
+    ]
+    np.testing.assert_allclose(together.scores, alone, atol=ATOL)
+
+
+def test_answers_outlive_the_run(folder_of, corpus, tmp_path):
+    runtime = EncoderRuntime(cache_folder=str(tmp_path))
+    folder, table = str(folder_of("summac-zs")), {"preset": "summac-zs"}
+    first, second = (PairModel(folder, table, runtime) for _ in range(2))
+    before, after = (model.score(*corpus).scores for model in (first, second))
+    assert after.tolist() == before.tolist()
+    assert (first.state()["asked"] > 0, second.state()["asked"]) == (True, 0)
+
+
+def test_too_little_memory_makes_batches_smaller(folder_of, corpus, monkeypatch):
+    model = PairModel(str(folder_of("summac-zs")), {"preset": "summac-zs"})
+    whole = PairModel(str(folder_of("summac-zs")), {"preset": "summac-zs"}).score(*corpus)
+    answers = model._answerer.answers
+
+    def short_of_memory(inputs, read):
+        if len(inputs) > 3:
+            raise torch.OutOfMemoryError
+        return answers(inputs, read)
+
+    monkeypatch.setattr(type(model._answerer), "answers", lambda _, *given: short_of_memory(*given))
+    np.testing.assert_allclose(model.score(*corpus).scores, whole.scores, atol=ATOL)
+
+
+# Other settings
+
+
+def test_a_causal_model_answers_with_its_next_token(tmp_path):
+    folder = tiny.write_causal(tmp_path)
+    template = "{document} question: {summary} Yes or No?"
+    table = {"model": "generator", "template": template, "value": "share"}
+    model = PairModel(str(folder), table | {"positive": " Yes", "negative": " No"})
+    found = model.score([tiny.NEWS] * 3, tiny.SUMMARIES)
+    for score, summary in zip(found.scores, tiny.SUMMARIES, strict=True):
+        text = template.replace("{document}", tiny.NEWS).replace("{summary}", summary)
+        expected = published.next_token(folder, text, (" Yes", " No"))
+        assert score == pytest.approx(expected, abs=ATOL)
+
+
+def test_answers_of_several_names_are_one(folder_of):
+    folder = str(folder_of("summac-zs"))
+    by_class = [
+        PairModel(folder, {"positive": [k]}).score([tiny.NEWS], tiny.SUMMARIES[:1]).scores[0]
+        for k in range(3)
+    ]
+    two = PairModel(folder, {"positive": ["entailment", "neutral"]})
+    assert sum(by_class) == pytest.approx(1, abs=ATOL)
+    assert two.score([tiny.NEWS], tiny.SUMMARIES[:1]).scores[0] == pytest.approx(
+        by_class[1] + by_class[2], abs=ATOL
+    )
+
+
+def test_a_model_with_one_answer_gives_its_probability_or_logit(tmp_path):
+    folder = str(tiny.write_classifier(tmp_path, id2label={0: "LABEL_0"}))
+    logit, probability = (
+        PairModel(folder, {"value": value}).score([tiny.NEWS], tiny.SUMMARIES[:1]).scores[0]
+        for value in ("logit", "probability")
+    )
+    assert probability == pytest.approx(1 / (1 + np.exp(-logit)), abs=ATOL)
+
+
+def test_evidence_is_the_piece_that_decides(folder_of):
+    table = {"positive": "entailment", "document": "sentences", "summary": "sentences"}
+    model = PairModel(str(folder_of("summac-zs")), table)
+    (summary, *_) = tiny.SUMMARIES
+    (found,) = model.evidence([tiny.NEWS], [summary])
+    assert [own.summary for own in found] == published.sentences(summary)
+    for own in found:
+        alone = model.score(published.sentences(tiny.NEWS), [own.summary] * 6).scores
+        assert own.document == published.sentences(tiny.NEWS)[int(alone.argmax())]
+        assert own.value == pytest.approx(alone.max(), abs=ATOL)
+    mean = np.mean([own.value for own in found])
+    assert model.score([tiny.NEWS], [summary]).scores[0] == pytest.approx(mean)
+
+
+# What is refused
+
+
+def test_no_code_beside_a_model_is_run(tmp_path):
+    ran = tmp_path / "ran"
+    folder = tiny.write_hhem(tmp_path, ran)
+    PairModel(str(folder), {"preset": "hhem"}).score([tiny.NEWS], tiny.SUMMARIES[:1])
+    for file in (folder / "foundation").glob("token*"):
+        file.rename(folder / file.name)
+    with pytest.raises(ValueError, match="must hold a model that transformers can load"):
+        PairModel(str(folder), {"positive": 1})
+    assert not ran.exists()
+
+
+def _without(write, *names):
+    def folder(path):
+        write(path)
+        for name in names:
+            (path / name).unlink()
+        return path
+
+    return folder
+
+
+def _with_text(write, name):
+    def folder(path):
+        write(path)
+        (path / name).write_text("not what it should be")
+        return path
+
+    return folder
+
+
+# preset, folder, message
+LACKING = {
+    "conv": (
+        "summac-conv",
+        tiny.write_classifier,
+        "no file .*_e.bin`; preset summac-conv needs",
+    ),
+    "damaged conv": (
+        "summac-conv",
+        _with_text(tiny.write_summac_conv, "summac_conv_vitc_sent_perc_e.bin"),
+        "must be the state of SummaC-Conv, got",
+    ),
+    "checkpoint": (
+        "alignscore",
+        tiny.write_classifier,
+        r"must hold one AlignScore\*.ckpt, got 0; preset alignscore needs config.json and tok",
+    ),
+    "damaged checkpoint": (
+        "alignscore",
+        _with_text(tiny.write_alignscore, "AlignScore-base.ckpt"),
+        "must be AlignScore's checkpoint, with nothing but numbers, got",
+    ),
+    "foundation": ("hhem", tiny.write_classifier, "foundation` must be there; preset hhem needs"),
+    "weights": (
+        "unieval",
+        _without(tiny.write_t5, "model.safetensors"),
+        "must hold weights .* preset unieval needs MingZhong/unieval-sum",
+    ),
+    "another model": (
+        "trueteacher",
+        tiny.write_classifier,
+        "preset trueteacher needs google",
+    ),
+    "classes": (
+        "summac-zs",
+        lambda folder: tiny.write_classifier(folder, id2label={0: "bad", 1: "good"}),
+        "must have a class 'entailment', got 0 bad, 1 good; give `positive`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_what_a_folder_lacks_is_said_in_one_line(tmp_path, name):
+    preset, write, message = LACKING[name]
+    aspects = PRESETS[preset].aspects
+    table = {"preset": preset, **({"aspect": "fluency"} if aspects else {})}
+    with pytest.raises(ValueError, match=message) as caught:
+        PairModel(str(write(tmp_path)), table)
+    assert "\n" not in str(caught.value)
+
+
+WRONG = {
+    "preset": ({"preset": "sumac-zs"}, "did you mean `summac-zs`"),
+    "aspect": ({"preset": "unieval"}, "`aspect` of preset unieval must be one of coherence"),
+    "no aspects": ({"preset": "hhem", "aspect": "x"}, "must be one of none, got 'x'"),
+    "aspect alone": ({"aspect": "fluency"}, "is for a preset"),
+    "key": ({"documents": "whole"}, "unknown key `documents` of a pair; did you mean `document`"),
+    "document": ({"document": "words:0"}, "`document` of a pair must be whole, sentences, words:N"),
+    "choice": ({"over_summary": "sum"}, "`over_summary` of a pair must be one of max, mean, min"),
+    "number": ({"max_tokens": 0}, "`max_tokens` of a pair must be a whole number from 1"),
+    "no negative": ({"value": "share"}, "`negative` of a pair must be given for value `share`"),
+    "answer": ({"positive": []}, r"`positive` of a pair must be an answer, got \(\)"),
+    "no template": ({"model": "generator"}, "`template` of a pair must be given for a generator"),
+    "template": ({"template": "{summary}"}, r"must hold \{summary\} and \{document\} once"),
+    "against": ({"against": "none"}, "`template` of a pair must be given where it is against none"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_settings_are_refused(name):
+    table, message = WRONG[name]
+    with pytest.raises(ValueError, match=message):
+        settings_of(table)
+
+
+def test_a_template_must_leave_room(folder_of):
+    with pytest.raises(ValueError, match="must leave room for texts in the 5 tokens"):
+        PairModel(str(folder_of("trueteacher")), {"preset": "trueteacher", "max_tokens": 5})
+
+
+def test_signatures_tell_settings_apart():
+    signatures = {preset.settings.signature() for preset in PRESETS.values()}
+    assert len(signatures) == len(PRESETS) - 1, "TrueTeacher and SEAHORSE are asked alike"
+    assert PairSettings().signature() == "document:whole|summary:whole|positive:entailment"

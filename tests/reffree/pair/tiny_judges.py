@@ -181,10 +181,13 @@ def write_alignscore(folder: Path) -> Path:
     write_classifier(folder, "roberta")
     (folder / "model.safetensors").unlink()
     config = AutoConfig.from_pretrained(folder)
-    parts = {"base_model": AutoModel.from_config(config), "mlm_head": torch.nn.Linear(32, 9)}
-    heads = {"bin_layer": 2, "tri_layer": 3, "reg_layer": 1}
-    parts |= {name: torch.nn.Linear(32, n) for name, n in heads.items()}
-    state = _with_weights(lambda: torch.nn.ModuleDict(parts), 0.5).state_dict()
+    heads = {"bin_layer": 2, "tri_layer": 3, "reg_layer": 1, "mlm_head": 9}
+
+    def make():
+        parts = {name: torch.nn.Linear(32, n) for name, n in heads.items()}
+        return torch.nn.ModuleDict({"base_model": AutoModel.from_config(config), **parts})
+
+    state = _with_weights(make, 0.5).state_dict()
     kept = {"epoch": 1, "state_dict": state, "hyper_parameters": {"model": "roberta-base"}}
     torch.save(kept, folder / "AlignScore-base.ckpt")
     return folder
