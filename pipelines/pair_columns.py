@@ -17,7 +17,7 @@ import pyarrow as pa
 from pipelines.learned_columns import why_unusable
 from reffree.pair.presets import settings_of
 from sms.encoders import EncoderRuntime
-from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
+from sms.metric import AGAINST, EITHER, Batch, Evidence, Metric, MetricRequest, Setting
 from sms.metrics import METRICS
 from sms.model_tables import find_model
 from sms.scoring import first_tokens
@@ -38,6 +38,17 @@ class _Columns:
     values: Mapping[str, np.ndarray]
     reasons: Mapping[int, list[str]]
     """By row, why it has no score."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A candidate and one text it is judged by."""
+
+    row: int
+    number: int
+    """Which of the row's texts."""
+    other: str
+    candidate: str
 
 
 class PairMetric(Metric):
@@ -101,6 +112,17 @@ class PairMetric(Metric):
             batch.explained.setdefault(row, []).extend(why)
         return found.values
 
+    def evidence(self, request: MetricRequest, batch: Batch) -> list[tuple[Evidence, ...]]:
+        """Return by row which pieces decided; of several texts it is compared with, for each."""
+        pairs, _ = _pairs(request, batch)
+        found = batch.setting.models[request.name].evidence(
+            [pair.other for pair in pairs], [pair.candidate for pair in pairs], batch.setting.rules
+        )
+        by_row: list[tuple[Evidence, ...]] = [()] * len(batch.rows)
+        for pair, own in zip(pairs, found, strict=True):
+            by_row[pair.row] += tuple(replace(each, other=pair.number) for each in own)
+        return by_row
+
     def _columns(self, request: MetricRequest, batch: Batch) -> _Columns:
         return batch.once((PairMetric, request.name), lambda: _scored(request, batch))
 
@@ -114,28 +136,37 @@ METRICS[NAME] = PairMetric(
 )
 
 
-def _scored(request: MetricRequest, batch: Batch) -> _Columns:
-    """Score a batch: every row against each of its texts, then all rows."""
+def _pairs(request: MetricRequest, batch: Batch) -> tuple[list[_Pair], dict[int, list[str]]]:
+    """Pair every candidate with each text it is judged by; by row, why there is none."""
     candidates = batch.rows["candidate"].to_pylist()
     reasons: dict[int, list[str]] = {}
-    pairs: list[tuple[int, str]] = []
+    pairs: list[_Pair] = []
     for row, (candidate, own) in enumerate(zip(candidates, _others(request, batch), strict=True)):
+        usable = [(k, text) for k, text in enumerate(own) if text and not why_unusable(text)]
         if why := why_unusable(candidate):
             reasons[row] = [f"candidate:{why}"]
-        elif not request.sides:
-            pairs.append((row, ""))
-        elif usable := [text for text in own if text and not why_unusable(text)]:
-            pairs += [(row, text) for text in usable]
+        elif usable or not request.sides:
+            pairs += [_Pair(row, k, text, candidate) for k, text in usable or [(0, "")]]
         else:
             why = why_unusable(own[0]) if own else "missing"
             reasons[row] = [f"{request.against}:{why}"]
-    owner = np.array([row for row, _ in pairs], dtype=np.int64)
+    return pairs, reasons
+
+
+def _scored(request: MetricRequest, batch: Batch) -> _Columns:
+    """Score a batch: every row against each of its texts, then all rows."""
+    pairs, reasons = _pairs(request, batch)
+    owner = np.array([pair.row for pair in pairs], dtype=np.int64)
     found = batch.setting.models[request.name].score(
-        [text for _, text in pairs], [candidates[row] for row, _ in pairs], batch.setting.rules
+        [pair.other for pair in pairs], [pair.candidate for pair in pairs], batch.setting.rules
     )
-    for place, why_not in found.reasons.items():
-        reasons[int(owner[place])] = [f"{each}@{request.name}" for each in why_not]
-    n, has = len(candidates), np.unique(owner)
+    sides = {"summary": "candidate", "document": request.against}
+    for place, told in found.reasons.items():
+        for side, _, why in (each.partition(":") for each in told):
+            reasons[int(owner[place])] = [
+                f"{sides[side]}:{why}@{request.name.removeprefix(PREFIX)}"
+            ]
+    n, has = len(batch.rows), np.unique(owner)
     scores, is_cut = np.full(n, np.nan), np.full(n, np.nan)
     if request.against == "reference" and batch.setting.multi_reference == "best":
         best = np.full(n, -np.inf)

@@ -55,6 +55,19 @@ class TokenScore:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """The piece of another text that decided about a piece of the candidate."""
+
+    piece: str
+    """Of the candidate."""
+    decided_by: str
+    score: float
+    """Of the piece, as it enters the candidate's."""
+    other: int = 0
+    """Which of the texts that the candidate is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
 class MetricRequest:
     """A metric as somebody asked for it."""
 
@@ -269,6 +282,12 @@ class Metric:
         self, request: MetricRequest, batch: Batch, column: str
     ) -> Sequence[tuple[TokenScore, ...]] | None:
         """Return by row the tokens that a score is made of; None where it is made of none."""
+        return None
+
+    def evidence(
+        self, request: MetricRequest, batch: Batch
+    ) -> Sequence[tuple[Evidence, ...]] | None:
+        """Return by row what decided about each piece; None where scores are not made of pieces."""
         return None
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:

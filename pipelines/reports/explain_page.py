@@ -127,6 +127,15 @@ def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
             }
             for token in explanation.tokens
         ],
+        "evidence": [
+            {
+                "piece": own.piece,
+                "decided_by": own.decided_by,
+                "value": own.score,
+                "score": number_text(own.score, SCORE_DIGITS),
+            }
+            for own in explanation.evidence
+        ],
         "similarities": _similarities_view(explanation),
         "conclusion": _conclusion(explanation),
     }

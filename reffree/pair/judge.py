@@ -22,6 +22,7 @@ from sms.encoders import EncoderRuntime, hash_of_files
 from sms.encoders.hugging_face import find_folder
 from sms.encoders.recent import Recent
 from sms.encoders.vector_cache import VectorCache, key_of
+from sms.metric import Evidence
 from sms.text import TextRules
 from sms.words import CANNOT_BE_SPLIT, attempt
 
@@ -29,16 +30,6 @@ RECENT_BYTES = 64 << 20
 """Answers for recent pairs that are kept for later batches."""
 _KEY_BYTES = 150  # of a key and what holds an answer
 _HASH_LENGTH = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The piece of the document that decided about a piece of the summary."""
-
-    summary: str
-    document: str
-    value: float
-    """Of the summary's piece, as it enters the score; without bins for SummaC-Conv."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +129,8 @@ class PairModel:
         is_cut = np.zeros(len(found), dtype=bool)
         reasons = {}
         for row, own in enumerate(found):
-            if own is None:
-                reasons[row] = (CANNOT_BE_SPLIT,)
+            if isinstance(own, str):
+                reasons[row] = (f"{own}:{CANNOT_BE_SPLIT}",)
                 continue
             scores[row] = score_of(own.values, self.settings, self._convolution)
             is_cut[row] = own.is_cut
@@ -148,31 +139,31 @@ class PairModel:
 
     def evidence(
         self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules | None = None
-    ) -> list[list[Evidence]]:
+    ) -> list[tuple[Evidence, ...]]:
         """Say of every piece of the summaries which piece of the document decided about it.
 
         That is the one with the highest answer or, for the minimum over the document, the lowest.
         """
-        found: list[list[Evidence]] = []
+        found: list[tuple[Evidence, ...]] = []
         for own in self._matrices(documents, summaries, rules or TextRules()):
-            if own is None:
-                found.append([])
+            if isinstance(own, str):
+                found.append(())
                 continue
             pick = np.argmin if self.settings.over_document == "min" else np.argmax
             best = pick(own.values[:, :, 0], axis=0).tolist()
             values = by_summary_piece(own.values, self.settings).tolist()
             found.append(
-                [
+                tuple(
                     Evidence(piece, own.document[k], value)
                     for piece, k, value in zip(own.summary, best, values, strict=True)
-                ]
+                )
             )
         return found
 
     def _matrices(
         self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules
-    ) -> list[_Matrix | None]:
-        """Return the answers for every row; None where a text cannot be split."""
+    ) -> list[_Matrix | str]:
+        """Return the answers for every row, or which text cannot be split."""
         cut_document = partial(
             document_pieces,
             settings=self.settings,
@@ -201,13 +192,13 @@ class PairModel:
         document: list[str] | None,
         summary: list[str] | None,
         answers: Mapping[Pair, np.ndarray | None],
-    ) -> _Matrix | None:
+    ) -> _Matrix | str:
         if document is None or summary is None:
-            return None
+            return "document" if document is None else "summary"
         each = [answers[d, s] for d in document for s in summary]
         known = [own for own in each if own is not None]
-        if len(known) < len(each):
-            return None
+        if len(known) < len(each):  # the tokeniser fails on some pair
+            return "summary"
         values = np.array(known, dtype=np.float64).reshape(len(document), len(summary), -1)
         return _Matrix(document, summary, values[:, :, :-1], bool(values[:, :, -1].any()))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sms.explaining.arithmetic import SCORE_DIGITS
 from sms.explaining.picture import effects_picture, moves_picture
 from sms.explaining.records import Moves, SentenceEffect, TextUnits
-from sms.metric import TokenScore
+from sms.metric import Evidence, TokenScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,6 +36,8 @@ class Explanation:
     tokens: tuple[TokenScore, ...] = ()
     """For likelihoods, the tokens whose mean or sum the score is; of several references or sources
     those of the one with the highest score."""
+    evidence: tuple[Evidence, ...] = ()
+    """For metrics that compare pieces, what decided about each piece of the candidate."""
 
     def name_of(self, text: TextUnits) -> str:
         """Name a text for people: its side, and which one where there are several."""

@@ -152,6 +152,10 @@ def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanatio
             own = replace(about, sides=())  # what a source adds would take a pass for each sentence
             explained = _by_omission(scorer, own, listed, scores)
             return [replace(e, tokens=t) for e, t in zip(explained, tokens, strict=True)]
+        evidence = None if request is None else request.metric.evidence(request, prepared)
+        if evidence is not None:
+            explained = _by_omission(scorer, about, listed, scores)
+            return [replace(e, evidence=own) for e, own in zip(explained, evidence, strict=True)]
     return list(_by_omission(scorer, about, listed, scores))
 
 

@@ -236,12 +236,12 @@ def test_evidence_is_the_piece_that_decides(folder_of):
     model = PairModel(str(folder_of("summac-zs")), table)
     (summary, *_) = tiny.SUMMARIES
     (found,) = model.evidence([tiny.NEWS], [summary])
-    assert [own.summary for own in found] == published.sentences(summary)
+    assert [own.piece for own in found] == published.sentences(summary)
     for own in found:
-        alone = model.score(published.sentences(tiny.NEWS), [own.summary] * 6).scores
-        assert own.document == published.sentences(tiny.NEWS)[int(alone.argmax())]
-        assert own.value == pytest.approx(alone.max(), abs=ATOL)
-    mean = np.mean([own.value for own in found])
+        alone = model.score(published.sentences(tiny.NEWS), [own.piece] * 6).scores
+        assert own.decided_by == published.sentences(tiny.NEWS)[int(alone.argmax())]
+        assert own.score == pytest.approx(alone.max(), abs=ATOL)
+    mean = np.mean([own.score for own in found])
     assert model.score([tiny.NEWS], [summary]).scores[0] == pytest.approx(mean)
 
 

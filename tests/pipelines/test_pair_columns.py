@@ -1,0 +1,155 @@
+"""`assay score --metrics pair@ALIAS`: pair models beside the other metrics."""
+
+import json
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.explain import open_explainer
+from pipelines.score import score_corpus
+from reffree.pair.judge import PairModel
+from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from tests.reffree.pair.tiny_judges import NEWS, REFERENCE, SUMMARIES, write_classifier, write_t5
+
+OTHER = "The mayor opened the bridge. The people of the town read about it."
+LISTS = pa.list_(pa.string())
+
+
+@pytest.fixture(scope="module")
+def nli(tmp_path_factory):
+    return write_classifier(tmp_path_factory.mktemp("models") / "nli")
+
+
+@pytest.fixture(scope="module")
+def unieval(tmp_path_factory):
+    return write_t5(tmp_path_factory.mktemp("models") / "unieval")
+
+
+def models_of(folder, **tables):
+    return {alias: {"path": str(folder), **table} for alias, table in tables.items()}
+
+
+def scored(rows, metrics, models, **options):
+    scorer = SummaryScorer(ScoringConfig(metrics=metrics, models=models, **options))
+    return scorer.score(rows), scorer
+
+
+def test_scores_are_those_of_the_model(nli, tmp_path):
+    corpus = tmp_path / "c.parquet"
+    ids = {"document_id": ["d"] * 3, "system_id": ["a", "b", "c"], "candidate": SUMMARIES}
+    pq.write_table(pa.table({**ids, "source": [NEWS] * 3}), corpus)
+    out, models = tmp_path / "out", models_of(nli, nli={"preset": "summac-zs", "max_tokens": 24})
+    score_corpus(corpus, out, metrics=["pair@nli", "length"], models=models, local=True)
+    table = pl.read_parquet(out / "scores" / "*.parquet")
+    own = PairModel(str(nli), {"preset": "summac-zs", "max_tokens": 24})
+    expected = own.score([NEWS] * 3, SUMMARIES)
+    assert table["pair@nli"].to_list() == pytest.approx(expected.scores.tolist(), abs=1e-6)
+    assert table["cut@nli"].to_list() == expected.is_cut.astype(float).tolist()
+    assert 0 < expected.is_cut.sum() < 3
+    run = json.loads((out / "run.json").read_text())
+    assert run["signatures"]["pair@nli"].startswith(f"pair@nli|{own.signature}|source:mean|")
+    assert run["configuration"]["models"] == models
+    assert score_corpus(corpus, out, metrics=["pair@nli", "length"], models=models, local=True)
+
+
+def test_aspects_read_what_they_are_about(unieval):
+    aspects = ("coherence", "consistency", "fluency", "relevance")
+    tables = {aspect: {"preset": "unieval", "aspect": aspect} for aspect in aspects}
+    models = models_of(unieval, **tables)
+    rows = to_rows(SUMMARIES, references=[REFERENCE] * 3, sources=[NEWS] * 3)
+    table, scorer = scored(rows, [f"pair@{aspect}" for aspect in aspects], models)
+    for aspect in aspects:
+        other = REFERENCE if aspect == "relevance" else NEWS
+        expected = PairModel(str(unieval), tables[aspect]).score([other] * 3, SUMMARIES).scores
+        assert table[f"pair@{aspect}"].to_pylist() == pytest.approx(expected.tolist(), abs=1e-6)
+    loaded = {id(model._answerer) for model in scorer._models.values()}
+    assert len(loaded) == 1, "one model serves all aspects"
+    assert ScoringConfig(metrics=["pair@fluency"], models=models).input_columns == ("candidate",)
+
+
+@pytest.mark.parametrize(("how", "together"), [("best", max), ("first", lambda own: own[0])])
+def test_several_references(nli, how, together):
+    rows = to_rows([SUMMARIES[0]], references=[[NEWS, OTHER]])
+    table, _ = scored(rows, ["pair@nli:reference"], models_of(nli, nli={}), multi_reference=how)
+    each = PairModel(str(nli)).score([NEWS, OTHER], [SUMMARIES[0]] * 2).scores.tolist()
+    assert table["pair@nli:reference"].to_pylist() == [pytest.approx(together(each), abs=1e-6)]
+
+
+def test_unusable_rows_have_a_status(nli):
+    (summary, *_) = SUMMARIES
+    sources = [[NEWS, OTHER], [NEWS, "", None], [], ["..."], [NEWS], [NEWS], [NEWS]]
+    candidates = [summary] * 4 + [None, " ", "!"]
+    rows = pa.table({"candidate": candidates, "sources": pa.array(sources, LISTS)})
+    table, _ = scored(rows, [f"pair@{nli}"], {})
+    each = PairModel(str(nli)).score([NEWS, OTHER], [summary] * 2).scores
+    found = table[f"pair@{nli}"].to_pylist()
+    assert found[:2] == pytest.approx([each.mean(), each[0]], abs=1e-6)
+    assert found[2:] == [None] * 5
+    whys = ["source:missing", "source:no_words"]
+    whys += ["candidate:null", "candidate:empty", "candidate:no_words"]
+    assert table["status"].to_pylist() == [None, None, *whys]
+
+
+def test_a_text_that_cannot_be_split_has_a_status(nli, monkeypatch):
+    scorer = SummaryScorer(
+        ScoringConfig(metrics=["pair@nli"], models=models_of(nli, nli={"summary": "sentences"}))
+    )
+    split = "reffree.pair.cutting.split_sentences"
+
+    def fail(text, language):
+        if "BROKEN" in text:
+            raise ValueError("on purpose")
+        return [text]
+
+    monkeypatch.setattr(split, fail)
+    rows = to_rows(["A BROKEN bridge.", SUMMARIES[0]], sources=[NEWS, NEWS])
+    table = scorer.score(rows)
+    assert [score is None for score in table["pair@nli"].to_pylist()] == [True, False]
+    assert table["status"].to_pylist() == ["candidate:cannot_be_split@nli", None]
+
+
+def test_given_sentences_are_the_pieces(nli):
+    pieces = ["The committee met. It rained.", "Nobody agreed on the bridge."]
+    models = models_of(nli, nli={"document": "sentences"})
+    rows = to_rows([["The mayor."]], sources=[pieces], sentences="given")
+    table, _ = scored(rows, ["pair@nli"], models, sentences="given")
+    each = PairModel(str(nli)).score(pieces, ["The mayor."] * 2).scores
+    assert table["pair@nli"].to_pylist() == [pytest.approx(each.max(), abs=1e-6)]
+
+
+def test_first_tokens_of_a_source(nli):
+    rows, head = to_rows(SUMMARIES[:1], sources=[NEWS]), " ".join(NEWS.split(" ")[:8])
+    table, scorer = scored(rows, ["pair@nli"], models_of(nli, nli={}), source_tokens=8)
+    expected = PairModel(str(nli)).score([head], SUMMARIES[:1]).scores
+    assert table["pair@nli"].to_pylist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert "|first:8|" in scorer.signatures["pair@nli"]
+
+
+def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
+    corpus = tmp_path / "c.parquet"
+    ids = {"document_id": ["d"], "system_id": ["a"], "candidate": SUMMARIES[:1]}
+    pq.write_table(pa.table({**ids, "source": [NEWS]}), corpus)
+    models = models_of(nli, nli={"preset": "summac-zs"})
+    explainer = open_explainer(corpus, metric="pair@nli", models=models)
+    ((system,),) = explainer.explain({"d": []}).values()
+    (expected,) = PairModel(str(nli), {"preset": "summac-zs"}).evidence([NEWS], SUMMARIES[:1])
+    assert system.explanation.evidence == expected
+    page = explainer.page("d")
+    assert all(own.decided_by in page for own in expected)
+
+
+REFUSED = {
+    "no alias": ("pair@", {}, "must name a model: pair@ALIAS"),
+    "no model": ("pair", {}, "must name a model: pair@ALIAS"),
+    "no folder": ("pair@nli", {"nli": "/no/such/folder"}, "no model folder at"),
+    "setting": ("pair@nli", {"nli": {"path": "x", "over": 1}}, "unknown key `over` of a pair"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_wrong_requests_are_refused(name):
+    metric, models, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        SummaryScorer(ScoringConfig(metrics=[metric], models=models))
