@@ -76,6 +76,10 @@ class PairMetric(Metric):
         sides = () if against == NONE else (f"{against}s",)
         return MetricRequest(name, self, (name,), sides, model=path, options=table)
 
+    def bounds_of(self, request: MetricRequest) -> tuple[float, float] | None:
+        """Return those of a probability, a difference of two, or none of a logit."""
+        return settings_of(request.options).bounds
+
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> PairModel:
         """Load the model.
 

@@ -154,7 +154,7 @@ class _Request:
         """Check all that can be checked without looking at a file."""
         names = tuple(settings.metrics)
         out, encoders = os.fspath(settings.out), encoders_of(settings.encoders)
-        paths = [table["path"] for table in settings.models.values()]
+        paths = [table["path"] for table in (settings.models or {}).values()]
         for text in (*corpora, out, *names, *encoders.values(), *paths):
             check_no_secrets(text)
         config = ScoringConfig(
@@ -166,10 +166,10 @@ class _Request:
             sentences=settings.sentences,
             source_tokens=settings.source_tokens,
             precision=settings.precision,
-            models=settings.models,
+            models=settings.models or {},
         )
         machines = Machines.of(settings)
-        if config.precision == "auto" and _is_neural(config):
+        if config.precision == "auto" and (_is_neural(config) or config.model_paths):
             config = replace(config, precision=machines.precision)
         cache = settings.embedding_cache
         return cls(

@@ -253,6 +253,10 @@ class Metric:
                     f"encoders with word vectors are {kinds_with('words')}"
                 )
 
+    def bounds_of(self, request: MetricRequest) -> tuple[float, float] | None:
+        """Return lowest and highest value; as `bounds`, unless its model's settings decide."""
+        return self.bounds
+
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> Model | None:
         """Load a model of its own, which is at `path`; most metrics have none."""
         return None

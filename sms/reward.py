@@ -79,6 +79,8 @@ class Reward:
         with bf16, which is faster on processors that have it.
     batch_rows : int
         Longer calls are cut into batches of so many rows, which bounds the memory.
+    models : mapping, optional
+        By alias the model of a likelihood or pair and its settings, as in `assay score`.
     threads : int, optional
         Of the compiled kernels and the encoders; all by default.
     device : {"auto", "cpu", "cuda"}
@@ -115,6 +117,7 @@ class Reward:
         language: str = "en",
         precision: str = "auto",
         batch_rows: int = 512,
+        models: Mapping[str, Any] | None = None,
         threads: int | None = None,
         device: str = "auto",
     ) -> None:
@@ -127,7 +130,9 @@ class Reward:
         """What a higher reward means."""
         if isinstance(metric, str | Mapping):
             self.weights = weights_of(metric)
-            config = _config_of(self.weights, encoder, multi_reference, language, precision)
+            config = _config_of(
+                self.weights, encoder, multi_reference, language, precision, models or {}
+            )
             columns = [_only_column(request.columns) for request in config.requests]
             bounds = _bounds_of_sum(config.requests, self.weights)
             if list(self.weights.values()) == [1.0]:
@@ -391,6 +396,7 @@ def _config_of(
     multi_reference: str,
     language: str,
     precision: str,
+    models: Mapping[str, Any],
 ) -> ScoringConfig:
     from sms.scoring import ScoringConfig
 
@@ -401,6 +407,7 @@ def _config_of(
         multi_reference=multi_reference,
         language=language,
         precision=precision,
+        models=models,
     )
     if len(named) > 1 and not any(request.is_average for request in config.requests):
         raise ValueError(
@@ -416,7 +423,7 @@ def _bounds_of_sum(
     """Return the lowest and highest value that a sum can have."""
     ends = []
     for request in requests:
-        lowest, highest = request.metric.bounds or (-math.inf, math.inf)
+        lowest, highest = request.metric.bounds_of(request) or (-math.inf, math.inf)
         weight = weights[request.name]
         ends.append(sorted((weight * lowest, weight * highest)))
     return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)

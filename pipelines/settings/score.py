@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pipelines.settings.form import Settings
@@ -23,8 +23,9 @@ class ScoreSettings(Settings):
     ] = "minilm"
     """May be repeated, the first is the default; see `assay encoders`. Added to the tables
     [encoders.ALIAS] of the configuration file, in place of one with the same alias."""
-    models: Annotated[Mapping[str, Any], "rare", "models"] = field(default_factory=dict)
-    """Tables [models.ALIAS] of the models of `likelihood@ALIAS`, with `path` and settings."""
+    models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
+    """Tables [models.ALIAS] of the models of `likelihood@ALIAS` and `pair@ALIAS`, with `path` and
+    settings."""
     columns: Mapping[str, str] | None = None
     """What the files call a column, for example candidate=summary; repeated or with commas."""
     system: Annotated[str | None, "NAME"] = None
