@@ -8,7 +8,7 @@ a pair of pieces was too long for the model. Importing this file loads no model 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from sms.metric import AGAINST, EITHER, Batch, Evidence, Metric, MetricRequest, 
 from sms.metrics import METRICS
 from sms.model_tables import find_model
 from sms.scoring import first_tokens
-from sms.signature import cut_part, version
 
 if TYPE_CHECKING:
     from reffree.pair.judge import PairModel
@@ -90,20 +89,17 @@ class PairMetric(Metric):
         """
         from reffree.pair.judge import PairModel  # brings torch, which other metrics may not need
 
-        return PairModel(path, request.options, replace(runtime, sentences_only=False))
+        return PairModel(path, request.options, runtime)
+
+    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+        """Name the model and its settings."""
+        return (setting.models[request.name].signature,)
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
-        """Name the model, its settings, what it reads and how sentences are cut."""
-        parts = [setting.models[request.name].signature]
-        if "references" in request.sides:
-            parts.append(f"ref:{setting.multi_reference}")
-        if "sources" in request.sides:
-            parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
-        parts += [setting.rules.signature, f"v:{version()}"]
-        return {
-            column: "|".join([column, *parts])
-            for column in (*request.columns, *self.companions_of(request))
-        }
+        """Return that of the scores, and of the column that comes along."""
+        found = super().signatures(request, setting)
+        (cut,) = self.companions_of(request)
+        return {**found, cut: f"{cut}|{found[request.name]}"}
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""

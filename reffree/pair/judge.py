@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ class PairModel:
         if settings.over_document == HISTOGRAM:
             file = find_folder(path, after=AFTER) / CONV_FILE
             self._convolution = Convolution.read(file)
-            self.content_hash += f"+{hash_of_files([file])}"
+            both = f"{own.content_hash}+{hash_of_files([file])}"
+            self.content_hash = blake2b(both.encode(), digest_size=16).hexdigest()
         self._recent: Recent[np.ndarray] = Recent(lambda value: value.nbytes + _KEY_BYTES)
         self._disk: VectorCache | None = None
         if runtime.cache_folder is not None:

@@ -169,7 +169,7 @@ ENCODERS = {
         EncoderKind(
             kind="use",
             path="PATH_OR_URL",
-            summary="Universal Sentence Encoder, DAN or Transformer; 512 dimensions",
+            summary="Universal Sentence Encoder, DAN, Transformer or lite; 512 dimensions",
             vectors=("sentences",),
             loader="sms.encoders.use:load_use",
             options=(

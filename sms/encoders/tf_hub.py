@@ -38,6 +38,8 @@ class HubModel:
     """For signatures."""
     path: str
     """Folder or URL, as it was asked for."""
+    folder: Path
+    """Where its files are."""
     content_hash: str
     """Of all its files."""
     loaded: Any
@@ -96,7 +98,7 @@ def load_model(kind: str, path: str, *, published: str, runtime: EncoderRuntime)
             f"`{path}` must be a whole SavedModel, got {_first_line(error)}; download it again"
         ) from error
     name = path.partition("://")[2].partition("/")[2] if is_url else folder.resolve().name
-    return HubModel(name, path, _hash_of(folder), loaded, tensorflow)
+    return HubModel(name, path, folder, _hash_of(folder), loaded, tensorflow)
 
 
 def _start_tensorflow(kind: str, runtime: EncoderRuntime) -> tuple[ModuleType, ModuleType]:

@@ -1,7 +1,8 @@
-"""The Universal Sentence Encoder of TensorFlow Hub (Cer et al. 2018), DAN and Transformer.
+"""The Universal Sentence Encoder of TensorFlow Hub (Cer et al. 2018), DAN, Transformer and lite.
 
 *enc-2* and *enc-3* of Sun and Nenkova (2019), who encode a text as a whole: `unit=text`. By default
-sentences go in one by one. Either goes in as it stands; the model cuts it into words itself.
+sentences go in one by one. Either goes in as it stands; the model cuts it into words itself, or
+for the lite module `use_lite` does.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from sms.encoders import EncoderRuntime
 from sms.encoders.contextual import ContextualEncoder, padded_batches
 from sms.encoders.tf_hub import HubModel, load_model
+from sms.encoders.use_lite import is_lite, lite_embed
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
 
@@ -77,6 +79,8 @@ class UseEncoder(ContextualEncoder):
 def _embed_of(model: HubModel) -> Callable[[list[str]], np.ndarray]:
     """Return what turns n texts into vectors of shape (n, d), however the model is called."""
     constant, loaded = model.tensorflow.constant, model.loaded
+    if is_lite(model):
+        return lite_embed(model)
     if callable(loaded):
         return lambda texts: loaded(constant(texts)).numpy()
     for name, argument, output in _CONVENTIONS:
