@@ -1,6 +1,8 @@
 """`assay score --metrics pair@ALIAS`: pair models beside the other metrics."""
 
 import json
+import subprocess
+import sys
 
 import polars as pl
 import pyarrow as pa
@@ -30,6 +32,11 @@ def unieval(tmp_path_factory):
 
 def models_of(folder, **tables):
     return {alias: {"path": str(folder), **table} for alias, table in tables.items()}
+
+
+def run_python(code):
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def scored(rows, metrics, models, **options):
@@ -151,6 +158,14 @@ def test_it_is_a_reward(nli):
     ]
     with pytest.raises(ValueError, match="says nothing of how close"):
         Reward("pair@logit", models=models)
+
+
+def test_the_door_knows_it_as_a_reward():
+    told = (
+        "import assay\ntry:\n    assay.Reward('pair@/none')\nexcept ValueError as e:\n    print(e)"
+    )
+    found = run_python(told)
+    assert found.startswith("no model folder at `/none`")
 
 
 REFUSED = {

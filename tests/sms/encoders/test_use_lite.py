@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
@@ -138,7 +139,12 @@ def graph_of(tf, folder):
     graph = tf.compat.v1.GraphDef()
     for node in model["modelTopology"]["node"]:
         own = graph.node.add()
-        node = {**node, "attr": {k: v for k, v in node["attr"].items() if k != "value"}}
+        attributes = {
+            name: {"s": base64.b64encode(bytes(v["s"])).decode()} if "s" in v else v
+            for name, v in node["attr"].items()
+            if name != "value"
+        }
+        node = {**node, "attr": attributes}
         json_format.ParseDict(node, own, ignore_unknown_fields=True)
         if own.op == "Const":
             own.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(values[own.name]))
