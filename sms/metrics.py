@@ -12,6 +12,7 @@ from importlib import metadata
 from typing import Any
 
 from sms.baselines import BASELINES
+from sms.bertscore import BERTSCORE
 from sms.bleu import BLEU
 from sms.cosine import COSINE
 from sms.metric import Metric, MetricRequest
@@ -19,7 +20,7 @@ from sms.movers import MOVERS
 from sms.rouge import ROUGE
 
 METRICS: dict[str, Metric] = {
-    metric.name: metric for metric in (*MOVERS, COSINE, *ROUGE, *BLEU, *BASELINES)
+    metric.name: metric for metric in (*MOVERS, COSINE, *ROUGE, BERTSCORE, *BLEU, *BASELINES)
 }
 """Every metric by name; one that is added is a metric like all others."""
 

@@ -1,0 +1,333 @@
+"""BERTScore (Zhang et al. 2020): each token is matched with the nearest one of the other text.
+
+A text is encoded as a whole by one layer of a model, as the authors' library does, so its vectors
+are not those of `sms`, which encodes sentences. `bertscore` uses the model of `minilm`,
+`bertscore@MODEL` an alias of the run, a folder or a hub id.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sms.encoders import EncoderRuntime, hash_of_files
+from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
+from sms.model_tables import find_model
+from sms.pairs import Pairs
+from sms.sentences import SENTENCE_END
+
+NAME = "bertscore"
+PARTS = ("_p", "_r", "_f")
+MINILM = "minilm"
+KEPT_TOKENS = 65_536
+"""Tokens whose vectors are in memory at once, 256 MiB of a model of 1,024 dimensions."""
+LAYERS = {
+    "bert-base-uncased": 9,
+    "bert-large-uncased": 18,
+    "bert-base-multilingual-cased": 9,
+    "distilbert-base-uncased": 5,
+    "roberta-base": 10,
+    "roberta-large": 17,
+    "xlm-roberta-large": 17,
+    "deberta-base-mnli": 9,
+    "deberta-large-mnli": 18,
+    "deberta-xlarge-mnli": 40,
+    "scibert_scivocab_uncased": 9,
+}
+"""The layer that agrees best with people, by the last part of a model's name: `model2layers` in
+`bert_score/utils.py` of Tiiiger/bert_score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertScoreSettings:
+    """The settings of a table [models.ALIAS] for BERTScore."""
+
+    layer: int | None = None
+    """Of the token vectors, 0 for the embeddings; by default that of `LAYERS`, or the last."""
+    idf: str | None = None
+    """Text file, one text a line, by which rare tokens weigh more; else all weigh the same."""
+    baseline: str | None = None
+    """The library's file for this model, `rescale_baseline/LANGUAGE/MODEL.tsv`: scores are
+    rescaled so that its mean of unrelated texts is 0."""
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> BertScoreSettings:
+        """Read a table.
+
+        Raises
+        ------
+        ValueError
+            If it has another setting, or one of the wrong kind.
+        """
+        kinds = {"layer": int, "idf": str, "baseline": str}
+        for name, value in table.items():
+            if name not in kinds:
+                raise ValueError(f"a model for {NAME} has no setting `{name}`; {', '.join(kinds)}")
+            if not isinstance(value, kinds[name]) or value is True:
+                raise ValueError(f"`{name}` must be of kind {kinds[name].__name__}, got {value!r}")
+        return cls(**table)
+
+
+class TokenAligner:
+    """A model, and the precision, recall and F of texts by their tokens' vectors."""
+
+    def __init__(self, path: str, settings: BertScoreSettings, runtime: EncoderRuntime) -> None:
+        from sms.encoders import hugging_face as hf
+        from sms.encoders.bert import BLOCK_TOKENS, minilm_folder
+        from sms.encoders.devices import Machine
+        from sms.encoders.layers import LayerChoice
+
+        machine = Machine.choose(runtime)
+        folder = minilm_folder() if path == MINILM else hf.find_folder(path, after=f"{NAME}@")
+        hf.check_weights(folder)
+        self._tokenizer = hf.load_tokenizer(folder)
+        model = hf.load_model(folder)
+        name = hf.name_of(path)
+        layer = LAYERS.get(name) if settings.layer is None else settings.layer
+        choice = LayerChoice.parse("last" if layer is None else f"concat:{layer}", _depth(model))
+        self._model = hf.token_model(model, self._tokenizer, choice, machine)
+        self._max_tokens = hf.longest_sequence(model.config, self._tokenizer)
+        # As the library reads the first word of a text for models with byte-level pieces.
+        self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
+        files = [Path(file).expanduser() for file in (settings.idf, settings.baseline) if file]
+        self.content_hash = "+".join([hf.hash_of_model(folder), *map(_hash_of, files)])
+        self._baseline = np.zeros(3)
+        if settings.baseline:
+            self._baseline = read_baseline(Path(settings.baseline).expanduser(), choice.highest)
+        self._idf: dict[int, float] | None = None
+        if settings.idf:
+            lines = Path(settings.idf).expanduser().read_text("utf-8").splitlines()
+            self._idf = idf_of(self._cut(line)[0] for line in lines)
+            self._unseen = math.log(len(lines) + 1)
+        parts = [name, f"layer:{choice.highest}", f"hash:{self.content_hash[:12]}"]
+        parts += [f"idf:{_hash_of(Path(settings.idf))}"] if settings.idf else ["idf:no"]
+        parts += [f"baseline:{_hash_of(Path(settings.baseline))}"] if settings.baseline else []
+        self.signature = "|".join(parts) + machine.signature
+        self._budget = BLOCK_TOKENS[machine.device.type]
+        self._n_cut = 0
+
+    def state(self) -> Mapping[str, int]:
+        """Return how many texts were read in part."""
+        return {"cut": self._n_cut}
+
+    def _cut(self, text: str) -> tuple[list[int], bool]:
+        """Return the tokens of a text, special ones included, and whether some were left out."""
+        found = self._tokenizer(self._before + text.strip(), verbose=False)["input_ids"]
+        if len(found) <= self._max_tokens:
+            return found, False
+        found = self._tokenizer(
+            self._before + text.strip(), truncation=True, max_length=self._max_tokens
+        )["input_ids"]
+        return found, True
+
+    def scores(self, texts: Sequence[str], pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compare texts by number: `pairs` of a candidate and another, int64, shape (n, 2).
+
+        Returns precision, recall and F, float64, shape (n, 3), and whether one of the two was too
+        long for the model, bool, shape (n,).
+        """
+        cut = {number: self._cut(texts[number]) for number in np.unique(pairs).tolist()}
+        self._n_cut += sum(is_cut for _, is_cut in cut.values())
+        found, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
+        order, seen = np.lexsort((pairs[:, 0], pairs[:, 1])), set[int]()
+        for place, pair in enumerate(order.tolist()):
+            new = set(pairs[pair].tolist()) - seen
+            n_new = sum(len(cut[number][0]) for number in new)
+            if n_tokens and n_tokens + n_new > KEPT_TOKENS:
+                self._fill(found, pairs, order[first:place], cut)
+                seen, n_tokens, first = set(), 0, place
+                new = set(pairs[pair].tolist())
+                n_new = sum(len(cut[number][0]) for number in new)
+            seen |= new
+            n_tokens += n_new
+        self._fill(found, pairs, order[first:], cut)
+        is_cut = [cut[a][1] or cut[b][1] for a, b in pairs.tolist()]
+        return (found - self._baseline) / (1 - self._baseline), np.array(is_cut, dtype=bool)
+
+    def _fill(
+        self,
+        found: np.ndarray,
+        pairs: np.ndarray,
+        rows: np.ndarray,
+        cut: Mapping[int, tuple[list[int], bool]],
+    ) -> None:
+        """Compute some pairs, whose texts are encoded and forgotten."""
+        numbers = np.unique(pairs[rows]).tolist()
+        vectors = dict(zip(numbers, self._vectors([cut[k][0] for k in numbers]), strict=True))
+        weights = {k: self._weights(cut[k][0]) for k in numbers}
+        for row in rows.tolist():
+            a, b = pairs[row].tolist()
+            similarity = vectors[a] @ vectors[b].T
+            precision = similarity.amax(dim=1).double().cpu().numpy() @ weights[a]
+            recall = similarity.amax(dim=0).double().cpu().numpy() @ weights[b]
+            found[row] = precision, recall, 2 * precision * recall / (precision + recall)
+
+    def _weights(self, ids: Sequence[int]) -> np.ndarray:
+        """Return the share of each token; special ones only stand to be matched."""
+        special = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
+        if self._idf is None:
+            weights = np.array([0.0 if token in special else 1.0 for token in ids])
+        else:
+            weights = np.array([self._idf.get(token, self._unseen) for token in ids])
+        with np.errstate(invalid="ignore"):
+            return weights / weights.sum()  # NaN, and so no score, where nothing weighs
+
+    def _vectors(self, sequences: Sequence[Sequence[int]]) -> list[Any]:
+        """Encode sequences, the longest first; vectors of length 1, float32, (n_tokens, d)."""
+        import torch
+
+        lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
+        found: list[Any] = [None] * len(sequences)
+        waiting = np.argsort(-lengths, kind="stable")
+        while waiting.size:
+            sums = np.cumsum(lengths[waiting])
+            block = waiting[: max(int(np.searchsorted(sums, self._budget, "right")), 1)]
+            ids = np.concatenate([np.asarray(sequences[k], dtype=np.int64) for k in block])
+            try:
+                states = self._model.states(ids, lengths[block])
+            except torch.OutOfMemoryError:
+                if block.size == 1:
+                    raise
+                self._budget = ids.size // 2
+                continue
+            states = torch.nn.functional.normalize(states, dim=1)
+            parts = states.split(lengths[block].tolist())
+            for k, part in zip(block.tolist(), parts, strict=True):
+                found[k] = part
+            waiting = waiting[block.size :]
+        return found
+
+
+class BertScore(Metric):
+    """Precision, recall and F of tokens that are matched greedily (equations 1 to 3)."""
+
+    def request(
+        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> MetricRequest:
+        """Read the model after `@` and the side after `:`."""
+        rest, _, against = name.rpartition(":")
+        if against not in AGAINST:
+            rest, against = name, ""
+        base, _, named = rest.partition("@")
+        path, table = (MINILM, {}) if not named else find_model(named, models)
+        BertScoreSettings.of(table)
+        columns = (name,)
+        if base == self.name:
+            columns = tuple(f"{base}{part}{name[len(base) :]}" for part in PARTS)
+        sides = (f"{against or 'reference'}s",)
+        return MetricRequest(name, self, columns, sides, model=path, options=table)
+
+    def companions_of(self, request: MetricRequest) -> tuple[str, ...]:
+        """Name the column that says which rows were read in part."""
+        base = request.name.partition("@")[0].partition(":")[0]
+        return (f"cut@{NAME}{request.name[len(base) :]}",)
+
+    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> TokenAligner:
+        """Load the model."""
+        return TokenAligner(path, BertScoreSettings.of(request.options), runtime)
+
+    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+        """Name model, layer and weights of tokens."""
+        return [setting.models[request.name].signature]
+
+    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
+        """Return those of the scores, and of the column that comes along."""
+        found = super().signatures(request, setting)
+        (cut,) = self.companions_of(request)
+        return {**found, cut: f"{cut}|{found[request.columns[0]]}"}
+
+    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+        """Run the model."""
+        self._found(request, batch)
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Return the scores; of several references the one with the highest F counts."""
+        return self._found(request, batch)
+
+    def _found(self, request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
+        return batch.once((BertScore, request.name), partial(_score, request, batch))
+
+
+def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
+    (side,) = request.sides
+    of: Pairs = batch.pairs[side]
+    texts = [(text or "").replace(SENTENCE_END, " ") for text in batch.strings.to_pylist()]
+    has_words = batch.texts.text_sentences.expand(batch.texts.lower_words).lengths > 0
+    is_read = has_words[of.candidate] & has_words[of.other]
+    distinct, place = np.unique(
+        np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True
+    )
+    scores, is_cut = batch.setting.models[request.name].scores(texts, distinct)
+    shares, flags = np.full((is_read.size, 3), np.nan), np.zeros(is_read.size, dtype=bool)
+    shares[is_read], flags[is_read] = scores[place], is_cut[place]
+    joined = of.joined_by(shares[:, 2], dict(zip(PARTS, shares.T, strict=True)))
+    whole = len(request.columns) == len(PARTS)
+    asked = PARTS if whole else (request.name.partition("@")[0].partition(":")[0][-2:],)
+    found = dict(zip(request.columns, (joined[part] for part in asked), strict=True))
+    (cut,) = request.metric.companions_of(request)
+    found[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags))
+    return found
+
+
+def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:
+    r"""Weigh each token by :math:`-\log` of the share of texts that have it (equation 5).
+
+    With the library's one added to both counts.
+
+    Examples
+    --------
+    >>> weights = idf_of([[1, 2], [1, 3]])
+    >>> weights[1], round(weights[2], 4)
+    (0.0, 0.4055)
+    """
+    counts: Counter[int] = Counter()
+    n_texts = 0
+    for ids in texts:
+        n_texts += 1
+        counts.update(set(ids))
+    return {token: math.log((n_texts + 1) / (count + 1)) for token, count in counts.items()}
+
+
+def read_baseline(path: Path, layer: int) -> np.ndarray:
+    """Read the row of a layer of the library's file: precision, recall, F of unrelated texts.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing or has no such row.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = {int(row["LAYER"]): row for row in csv.DictReader(file)}
+        return np.array([float(rows[layer][name]) for name in "PRF"])
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"`baseline` must be a file of LAYER,P,R,F with layer {layer}, got {path} ({error!r})"
+        ) from error
+
+
+def _depth(model: Any) -> int:  # noqa: ANN401  (transformers has no types)
+    return int(model.config.num_hidden_layers)
+
+
+def _hash_of(path: Path) -> str:
+    return hash_of_files([Path(path).expanduser()])[:12]
+
+
+BERTSCORE = BertScore(
+    name=NAME,
+    summary="tokens matched with the nearest of the other text, Zhang et al. 2020",
+    higher_is="closer",
+    needs=(EITHER,),
+    columns=tuple(f"{NAME}{part}" for part in PARTS),
+    companions={"cut": "more rows of which only the beginning was read"},
+)
+"""BERTScore, with the model of `minilm` unless another is named."""

@@ -1,0 +1,146 @@
+"""BERTScore against its equations, done for one pair at a time with transformers itself."""
+
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from sms.encoders.bert import minilm_folder
+from sms.scoring import score_texts
+
+TEXTS = [
+    "The bridge is closed; cars must use the ring road.",
+    "A cat sat on the mat.",
+    "Nobody came.",
+]
+REFERENCES = ["The bridge closes for eleven weeks.", "The cat sat on a mat.", "Many people came."]
+ATOL = 1e-5
+
+
+@cache
+def library():
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = minilm_folder()
+    return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+
+def vectors_of(text, layer):
+    """Tokens and unit vectors of one text by the library's own model."""
+    tokenizer, model = library()
+    encoded = tokenizer(text, return_tensors="pt")
+    with torch.no_grad():
+        states = model(**encoded, output_hidden_states=True).hidden_states[layer][0]
+    return encoded["input_ids"][0].tolist(), torch.nn.functional.normalize(states, dim=1)
+
+
+def plainly(candidate, reference, layer, weight_of):
+    ids, x = vectors_of(candidate, layer)
+    other_ids, y = vectors_of(reference, layer)
+    nearest = (x @ y.T).max(dim=1).values, (x @ y.T).max(dim=0).values
+    p, r = (
+        sum(weight_of(token) * float(s) for token, s in zip(tokens, best, strict=True))
+        / sum(map(weight_of, tokens))
+        for tokens, best in zip((ids, other_ids), nearest, strict=True)
+    )
+    return p, r, 2 * p * r / (p + r)
+
+
+def plain_weight(token):
+    return 0.0 if token in (101, 102) else 1.0  # [CLS] and [SEP]
+
+
+def scored(**table):
+    models = {"m": {"path": str(minilm_folder()), **table}}
+    found = score_texts(TEXTS, REFERENCES, metrics=("bertscore@m",), models=models)
+    return np.stack([found[f"bertscore_{part}@m"].to_numpy() for part in "prf"], axis=1)
+
+
+@pytest.mark.parametrize("layer", [2, 6])
+def test_scores_are_equations_1_to_3(layer):
+    pairs = zip(TEXTS, REFERENCES, strict=True)
+    expected = [plainly(*pair, layer, plain_weight) for pair in pairs]
+    np.testing.assert_allclose(scored(layer=layer), expected, rtol=0, atol=ATOL)
+
+
+def test_rare_tokens_weigh_more(tmp_path):
+    known = [*REFERENCES, "The cat came."]
+    (tmp_path / "texts.txt").write_text("\n".join(known))
+    sets = [set(vectors_of(text, 0)[0]) for text in known]
+
+    def weight(token):
+        return math.log((len(known) + 1) / (sum(token in own for own in sets) + 1))
+
+    pairs = zip(TEXTS, REFERENCES, strict=True)
+    expected = [plainly(*pair, 6, weight) for pair in pairs]
+    found = scored(layer=6, idf=str(tmp_path / "texts.txt"))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL)
+
+
+def test_baseline_rescales(tmp_path):
+    path = tmp_path / "model.tsv"
+    path.write_text("LAYER,P,R,F\n0,.9,.9,.9\n1,.5,.25,.4\n")
+    plain, rescaled = scored(layer=1), scored(layer=1, baseline=str(path))
+    baseline = np.array([0.5, 0.25, 0.4])
+    np.testing.assert_allclose(rescaled, (plain - baseline) / (1 - baseline), atol=1e-12)
+    with pytest.raises(ValueError, match="`baseline` must be a file of LAYER,P,R,F with layer 2"):
+        scored(layer=2, baseline=str(path))
+
+
+def test_names_sides_and_the_best_of_several_references():
+    several = [[REFERENCES[0], TEXTS[0]], REFERENCES[1], [None, "..."]]
+    table = score_texts(
+        TEXTS, several, sources=REFERENCES, metrics=("bertscore", "bertscore_f:source")
+    )
+    assert table["bertscore_f"].to_pylist()[0] == pytest.approx(1, abs=1e-6)
+    assert table["bertscore_f"].to_pylist()[2] is None
+    assert table["status"].to_pylist() == [None, None, "reference:null"]
+    np.testing.assert_allclose(table["bertscore_f:source"], scored()[:, 2], rtol=0, atol=ATOL)
+    assert table["cut@bertscore"].to_pylist() == [0, 0, None]
+
+
+def test_text_beyond_the_model_is_marked():
+    long = " ".join(f"Sentence number {k} is here." for k in range(200))
+    table = score_texts([long, TEXTS[1]], [TEXTS[1]] * 2, metrics=("bertscore_r",))
+    assert table["cut@bertscore"].to_pylist() == [1, 0]
+    assert table["bertscore_r"].null_count == 0
+
+
+def test_neighbours_change_nothing(monkeypatch):
+    together = scored()
+    monkeypatch.setattr("sms.bertscore.KEPT_TOKENS", 1)
+    np.testing.assert_allclose(scored(), together, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"layers": 3}, "has no setting `layers`; layer, idf, baseline"),
+        ({"layer": "3"}, "`layer` must be of kind int, got '3'"),
+        ({"layer": 7}, "must name layers from 0"),
+        ({"path": "nowhere/at/all"}, "no model folder at `nowhere/at/all`"),
+    ],
+)
+def test_wrong_table_is_refused(table, message):
+    with pytest.raises(ValueError, match=message):
+        scored(**table)
+
+
+def test_byte_level_pieces_have_a_space_before_the_first_word(tmp_path):
+    """RoBERTa's tokeniser cuts a word differently at the very start of a text."""
+    from tests.reinforce.tiny_models import write_tiny_model
+
+    folder = write_tiny_model(tmp_path / "bart", "bart", [*TEXTS, *REFERENCES])
+    config = json.loads((folder / "config.json").read_text())
+    assert config["model_type"] == "bart"
+    models = {"m": {"path": str(folder), "layer": 1}}
+    found = score_texts(["came"], ["Nobody came"], metrics=("bertscore_p@m",), models=models)[
+        "bertscore_p@m"
+    ]
+    spaced = score_texts([" came"], ["Nobody came"], metrics=("bertscore_p@m",), models=models)[
+        "bertscore_p@m"
+    ]
+    assert found.to_pylist() == spaced.to_pylist()
