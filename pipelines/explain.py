@@ -22,7 +22,6 @@ from cluster import InputFile, list_inputs, write_whole
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute
-from pipelines import learned_columns  # noqa: F401  (adds metrics that bring a model)
 from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file

@@ -140,6 +140,7 @@ class LearnedMetric(Metric):
 
 METRICS[NAME] = LearnedMetric(
     name=NAME,
+    spec=f"{PREFIX}DIR",
     summary="a scorer from `assay train`",
     higher_is="better, 0 to 1",
     needs=("source",),

@@ -155,6 +155,7 @@ class Likelihood(Metric):
 
 METRICS[NAME] = Likelihood(
     name=NAME,
+    spec=f"{NAME}@MODEL",
     summary="log-probability under a pretrained model",
     higher_is="likelier",
     needs=("source", "reference"),

@@ -129,6 +129,7 @@ class PairMetric(Metric):
 
 METRICS[NAME] = PairMetric(
     name=NAME,
+    spec=f"{PREFIX}MODEL",
     summary="a pretrained classifier or yes/no generator, asked about pieces of both texts",
     higher_is="better, by its own scale",
     needs=(EITHER,),

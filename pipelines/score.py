@@ -36,7 +36,6 @@ from cluster.reading import Wanted, read_files
 from cluster.schema import ONE_SYSTEM
 from cluster.store import StorageFull, absolute, base_name, delete_file, join, local_folder
 from cluster.worker import node_name
-from pipelines import learned_columns  # noqa: F401  (adds metrics that bring a model)
 from pipelines.fetched import fetched_config
 from pipelines.runs.corpus import (
     check_kept,

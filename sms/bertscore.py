@@ -324,6 +324,7 @@ def _hash_of(path: Path) -> str:
 
 BERTSCORE = BertScore(
     name=NAME,
+    spec=f"{NAME}[@MODEL]",
     summary="tokens matched with the nearest of the other text, Zhang et al. 2020",
     higher_is="closer",
     needs=(EITHER,),

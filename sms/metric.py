@@ -193,6 +193,9 @@ class Metric:
     bounds: tuple[float, float] | None = None
     """Lowest and highest value, infinite where there is none; None where neither is known."""
 
+    spec: str = ""
+    """How it is written, where a name alone is not enough: `likelihood@MODEL`."""
+
     reads_texts: ClassVar[bool] = True
     """Whether it reads sentences, words and vectors of the batch, or else the rows themselves."""
     averages: ClassVar[bool] = False

@@ -8,14 +8,11 @@ import click
 @click.command()
 def metrics() -> None:
     """List the metrics, what each needs and what a higher value means."""
-    from pipelines import likelihood_columns
-    from pipelines.learned_columns import NAME, PREFIX
     from pipelines.reports.terminal import table_text
     from sms.metrics import all_metrics
 
-    written = {NAME: f"{PREFIX}DIR", likelihood_columns.NAME: f"{likelihood_columns.NAME}@MODEL"}
     rows = [
-        (written.get(m.name, m.name), m.higher_is, ", ".join(m.needs) or "–", m.summary)
+        (m.spec or m.name, m.higher_is, ", ".join(m.needs) or "–", m.summary)
         for m in all_metrics().values()
     ]
     print(table_text(("metric", "higher means", "needs", "what it is"), rows, n_left=4))
