@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from cluster.fetching import fetch
 from cluster.store import local_folder
-from pipelines.fetched import check_on_disk
+from pipelines.fetched import fetched_scorer
 from pipelines.prepare_pairs import REPEATED, prepare_pairs
 from pipelines.runs.progress import Progress
 from pipelines.tables.keyed import names_of_paths
@@ -26,7 +25,6 @@ from pipelines.training_folder import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
-from reffree.losses import compares_candidates
 from reffree.negatives import NegativesConfig
 from reffree.neighbours import find_neighbours
 from reffree.pairs import text_key
@@ -71,7 +69,6 @@ def evaluate_scorer(
     *,
     kinds: str | Sequence[str] | None = None,
     side: str = "test",
-    neighbour_encoder: str = "minilm",
     embedding_cache: AnyPath | None = None,
     device: str = "auto",
     on_progress: Callable[[Progress], None] | None = None,
@@ -85,7 +82,6 @@ def evaluate_scorer(
     of `prepare_pairs`. Gives every scorer with every domain, scorer by scorer.
     """
     tell = on_progress or (lambda _progress: None)
-    check_on_disk(neighbour_encoder=neighbour_encoder)
     scorers, paths = several(scorers), several(paths)
     names = names_of_paths(paths) if paths else []
     if len(set(names)) < len(names):
@@ -95,11 +91,11 @@ def evaluate_scorer(
         for folder in scorers if paths else ():
             tell(Progress(stage=f"loading {folder}"))
             where = chosen_device(device)
-            scorer = load_scorer(fetch(folder), device=where, cache_folder=cache_folder)
+            scorer = load_scorer(fetched_scorer(folder), device=where, cache_folder=cache_folder)
             negatives = _negatives_of(scorer, kinds)
             for name, path in zip(names, paths, strict=True):
                 tell(Progress(stage=f"judging by {path}"))
-                domain = _read_domain(name, path, negatives, side, neighbour_encoder, **of_pairs)
+                domain = _read_domain(name, path, negatives, side, **of_pairs)
                 _check_unseen(scorer, domain, folder, path)
                 results.append(_judge(folder, scorer, domain, side))
     return results
@@ -127,7 +123,7 @@ def _negatives_of(scorer: LearnedScorer, kinds: str | Sequence[str] | None) -> N
         )
     saved: dict[str, Any] = dict(trained_on["negatives"])
     saved["rate"] = Rate(**saved["rate"])
-    for name in ("kinds", "proportions"):
+    for name in ("kinds", "proportions", "positives"):
         saved[name] = None if saved[name] is None else tuple(saved[name])
     if kinds is not None:
         saved |= {"kinds": kinds, "proportions": None}
@@ -139,7 +135,6 @@ def _read_domain(
     path: str,
     negatives: NegativesConfig,
     side: str,
-    neighbour_encoder: str,
     **options: Any,  # noqa: ANN401  (of `prepare_pairs`)
 ) -> _Domain:
     """Read the pairs and make the examples, of which there are few enough for the memory."""
@@ -148,7 +143,7 @@ def _read_domain(
             [path], Path(work) / "pairs", sides=(side,), seed=negatives.seed, **options
         )
         if negatives.needs_neighbours:
-            find_neighbours(pairs.folder, (side,), neighbour_encoder, negatives.n_neighbours)
+            find_neighbours(pairs.folder, (side,), negatives.n_neighbours)
         made = pairs.for_training().examples(side, negatives)
         made.check_negatives(side)
         groups = [positive_once(group) for group in made.held_out()]
@@ -190,7 +185,7 @@ def _judge(folder: str, scorer: LearnedScorer, domain: _Domain, side: str) -> Do
         scorer=folder,
         domain=domain.name,
         n_pairs=len(domain.examples),
-        kinds=judged.by_kind(has_threshold=not compares_candidates(scorer.settings["loss"])),
+        kinds=judged.by_kind(has_threshold=not scorer.heads),
         confounders=confounders(judged.scores[has_traits], judged.labels[has_traits], traits),
         left_out=domain.left_out,
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from cluster.fetching import fetch
 from cluster.store import SCHEMES
+from reffree.naming import split_head
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 
@@ -29,6 +30,12 @@ def check_on_disk(**specs: str | None) -> None:
             raise ValueError(
                 f"`{option}` must name files on a disk that all workers see, got {spec}"
             )
+
+
+def fetched_scorer(name: str) -> str:
+    """Fetch the folder of a scorer, `FOLDER` or `FOLDER.HEAD`."""
+    folder, head = split_head(name)
+    return fetch(folder) if head is None else f"{fetch(folder)}.{head}"
 
 
 def fetched_config(config: ScoringConfig) -> ScoringConfig:

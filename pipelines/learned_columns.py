@@ -1,9 +1,10 @@
 """Learned scorers as a metric like all others: `reffree@DIR`, which importing this file registers.
 
-`sms` knows no learned scorer, so the metric is added to its table from here, and with it
-`likelihood@MODEL` and what else asks a model of its own. Every `reffree@DIR`
-comes with a column `cut@DIR`: 1 where some text was too long for the model and only its lead was
-read, 0 elsewhere. Importing it loads no model library.
+`sms` knows no learned scorer, so the metric is added to its table from here. `reffree@DIR.HEAD` is
+one head of a scorer that has several, `reffree@news` the scorer that comes with the package. All
+heads of a scorer are computed once. Every `reffree@DIR` comes with a column `cut@DIR`: 1 where some
+text was too long for the model and only its lead was read, 0 elsewhere. Importing it loads no model
+library.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from cluster.store import is_url
 from pipelines.likelihood_columns import why_unusable
+from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, Metric, MetricRequest, Setting
 from sms.metrics import METRICS
@@ -50,8 +52,17 @@ class LearnedModel:
         """Return how many candidates were read in part, or had a source that was."""
         return {"cut": self._n_cut}
 
+    def chosen(self, scores: np.ndarray, head: str | None) -> np.ndarray:
+        """Return the scores of a head, or the mean of all."""
+        return self._scorer.chosen(scores, head)
+
+    def check_head(self, head: str | None) -> None:
+        """Refuse a head that there is not."""
+        if head is not None:
+            self._scorer.column_of(head)
+
     def score(self, sources: Sequence[Sequence[str]], candidates: Sequence[str]) -> PairScores:
-        """Score candidates against all of their sources."""
+        """Score candidates against all of their sources, a column for each head."""
         found = self._scorer.score_against_all(sources, candidates)
         self._n_cut += int(found.is_cut.sum())
         return found
@@ -66,12 +77,13 @@ class LearnedMetric(Metric):
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
     ) -> MetricRequest:
         """Take what stands after `reffree@` for a folder or URL."""
-        folder = name.removeprefix(PREFIX)
+        folder, _ = split_head(name.removeprefix(PREFIX))
         if not folder or folder == name:
             raise ValueError(
-                f"metric {name!r} must name a scorer's folder: {PREFIX}DIR, from `assay train`"
+                f"metric {name!r} must name a scorer: {PREFIX}news, or {PREFIX}DIR from `assay "
+                "train`"
             )
-        place = folder if is_url(folder) else os.path.abspath(os.path.expanduser(folder))
+        place = folder if is_url(folder) else os.path.abspath(find_scorer(folder))
         return MetricRequest(name, self, (name,), ("sources",), model=place)
 
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> LearnedModel:
@@ -87,7 +99,9 @@ class LearnedMetric(Metric):
 
         machine = Machine.choose(EncoderRuntime(device=runtime.device, threads=runtime.threads))
         where, cache = machine.device.type, runtime.cache_folder
-        return LearnedModel(load_scorer(Path(path), device=where, cache_folder=cache))
+        model = LearnedModel(load_scorer(Path(path), device=where, cache_folder=cache))
+        model.check_head(_head_of(request))
+        return model
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
         """Return the scorer's own signature, which its training has set."""
@@ -97,24 +111,26 @@ class LearnedMetric(Metric):
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
-        self._columns(request, batch)
+        self._scored_once(request, batch)
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return the scores of the rows that have words, and which of them were cut."""
-        columns, reasons = self._columns(request, batch)
+        scores, is_cut, reasons = self._scored_once(request, batch)
         for row, why in reasons.items():
             batch.explained.setdefault(row, []).extend(why)
-        return columns
+        model: LearnedModel = batch.setting.models[request.name]
+        (cut,) = self.companions_of(request)
+        return {request.name: model.chosen(scores, _head_of(request)), cut: is_cut}
 
-    def _columns(
+    def _scored_once(
         self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
-        return batch.once((LearnedMetric, request.name), lambda: self._scored(request, batch))
+    ) -> tuple[np.ndarray, np.ndarray, dict[int, list[str]]]:
+        return batch.once((LearnedMetric, request.model), lambda: self._scored(request, batch))
 
     def _scored(
         self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
-        """Score a batch: columns, and by row why it has no score."""
+    ) -> tuple[np.ndarray, np.ndarray, dict[int, list[str]]]:
+        """Score a batch: a column for each head, which rows were cut, why a row has no score."""
         candidates = batch.rows["candidate"].to_pylist()
         given = batch.rows["sources"].to_pylist()
         reasons = {
@@ -127,25 +143,28 @@ class LearnedMetric(Metric):
             [[_as_text(text) for text in given[row] if not why_unusable(text)] for row in usable],
             [_as_text(candidates[row]) for row in usable],
         )
-        columns = {}
-        (cut,) = self.companions_of(request)
-        for column, values in ((request.name, found.scores), (cut, found.is_cut)):
-            columns[column] = np.full(len(candidates), np.nan)
-            columns[column][usable] = values
+        scores = np.full((len(candidates), found.scores.shape[1]), np.nan)
+        scores[usable] = found.scores
+        is_cut = np.full(len(candidates), np.nan)
+        is_cut[usable] = found.is_cut
         for place, why in found.reasons.items():
-            told = [f"{reason}@{request.name.removeprefix(PREFIX)}" for reason in why]
-            reasons[usable[place]] = told
-        return columns, reasons
+            folder, _ = split_head(request.name.removeprefix(PREFIX))
+            reasons[usable[place]] = [f"{reason}@{folder}" for reason in why]
+        return scores, is_cut, reasons
 
 
 METRICS[NAME] = LearnedMetric(
     name=NAME,
     spec=f"{PREFIX}DIR",
-    summary="a scorer from `assay train`",
-    higher_is="better, 0 to 1",
+    summary="a scorer from `assay train`, or `news`; `.HEAD` for one of its heads",
+    higher_is="better",
     needs=("source",),
     companions={"cut": "more rows of which only the lead was read"},
 )
+
+
+def _head_of(request: MetricRequest) -> str | None:
+    return split_head(request.name.removeprefix(PREFIX))[1]
 
 
 def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str | None:

@@ -17,9 +17,12 @@ from typing import Any
 
 from cluster import list_inputs, with_content
 from cluster.output import Output
-from pipelines.train import train_fingerprint, train_scorer
+from pipelines.train import train_fingerprint
+from pipelines.train_features import train_any
 from reffree.evaluation import KindFigures, main_figure
-from reffree.scorer import SCORER_FILE, read_settings
+from reffree.fitting import LinearRecipe
+from reffree.naming import SCORER_FILE
+from reffree.scorer import read_settings
 from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
@@ -35,6 +38,7 @@ class CurvePoint:
     n_pairs: int
     """Training pairs; more than documents where these have several references."""
     steps: int
+    """None are taken for a scorer of features: 0."""
     kinds: Mapping[str, KindFigures]
     """On the test documents, by kind of negative."""
 
@@ -42,7 +46,7 @@ class CurvePoint:
 def learning_curve(
     paths: OneOrMore,
     out: AnyPath,
-    recipe: Recipe,
+    recipe: Recipe | LinearRecipe,
     sizes: Sequence[int],
     *,
     resume: bool = False,
@@ -93,12 +97,16 @@ def curve_figure(kind: str, points: Sequence[CurvePoint]) -> str:
 
 
 def _point(
-    paths: Sequence[str], folder: Path, recipe: Recipe, is_resumed: bool, asked: Mapping[str, Any]
+    paths: Sequence[str],
+    folder: Path,
+    recipe: Recipe | LinearRecipe,
+    is_resumed: bool,
+    asked: Mapping[str, Any],
 ) -> CurvePoint:
     """Train a scorer, unless it is there, and read how good it is."""
     is_trained = is_resumed and (folder / SCORER_FILE).exists()
     if not is_trained:
-        train_scorer(paths, folder, recipe, resume=is_resumed, **asked)
+        train_any(paths, folder, recipe, resume=is_resumed, **asked)
     settings = read_settings(folder)
     trained_on = settings["trained_on"]
     if is_trained:
@@ -111,7 +119,7 @@ def _point(
     return CurvePoint(
         n_documents=asked["training_documents"],
         n_pairs=trained_on["pairs"]["train"],
-        steps=trained_on["steps"],
+        steps=trained_on.get("steps", 0),
         kinds={kind: KindFigures(**found) for kind, found in settings["held_out"].items()},
     )
 

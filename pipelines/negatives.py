@@ -1,4 +1,4 @@
-"""Writes the positives and negatives of pairs into one Parquet file, for looking at.
+"""Writes the positives and negatives of pairs into one Parquet file, to look at or to train from.
 
 The file appears whole or not at all. It has what epoch 0 of a training with the same
 configuration sees, in the order of the documents' hashes.
@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.output import Output
-from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
 from pipelines.runs.progress import Progress
+from reffree.aspects import KINDS_OF_HEAD
 from reffree.buckets import bucket_paths
+from reffree.comparisons import heads_of
 from reffree.examples import Example, Examples
 from reffree.negatives import POSITIVE, NegativesConfig
 from reffree.neighbours import find_neighbours
@@ -35,6 +36,9 @@ SCHEMA = pa.schema(
         "document_id": pa.string(),
         "split": pa.string(),
         "kind": pa.string(),
+        "base": pa.string(),  # the positive that it is or was made from: candidates to compare
+        "aspect": pa.string(),  # heads that it teaches, with commas between them
+        "weight": pa.float64(),
         "source": pa.large_string(),
         "candidate": pa.large_string(),
         "label": pa.float64(),
@@ -88,18 +92,15 @@ def write_negatives(
     config: NegativesConfig,
     *,
     side: str = "all",
-    encoder: str = "minilm",
     on_progress: Callable[[Progress], None] | None = None,
     **of_pairs: Any,  # noqa: ANN401
 ) -> NegativesRun:
     """Write the examples of pairs into a new Parquet file or URL.
 
     `side` is one of `train`, `validation`, `test` and `all`; words come from the documents for
-    training either way. The encoder embeds documents where their neighbours are needed. The
-    options `of_pairs` are those of `prepare_pairs`.
+    training either way. The options `of_pairs` are those of `prepare_pairs`.
     """
     tell = on_progress or (lambda _progress: None)
-    check_on_disk(neighbour_encoder=encoder)
     paths = several(paths)
     output = Output.named("--out", out)
     output.check_file(".parquet", is_new=True)
@@ -111,7 +112,7 @@ def write_negatives(
         pairs = prepare_pairs(paths, folder, sides=sides, seed=config.seed, **of_pairs)
         if config.needs_neighbours:
             tell(Progress(stage="looking for neighbours"))
-            find_neighbours(pairs.folder, sides, encoder, config.n_neighbours)
+            find_neighbours(pairs.folder, sides, config.n_neighbours)
         tell(Progress(stage="writing the negatives"))
         count = _Count()
         with output.written() as file:
@@ -203,9 +204,11 @@ def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:
-    of_all = {"split": side, "seed": seed}
+    of_all: dict[str, Any] = {"split": side, "seed": seed}
     columns = {
         name: [of_all[name] if name in of_all else getattr(one, name) for one in examples]
         for name in SCHEMA.names
     }
+    heads = [() if one.kind == POSITIVE else heads_of(one, KINDS_OF_HEAD) for one in examples]
+    columns["aspect"] = [",".join(own) for own in heads]
     return pa.table(columns, schema=SCHEMA)

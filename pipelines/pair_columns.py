@@ -8,13 +8,13 @@ a pair of pieces was too long for the model. Importing this file loads no model 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines.learned_columns import why_unusable
+from pipelines.likelihood_columns import why_unusable
 from reffree.pair.presets import settings_of
 from sms.encoders import EncoderRuntime
 from sms.metric import AGAINST, EITHER, Batch, Evidence, Metric, MetricRequest, Setting

@@ -33,6 +33,7 @@ from reffree.pairs import (
     SourceSample,
     WordSample,
     as_table,
+    near_keys,
     pairs_of_rows,
     text_key,
 )
@@ -63,7 +64,7 @@ class PreparedPairs:
     left_out: Mapping[str, int]
     """Rows, texts or pairs that are not used, by reason."""
     n_shared: int
-    """Documents that share a text with another one."""
+    """Documents that share a text, or nearly a source, with another one."""
     n_groups: int
     """Groups of such documents; each is on one side."""
     largest_group: int
@@ -269,7 +270,12 @@ def _register_texts(reader: _Reader, register: TextRegister) -> tuple[int, int]:
         entries = [
             (text, pair.key, pair.side)
             for pair in pairs
-            for text in (pair.key, text_key(pair.source), text_key(pair.reference))
+            for text in (
+                pair.key,
+                text_key(pair.source),
+                text_key(pair.reference),
+                *near_keys(pair.source),
+            )
             if text is not None
         ]
         n_pairs += len(pairs)

@@ -34,12 +34,13 @@ from pipelines.training_folder import (
 from reffree.building import Built
 from reffree.checkpoint import CHECKPOINT_FILE, TrainNews
 from reffree.evaluation import KindFigures, judge
+from reffree.fitting import LinearRecipe
 from reffree.loop import BEST_FILE, TrainState
-from reffree.losses import compares_candidates
 from reffree.models import Calibrated
+from reffree.naming import SCORER_FILE
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
-from reffree.scorer import SCORER_FILE, SOURCE_SAMPLE, LearnedScorer, save_scorer
+from reffree.scorer import SOURCE_SAMPLE, LearnedScorer, NeuralPairs, save_scorer
 from reffree.training import Recipe, calibrated, learn
 from sms.naming import AnyPath, OneOrMore, several
 
@@ -52,12 +53,14 @@ class TrainedScorer:
 
     out: str
     signature: str
-    pairs: PreparedPairs
-    state: TrainState
+    n_pairs: Mapping[str, int]
+    """Pairs, or rows of a table, by side."""
     held_out: Mapping[str, KindFigures]
     """On the test documents, by kind of negative."""
-    left_out: Mapping[tuple[str, str], int]
-    """Test negatives that could not be made, by kind and reason."""
+    left_out: Mapping[str, int]
+    """Rows, texts or pairs that are not used and negatives that could not be made, by reason."""
+    state: TrainState | None = None
+    """How the steps went; None for a scorer of features, which takes none."""
 
 
 def train_scorer(
@@ -65,7 +68,6 @@ def train_scorer(
     out: AnyPath,
     recipe: Recipe,
     *,
-    neighbour_encoder: str = "minilm",
     embedding_cache: AnyPath | None = None,
     machines: Machines | None = None,
     resume: bool = False,
@@ -82,21 +84,21 @@ def train_scorer(
     """
     tell = on_progress or (lambda _progress: None)
     machines = machines or Machines()
-    check_on_disk(encoder=recipe.model.encoder, neighbour_encoder=neighbour_encoder)
+    check_on_disk(encoder=recipe.model.encoder)
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     training = folder / TRAINING_FOLDER
     cache = training / EMBEDDINGS_FOLDER
     if embedding_cache is not None:
         cache = local_folder("embedding_cache", embedding_cache)
     inputs = with_content(list_inputs(several(paths)))
-    fingerprint = train_fingerprint(inputs, recipe, neighbour_encoder, machines, **of_pairs)
+    fingerprint = train_fingerprint(inputs, recipe, machines, **of_pairs)
     with undone_if_wrong(folder, (training / CHECKPOINT_FILE).exists):
         tell(Progress(stage="reading the pairs"))
         seed = recipe.negatives.seed
         pairs = prepare_anew(several(paths), training / PAIRS_FOLDER, seed=seed, **of_pairs)
         if recipe.negatives.needs_neighbours:
             tell(Progress(stage="looking for neighbours"))
-            find_neighbours(pairs.folder, SIDES, neighbour_encoder, recipe.negatives.n_neighbours)
+            find_neighbours(pairs.folder, SIDES, recipe.negatives.n_neighbours)
         prepared = pairs.for_training()
         prepared.examples("test", recipe.negatives).check_negatives("test")
         tell(Progress(stage="training"))
@@ -126,8 +128,8 @@ def _saved(
 ) -> TrainedScorer:
     """Judge a scorer by the test documents, write its folder, delete what was needed to go on."""
     test = pairs.for_training().examples("test", recipe.negatives)
-    judged = judge(test.held_out(), LearnedScorer(built, "", {}, device=device))
-    figures = judged.by_kind(has_threshold=not compares_candidates(recipe.training.loss))
+    judged = judge(test.held_out(), LearnedScorer(NeuralPairs(built, device), "", {}))
+    figures = judged.by_kind()
     signature = save_scorer(
         folder,
         built,
@@ -144,18 +146,20 @@ def _saved(
     return TrainedScorer(
         out=str(folder),
         signature=signature,
-        pairs=pairs,
+        n_pairs=pairs.n_pairs,
         state=state,
         held_out=figures,
-        left_out=dict(test.left_out.most_common()),
+        left_out={
+            **pairs.left_out,
+            **{f"{kind}: {reason}": n for (kind, reason), n in test.left_out.most_common()},
+        },
     )
 
 
 def train_fingerprint(
     inputs: Sequence[InputFile],
-    recipe: Recipe,
-    neighbour_encoder: str = "minilm",
-    machines: Machines | None = None,
+    recipe: Recipe | LinearRecipe,
+    machines: Machines,
     **options: Any,  # noqa: ANN401  (of `train_scorer`)
 ) -> str:
     """Hash all that a training's result depends on."""
@@ -165,8 +169,8 @@ def train_fingerprint(
         "inputs": [file.to_json() for file in inputs],
         "columns": dict(options.get("columns") or {}),
         "split_anew": bool(options.get("split_anew")),
-        "neighbour_encoder": neighbour_encoder,
-        "workers": (machines or Machines()).workers,
+        "workers": machines.workers,
+        "device": "cuda" if machines.gpus_per_worker > 0 else machines.own_device,
     }
     return fingerprint_of(asked)
 

@@ -175,13 +175,16 @@ def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | list[Cur
     One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
     perhaps `split`. A run that was interrupted goes on when the same is asked for again.
     """
+    if settings.ratings is not None:
+        from pipelines.train_on_ratings import train_on_ratings
+
+        return train_on_ratings(pairs, settings)
     recipe = settings.recipe()
     from pipelines.learning_curve import learning_curve
-    from pipelines.train import train_scorer
+    from pipelines.train_features import train_any
 
     asked = {
         **_of_pairs(settings),
-        "neighbour_encoder": settings.neighbour_encoder,
         "embedding_cache": settings.embedding_cache,
         "machines": _machines(settings),
         "resume": not settings.fresh,
@@ -189,7 +192,7 @@ def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | list[Cur
     }
     if settings.learning_curve:
         return learning_curve(pairs, settings.out, recipe, settings.learning_curve, **asked)
-    return train_scorer(pairs, settings.out, recipe, **asked)
+    return train_any(pairs, settings.out, recipe, **asked)
 
 
 def evaluate(
@@ -220,7 +223,6 @@ def evaluate(
         columns=of_pairs,
         limit=settings.limit,
         split_anew=settings.split_anew,
-        neighbour_encoder=settings.neighbour_encoder,
         embedding_cache=settings.embedding_cache,
         device=settings.device,
         on_progress=settings.on_progress,
@@ -254,7 +256,6 @@ def negatives(pairs: OneOrMore, settings: NegativesSettings) -> NegativesRun:
         settings.out,
         config,
         side=settings.split,
-        encoder=settings.neighbour_encoder,
         **_of_pairs(settings),
     )
 

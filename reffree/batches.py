@@ -8,11 +8,10 @@ not depend on their number. (Each therefore cuts all texts, which is cheap besid
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -34,8 +33,6 @@ class Batch:
     """Arguments of the model."""
     labels: torch.Tensor
     """float32, shape (n,)."""
-    groups: torch.Tensor
-    """Number of each example's pair, int64, shape (n,)."""
     examples: tuple[Example, ...]
 
     def document_ids(self) -> list[str]:
@@ -43,19 +40,7 @@ class Batch:
         return list(dict.fromkeys(example.document_id for example in self.examples))
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Examples that stay together."""
-
-    examples: Sequence[Example]
-    readings: Sequence[Reading]
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    @property
-    def length(self) -> int:
-        return max(reading.length for reading in self.readings)
+_Read: TypeAlias = tuple[Example, Reading]
 
 
 def batches(
@@ -64,49 +49,43 @@ def batches(
     *,
     size: int,
     rng: np.random.Generator | None = None,
-    keeps_groups: bool = False,
     rank: int = 0,
     n_ranks: int = 1,
 ) -> Iterator[Batch]:
     """Make batches of the examples of pairs, of `size` examples over all processes.
 
-    `groups` are the examples of one pair after the other, from `Examples.epoch`. With
-    `keeps_groups`, as losses that compare them need, the examples of a pair stay in one batch,
-    which may be larger for it. `rng` shuffles the batches of a pool; without it short ones come
-    first. This process takes the part `rank` of every batch; a batch that has not enough for all
-    `n_ranks` is joined with the one before, and so is a pool at the end of the epoch.
+    `groups` are examples from `Examples.epoch`. `rng` shuffles the batches of a pool; without it
+    short ones come first. This process takes the part `rank` of every batch; a batch that has not
+    enough for all `n_ranks` is joined with the one before, and so is a pool at the end of the
+    epoch.
     """
-    units = iter(groups) if keeps_groups else ([one] for one in chain.from_iterable(groups))
-    for pool in pools(units, size * POOL_BATCHES, n_ranks, n_of=len):
+    examples = chain.from_iterable(groups)
+    for pool in pools(examples, size * POOL_BATCHES, n_ranks, n_of=lambda _one: 1):
+        read = _read(pool, reader)
         made = cut(
-            _read(pool, reader), size, n_ranks, length=lambda unit: unit.length, n_of=len,
+            read, size, n_ranks, length=lambda one: one[1].length, n_of=lambda _one: 1,
             what="examples",
         )  # fmt: skip
         for batch in shuffled(made, rng):
             yield _collated(batch[rank::n_ranks], reader)
 
 
-def count_batches(
-    n_groups: int, group_size: int, *, size: int, keeps_groups: bool = False, n_ranks: int = 1
-) -> int:
-    """Count the batches that `batches` makes of groups that all have one size.
+def count_batches(n_examples: int, *, size: int, n_ranks: int = 1) -> int:
+    """Count the batches that `batches` makes of so many examples.
 
     Examples
     --------
-    >>> count_batches(7, 5, size=12), count_batches(7, 5, size=12, keeps_groups=True)
-    (3, 4)
+    >>> count_batches(35, size=12), count_batches(37, size=12, n_ranks=2)
+    (3, 3)
     """
-    unit_size = group_size if keeps_groups else 1
-    n_units = n_groups * group_size // unit_size
-    pool = math.ceil(size * POOL_BATCHES / unit_size)
-    batch = max(1, size // unit_size)
+    pool = size * POOL_BATCHES
 
     def n_parts(n: int, part: int) -> int:
         return max(1, n // part + (n % part >= n_ranks))  # what is too small for all is joined
 
-    n_pools = n_parts(n_units, pool)
-    last = n_units - (n_pools - 1) * pool
-    return (n_pools - 1) * n_parts(pool, batch) + n_parts(last, batch)
+    n_pools = n_parts(n_examples, pool)
+    last = n_examples - (n_pools - 1) * pool
+    return (n_pools - 1) * n_parts(pool, size) + n_parts(last, size)
 
 
 def pools(
@@ -167,19 +146,14 @@ def shuffled(made: Sequence[U], rng: np.random.Generator | None) -> Iterator[U]:
     return (made[place] for place in order)
 
 
-def _read(pool: Sequence[Sequence[Example]], reader: Reader) -> list[_Unit]:
-    examples = list(chain.from_iterable(pool))
-    readings = iter(reader.read([e.source for e in examples], [e.candidate for e in examples]))
-    return [_Unit(unit, list(islice(readings, len(unit)))) for unit in pool]
+def _read(examples: Sequence[Example], reader: Reader) -> list[_Read]:
+    readings = reader.read([e.source for e in examples], [e.candidate for e in examples])
+    return list(zip(examples, readings, strict=True))
 
 
-def _collated(units: Sequence[_Unit], reader: Reader) -> Batch:
-    examples = tuple(chain.from_iterable(unit.examples for unit in units))
-    pairs = [(example.document_id, example.number) for example in examples]
-    numbers = {pair: n for n, pair in enumerate(dict.fromkeys(pairs))}
+def _collated(batch: Sequence[_Read], reader: Reader) -> Batch:
     return Batch(
-        inputs=reader.collate([reading for unit in units for reading in unit.readings]),
-        labels=torch.tensor([example.label for example in examples], dtype=torch.float32),
-        groups=torch.tensor([numbers[pair] for pair in pairs]),
-        examples=examples,
+        inputs=reader.collate([reading for _, reading in batch]),
+        labels=torch.tensor([example.label for example, _ in batch], dtype=torch.float32),
+        examples=tuple(example for example, _ in batch),
     )

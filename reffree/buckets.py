@@ -29,10 +29,7 @@ MAX_FILES = 512
 _ROW_PAIRS = 1 << 32
 """More pairs than a row has."""
 
-# No seed that a user would give: the split hashes the same keys with that, and donors in its order
-# would all lie in the slice of the hashes that is the side they are for.
-_BUCKET_SALT = hash64("bucket")
-_DONOR_SALT = hash64("donor")
+_BUCKET_SALT = hash64("bucket")  # no seed that a user would give: the split hashes the same keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +46,6 @@ class Bucket:
     its row, and a number beyond all such places where another row has the same name and place."""
     groups: np.ndarray
     """Documents that share a text have the same; uint64, (n_pairs,)."""
-    donors: np.ndarray
-    """The pairs by a hash of their document, int64, (n_pairs,); see `other_than`."""
-    donor_hashes: np.ndarray
-    """Those hashes, sorted; uint64, (n_pairs,)."""
     n_repeated: int
     """Pairs that were there more than once and are there once."""
 
@@ -69,19 +62,14 @@ class Bucket:
         found: str = self.stored.column(column)[int(self.rows[row])].as_py()
         return found
 
-    def other_than(self, row: int, point: int) -> int | None:
-        """Return the pair of another group that a random number chooses; None if there is none.
-
-        It is the first whose hash is not below `point`, going round. So a further document in
-        the bucket changes the choice only for the numbers that now choose that document.
-        """
-        n = len(self)
-        start = int(np.searchsorted(self.donor_hashes, np.uint64(point)))
-        for step in range(n):
-            other = int(self.donors[(start + step) % n])
-            if self.groups[other] != self.groups[row]:
-                return other
-        return None
+    def other_than(self, row: int, rng: np.random.Generator) -> int | None:
+        """Draw a pair of another group, each with the same chance; None if there is none."""
+        is_other = self.groups != self.groups[row]
+        if not is_other.any():
+            return None
+        while not is_other[drawn := int(rng.integers(len(self)))]:
+            pass
+        return drawn
 
 
 class BucketWriter:
@@ -150,15 +138,11 @@ def bucket_of(pairs: pa.Table) -> Bucket:
     is_new = _is_new(keys[rows], numbers[rows])
     places = np.arange(rows.size)
     n_before = places - np.maximum.accumulate(np.where(is_new, places, 0))
-    hashes = mixed(keys[rows], _DONOR_SALT)
-    donors = np.argsort(hashes, kind="stable")
     return Bucket(
         stored=pairs,
         rows=rows,
         numbers=numbers[rows].astype(np.int64) + n_before * _ROW_PAIRS,
         groups=pairs.column("group").to_numpy()[rows],
-        donors=donors,
-        donor_hashes=hashes[donors],
         n_repeated=order.size - rows.size,
     )
 

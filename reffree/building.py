@@ -15,12 +15,9 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from reffree.examples import Example
-from reffree.features import FeatureReader, FeatureScale, PairFeatures, WithFeatures
 from reffree.heads import make_head
-from reffree.models import Calibrated, ModelConfig, NoModel, PairModel
+from reffree.models import Calibrated, ModelConfig, PairModel
 from reffree.readers import (
-    NoReader,
     PieceReader,
     Reader,
     VectorReader,
@@ -63,24 +60,20 @@ class Built:
 def build(
     config: ModelConfig,
     pairs: Iterable[tuple[str, str]] = (),
-    examples: Iterable[Example] = (),
     *,
     seed: int = 0,
     cache_folder: str | None = None,
 ) -> Built:
     """Make a model that has not been trained, nor calibrated; the seed is of the head's weights.
 
-    The first `pairs` of sources and references are measured where the lengths are not given, the
-    first training `examples` where there are features. `cache_folder` keeps the vectors of an
-    encoder that is not trained; see `EncoderRuntime`.
+    The first `pairs` of sources and references are measured where the lengths are not given.
+    `cache_folder` keeps the vectors of an encoder that is not trained; see `EncoderRuntime`.
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if config.scorer == "bert":
-            built = _build_pair_model(config)
-        else:
-            built = _build_frozen(config, pairs, cache_folder)
-    return _with_features(built, examples, cache_folder)
+            return _build_pair_model(config)
+        return _build_frozen(config, pairs, cache_folder)
 
 
 def rebuild(
@@ -91,7 +84,6 @@ def rebuild(
         built = _rebuild_pair_model(config, folder)
     else:
         built = _build_frozen(config, (), cache_folder)
-    built = _with_features(built, None, cache_folder)
     if config.is_calibrated:
         built = replace(built, model=Calibrated(built.model))
     if built.encoder_content != encoder_content:
@@ -100,21 +92,6 @@ def rebuild(
             f"with ({encoder_content}), got {built.encoder_content}"
         )
     return built
-
-
-def _with_features(
-    built: Built, examples: Iterable[Example] | None, cache_folder: str | None
-) -> Built:
-    """Add the features, if there are any; without examples their scale is still to be filled in."""
-    if not built.config.features:
-        return built
-    features = PairFeatures(built.config.features, built.config.encoder, cache_folder=cache_folder)
-    return replace(
-        built,
-        model=WithFeatures(built.model, FeatureScale.of(features, examples)),
-        reader=FeatureReader(built.reader, features),
-        encoder_content="+".join(filter(None, (built.encoder_content, features.content))),
-    )
 
 
 def _build_pair_model(config: ModelConfig) -> Built:
@@ -186,9 +163,7 @@ def _pair_model(
 def _build_frozen(
     config: ModelConfig, pairs: Iterable[tuple[str, str]], cache_folder: str | None
 ) -> Built:
-    """Make a model over an encoder that is not trained, or over features alone."""
-    if config.scorer == "features":
-        return Built(config, NoModel(), NoReader(), _name_of(config.encoder), "")
+    """Make a model over an encoder that is not trained."""
     spec = parse_spec(config.encoder)
     if config.unit not in spec.kind.vectors:
         raise ValueError(

@@ -44,12 +44,15 @@ class Draft:
 
     @property
     def label(self) -> float:
-        """Share of the longer of the two texts that both have, by words, in [0, 1].
+        """What is left when the edited share is taken off, by words, in [0, 1].
 
-        So deleting 30 of 100 words gives 0.7, as does replacing 30; adding 30 gives 100 / 130.
+        Edited are the words of the text before that are gone, or those that are new, whichever
+        are more: deleting 30 of 100 words gives 0.7, and so does replacing or adding 30 (Bao et al.
+        2020, section 2.2: the complement of the percentage of mutation).
         """
         n_kept = sum(token.is_kept for sentence in self.sentences for token in sentence)
-        return n_kept / max(self.n_before, self.n_words)
+        n_edited = max(self.n_before - n_kept, self.n_words - n_kept)
+        return max(0.0, 1 - n_edited / self.n_before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,29 @@ def shuffle_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Dra
     stays = _heaviest_increasing(order.tolist(), [len(text[k]) for k in order])
     moved = [text[k] if k in stays else foreign(text[k]) for k in order.tolist()]
     return Draft(arranged(moved, sentence_gap(text)), n - len(stays), count_words(text))
+
+
+def swap_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+    """Let words change places with the word after them, in the same sentence."""
+    n = count_words(text)
+    ends = np.cumsum([len(sentence) for sentence in text])
+    tokens = [token for sentence in text for token in sentence]
+    fitting = [
+        place
+        for place in range(n - 1)
+        if place + 1 not in ends and all(t.word.isalnum() for t in tokens[place : place + 2])
+    ]
+    if not fitting:
+        raise CannotEdit("no two words in a row")
+    new: dict[int, Sequence[Token]] = {}
+    for k in _places(len(fitting), rate.draw(len(fitting), rng, most=len(fitting)), rng):
+        place = fitting[k]
+        if place in new or place + 1 in new:
+            continue
+        first, second = tokens[place], tokens[place + 1]
+        new[place] = (Token(first.gap, second.word, False),)
+        new[place + 1] = (Token(second.gap, first.word, False),)
+    return Draft(substituted(text, new), len(new) // 2, n)
 
 
 def repeat(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from reffree.examples import Example
 from reffree.negatives import POSITIVE
@@ -27,7 +25,6 @@ N_BINS = 10
 SPREAD_ATOL = 1e-12
 """Values that differ by no more count as one value: they have no correlation."""
 
-_OF_A_THRESHOLD: dict[str, Any] = dict.fromkeys(("accuracy", "mse", "calibration_error"))
 _PAIRS_AT_ONCE = 500
 
 logger = logging.getLogger(__name__)
@@ -42,9 +39,9 @@ class KindFigures:
     accuracy: float | None
     """Share of rows with score and label on the same side of `THRESHOLD`; as `mse` and
     `calibration_error` None for a scorer whose scores only have an order."""
-    auc: float | None
+    auc: float
     """Chance that a reference scores higher than a negative; a tie counts half."""
-    preferred: float | None
+    preferred: float
     """Share of negatives that score lower than the reference of the same pair; a tie counts
     half."""
     mse: float | None
@@ -84,22 +81,23 @@ class Judged:
         for kind in dict.fromkeys(self.kinds[is_negative].tolist()):
             is_kind = is_negative & (self.kinds == kind)
             chosen = is_kind | (is_positive & np.isin(self.pairs, self.pairs[is_kind]))
-            figures = self._figures(np.flatnonzero(chosen))
-            found[kind] = figures if has_threshold else replace(figures, **_OF_A_THRESHOLD)
+            found[kind] = self._figures(np.flatnonzero(chosen), has_threshold=has_threshold)
         return found
 
-    def _figures(self, rows: np.ndarray) -> KindFigures:
+    def _figures(self, rows: np.ndarray, *, has_threshold: bool) -> KindFigures:
+        from sklearn.metrics import roc_auc_score
+
         scores, labels = self.scores[rows], self.labels[rows]
         is_positive = self.kinds[rows] == POSITIVE
         is_right = (scores >= THRESHOLD) == (labels >= THRESHOLD)
         return KindFigures(
             n=rows.size,
-            accuracy=float(is_right.mean()),
-            auc=auc(scores[is_positive], scores[~is_positive]),
+            accuracy=float(is_right.mean()) if has_threshold else None,
+            auc=float(roc_auc_score(is_positive, scores)),
             preferred=_preferred(self.pairs[rows], is_positive, scores),
-            mse=float(np.square(scores - labels).mean()),
+            mse=float(np.square(scores - labels).mean()) if has_threshold else None,
             pearson=pearson(scores, labels),
-            calibration_error=calibration_error(scores, labels),
+            calibration_error=calibration_error(scores, labels) if has_threshold else None,
             n_cut=int(self.is_cut[rows].sum()),
         )
 
@@ -150,20 +148,6 @@ def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
 def positive_once(group: Sequence[Example]) -> list[Example]:
     """Drop the repetitions of the reference that a balanced mixture has."""
     return [example for example in group if example.kind != POSITIVE or example.index == 0]
-
-
-def auc(higher: np.ndarray, lower: np.ndarray) -> float | None:
-    """Return the chance that a value of one set is above one of another (Mann and Whitney 1947).
-
-    Examples
-    --------
-    >>> auc(np.array([3.0, 2.0]), np.array([1.0, 2.0]))
-    0.875
-    """
-    if not higher.size or not lower.size:
-        return None
-    ranks = rankdata(np.concatenate([higher, lower]))[: higher.size]
-    return float((ranks.mean() - (higher.size + 1) / 2) / lower.size)
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
@@ -220,12 +204,9 @@ def confounders(
     return found
 
 
-def _preferred(pairs: np.ndarray, is_positive: np.ndarray, scores: np.ndarray) -> float | None:
+def _preferred(pairs: np.ndarray, is_positive: np.ndarray, scores: np.ndarray) -> float:
     """Compare every negative with the reference of its pair."""
     order = np.argsort(pairs[is_positive], kind="stable")
-    own = pairs[is_positive][order]
-    if not own.size or is_positive.all():
-        return None
-    places = np.searchsorted(own, pairs[~is_positive])
+    places = np.searchsorted(pairs[is_positive][order], pairs[~is_positive])
     gap = scores[is_positive][order][places] - scores[~is_positive]
     return float(((gap > 0) + 0.5 * (gap == 0)).mean())

@@ -1,4 +1,4 @@
-"""Training examples: every pair's reference and its negatives, drawn anew for every epoch.
+"""Training examples: every pair's positives and their negatives, drawn anew for every epoch.
 
 An example follows from its pair, the configuration (with its seed) and the epoch; only cross
 pairs and replaced sentences have a part of another document, and only words that are added come
@@ -6,7 +6,7 @@ from the training vocabulary. Neither the order of the pairs, nor what else is i
 the number of processes that share the work changes an example.
 
     for group in Examples(bucket_paths(folder, "train"), config, vocabulary).epoch(epoch):
-        ...  # the positive first, then its negatives: what a ranking loss compares
+        ...  # a positive first, then its negatives: what a ranking loss compares
 
 Epoch 0 in order is what `assay negatives` writes.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,13 +23,16 @@ from pathlib import Path
 import numpy as np
 
 from reffree.buckets import Bucket, bucket_paths, neighbours_path, read_bucket
-from reffree.cut_text import cut_text
+from reffree.cut_text import Sentence, cut_text, join
 from reffree.edits import CannotEdit
 from reffree.hashing import generator_of
 from reffree.negatives import POSITIVE, Material, NegativesConfig, make_negative
+from reffree.positives import POSITIVES, REFERENCE, is_usable
 
 MAX_HELD_OUT_PAIRS = 5_000
 """Pairs of a side that are judged, at most; buckets are random samples, and so are these."""
+
+_MAX_REMEMBERED = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,13 @@ class Example:
     label: float
     """In [0, 1]; 1 for the positive, 0 for a reference of another document."""
     n_edits: int
+    base: str = REFERENCE
+    """The positive that it is, or that it was made from; one of `positives.POSITIVES`. Candidates
+    of one pair with the same are compared."""
+    aspect: str = ""
+    """Heads that it teaches, with commas between them; where nothing is said those of its kind."""
+    weight: float = 1.0
+    """How much a comparison with it counts."""
 
 
 class Examples:
@@ -70,7 +80,7 @@ class Examples:
         """Pairs of the last epoch's buckets that were there twice and are used once."""
 
     def epoch(self, epoch: int, *, in_order: bool = False) -> Iterator[list[Example]]:
-        """Give the examples of an epoch, pair by pair: the positive, then its negatives.
+        """Give the examples of an epoch, positive by positive: it, then its negatives.
 
         In the order of buckets and documents, or shuffled.
         """
@@ -90,8 +100,9 @@ class Examples:
                 if self._config.needs_neighbours
                 else None
             )
+            texts = _Texts(bucket, neighbours)
             for row in rows.tolist():
-                yield self._of_pair(bucket, neighbours, row, epoch)
+                yield from self._of_pair(texts, row, epoch)
 
     def held_out(self) -> Iterator[list[Example]]:
         """Give the examples that a scorer is judged by: of epoch 0, in order."""
@@ -99,40 +110,96 @@ class Examples:
 
     def check_negatives(self, side: str) -> None:
         """Refuse a side of which no pair has a negative: there is nothing to tell apart."""
-        if not any(one.kind != POSITIVE for group in self.held_out() for one in group):
+        self.check_made(self.held_out(), side)
+        self.left_out.clear()  # counted once more when they are used
+
+    def check_made(self, groups: Iterable[Sequence[Example]], side: str) -> None:
+        """Refuse examples of a side among which is no negative."""
+        if not any(one.kind != POSITIVE for group in groups for one in group):
             why = ", ".join(f"{n} {kind}: {text}" for (kind, text), n in self.left_out.items())
             raise ValueError(
                 f"`negatives` must give both classes, got none for {side} ({why}); choose other "
                 "kinds or give more documents"
             )
-        self.left_out.clear()  # counted once more when they are used
 
-    def _of_pair(
-        self, bucket: Bucket, neighbours: np.ndarray | None, row: int, epoch: int
-    ) -> list[Example]:
-        config = self._config
+    def _of_pair(self, texts: _Texts, row: int, epoch: int) -> Iterator[list[Example]]:
+        config, bucket = self._config, texts.bucket
         name, number = bucket.text("document_id", row), int(bucket.numbers[row])
-        source, reference = bucket.text("source", row), bucket.text("reference", row)
-        material = _material(bucket, neighbours, row, self._vocabulary)
-        negatives = []
-        for kind, index in config.plan(name, number, epoch):
-            rng = config.generator(kind, index, name, number, epoch)
-            try:
-                draft = make_negative(
-                    kind, material, config.rate, rng, length_tolerance=config.length_tolerance
-                )
-            except CannotEdit as reason:
-                self.left_out[kind, str(reason)] += 1
+        source = bucket.text("source", row)
+        seen: set[str] = set()
+        for base in config.positives:
+            positive = texts.positive(row, base)
+            text = bucket.text("reference", row) if base == REFERENCE else join(positive)
+            if text in seen or (base != REFERENCE and not is_usable(positive)):
                 continue
-            negatives.append(
-                Example(name, number, kind, index, source, draft.text, draft.label, draft.n_edits)
-            )
-        n_positives = max(1, len(negatives)) if config.is_balanced else 1
-        positives = [
-            Example(name, number, POSITIVE, index, source, reference, 1.0, 0)
-            for index in range(n_positives)
-        ]
-        return [*positives, *negatives]
+            seen.add(text)
+            material = texts.material(row, base, self._vocabulary)
+            negatives = []
+            for kind, index in config.plan(name, number, epoch):
+                rng = config.generator(kind, index, name, number, epoch, base)
+                try:
+                    draft = make_negative(
+                        kind, material, config.rate, rng, length_tolerance=config.length_tolerance
+                    )
+                except CannotEdit as reason:
+                    self.left_out[kind, str(reason)] += 1
+                    continue
+                negatives.append(
+                    Example(
+                        name, number, kind, index, source, draft.text, draft.label, draft.n_edits,
+                        base,
+                    )
+                )  # fmt: skip
+            n_positives = max(1, len(negatives)) if config.is_balanced else 1
+            positives = [
+                Example(name, number, POSITIVE, index, source, text, 1.0, 0, base)
+                for index in range(n_positives)
+            ]
+            yield [*positives, *negatives]
+
+
+class _Texts:
+    """The texts of a bucket, cut; of recent pairs they are remembered."""
+
+    def __init__(self, bucket: Bucket, neighbours: np.ndarray | None) -> None:
+        self.bucket, self._neighbours = bucket, neighbours
+        self._cut = functools.lru_cache(_MAX_REMEMBERED)(
+            lambda row, column: cut_text(bucket.text(column, row))
+        )
+        self._positive = functools.lru_cache(_MAX_REMEMBERED)(self._make_positive)
+
+    def positive(self, row: int, base: str) -> tuple[Sentence, ...]:
+        """Return a positive of a pair."""
+        if base == REFERENCE:  # which needs no document
+            return self._cut(row, "reference")
+        return self._positive(row, base)
+
+    def _make_positive(self, row: int, base: str) -> tuple[Sentence, ...]:
+        return POSITIVES[base](self._cut(row, "source"), self._cut(row, "reference"))
+
+    def material(self, row: int, base: str, vocabulary: Sequence[str]) -> Material:
+        """Return what the negatives of a positive are made from."""
+        bucket, neighbours = self.bucket, self._neighbours
+
+        def other(rng: np.random.Generator) -> tuple[Sentence, ...]:
+            found = bucket.other_than(row, rng)
+            if found is None:
+                raise CannotEdit("no other document")
+            return self.positive(found, base)
+
+        def near(rng: np.random.Generator) -> tuple[Sentence, ...]:
+            known = () if neighbours is None else neighbours[row][neighbours[row] >= 0]
+            if not len(known):
+                raise CannotEdit("no near document")
+            return self.positive(int(known[int(rng.integers(len(known)))]), base)
+
+        return Material(
+            positive=self.positive(row, base),
+            read_source=lambda: self._cut(row, "source"),
+            vocabulary=vocabulary,
+            draw_other=other,
+            draw_near=near,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,27 +214,3 @@ class PreparedFolder:
     def examples(self, side: str, config: NegativesConfig) -> Examples:
         """Return the examples of a side."""
         return Examples(bucket_paths(self.folder, side), config, self.vocabulary)
-
-
-def _material(
-    bucket: Bucket, neighbours: np.ndarray | None, row: int, vocabulary: Sequence[str]
-) -> Material:
-    def other(rng: np.random.Generator) -> str:
-        found = bucket.other_than(row, int(rng.integers(2**64, dtype=np.uint64)))
-        if found is None:
-            raise CannotEdit("no other document")
-        return bucket.text("reference", found)
-
-    def near(rng: np.random.Generator) -> str:
-        known = () if neighbours is None else neighbours[row][neighbours[row] >= 0]
-        if not len(known):
-            raise CannotEdit("no near document")
-        return bucket.text("reference", int(known[int(rng.integers(len(known)))]))
-
-    return Material(
-        reference=cut_text(bucket.text("reference", row)),
-        read_source=functools.cache(lambda: cut_text(bucket.text("source", row))),
-        vocabulary=vocabulary,
-        draw_other=other,
-        draw_near=near,
-    )

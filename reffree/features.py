@@ -1,203 +1,394 @@
-"""Untrained metrics of a pair as further inputs of a model.
+"""What a scorer of features sees of a summary beside its document: numbers that tell why it is bad.
 
-A model reads the lead of a document and has to learn what matters; a metric such as `coverage` or
-`sms:source` reads all of it and says one thing. Here such values are brought to one scale and a
-weighted sum of them is added to the model's logit. The weights begin as those of a logistic
-regression of the labels, so that the model has to learn only what the metrics do not say, and are
-trained with it.
+A mean hides one bad sentence, so each sentence is looked at: how much of it one sentence of the
+document says, by words and by vectors, where that sentence stands, and how bad the worst one is.
+The rest says how much is copied, repeated and left out. Every number has a name in `NAMES`, with
+what it means. Whole texts are read, whatever their length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from typing import Any
 
 import numpy as np
-import torch
-from scipy.optimize import minimize
-from torch import nn
+import pyarrow as pa
 
-from reffree.examples import Example
-from reffree.readers import Reader, Reading
-from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from reffree.copying import FIRST_SHARES, components, fit_shares
+from reffree.english import POINTING
+from reffree.matching import NO_WORD, best_sentences, best_vectors, counts_in, share_linked
+from sms import baselines
+from sms.encoders import EncoderRuntime, encode_texts
+from sms.encoders.registry import load_encoder
+from sms.naming import nearest
+from sms.overlap import number, number_ngrams, rouge_n
+from sms.ragged import Ragged, offsets_of
+from sms.text import SegmentedTexts, Segmenter
 
-STANDARD = (
-    "length", "compression", "coverage", "density", "novelty", "lead3", "rouge2_f:source",
-    "rougeL_f:source", "cosine:source", "sms:source", "wms:source", "s+wms:source",
-)  # fmt: skip
-"""Those that `standard` stands for. Chosen on rated news, see `docs/results.md`: without the last
-two, ROUGE and the lead a scorer agreed less with people."""
-MEASURED_EXAMPLES = 4_000
-"""Training examples by which the scale and the first weights are chosen."""
-CLIPPED_AT = 4.0
-"""Standard deviations from the mean; what is farther out counts as that far."""
-PENALTY = 1e-2
-"""Of the squared first weights, beside a mean loss per example: metrics that say the same share
-their weight instead of cancelling each other."""
+BAD_SHARE = 0.5
+"""A sentence of which the document's nearest sentence has less is a bad one; a cosine likewise."""
+LEAD_SENTENCES = 5
+"""Sentences of a document that a summary of news should not leave out."""
+STEM_LETTERS = 6
+"""Words that begin with the same so many letters count as one: report, reports, reported."""
 
-_PAIRS_AT_ONCE = 256
-_NO_SPREAD = 1e-9
-# exp(-distance): by their logarithm a step is a step of the distance, near or far.
-_BY_LOGARITHM = ("sms", "wms", "s+wms")
-_COUNTS = ("length", "compression", "density")
+WORD_FEATURES = {
+    "length": "words of the summary, their logarithm",
+    "sentence_length": "words of a sentence, the mean's logarithm",
+    "compression": "words of the document for each of the summary, their logarithm",
+    "coverage": "share of the words in copied fragments",
+    "density": "mean length of the copied fragment that a word is in, its logarithm",
+    "novelty": "share of the bigrams that are not in the document",
+    "joined": "share of the bigrams of words that are in the document that are not in it",
+    "rouge2_p": "ROUGE-2 precision against the document",
+    "lead3": "ROUGE-L F against the document's first three sentences",
+    "copy_mean": "log probability of a word as a copy of the document, the mean",
+    "copy_least": "the same of the least likely sentence",
+    "copied": "log probability of a word of the document as a copy of the summary, the mean",
+    "unknown_words": "share of the content words that are not in the document",
+    "unknown_names": "share of the content words that are names or numbers and not in the document",
+    "words_mean": "share of a sentence's content words in the nearest sentence, the mean",
+    "words_least": "the same of the worst sentence",
+    "words_bad": "share of the sentences for which it is below .5",
+    "linked": "share of neighbouring content words that one sentence of the document has both of",
+    "lead_words": "share of the content words of a sentence of the lead in one of the summary, the mean",
+    "order": "share of the steps from one sentence to the next that go forward in the document",
+    "place": "where in the document the sentences come from, the mean",
+    "first_place": "where the first one comes from",
+    "neighbours": "share of a sentence's content words in the sentence before, the mean",
+    "redundancy_words": "share of a sentence's content words in another sentence, the largest",
+    "repetition": "share of the trigrams that were there before",
+    "pointing": "1 if the first word points at something not said",
+    "ending": "1 if the text ends as a sentence does",
+}  # fmt: skip
+VECTOR_FEATURES = {
+    "vectors_mean": "cosine of a sentence with the nearest sentence of the document, the mean",
+    "vectors_least": "the same of the worst sentence",
+    "vectors_bad": "share of the sentences for which it is below .5",
+    "lead_vectors": "cosine of a sentence of the document's lead with the nearest of the summary",
+    "redundancy_vectors": "cosine of two sentences of the summary, the largest",
+}
+NAMES = {**WORD_FEATURES, **VECTOR_FEATURES}
+"""Every feature by name; those of vectors need an encoder."""
+
+_PAIRS_AT_ONCE = 512
+_ENDS = (".", "!", "?", '."', '!"', '?"', ".'", ".”", "!”", "?”", "。", "!", "?", ". ''")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureConfig:
+    """Which features, and by what."""
+
+    names: tuple[str, ...] = tuple(WORD_FEATURES)
+    """Out of `NAMES`, in order."""
+    encoder: str | None = None
+    """Specification as in `sms.encoders.registry`, for features of vectors."""
+    copy_shares: tuple[float, ...] = FIRST_SHARES
+    """Of the copy model; see `copying`."""
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if name not in NAMES:
+                raise ValueError(f"unknown feature `{name}`; {nearest(name, NAMES)}")
+        if self.encoder is None and set(self.names) & set(VECTOR_FEATURES):
+            raise ValueError("`encoder` must be given for features of vectors, got none")
 
 
 class PairFeatures:
-    """Values of untrained metrics, by the encoder of a specification where they need one."""
+    """Computes the features of pairs."""
 
     def __init__(
-        self, names: Sequence[str], encoder: str, *, cache_folder: str | None = None
+        self,
+        config: FeatureConfig,
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        cache_folder: str | None = None,
     ) -> None:
-        config = feature_metrics(names, encoder)
-        self._columns = {
-            column: _transform_of(request.metric.name)
-            for request in config.requests
-            for column in request.columns
-        }
-        self._scorer = SummaryScorer(
-            config, threads=torch.get_num_threads(), cache_folder=cache_folder
+        self.config = config
+        self._segmenter = Segmenter()
+        runtime = EncoderRuntime(
+            device=device, threads=threads, cache_folder=cache_folder, sentences_only=True
         )
-
-    def __len__(self) -> int:
-        return len(self._columns)
+        self._encoder = config.encoder and load_encoder(config.encoder, runtime)
 
     @property
-    def content(self) -> str:
-        """Hash of the encoder, empty if none is needed."""
-        return "+".join(self._scorer.content.values())
+    def encoder_content(self) -> str:
+        """Hash of the encoder, empty if there is none."""
+        return self._encoder.content_hash if self._encoder else ""
+
+    def fit_copies(self, sources: Sequence[str], candidates: Sequence[str]) -> None:
+        """Fit the shares of the copy model to pairs."""
+        pairs = self._pairs(sources, candidates)
+        parts = components(pairs.words, pairs.candidate, pairs.source)
+        self.config = replace(self.config, copy_shares=fit_shares(parts))
 
     def values(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
-        """Compute the features of pairs: float32, shape (n_pairs, n_features).
+        """Compute the features of pairs: float64, shape (n_pairs, n_features).
 
-        Some are logarithms; NaN where a metric has no value for the texts.
+        NaN where a pair has no such number; in a whole row where a text has no word or cannot be
+        split. A document's pairs should stand together: recent documents are remembered.
         """
-        found = np.empty((len(sources), len(self)), dtype=np.float32)
+        found = np.full((len(sources), len(self.config.names)), np.nan)
         for start in range(0, len(sources), _PAIRS_AT_ONCE):
             rows = slice(start, start + _PAIRS_AT_ONCE)
-            table = self._scorer.score(to_rows(candidates[rows], sources=sources[rows]))
-            for place, (name, change) in enumerate(self._columns.items()):
-                values = table[name].to_numpy(zero_copy_only=False).astype(np.float64)
-                found[rows, place] = change(values)
+            found[rows] = self._block(sources[rows], candidates[rows])
         return found
 
-
-def feature_metrics(names: Sequence[str], encoder: str) -> ScoringConfig:
-    """Check metrics that are to be features; see `PairFeatures`."""
-    config = ScoringConfig(metrics=tuple(names), encoders={"own": encoder})
-    for name in names:
-        if "references" in replace(config, metrics=(name,)).input_columns:
-            raise ValueError(
-                f"`features` must read no reference, got {name}; {name}:source compares with the "
-                "source"
+    def _block(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
+        pairs = self._pairs(sources, candidates)
+        columns = {**_of_words(pairs), **_of_copying(pairs, self.config.copy_shares)}
+        columns |= {**_of_sentences(pairs), **_of_form(pairs)}
+        is_readable = pairs.has_words
+        if self._encoder:
+            encoded, text_sentences, failed = encode_texts(
+                self._encoder, pairs.texts, ~pairs.texts.cannot_be_split
             )
-    return config
+            columns |= _of_vectors(pairs, encoded.pooled, text_sentences)
+            is_readable &= ~(failed[pairs.candidate] | failed[pairs.source])
+        made = np.column_stack([columns[name] for name in self.config.names])
+        made[~is_readable] = np.nan
+        return made
+
+    def _pairs(self, sources: Sequence[str], candidates: Sequence[str]) -> _Pairs:
+        distinct = list(dict.fromkeys([*sources, *candidates]))
+        places = {text: place for place, text in enumerate(distinct)}
+        texts = self._segmenter.segment(pa.array(distinct, pa.string()))
+        return _Pairs(
+            texts=texts,
+            raw=distinct,
+            words=texts.text_sentences.expand(texts.lower_words),
+            candidate=np.array([places[text] for text in candidates], dtype=np.int64),
+            source=np.array([places[text] for text in sources], dtype=np.int64),
+        )
 
 
-def _transform_of(metric: str) -> np.ufunc:
-    if metric in _BY_LOGARITHM:
-        return np.log
-    return np.log1p if metric in _COUNTS else np.positive
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pairs:
+    """Pairs of a block: its distinct texts, and which two each pair has."""
+
+    texts: SegmentedTexts
+    raw: Sequence[str]
+    words: Ragged
+    """Lower-cased words of every text, punctuation left out."""
+    candidate: np.ndarray
+    source: np.ndarray
+
+    @property
+    def has_words(self) -> np.ndarray:
+        """Whether both texts have a word, bool, (n_pairs,)."""
+        lengths = self.words.lengths
+        return (lengths[self.candidate] > 0) & (lengths[self.source] > 0)
 
 
-class FeatureReader:
-    """Reads pairs for a model, and their features beside it."""
-
-    def __init__(self, reader: Reader, features: PairFeatures) -> None:
-        self._reader, self._features = reader, features
-
-    def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
-        """Read as the model does, and add the features as a last array.
-
-        Of a pair with a feature something is known, whatever the model sees of it.
-        """
-        values = self._features.values(sources, candidates)
-        readings = self._reader.read(sources, candidates)
-        return [
-            replace(
-                reading,
-                arrays=(*reading.arrays, own),
-                unseen=reading.unseen if np.isnan(own).all() else (),
-            )
-            for reading, own in zip(readings, values, strict=True)
-        ]
-
-    def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
-        """Give what the model reads, and `features`, float32, shape (n, n_features)."""
-        inner = [replace(reading, arrays=reading.arrays[:-1]) for reading in readings]
-        values = np.stack([reading.arrays[-1] for reading in readings])
-        return {**self._reader.collate(inner), "features": torch.from_numpy(values)}
+def _of_words(pairs: _Pairs) -> dict[str, np.ndarray]:
+    """How long it is, and how much of it is copied."""
+    words, both = pairs.words, (pairs.candidate, pairs.source)
+    lengths = np.maximum(words.lengths, 1)
+    n_sentences = np.maximum(pairs.texts.text_sentences.lengths, 1)
+    unigrams, n_words = number(words.values)
+    known = _found(Ragged(unigrams, words.offsets), n_words, both)
+    bigrams, n_bigrams = number_ngrams(words, 2)
+    novel = ~_found(bigrams, n_bigrams, both)
+    of_pair = words.lengths[pairs.candidate]
+    has_next = np.ones(known.size, dtype=bool)
+    has_next[np.cumsum(of_pair)[of_pair > 0] - 1] = False
+    both_known = (known & np.append(known[1:], False))[has_next]
+    owner = _owners(bigrams.lengths[pairs.candidate])
+    return {
+        "length": np.log1p(lengths[pairs.candidate]),
+        "sentence_length": np.log1p((lengths / n_sentences)[pairs.candidate]),
+        "compression": np.log(lengths[pairs.source] / lengths[pairs.candidate]),
+        "coverage": baselines.coverage(words, *both),
+        "density": np.log1p(baselines.density(words, *both)),
+        "novelty": _means(novel, owner, pairs.candidate.size),
+        "joined": _means(novel[both_known], owner[both_known], pairs.candidate.size),
+        "rouge2_p": rouge_n(words, *both, 2).precision,
+        "lead3": baselines.lead3(pairs.texts.lower_words, pairs.texts.text_sentences, *both),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureScale:
-    """What training examples say of the features; arrays are float64, (n_features,)."""
-
-    means: np.ndarray
-    deviations: np.ndarray
-    """Standard deviations; 1 where a feature is constant."""
-    weights: np.ndarray
-    """First weights."""
-    bias: float
-
-    @classmethod
-    def of(cls, features: PairFeatures, examples: Iterable[Example] | None) -> FeatureScale:
-        """Measure the first training examples; without any it is to be filled from a file."""
-        if examples is None:
-            n = len(features)
-            return cls(np.zeros(n), np.ones(n), np.zeros(n), 0.0)
-        chosen = list(islice(examples, MEASURED_EXAMPLES))
-        values = features.values([e.source for e in chosen], [e.candidate for e in chosen])
-        values = values.astype(np.float64)
-        is_known = np.isfinite(values)
-        n_known = np.maximum(is_known.sum(axis=0), 1)
-        means = np.where(is_known, values, 0).sum(axis=0) / n_known
-        spread = np.where(is_known, values - means, 0)
-        deviations = np.sqrt(np.square(spread).sum(axis=0) / n_known)
-        deviations[deviations <= _NO_SPREAD] = 1.0
-        scaled = np.clip(spread / deviations, -CLIPPED_AT, CLIPPED_AT)
-        labels = np.array([example.label for example in chosen])
-        return cls(means, deviations, *_logistic_regression(scaled, labels))
+def _of_copying(pairs: _Pairs, shares: Sequence[float]) -> dict[str, np.ndarray]:
+    """How likely each text is as a copy of the other."""
+    n = pairs.candidate.size
+    forward = np.log(components(pairs.words, pairs.candidate, pairs.source) @ np.array(shares))
+    back = np.log(components(pairs.words, pairs.source, pairs.candidate) @ np.array(shares))
+    sentences = pairs.texts.text_sentences.take(pairs.candidate)
+    lengths = pairs.texts.lower_words.lengths[sentences.values]
+    of_sentence = _means(forward, _owners(lengths), lengths.size)
+    return {
+        "copy_mean": _means(forward, _owners(pairs.words.lengths[pairs.candidate]), n),
+        "copy_least": _least(of_sentence, _owners(sentences.lengths), n),
+        "copied": _means(back, _owners(pairs.words.lengths[pairs.source]), n),
+    }
 
 
-def _logistic_regression(values: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
-    r"""Find the weights w and the bias b that make least
+def _of_sentences(pairs: _Pairs) -> dict[str, np.ndarray]:
+    """Where its sentences come from, by content words."""
+    texts, n = pairs.texts.text_sentences, pairs.candidate.size
+    content, is_name = _content(pairs.texts)
+    both = (pairs.candidate, pairs.source)
+    shares, places = best_sentences(content, texts, *both)
+    shares[shares == NO_WORD] = np.nan
+    lengths = texts.lengths[pairs.candidate]
+    owner = _owners(lengths)
+    place = np.log1p(places)
+    steps = np.flatnonzero(owner[1:] == owner[:-1])
+    is_forward = places[steps + 1] > places[steps]
+    first = np.minimum(np.cumsum(lengths) - lengths, max(places.size - 1, 0))
+    leads, of_lead = _leads(texts, pairs)
+    lead_shares, _ = best_sentences(content, leads, of_lead, pairs.candidate)
+    lead_shares[lead_shares == NO_WORD] = np.nan
+    all_words, every_word = (
+        texts.expand(content),
+        Ragged(np.arange(content.values.size), content.offsets),
+    )
+    numbers, n_distinct = number(all_words.values)
+    unknown = ~_found(Ragged(numbers, all_words.offsets), n_distinct, both)
+    names = is_name[texts.take(pairs.candidate).expand(every_word).values]
+    words_owner = _owners(all_words.lengths[pairs.candidate])
+    return {
+        "unknown_words": _means(unknown, words_owner, n),
+        "unknown_names": _means(unknown & names, words_owner, n),
+        "words_mean": _means(shares, owner, n),
+        "words_least": _least(shares, owner, n),
+        "words_bad": _means(np.where(np.isnan(shares), np.nan, shares < BAD_SHARE), owner, n),
+        "linked": share_linked(content, texts, *both),
+        "lead_words": _means(lead_shares, _owners(leads.lengths[of_lead]), n),
+        "order": _means(is_forward, owner[steps], n),
+        "place": _means(place, owner, n),
+        "first_place": np.where(lengths > 0, place[first] if place.size else 0.0, np.nan),
+        **_within(content, texts, pairs.candidate),
+    }
 
-    .. math:: \frac{1}{n} \sum_i \left( \log(1 + e^{x_i}) - y_i x_i \right) + \lambda |w|^2
 
-    with x = Xw + b and labels y in [0, 1], which scikit-learn's has not.
-    """  # noqa: D400  (the sentence goes on)
+def _within(content: Ragged, texts: Ragged, candidate: np.ndarray) -> dict[str, np.ndarray]:
+    """How much sentences of the summary say what others say."""
+    own = texts.take(candidate)
+    alone = Ragged.from_lengths(own.values, np.ones(own.values.size, dtype=np.int64))
+    owner = _owners(own.lengths)
+    i, j = _other_sentences(own)
+    shares, _ = best_sentences(content, alone, i, j)
+    shares[shares == NO_WORD] = np.nan
+    is_next = i == j + 1
+    most = np.full(candidate.size, np.nan)
+    np.fmax.at(most, owner[i], shares)
+    return {
+        "neighbours": _means(shares[is_next], owner[i[is_next]], candidate.size),
+        "redundancy_words": most,
+    }
 
-    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        weights, bias = parameters[:-1], parameters[-1]
-        logits = values @ weights + bias
-        gap = (1 / (1 + np.exp(-logits)) - labels) / labels.size
-        value = (np.logaddexp(0, logits) - labels * logits).mean() + PENALTY * weights @ weights
-        return value, np.append(values.T @ gap + 2 * PENALTY * weights, gap.sum())
 
-    found = minimize(loss, np.zeros(values.shape[1] + 1), jac=True, method="L-BFGS-B").x
-    return found[:-1], float(found[-1])
+def _of_form(pairs: _Pairs) -> dict[str, np.ndarray]:
+    """How it repeats itself, begins and ends."""
+    trigrams, _ = number_ngrams(pairs.words, 3)
+    keys = _owners(trigrams.lengths) * (trigrams.values.max(initial=0) + 1) + trigrams.values
+    n_distinct = np.bincount(
+        np.unique(keys) // (trigrams.values.max(initial=0) + 1), minlength=len(pairs.raw)
+    )
+    repeated = 1 - n_distinct / np.maximum(trigrams.lengths, 1)
+    repeated[trigrams.lengths == 0] = 0.0
+    asked = np.unique(pairs.candidate).tolist()
+    is_pointing, is_ended = np.zeros(len(pairs.raw)), np.zeros(len(pairs.raw))
+    for text in asked:
+        raw = pairs.raw[text].strip()
+        is_pointing[text] = raw[:12].partition(" ")[0].lower() in POINTING
+        is_ended[text] = raw.endswith(_ENDS)
+    return {
+        "repetition": repeated[pairs.candidate],
+        "pointing": is_pointing[pairs.candidate],
+        "ending": is_ended[pairs.candidate],
+    }
 
 
-class WithFeatures(nn.Module):
-    """A model whose logit gets a weighted sum of the features added."""
+def _of_vectors(pairs: _Pairs, vectors: np.ndarray, texts: Ragged) -> dict[str, np.ndarray]:
+    """Where its sentences come from, by vectors."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+    best, leads, twice = best_vectors(
+        units, texts, pairs.candidate, pairs.source, n_lead=LEAD_SENTENCES
+    )
+    n, owner = pairs.candidate.size, _owners(texts.lengths[pairs.candidate])
+    return {
+        "vectors_mean": _means(best, owner, n),
+        "vectors_least": _least(best, owner, n),
+        "vectors_bad": _means(best < BAD_SHARE, owner, n),
+        "lead_vectors": leads,
+        "redundancy_vectors": twice,
+    }
 
-    means: torch.Tensor
-    deviations: torch.Tensor
 
-    def __init__(self, model: nn.Module, scale: FeatureScale) -> None:
-        super().__init__()
-        self.model = model
-        self.register_buffer("means", torch.tensor(scale.means, dtype=torch.float32))
-        self.register_buffer("deviations", torch.tensor(scale.deviations, dtype=torch.float32))
-        self.sum = nn.Linear(scale.means.size, 1)
-        with torch.no_grad():
-            self.sum.weight.copy_(torch.from_numpy(scale.weights)[None])
-            self.sum.bias.fill_(scale.bias)
+def _content(texts: SegmentedTexts) -> tuple[Ragged, np.ndarray]:
+    """Return the content words of every sentence by number, and which are names or numbers.
 
-    def forward(self, features: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
-        """Return logits, float32, shape (n,); a feature without a value counts as average."""
-        scaled = ((features - self.means) / self.deviations).clamp(-CLIPPED_AT, CLIPPED_AT)
-        added: torch.Tensor = self.sum(torch.nan_to_num(scaled, nan=0.0))[:, 0]
-        logits: torch.Tensor = self.model(**inputs) + added.float()
-        return logits
+    Words that begin alike have one number.
+    """
+    words = texts.sentence_words
+    used, numbers = np.unique(words.values, return_inverse=True)
+    spelled = [texts.vocabulary.words[k] for k in used.tolist()]
+    stems = {stem: k for k, stem in enumerate(dict.fromkeys(map(_stem, spelled)))}
+    stem = np.array([stems[_stem(word)] for word in spelled], dtype=np.int64)
+    is_name = np.array([word[:1].isupper() or word[:1].isdigit() for word in spelled], dtype=bool)
+    is_kept = texts.is_kept[words.values]
+    owner = _owners(words.lengths)[is_kept]
+    lengths = np.bincount(owner, minlength=len(words))
+    places = np.arange(words.values.size) - np.repeat(words.offsets[:-1], words.lengths)
+    named = is_name[numbers] & ((places > 0) | ~_is_upper(spelled)[numbers])
+    return Ragged.from_lengths(stem[numbers[is_kept]], lengths), named[is_kept]
+
+
+def _is_upper(words: Sequence[str]) -> np.ndarray:
+    return np.array([word[:1].isupper() for word in words], dtype=bool)
+
+
+def _stem(word: str) -> str:
+    return word.lower()[:STEM_LETTERS]
+
+
+def _leads(texts: Ragged, pairs: _Pairs) -> tuple[Ragged, np.ndarray]:
+    """Return texts with the leads of the documents after them, and the lead of each pair."""
+    lengths = np.minimum(texts.lengths, LEAD_SENTENCES)
+    places = np.repeat(texts.offsets[:-1], lengths) + _within_rows(lengths)
+    both = Ragged.from_lengths(
+        np.concatenate([texts.values, texts.values[places]]),
+        np.concatenate([texts.lengths, lengths]),
+    )
+    return both, pairs.source + len(texts)
+
+
+def _other_sentences(rows: Ragged) -> tuple[np.ndarray, np.ndarray]:
+    """Pair every value of a row with every other one before it, by place."""
+    n_before = _within_rows(rows.lengths)
+    later = np.repeat(np.arange(n_before.size), n_before)
+    return later, later - 1 - _within_rows(n_before)
+
+
+def _within_rows(lengths: np.ndarray) -> np.ndarray:
+    """Return the place of every value in its row."""
+    return np.arange(int(lengths.sum())) - np.repeat(offsets_of(lengths)[:-1], lengths)
+
+
+def _owners(lengths: np.ndarray) -> np.ndarray:
+    """Return the row of every value."""
+    return np.repeat(np.arange(lengths.size), lengths)
+
+
+def _found(rows: Ragged, n_distinct: int, both: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Say which values of the first row are in the second; bool, flat."""
+    return counts_in(rows, n_distinct, *both) > 0
+
+
+def _means(values: Any, owner: np.ndarray, n: int) -> np.ndarray:  # noqa: ANN401  (an array)
+    """Average values by owner, NaN left out; NaN where there is none."""
+    values = np.asarray(values, dtype=np.float64)
+    is_known = ~np.isnan(values)
+    sums = np.bincount(owner[is_known], weights=values[is_known], minlength=n)
+    counts = np.bincount(owner[is_known], minlength=n)
+    return np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
+
+
+def _least(values: np.ndarray, owner: np.ndarray, n: int) -> np.ndarray:
+    found = np.full(n, np.nan)
+    np.fmin.at(found, owner, values)
+    return found

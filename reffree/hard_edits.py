@@ -1,11 +1,12 @@
 """Edits that make a summary wrong in the way real ones are: fluent, on the topic, and untrue.
 
-Names, numbers and terms are exchanged for others of the same source; sentences for sentences of
-the source that a summary would not choose. What is a name is told by capital letters, so these
-edits are coarse: a word that is always capitalised without being a name counts as one, titles
-and long names may be cut in half, and numbers written as words are missed. Where the source has
-no capital letters, or the summary neither name nor number, content words that the source repeats
-stand in for them.
+Names, numbers and terms are exchanged for others of the same source, a place for a place and a
+weekday for a weekday; statements are turned into their opposite; sentences make way for sentences
+of the source that a summary would not choose, or are joined to halves of such. What is a name is
+told by capital letters and the words around it, so these edits are coarse: a word that is always
+capitalised without being a name counts as one, and titles and long names may be cut in half. Where
+the source has no capital letters, or the summary neither name nor number, content words that the
+source repeats stand in for them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,16 @@ import numpy as np
 
 from reffree.cut_text import Sentence, Token, count_words
 from reffree.edits import CannotEdit, Draft, Rate, substituted
+from reffree.english import (
+    AUXILIARIES,
+    BEFORE_PLACES,
+    MONTHS,
+    NUMBER_WORDS,
+    OPPOSITES,
+    SPEAKING,
+    TITLES,
+    WEEKDAYS,
+)
 from sms.text import TextRules
 
 UNIMPORTANT_SHARE = 1 / 3
@@ -58,6 +69,8 @@ def exchange(
     lower = {t.word for text in (source, reference) for s in text for t in s if t.word.islower()}
     found, spans = _names_and_numbers(source, lower), _names_and_numbers(reference, lower)
     is_cased = sum(span.kind == "name" for span in found) >= CASED_SHARE * count_words(source)
+    types = _types_of_names(source, found)
+    found, spans = ([_typed(span, types) for span in own] for own in (found, spans))
     choices = _choices(spans, found)
     if not (is_cased and choices):
         repeated = _repeated(source)
@@ -75,6 +88,48 @@ def exchange(
     return Draft(substituted(reference, new), count, count_words(reference))
 
 
+def negate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+    """Turn statements round: put in or take out a `not`, or put a word's opposite in its place."""
+    tokens = [token for sentence in text for token in sentence]
+    choices: list[tuple[int, tuple[Token, ...]]] = []
+    for place, token in enumerate(tokens):
+        word = token.word.lower()
+        follows = tokens[place + 1].word.lower() if place + 1 < len(tokens) else ""
+        if word == "not":
+            choices.append((place, ()))
+        elif word in OPPOSITES:
+            other = OPPOSITES[word]
+            shown = other.capitalize() if token.word[:1].isupper() else other
+            choices.append((place, (Token(token.gap, shown, False),)))
+        elif word in AUXILIARIES and follows.isalpha() and follows != "not":
+            choices.append((place, (token, Token(" ", "not", False))))
+    if not choices:
+        raise CannotEdit("nothing to turn round")
+    count = rate.draw(len(choices), rng, most=len(choices))
+    new = dict(choices[k] for k in rng.choice(len(choices), size=count, replace=False).tolist())
+    return Draft(substituted(text, new), count, len(tokens))
+
+
+def fuse(
+    text: Sequence[Sentence], source: Sequence[Sentence], rate: Rate, rng: np.random.Generator
+) -> Draft:
+    """Let sentences end as another sentence of the source does, from the middle on."""
+    long = [sentence for sentence in source if len(sentence) >= FEWEST_WORDS]
+    fitting = [k for k, sentence in enumerate(text) if len(sentence) >= FEWEST_WORDS]
+    if len(long) < 2 or not fitting:
+        raise CannotEdit("no sentences to fuse")
+    edited = list(text)
+    count = rate.draw(len(fitting), rng, most=len(fitting))
+    for k in rng.choice(len(fitting), size=count, replace=False).tolist():
+        place = fitting[k]
+        own, other = text[place], long[int(rng.integers(len(long)))]
+        kept = int(rng.integers(2, len(own) - 1))
+        begin = int(rng.integers(1, len(other) - 1))
+        tail = tuple(token._replace(is_kept=False) for token in other[begin:])
+        edited[place] = (*own[:kept], tail[0]._replace(gap=tail[0].gap or " "), *tail[1:])
+    return Draft(tuple(edited), count, count_words(text))
+
+
 def unimportant_sentences(
     reference: Sequence[Sentence], source: Sequence[Sentence]
 ) -> list[Sentence]:
@@ -88,10 +143,10 @@ def unimportant_sentences(
     CannotEdit
         If the source is too short to have any.
     """
-    wanted = _content([word for sentence in reference for word in sentence])
+    wanted = set(content_words(word for sentence in reference for word in sentence))
     long = [sentence for sentence in source if len(sentence) >= FEWEST_WORDS]
     ranked = sorted(
-        range(len(long)), key=lambda k: (len(wanted.intersection(_content(long[k]))), -k)
+        range(len(long)), key=lambda k: (len(wanted.intersection(content_words(long[k]))), -k)
     )
     chosen = ranked[: int(len(long) * UNIMPORTANT_SHARE)]
     if not chosen:
@@ -104,8 +159,9 @@ def _counts(word: str) -> bool:
     return TextRules().counts(word)
 
 
-def _content(sentence: Iterable[Token]) -> set[str]:
-    return {token.word.casefold() for token in sentence if _counts(token.word)}
+def content_words(tokens: Iterable[Token]) -> list[str]:
+    """Return the words that count, without case."""
+    return [token.word.casefold() for token in tokens if _counts(token.word)]
 
 
 def _choices(spans: Sequence[Span], found: Sequence[Span]) -> list[tuple[Span, list[Span]]]:
@@ -138,12 +194,13 @@ def _names_and_numbers(text: Sequence[Sentence], lower: set[str]) -> list[Span]:
 
     for sentence in text:
         for token in sentence:
-            if _is_name(token.word, lower):
+            if kind := _kind_of_word(token.word):
+                close()
+                spans.append(Span(place, (token,), kind))
+            elif _is_name(token.word, lower):
                 run.append(token)
             else:
                 close()
-                if token.word[:1].isdigit():
-                    spans.append(Span(place, (token,), _kind_of_number(token.word)))
             place += 1
         close()
     return spans
@@ -154,8 +211,36 @@ def _is_name(word: str, lower: set[str]) -> bool:
     return is_capitalised and word.lower() not in lower and _counts(word)
 
 
+def _types_of_names(text: Sequence[Sentence], names: Sequence[Span]) -> dict[str, str]:
+    """Tell from the words around a name, wherever it stands, whether it is a person or a place."""
+    tokens = [token.word.lower() for sentence in text for token in sentence]
+    votes: dict[str, Counter[str]] = {}
+    for span in names:
+        before = tokens[span.start - 1] if span.start else ""
+        behind = span.start + len(span.tokens)
+        after = tokens[behind] if behind < len(tokens) else ""
+        is_person = before.rstrip(".") in TITLES or after in SPEAKING
+        seen = {"person": is_person, "place": before in BEFORE_PLACES}
+        votes.setdefault(span.form, Counter()).update(kind for kind in seen if seen[kind])
+    return {form: own.most_common(1)[0][0] for form, own in votes.items() if own}
+
+
+def _typed(span: Span, types: dict[str, str]) -> Span:
+    return span._replace(kind=types.get(span.form, "name")) if span.kind == "name" else span
+
+
+def _kind_of_word(word: str) -> str | None:
+    """Tell days, months and numbers apart, so that the result reads well; None for other words."""
+    if word[:1].isdigit():
+        return _kind_of_number(word)
+    for kind, words in (("weekday", WEEKDAYS), ("month", MONTHS)):
+        if word[:1].isupper() and word.lower() in words:
+            return kind
+    return "number word" if word.lower() in NUMBER_WORDS else None
+
+
 def _kind_of_number(word: str) -> str:
-    """Tell years, other whole numbers and the rest apart, so that the result reads well."""
+    """Tell years, other whole numbers and the rest apart."""
     if word.isdigit():
         return "year" if len(word) == 4 and word[:2] in ("18", "19", "20") else "number"
     return "figure" if all(c.isdigit() or c in ",." for c in word) else "mixed figure"

@@ -1,7 +1,8 @@
 """Heads over vectors of sentences or words: three of Bao et al. (2020, section 3.2), and `match`.
 
-Each reads the document's vectors, then the summary's, shape (n, n_vectors, width), and gives
-logits, shape (n,).
+Each reads the document's vectors, then the summary's, shape (n, n_vectors, width), zeros where a
+text has fewer, and how many each has, int64, shape (n, 2); it gives logits, shape (n,). How much
+is filled up with zeros makes no difference.
 """
 
 from __future__ import annotations
@@ -24,39 +25,54 @@ class FullyConnected(nn.Module):
     """One hidden layer over all vectors in a row.
 
     It has a weight for every number of fifty vectors, so that without dropout it learns a few
-    thousand documents by heart. It need not begin by knowing nothing: with `compare_means` each
-    hidden unit first reads how far the texts' mean vectors are apart in a random direction,
-    which it would else have to find out from many documents.
+    thousand documents by heart. It need not begin by knowing nothing: where it `compares_means`
+    each hidden unit first reads how far the texts' mean vectors are apart in a random direction,
+    which it would else have to find out from many documents. Each text's vectors then count more
+    the fewer there are, so that their sum is the mean whatever their number.
     """
 
-    def __init__(self, n_vectors: int, width: int, n_hidden: int, dropout: float) -> None:
+    def __init__(
+        self,
+        sizes: tuple[int, int],
+        width: int,
+        n_hidden: int,
+        dropout: float,
+        *,
+        compares_means: bool,
+        norm: float,
+    ) -> None:
         super().__init__()
-        self.n_vectors, self.width = n_vectors, width
+        self.sizes, self.width, self.compares_means = sizes, width, compares_means
         self.layers = nn.Sequential(
             nn.Dropout(dropout),
-            nn.Linear(n_vectors * width, n_hidden),
+            nn.Linear(sum(sizes) * width, n_hidden),
             nn.ReLU(),
             nn.Dropout(dropout),
             nn.Linear(n_hidden, 1),
         )
+        if compares_means:
+            self._begin_with_means(norm)
 
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+    def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Return logits of vectors."""
+        if self.compares_means:
+            sizes = torch.tensor(self.sizes, device=lengths.device)
+            share = sizes / lengths.clamp(min=1)
+            vectors = vectors * share.repeat_interleave(sizes, dim=1)[..., None]
         logits: torch.Tensor = self.layers(vectors.flatten(1))[:, 0]
         return logits
 
     @torch.no_grad()
-    def compare_means(self, n_document: int, norm: float) -> None:
+    def _begin_with_means(self, norm: float) -> None:
         """Choose first weights that compare the texts' means; `norm` is about a vector's length."""
         hidden: Any = self.layers[1]
         n_pairs = (hidden.out_features + 1) // 2
         directions = torch.randn(n_pairs, self.width) * (FIRST_SCALE / norm)
         # Each direction both ways: two rectified units together give the size of the difference.
         directions = torch.cat([directions, -directions])[: hidden.out_features]
-        n_summary = self.n_vectors - n_document
-        weights = directions[:, None].repeat(1, self.n_vectors, 1)
-        weights[:, :n_document] /= n_document
-        weights[:, n_document:] /= -n_summary
+        weights = directions[:, None].repeat(1, sum(self.sizes), 1)
+        weights[:, : self.sizes[0]] /= self.sizes[0]
+        weights[:, self.sizes[0] :] /= -self.sizes[1]
         hidden.weight.copy_(weights.flatten(1))
         hidden.bias.zero_()
 
@@ -68,14 +84,16 @@ class Convolution(nn.Module):
     the largest value is taken over all of document and summary.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, sizes: tuple[int, int], width: int) -> None:
         super().__init__()
+        self.sizes = sizes
         self.filters = nn.Linear(width, N_FILTERS)
         self.output = nn.Linear(N_FILTERS, 1)
 
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+    def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Return logits of vectors."""
-        largest = torch.relu(self.filters(vectors)).amax(dim=1)
+        found = torch.relu(self.filters(vectors))
+        largest = (found * is_there(lengths, self.sizes)[..., None]).amax(dim=1)
         logits: torch.Tensor = self.output(largest)[:, 0]
         return logits
 
@@ -83,14 +101,23 @@ class Convolution(nn.Module):
 class Recurrence(nn.Module):
     """An LSTM that reads the document, then the summary; a linear layer over its last state."""
 
-    def __init__(self, width: int, n_units: int) -> None:
+    def __init__(self, sizes: tuple[int, int], width: int, n_units: int) -> None:
         super().__init__()
+        self.sizes = sizes
         self.lstm = nn.LSTM(width, n_units, batch_first=True)
         self.output = nn.Linear(n_units, 1)
 
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+    def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Return logits of vectors."""
-        _, (state, _) = self.lstm(vectors)
+        # Those that are there, first: the summary follows the document without a gap.
+        is_missing = ~is_there(lengths, self.sizes)
+        order = is_missing.to(torch.int8).argsort(dim=1, stable=True)
+        in_row = vectors.gather(1, order[..., None].expand_as(vectors))
+        n_read = lengths.sum(1).clamp(min=1).cpu()
+        packed = nn.utils.rnn.pack_padded_sequence(
+            in_row, n_read, batch_first=True, enforce_sorted=False
+        )
+        _, (state, _) = self.lstm(packed)
         logits: torch.Tensor = self.output(state[-1])[:, 0]
         return logits
 
@@ -103,48 +130,58 @@ class Match(nn.Module):
     vectors themselves would have to learn that from many more documents.
     """
 
-    def __init__(self, n_document: int, n_summary: int, width: int, n_hidden: int) -> None:
+    def __init__(self, sizes: tuple[int, int], width: int, n_hidden: int) -> None:
         super().__init__()
-        self.n_document = n_document
+        self.sizes = sizes
         # Numbers in a direction of length 1 are small; brought to about 1, all inputs count alike.
         self.scale = width**0.5
         self.layers = nn.Sequential(
-            nn.Linear(2 * width + 2 * n_summary, n_hidden), nn.ReLU(), nn.Linear(n_hidden, 1)
+            nn.Linear(2 * width + 2 * sizes[1], n_hidden), nn.ReLU(), nn.Linear(n_hidden, 1)
         )
 
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+    def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Return logits of vectors."""
-        document, summary = vectors[:, : self.n_document], vectors[:, self.n_document :]
+        document, summary = vectors[:, : self.sizes[0]], vectors[:, self.sizes[0] :]
         first, second = (
             nn.functional.normalize(own.sum(1), dim=-1) * self.scale for own in (document, summary)
         )
         cosines = nn.functional.normalize(summary, dim=-1) @ nn.functional.normalize(
             document, dim=-1
         ).transpose(1, 2)
+        there = is_there(lengths, self.sizes)
+        in_document, in_summary = there[:, : self.sizes[0]], there[:, self.sizes[0] :]
+        nearest = cosines.masked_fill(~in_document[:, None], -1.0).amax(2)
         relations = [
             first * second / self.scale,
             (first - second).abs(),
-            cosines.amax(2),
-            cosines.mean(2),
+            nearest.masked_fill(~in_summary, 0.0),
+            cosines.sum(2) / lengths[:, :1].clamp(min=1),
         ]
         logits: torch.Tensor = self.layers(torch.cat(relations, dim=1))[:, 0]
         return logits
 
 
+def is_there(lengths: torch.Tensor, sizes: tuple[int, int]) -> torch.Tensor:
+    """Say which vectors are none that fill up; bool, shape (n, n_vectors)."""
+    places = torch.cat([torch.arange(size, device=lengths.device) for size in sizes])
+    counts = lengths.repeat_interleave(torch.tensor(sizes, device=lengths.device), dim=1)
+    return places < counts
+
+
 def make_head(
-    config: ModelConfig, lengths: tuple[int, int], *, width: int, norm: float = 1.0
+    config: ModelConfig, sizes: tuple[int, int], *, width: int, norm: float = 1.0
 ) -> nn.Module:
     """Make the head of a `sentence` or `word` scorer over so many vectors of each text.
 
     `norm` is about what a vector's length is; only first weights depend on it.
     """
     if config.head == "cnn":
-        return Convolution(width)
+        return Convolution(sizes, width)
     if config.head == "lstm":
-        return Recurrence(width, LSTM_UNITS[config.scorer])
+        return Recurrence(sizes, width, LSTM_UNITS[config.scorer])
     if config.head == "match":
-        return Match(*lengths, width, config.n_hidden)
-    head = FullyConnected(sum(lengths), width, config.n_hidden, config.dropout)
-    if config.first_weights == "means":
-        head.compare_means(lengths[0], norm)
-    return head
+        return Match(sizes, width, config.n_hidden)
+    return FullyConnected(
+        sizes, width, config.n_hidden, config.dropout,
+        compares_means=config.first_weights == "means", norm=norm,
+    )  # fmt: skip

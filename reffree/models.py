@@ -4,10 +4,9 @@
   reads its first piece (Bao et al. 2020, section 2.1).
 - `sentence` and `word`: vectors of sentences or words from an encoder that stays as it is, and
   a head over them (`heads`).
-- `features`: nothing but untrained metrics, weighted (`features`).
 
-A logit's sigmoid is the score. How a model is made from a configuration, or brought back from a
-folder, is in `building`.
+What is fitted to features of the texts is in `linear`. A logit's sigmoid is the score. How a model
+is made from a configuration, or brought back from a folder, is in `building`.
 """
 
 from __future__ import annotations
@@ -18,11 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from reffree.features import feature_metrics
 from reffree.readers import TRUNCATIONS, UNITS
-from sms.naming import several
 
-SCORERS = ("bert", "sentence", "word", "features")
+SCORERS = ("bert", "sentence", "word")
 HEADS = ("fc", "cnn", "lstm", "match")
 FIRST_WEIGHTS = ("means", "random")
 """How `fc` over vectors begins; see `heads.FullyConnected`."""
@@ -62,25 +59,17 @@ class ModelConfig:
     training data. Not for `bert`."""
     summary_length: int | None = None
     """The same of a summary."""
-    features: tuple[str, ...]
-    """Untrained metrics that are read as well; see `features`."""
     is_calibrated: bool
     """Whether logits are scaled and shifted to fit the validation documents, once training has
     ended; see `losses.fit_scale`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(several(self.features)))
         choices = {"scorer": SCORERS, "head": HEADS, "truncation": TRUNCATIONS}
         for name, known in (choices | {"first_weights": FIRST_WEIGHTS}).items():
             if (found := getattr(self, name)) not in known:
                 raise ValueError(f"`{name}` must be one of {', '.join(known)}, got {found!r}")
-        if self.scorer in ("bert", "features") and self.head != "fc":
-            raise ValueError(f"`head` must be fc for the scorer {self.scorer}, got {self.head!r}")
-        if self.scorer == "features" and not self.features:
-            raise ValueError(
-                "`features` must name the metrics of the scorer features, got none; `standard` "
-                "stands for a choice of them"
-            )
+        if self.scorer == "bert" and self.head != "fc":
+            raise ValueError(f"`head` must be fc for the scorer bert, got {self.head!r}")
         least = {"n_hidden": 1, "max_pieces": 5, "frozen_layers": 0}
         for name, lowest in (least | {"document_length": 1, "summary_length": 1}).items():
             value = getattr(self, name)
@@ -88,21 +77,11 @@ class ModelConfig:
                 raise ValueError(f"`{name}` must be at least {lowest}, got {value}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout:g}")
-        if self.features:
-            feature_metrics(self.features, self.encoder)
 
     @property
     def unit(self) -> str:
         """What the encoder's vectors are of."""
         return UNITS[self.scorer == "word"]
-
-
-class NoModel(nn.Module):
-    """Reads nothing and adds nothing: what is left are the features."""
-
-    def forward(self) -> torch.Tensor:
-        """Return 0, to be added to the logits of any number of pairs."""
-        return torch.zeros(())
 
 
 class Calibrated(nn.Module):

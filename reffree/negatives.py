@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from reffree import edits, hard_edits
-from reffree.cut_text import Sentence, arranged, count_words, cut_text, foreign, sentence_gap
+from reffree.cut_text import Sentence, arranged, count_words, foreign, sentence_gap
 from reffree.edits import CannotEdit, Draft, Rate
 from reffree.hashing import check_seed, generator_of
+from reffree.positives import POSITIVES, REFERENCE
 from sms.naming import nearest, several
 
 POSITIVE = "positive"
@@ -25,22 +26,23 @@ POSITIVE = "positive"
 ATTEMPTS = 8
 """Negatives made before one of the wanted length is given up."""
 
-DrawText = Callable[[np.random.Generator], str]
+DrawText = Callable[[np.random.Generator], tuple[Sentence, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
     """What the negatives of one pair are made from."""
 
-    reference: tuple[Sentence, ...]
+    positive: tuple[Sentence, ...]
+    """The good summary that is made worse."""
     read_source: Callable[[], tuple[Sentence, ...]]
     """Cuts the source, which few kinds need."""
     vocabulary: Sequence[str]
     """Words of the training documents' references."""
     draw_other: DrawText
-    """Draws the reference of another document of the same side."""
+    """Draws the positive of another document of the same side."""
     draw_near: DrawText
-    """Draws the reference of one of the nearest other documents of the same side."""
+    """Draws that of one of the nearest other documents of the same side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def make_negative(
         If the pair has no negative of this kind; says why.
     """
     chosen = KINDS[kind]
-    before = _words(material.reference)
+    before = _words(material.positive)
     reason = CannotEdit("not tried")
     for _ in range(1 if length_tolerance is None else ATTEMPTS):
         draft = chosen.make(material, rate, rng)
@@ -94,7 +96,7 @@ def make_negative(
 
 def _filler(material: Material) -> list[Sentence]:
     try:
-        return hard_edits.unimportant_sentences(material.reference, material.read_source())
+        return hard_edits.unimportant_sentences(material.positive, material.read_source())
     except CannotEdit:
         return []
 
@@ -104,18 +106,20 @@ def _words(text: Sequence[Sentence]) -> list[str]:
 
 
 def _crossed(material: Material, draw: DrawText, rng: np.random.Generator) -> Draft:
-    text = cut_text(draw(rng))
-    return Draft(tuple(map(foreign, text)), 1, count_words(material.reference))
+    return Draft(tuple(map(foreign, draw(rng))), 1, count_words(material.positive))
 
 
 def _replace_sentences(material: Material, rate: Rate, rng: np.random.Generator) -> Draft:
-    others = cut_text(material.draw_other(rng))
-    return edits.replace_sentences(material.reference, rate, others, rng)
+    return edits.replace_sentences(material.positive, rate, material.draw_other(rng), rng)
+
+
+def _put_in_claims(material: Material, rate: Rate, rng: np.random.Generator) -> Draft:
+    return edits.replace_sentences(material.positive, rate, material.draw_near(rng), rng)
 
 
 def _unimportant(material: Material, rate: Rate, rng: np.random.Generator) -> Draft:
-    sentences = hard_edits.unimportant_sentences(material.reference, material.read_source())
-    return edits.replace_sentences(material.reference, rate, sentences, rng)
+    sentences = hard_edits.unimportant_sentences(material.positive, material.read_source())
+    return edits.replace_sentences(material.positive, rate, sentences, rng)
 
 
 def match_length(draft: Draft, n_words: int, tolerance: float, filler: Sequence[Sentence]) -> Draft:
@@ -156,26 +160,30 @@ KINDS = {
         lambda m, _rate, rng: _crossed(m, m.draw_near, rng), can_pad=False, needs_neighbours=True
     ),
     # words added, deleted, replaced by random ones
-    "add": Kind(lambda m, rate, rng: edits.add_words(m.reference, rate, m.vocabulary, rng)),
-    "delete": Kind(lambda m, rate, rng: edits.delete_words(m.reference, rate, rng)),
-    "replace": Kind(lambda m, rate, rng: edits.replace_words(m.reference, rate, m.vocabulary, rng)),
+    "add": Kind(lambda m, rate, rng: edits.add_words(m.positive, rate, m.vocabulary, rng)),
+    "delete": Kind(lambda m, rate, rng: edits.delete_words(m.positive, rate, rng)),
+    "replace": Kind(lambda m, rate, rng: edits.replace_words(m.positive, rate, m.vocabulary, rng)),
     # sentences deleted, replaced by those of another document's reference, in another order
-    "sentence-delete": Kind(lambda m, rate, rng: edits.delete_sentences(m.reference, rate, rng)),
+    "sentence-delete": Kind(lambda m, rate, rng: edits.delete_sentences(m.positive, rate, rng)),
     "sentence-replace": Kind(_replace_sentences),
-    "sentence-shuffle": Kind(lambda m, _rate, rng: edits.shuffle_sentences(m.reference, rng)),
-    # names and numbers exchanged for others of the source, sentences for unimportant ones of it
+    "sentence-shuffle": Kind(lambda m, _rate, rng: edits.shuffle_sentences(m.positive, rng)),
+    # names and numbers exchanged for others of the source, sentences for unimportant ones of it,
+    # statements turned round, sentences of a near document put in, sentences of two halves
     "exchange": Kind(
-        lambda m, rate, rng: hard_edits.exchange(m.reference, m.read_source(), rate, rng)
+        lambda m, rate, rng: hard_edits.exchange(m.positive, m.read_source(), rate, rng)
     ),
     "unimportant": Kind(_unimportant),
+    "negate": Kind(lambda m, rate, rng: hard_edits.negate(m.positive, rate, rng)),
+    "claim": Kind(_put_in_claims, needs_neighbours=True),
+    "fuse": Kind(lambda m, rate, rng: hard_edits.fuse(m.positive, m.read_source(), rate, rng)),
+    # neighbouring words change places
+    "swap": Kind(lambda m, rate, rng: edits.swap_words(m.positive, rate, rng)),
     # sentences or a phrase said twice; the end dropped, often in mid-sentence
-    "repeat": Kind(lambda m, rate, rng: edits.repeat(m.reference, rate, rng)),
-    "truncate": Kind(lambda m, rate, rng: edits.truncate(m.reference, rate, rng)),
+    "repeat": Kind(lambda m, rate, rng: edits.repeat(m.positive, rate, rng)),
+    "truncate": Kind(lambda m, rate, rng: edits.truncate(m.positive, rate, rng)),
 }
 """Every kind of negative by name."""
 
-CHOSEN_KINDS = ("cross-pair", "sentence-delete", "replace")
-"""Scorers that learnt from them agreed most with people on a development set (docs/results.md)."""
 PRESETS: dict[str, dict[str, Any]] = {
     # Bao et al. 2020, sections 2.2 and 3.1: one negative of every kind per document, as many
     # positives as negatives. The paper says "random" of the rates: a share of all words it is.
@@ -188,12 +196,14 @@ PRESETS: dict[str, dict[str, Any]] = {
 class NegativesConfig:
     """The negatives of every pair."""
 
-    kinds: tuple[str, ...] = CHOSEN_KINDS
+    kinds: tuple[str, ...]
     """Out of `negatives.KINDS`; one or several."""
     proportions: tuple[float, ...] | None = None
     """Weight of each kind; None gives every pair all kinds."""
+    positives: tuple[str, ...] = (REFERENCE,)
+    """Out of `positives.POSITIVES`; each has negatives of its own."""
     per_positive: int = 1
-    """Negatives of a pair: of each kind, or in all where there are proportions."""
+    """Negatives of a positive: of each kind, or in all where there are proportions."""
     is_balanced: bool = False
     """Whether the positive comes as often as the negatives, not once."""
     rate: Rate = field(default_factory=Rate)
@@ -209,9 +219,14 @@ class NegativesConfig:
         object.__setattr__(self, "kinds", tuple(several(self.kinds)))
         if not self.kinds:
             raise ValueError("`kinds` must name at least one kind of negative, got none")
-        for kind in self.kinds:
-            if kind not in KINDS:
-                raise ValueError(f"unknown kind of negative `{kind}`; {nearest(kind, KINDS)}")
+        object.__setattr__(self, "positives", tuple(several(self.positives)))
+        for what, names, known in (
+            ("kind of negative", self.kinds, KINDS),
+            ("positive", self.positives, POSITIVES),
+        ):
+            for name in names:
+                if name not in known:
+                    raise ValueError(f"unknown {what} `{name}`; {nearest(name, known)}")
         if len(set(self.kinds)) < len(self.kinds):
             raise ValueError(f"`kinds` must differ, got {', '.join(self.kinds)}")
         proportions = self.proportions or [1.0] * len(self.kinds)
@@ -243,7 +258,7 @@ class NegativesConfig:
         return [(self.kinds[kind], drawn[:place].count(kind)) for place, kind in enumerate(drawn)]
 
     def generator(
-        self, kind: str, index: int, document_id: str, number: int, epoch: int
+        self, kind: str, index: int, document_id: str, number: int, epoch: int, base: str
     ) -> np.random.Generator:
         """Return the random numbers of one negative, which no other one has a part in."""
-        return generator_of(self.seed, kind, index, epoch, document_id, number)
+        return generator_of(self.seed, kind, index, epoch, document_id, number, base)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from reffree.cut_text import words_of
-from reffree.hashing import hash64
+from reffree.hashing import hash64, mixed
 
 NO_SPLIT = -1
 """Side of a row whose file has no column `split`."""
@@ -25,6 +26,10 @@ SIDES = ("train", "validation", "test")
 
 MAX_WORDS = 1 << 18
 """Distinct words kept for additions and replacements; all of them in most corpora."""
+RUN_WORDS = 5
+SHORTEST_NEAR = 20
+"""Words of a text, at least, to be looked at for near copies."""
+NEAR_BANDS, NEAR_ROWS = 8, 6
 SAMPLED_DOCUMENTS = 256
 """Documents for training by whose sources a scorer recognises what it was trained on."""
 
@@ -86,7 +91,7 @@ def pairs_of_rows(
     for name, row_sources, row_references, split, reason in zip(
         document_ids, sources, references, names, unreadable, strict=True
     ):
-        side = NO_SPLIT if splits is None else _side_named(split)
+        side = NO_SPLIT if splits is None else side_named(split)
         why = reason or _why_no_pair(name, row_sources, row_references, side)
         if why is not None:
             left_out[why] += 1
@@ -116,6 +121,22 @@ def text_key(text: str) -> int | None:
     return hash64(letters) if letters else None
 
 
+def near_keys(text: str) -> list[int]:
+    """Hash a text so that near copies have a hash in common (MinHash, Broder 1997); none if short.
+
+    Of texts that share nine tenths of their runs of five words (Jaccard) nearly all have one, of
+    those that share half of them one in eight.
+    """
+    words = text.casefold().split()
+    if len(words) < SHORTEST_NEAR:
+        return []
+    runs = {" ".join(words[k : k + RUN_WORDS]) for k in range(len(words) - RUN_WORDS + 1)}
+    hashes = np.fromiter((zlib.crc32(run.encode("utf-8", "replace")) for run in runs), np.uint64)
+    least = [mixed(hashes, salt).min() for salt in range(NEAR_BANDS * NEAR_ROWS)]
+    bands = np.array(least).reshape(NEAR_BANDS, NEAR_ROWS)
+    return [hash64(f"near {k} {band.tolist()}") for k, band in enumerate(bands)]
+
+
 class SourceSample:
     """Some of the sources of many pairs, by which it is known later that they were seen.
 
@@ -129,11 +150,15 @@ class SourceSample:
 
     def add(self, pairs: Iterable[Pair]) -> None:
         """Look at further pairs."""
-        for pair in pairs:
-            if (key := pair.key) >= self._limit:
+        self.add_texts((pair.document_id, pair.source) for pair in pairs)
+
+    def add_texts(self, named: Iterable[tuple[str, str]]) -> None:
+        """Look at further sources, each with its document."""
+        for name, source in named:
+            if (key := hash64(name)) >= self._limit:
                 continue
             texts = self._texts.setdefault(key, set())
-            if (text := text_key(pair.source)) is not None:
+            if (text := text_key(source)) is not None:
                 texts.add(text)
             if len(self._texts) > self._n_documents:
                 self._limit = max(self._texts)
@@ -185,7 +210,8 @@ def as_table(pairs: Sequence[Pair], groups: np.ndarray) -> pa.Table:
     return pa.table(columns, schema=PAIR_SCHEMA)
 
 
-def _side_named(split: str | None) -> int:
+def side_named(split: str | None) -> int:
+    """Return the place in `SIDES` of a side that a file names; negative if it is none."""
     return _SIDE_NAMES.get((split or "").strip().lower(), _UNKNOWN_SPLIT)
 
 

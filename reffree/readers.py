@@ -160,19 +160,6 @@ def _frame_of(tokenizer: Tokenizer) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(zip(ids, types, strict=True))
 
 
-class NoReader:
-    """Reads nothing of the texts themselves."""
-
-    def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
-        """Return an empty reading for every pair: what can be scored are its features."""
-        nothing = Reading((), 1, is_cut=False, unseen=("features:undefined",))
-        return [nothing for _ in zip(sources, candidates, strict=True)]
-
-    def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
-        """Return no inputs."""
-        return {}
-
-
 class VectorReader:
     """Vectors of the first sentences, or words, of a document and of a summary.
 
@@ -220,14 +207,18 @@ class VectorReader:
         return found, failed
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
-        """Fill up with zeros: float32, shape (n, document_length + summary_length, d)."""
+        """Fill up with zeros: float32, shape (n, document_length + summary_length, d).
+
+        Also give the `lengths` without these, int64, shape (n, 2).
+        """
         width = readings[0].arrays[0].shape[1]
         vectors = np.zeros((len(readings), sum(self._lengths), width), dtype=np.float32)
         for row, reading in enumerate(readings):
             document, summary = reading.arrays
             vectors[row, : len(document)] = document
             vectors[row, self._lengths[0] : self._lengths[0] + len(summary)] = summary
-        return {"vectors": torch.from_numpy(vectors)}
+        lengths = torch.tensor([[len(own) for own in reading.arrays] for reading in readings])
+        return {"vectors": torch.from_numpy(vectors), "lengths": lengths}
 
 
 def _unseen(

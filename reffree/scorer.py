@@ -1,8 +1,9 @@
 """A trained scorer: scores candidates against their sources, and is kept in a folder.
 
-The folder has `scorer.json` (configuration, signature, what it was trained on, held-out results),
-`weights.safetensors`, and the tokenizer and the transformer's settings where there is one. It needs
-nothing else, but for the encoder of a `sentence` or `word` scorer.
+The folder has `scorer.json` (configuration, signature, what it was trained on, held-out results).
+That is all of a scorer of features (`linear`); others have `weights.safetensors`, and the tokenizer
+and the transformer's settings where there is one. It needs nothing else, but for the encoder of a
+scorer that has one and does not train it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +28,16 @@ from safetensors.torch import load_file, save
 
 from reffree.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built, rebuild
 from reffree.checkpoint import replace_file
+from reffree.features import PairFeatures
+from reffree.linear import LinearModel, linear_model
 from reffree.models import ModelConfig
-from sms.naming import AnyPath
+from reffree.naming import BOUND, SCORER_FILE, find_scorer, split_head
+from sms.naming import AnyPath, nearest
 from sms.signature import version
 from sms.text import TextRules
 
-FORMAT = 1
+FORMAT = 2
 """Of the folder; another number is refused."""
-SCORER_FILE = "scorer.json"
 WEIGHTS_FILE = "weights.safetensors"
 SOURCE_SAMPLE = "source_sample"
 """Of what it was trained on, the hashes that `SourceSample` keeps; not for people."""
@@ -46,8 +49,8 @@ CHECKED_LIBRARIES = ("torch", "transformers", "tokenizers")
 """A change of the main version of one may change a score."""
 
 _HASH_LENGTH = 12
-_NO_LONGER = ("lora_rank",)
-"""Settings of a model that older scorers name; they had no part in them."""
+FEATURES = "features"
+"""The scorer that is a weighted sum of features."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,42 +60,84 @@ class PairScores:
     """Scores of pairs of texts."""
 
     scores: np.ndarray
-    """Higher is better, in [0, 1], NaN where there is none; float64, (n,)."""
+    """Higher is better, NaN where there is none; float64, (n,), or (n, n_heads)."""
     is_cut: np.ndarray
     """Whether some text was too long and only its lead was read; bool, (n,)."""
     reasons: Mapping[int, tuple[str, ...]]
     """Why a pair that was read has no score, in the words of a status, by row."""
 
 
+class PairScorer(Protocol):
+    """What computes the scores of a `LearnedScorer`."""
+
+    heads: tuple[str, ...]
+    """Names of the columns that it computes; none where there is one without a name."""
+    bounds: tuple[float, float]
+    """Lowest and highest score."""
+    encoder_content: str
+    """Hash of the encoder that is not among its weights; empty if there is none."""
+
+    def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
+        """Score pairs, a column for each head."""
+
+
 class LearnedScorer:
     """Scores candidates without a reference; `load_scorer` makes one.
 
-    It has a model with its trained weights, its signature and what `scorer.json` says.
+    It has what computes the scores, its signature and what `scorer.json` says. Of several heads it
+    gives the one that is named `head`, or their mean.
     """
 
     input_columns = ("candidate", "sources")
     score_fields = (COLUMN,)
-    bounds = (0.0, 1.0)
-    """Lowest and highest score."""
 
     def __init__(
-        self, built: Built, signature: str, settings: Mapping[str, Any], *, device: str = "cpu"
+        self,
+        pairs: PairScorer,
+        signature: str,
+        settings: Mapping[str, Any],
+        *,
+        head: str | None = None,
     ) -> None:
         self.signature = signature
         self.settings = settings
-        self._built = built
-        self._where = torch.device(device)
-        self._model = built.model.to(self._where).eval()
+        self.head = head
+        self._pairs = pairs
+        if head is not None:
+            self.column_of(head)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Names of the heads; none where there is one without a name."""
+        return self._pairs.heads
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest score."""
+        return self._pairs.bounds
 
     @property
     def encoder_content(self) -> str:
         """Hash of the encoder that is not among its weights; empty if there is none."""
-        return self._built.encoder_content
+        return self._pairs.encoder_content
 
     @property
     def signatures(self) -> dict[str, str]:
         """The signature, by the one column that `compare` returns."""
         return {COLUMN: self.signature}
+
+    def column_of(self, head: str) -> int:
+        """Return the place of a head among the columns.
+
+        Raises
+        ------
+        ValueError
+            If there is no such head.
+        """
+        if head not in self.heads:
+            there = nearest(head, self.heads) if self.heads else "this scorer has one score"
+            raise ValueError(f"no head `{head}` in the scorer; {there}")
+        return self.heads.index(head)
 
     def prepare(self, rows: pa.Table) -> np.ndarray:
         """Score rows with `candidate` and `sources`; NaN where either has no word.
@@ -107,7 +152,7 @@ class LearnedScorer:
             found = self.score_against_all(
                 [sources[k] for k in usable], [candidates[k] for k in usable]
             )
-            scores[usable] = found.scores
+            scores[usable] = self.chosen(found.scores)
         return scores
 
     def compare(self, prepared: np.ndarray) -> pa.Table:
@@ -117,6 +162,12 @@ class LearnedScorer:
     def counters(self) -> dict[str, int]:
         """Return nothing: it counts nothing."""
         return {}
+
+    def chosen(self, scores: np.ndarray, head: str | None = None) -> np.ndarray:
+        """Return the scores of a head, of the scorer's own, or their mean; shape (n,)."""
+        name = head or self.head
+        found: np.ndarray = scores.mean(axis=1) if name is None else scores[:, self.column_of(name)]
+        return found
 
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs; what else is scored with a pair makes no difference beyond rounding.
@@ -133,46 +184,65 @@ class LearnedScorer:
             raise ValueError(
                 f"`sources` must be as many as candidates, got {len(sources)} and {len(candidates)}"
             )
-        readings = self._built.reader.read(sources, candidates)
-        lengths = np.array([reading.length for reading in readings], dtype=np.int64)
-        scores = np.empty(len(readings))
-        budget = BATCH_PIECES[self._where.type]
-        order = np.argsort(-lengths, kind="stable")
-        at = 0
-        while at < order.size:
-            rows = order[at : at + max(1, budget // int(lengths[order[at]]))]
-            inputs = self._built.reader.collate([readings[row] for row in rows])
-            scores[rows] = self._probabilities(inputs)
-            at += rows.size
-        reasons = {row: reading.unseen for row, reading in enumerate(readings) if reading.unseen}
-        scores[list(reasons)] = np.nan
-        is_cut = np.array([reading.is_cut for reading in readings], dtype=bool)
-        return PairScores(scores, is_cut, reasons)
+        found = self._pairs.score(sources, candidates)
+        return replace(found, scores=self.chosen(found.scores))
 
     def score_against_all(
         self, sources: Sequence[Sequence[str]], candidates: Sequence[str]
     ) -> PairScores:
         """Score candidates that have several sources: the mean over them (section 3.6.1).
 
-        Sources without a score are left out; a candidate without any other has none: NaN.
+        Scores have a column for each head, which `chosen` reads. Sources without a score are left
+        out; a candidate without any other has none: NaN.
         """
         lengths = np.array([len(own) for own in sources], dtype=np.int64)
         repeated = np.repeat(np.arange(len(candidates)), lengths)
-        flat = self.score(
+        flat = self._pairs.score(
             list(chain.from_iterable(sources)), [candidates[row] for row in repeated.tolist()]
         )
         n = len(candidates)
-        is_scored = ~np.isnan(flat.scores)
+        is_scored = ~np.isnan(flat.scores[:, 0])
         n_scored = np.bincount(repeated[is_scored], minlength=n)
-        sums = np.bincount(repeated[is_scored], weights=flat.scores[is_scored], minlength=n)
+        sums = np.zeros((n, flat.scores.shape[1]))
+        np.add.at(sums, repeated[is_scored], flat.scores[is_scored])
         is_cut = np.bincount(repeated, weights=flat.is_cut, minlength=n) > 0
         reasons: dict[int, tuple[str, ...]] = {}
         for pair, why in flat.reasons.items():
             row = int(repeated[pair])
             if not n_scored[row]:
                 reasons.setdefault(row, why)
-        means = np.divide(sums, n_scored, out=np.full(n, np.nan), where=n_scored > 0)
-        return PairScores(means, is_cut, reasons)
+        sums[n_scored == 0] = np.nan
+        return PairScores(sums / np.maximum(n_scored, 1)[:, None], is_cut, reasons)
+
+
+class NeuralPairs:
+    """The scores of a model in torch."""
+
+    heads: tuple[str, ...] = ()
+    bounds = (0.0, 1.0)
+
+    def __init__(self, built: Built, device: str = "cpu") -> None:
+        self.encoder_content = built.encoder_content
+        self._reader, self._where = built.reader, torch.device(device)
+        self._model = built.model.to(self._where).eval()
+
+    def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
+        """Score pairs in batches of about the same length."""
+        readings = self._reader.read(sources, candidates)
+        lengths = np.array([reading.length for reading in readings], dtype=np.int64)
+        scores = np.empty((len(readings), 1))
+        budget = BATCH_PIECES[self._where.type]
+        order = np.argsort(-lengths, kind="stable")
+        at = 0
+        while at < order.size:
+            rows = order[at : at + max(1, budget // int(lengths[order[at]]))]
+            inputs = self._reader.collate([readings[row] for row in rows])
+            scores[rows, 0] = self._probabilities(inputs)
+            at += rows.size
+        reasons = {row: reading.unseen for row, reading in enumerate(readings) if reading.unseen}
+        scores[list(reasons)] = np.nan
+        is_cut = np.array([reading.is_cut for reading in readings], dtype=bool)
+        return PairScores(scores, is_cut, reasons)
 
     @torch.inference_mode()
     def _probabilities(self, inputs: dict[str, torch.Tensor]) -> np.ndarray:
@@ -180,6 +250,24 @@ class LearnedScorer:
         logits = self._model(**{name: tensor.to(self._where) for name, tensor in inputs.items()})
         found: np.ndarray = torch.sigmoid(logits.double()).cpu().numpy()
         return found
+
+
+class LinearPairs:
+    """The scores of a weighted sum of features."""
+
+    bounds = (-BOUND, BOUND)
+
+    def __init__(self, model: LinearModel, features: PairFeatures) -> None:
+        self.model, self._features = model, features
+        self.heads = tuple(model.heads)
+        self.encoder_content = features.encoder_content
+
+    def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
+        """Score pairs; those of a document should stand together."""
+        scores = self.model.scores(self._features.values(sources, candidates))
+        unseen = np.flatnonzero(np.isnan(scores).all(axis=1)).tolist()
+        reasons = dict.fromkeys(unseen, ("features:undefined",))
+        return PairScores(scores, np.zeros(len(scores), dtype=bool), reasons)
 
 
 def _has_word(text: str | None) -> bool:
@@ -195,33 +283,30 @@ def signature_of(built: Built, loss: str, weights_hash: str) -> str:
     config = built.config
     if config.scorer == "bert":
         reads = f"|head:{config.head}|pieces:{config.max_pieces}|cut:{config.truncation}"
-    elif config.scorer == "features":
-        reads = ""
     else:
         lengths = f"{config.document_length}+{config.summary_length}"
-        reads = f"|head:{config.head}|{config.unit}:{lengths}"
-    features = f"|features:{'+'.join(config.features)}" if config.features else ""
-    if config.features or config.scorer != "bert":  # which reads whole texts
-        features += f"|{TextRules().signature}"
+        reads = f"|head:{config.head}|{config.unit}:{lengths}|{TextRules().signature}"
     return (
         f"reffree|scorer:{config.scorer}|enc:{built.encoder_name}{reads}"
-        f"{features}|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"
+        f"|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"
     )
 
 
-def save_scorer(
-    folder: Path,
-    built: Built,
-    *,
-    loss: str,
-    trained_on: Mapping[str, Any],
-    held_out: Mapping[str, Any],
-    versions: Mapping[str, str],
-) -> str:
+def signature_of_linear(model: LinearModel) -> str:
+    """Build the signature of a scorer of features."""
+    weights = hashlib.blake2b(json.dumps(asdict(model), sort_keys=True).encode(), digest_size=16)
+    encoder = f"|enc:{model.features.encoder}" if model.features.encoder else ""
+    return (
+        f"reffree|scorer:{FEATURES}{encoder}|heads:{'+'.join(model.heads)}|{TextRules().signature}"
+        f"|weights:{weights.hexdigest()[:_HASH_LENGTH]}|v:{version()}"
+    )
+
+
+def save_scorer(folder: Path, built: Built, *, loss: str, **said: Any) -> str:  # noqa: ANN401
     """Write the folder of a scorer; return its signature.
 
-    All mappings are JSON-able: what it was trained on (files, numbers of pairs, negatives), figures
-    by kind of negative, and versions of libraries.
+    All that is `said` is JSON-able: what it was trained on (files, numbers of pairs, negatives),
+    figures by kind of negative (`held_out`), and versions of libraries.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCORER_FILE).unlink(missing_ok=True)  # until all is there, it is no scorer
@@ -230,23 +315,36 @@ def save_scorer(
     if built.tokenizer is not None and built.transformer is not None:
         (folder / TRANSFORMER_FILE).write_text(f"{built.transformer}\n", "utf-8")
         built.tokenizer.save(str(folder / TOKENIZER_FILE))
-    weights_hash = _hash_of(folder / WEIGHTS_FILE)
-    settings = {
-        "format": FORMAT,
-        "signature": signature_of(built, loss, weights_hash),
-        "model": asdict(built.config),
-        "loss": loss,
-        "encoder_content": built.encoder_content,
-        "hashes": {
+    return _write_settings(
+        folder,
+        signature=signature_of(built, loss, _hash_of(folder / WEIGHTS_FILE)),
+        model=asdict(built.config),
+        loss=loss,
+        encoder_content=built.encoder_content,
+        hashes={
             name: _hash_of(folder / name)
             for name in (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
             if (folder / name).exists()
         },
-        "trained_on": trained_on,
-        "held_out": held_out,
-        "versions": versions,
-    }
-    text = f"{json.dumps(settings, indent=1, ensure_ascii=False)}\n"
+        **said,
+    )
+
+
+def save_linear(folder: Path, pairs: LinearPairs, **said: Any) -> str:  # noqa: ANN401
+    """Write the folder of a scorer of features, which is one file; return its signature."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return _write_settings(
+        folder,
+        signature=signature_of_linear(pairs.model),
+        model={"scorer": FEATURES, **asdict(pairs.model)},
+        encoder_content=pairs.encoder_content,
+        hashes={},
+        **said,
+    )
+
+
+def _write_settings(folder: Path, **settings: Any) -> str:  # noqa: ANN401
+    text = f"{json.dumps({'format': FORMAT, **settings}, indent=1, ensure_ascii=False)}\n"
     replace_file(folder / SCORER_FILE, lambda path: path.write_text(text, "utf-8"))
     return str(settings["signature"])
 
@@ -254,9 +352,10 @@ def save_scorer(
 def load_scorer(
     folder: AnyPath, *, device: str = "cpu", cache_folder: AnyPath | None = None
 ) -> LearnedScorer:
-    """Load a scorer from a folder that `assay train` wrote.
+    """Load a scorer from a folder that `assay train` wrote, or the one in the package, `news`.
 
-    `cache_folder` keeps the vectors of an encoder that is not trained.
+    `FOLDER.HEAD` gives one of its heads, for example `news.fluency`. `cache_folder` keeps the
+    vectors of an encoder that is not trained.
 
     Raises
     ------
@@ -264,10 +363,32 @@ def load_scorer(
         If a file is missing or is not the one that was written, the format is of another version,
         or the encoder is another.
     """
-    folder = Path(folder).expanduser()
+    name, head = split_head(os.fspath(folder))
+    folder = find_scorer(name)
     settings = read_settings(folder)
+    kept = None if cache_folder is None else os.fspath(cache_folder)
     with _naming_damage(folder):
         _warn_of_versions(folder, settings)
+        if settings["model"].get("scorer") == FEATURES:
+            pairs, signature = _load_linear(folder, settings, device, kept)
+        else:
+            pairs, signature = _load_neural(folder, settings, device, kept)
+    if _without_version(signature) != _without_version(settings["signature"]):
+        raise ValueError(
+            f"`{folder / SCORER_FILE}` must have the signature of what is in the folder, "
+            f"{signature}, got {settings['signature']}; train again"
+        )
+    return LearnedScorer(pairs, settings["signature"], settings, head=head)
+
+
+def _load_neural(
+    folder: Path, settings: Mapping[str, Any], device: str, cache_folder: str | None
+) -> tuple[PairScorer, str]:
+    if WEIGHTS_FILE not in settings["hashes"]:
+        raise ValueError(
+            f"`{folder / SCORER_FILE}` must have all its keys, got none of {WEIGHTS_FILE}; copy "
+            "the folder again"
+        )
     for name, digest in settings["hashes"].items():
         if not (folder / name).is_file() or _hash_of(folder / name) != digest:
             state = "another file" if (folder / name).is_file() else "none"
@@ -275,11 +396,8 @@ def load_scorer(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
                 f"{state}; copy the folder again"
             )
-    kept = None if cache_folder is None else os.fspath(cache_folder)
-    with _naming_damage(folder):
-        of_model = {name: v for name, v in settings["model"].items() if name not in _NO_LONGER}
-        config = ModelConfig(**of_model)
-        built = rebuild(config, folder, settings["encoder_content"], cache_folder=kept)
+    config = ModelConfig(**settings["model"])
+    built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
     try:
         built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))
     except (SafetensorError, RuntimeError) as error:
@@ -287,12 +405,20 @@ def load_scorer(
             f"`{folder / WEIGHTS_FILE}` must fit the model, got {str(error).splitlines()[0]}"
         ) from error
     signature = signature_of(built, settings["loss"], settings["hashes"][WEIGHTS_FILE])
-    if _without_version(signature) != _without_version(settings["signature"]):
+    return NeuralPairs(built, device), signature
+
+
+def _load_linear(
+    folder: Path, settings: Mapping[str, Any], device: str, cache_folder: str | None
+) -> tuple[PairScorer, str]:
+    model = linear_model({k: v for k, v in settings["model"].items() if k != "scorer"})
+    features = PairFeatures(model.features, device=device, cache_folder=cache_folder)
+    if features.encoder_content != settings["encoder_content"]:
         raise ValueError(
-            f"`{folder / SCORER_FILE}` must have the signature of what is in the folder, "
-            f"{signature}, got {settings['signature']}; train again"
+            f"`encoder` {model.features.encoder} must be the one that the scorer in {folder} was "
+            f"trained with ({settings['encoder_content']}), got {features.encoder_content}"
         )
-    return LearnedScorer(built, settings["signature"], settings, device=device)
+    return LinearPairs(model, features), signature_of_linear(model)
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -312,12 +438,12 @@ def read_settings(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"`{path}` must have format {FORMAT}, got {found}; this version of assay reads no other"
         )
-    kinds = {"signature": str, "model": dict, "loss": str, "encoder_content": str, "hashes": dict}
+    kinds = {"signature": str, "model": dict, "encoder_content": str, "hashes": dict}
     wrong = [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
-    if wrong or WEIGHTS_FILE not in settings["hashes"]:
+    if wrong:
         raise ValueError(
-            f"`{path}` must have all its keys, got none of {', '.join(wrong) or WEIGHTS_FILE}; "
-            "copy the folder again"
+            f"`{path}` must have all its keys, got none of {', '.join(wrong)}; copy the folder "
+            "again"
         )
     return settings
 

@@ -1,10 +1,10 @@
 """Which documents are for training, which for validation and which for testing.
 
 Sides go by document: by a hash of its name, or by what its file says. Documents that share a
-text (a source or a reference, whatever its case and tokenisation) belong together, and so do
-those that share a text with one of them: by hash such a group is on one side as a whole; in a
-file's own split it may not be, which is a leak. Either way the texts of all sides are compared in
-the end.
+text (a source or a reference, whatever its case and tokenisation; a source also if it is nearly
+the same) belong together, and so do those that share a text with one of them: by hash such a
+group is on one side as a whole; in a file's own split it may not be, which is a leak. Either way
+the texts of all sides are compared in the end.
 
 What has to be remembered of every text is kept in files and read a part at a time, so that memory
 grows with the number of *shared* texts only.

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from reffree.checkpoint import TrainNews
 from reffree.examples import PreparedFolder
 from reffree.hashing import generator_of
 from reffree.loop import LoopSettings, Ranks, TrainState, precision, run_training
-from reffree.losses import LOSSES, LossSum, compares_candidates, fit_scale
+from reffree.losses import LOSSES, LossSum, fit_scale
 from reffree.models import Calibrated, ModelConfig
 from reffree.negatives import NegativesConfig
 from reffree.readers import Reader
@@ -37,6 +36,8 @@ class TrainConfig(LoopSettings):
     log_steps: int = 20
     loss: str
     """One of `losses.LOSSES`."""
+    optimiser: str = "adamw"
+    """`adamw`, whose rate rises and then falls to 0, or `rmsprop`, whose rate stays."""
     weight_decay: float = 0.01
     """Of AdamW; not for biases and norms."""
     warmup_share: float = 0.1
@@ -63,13 +64,6 @@ class Recipe:
     negatives: NegativesConfig
     training: TrainConfig
 
-    def __post_init__(self) -> None:
-        if self.model.is_calibrated and compares_candidates(self.training.loss):
-            raise ValueError(
-                f"`calibration` must be left out with the loss {self.training.loss}, whose scores "
-                "only have an order"
-            )
-
     def examples_per_pair(self) -> int:
         """About how many examples a pair gives; fewer where a negative cannot be made."""
         config = self.negatives
@@ -85,13 +79,9 @@ class PairBatches:
         self._training = pairs.examples("train", recipe.negatives)
         self._validation = pairs.examples("validation", recipe.negatives)
         self._reader, self._ranks, self._seed = reader, ranks, recipe.training.seed
-        self._options: dict[str, Any] = {
-            "size": recipe.training.batch_size,
-            "keeps_groups": compares_candidates(recipe.training.loss),
-        }
-        self.n_batches = count_batches(
-            pairs.n_training_pairs, recipe.examples_per_pair(), n_ranks=ranks.size, **self._options
-        )
+        self._size = recipe.training.batch_size
+        n_examples = pairs.n_training_pairs * recipe.examples_per_pair()
+        self.n_batches = count_batches(n_examples, size=self._size, n_ranks=ranks.size)
 
     def training(self, epoch: int) -> Iterator[Batch]:
         """Give those of an epoch."""
@@ -101,13 +91,13 @@ class PairBatches:
             rng=generator_of(self._seed, "batches", epoch),
             rank=self._ranks.rank,
             n_ranks=self._ranks.size,
-            **self._options,
+            size=self._size,
         )
 
     def validation(self) -> Iterator[Batch]:
         """Give those of the validation, the same in every epoch."""
         groups = islice(self._validation.held_out(), self._ranks.rank, None, self._ranks.size)
-        return batches(groups, self._reader, **self._options)
+        return batches(groups, self._reader, size=self._size)
 
 
 class ScorerTask:
@@ -120,9 +110,13 @@ class ScorerTask:
     def optimiser(
         self, model: nn.Module
     ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-        """AdamW, with a rate that rises and then falls to 0."""
+        """AdamW, with a rate that rises and then falls to 0, or RMSProp, with one that stays."""
         config = self._config
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if config.optimiser == "rmsprop":
+            # with the constants of Keras, in which the code of Bao et al. 2020 is written
+            plain = torch.optim.RMSprop(trained, lr=config.learning_rate, alpha=0.9, eps=1e-7)
+            return plain, torch.optim.lr_scheduler.ConstantLR(plain, factor=1.0)
         groups = [
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.weight_decay},
             {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
@@ -147,8 +141,7 @@ class ScorerTask:
         inputs = {name: tensor.to(self._where) for name, tensor in batch.inputs.items()}
         with precision(self._where, self._config.precision):
             logits = model(**inputs)
-        labels, groups = batch.labels.to(self._where), batch.groups.to(self._where)
-        return LOSSES[self._config.loss](logits.float(), labels, groups)
+        return LOSSES[self._config.loss](logits.float(), batch.labels.to(self._where))
 
     def timings(self) -> Mapping[str, float]:
         """Return none: a line of the log says when it was written."""
@@ -174,13 +167,10 @@ def learn(
     ranks = ranks or Ranks()
     for side in ("train", "validation"):
         pairs.examples(side, recipe.negatives).check_negatives(side)
-    first, again = (
-        pairs.examples("train", recipe.negatives).epoch(0, in_order=True) for _ in range(2)
-    )
+    groups = pairs.examples("train", recipe.negatives).epoch(0, in_order=True)
     built = build(
         recipe.model,
-        ((group[0].source, group[0].candidate) for group in first),
-        chain.from_iterable(again),
+        ((group[0].source, group[0].candidate) for group in groups),
         seed=recipe.training.seed,
         cache_folder=cache_folder,
     )
@@ -211,5 +201,5 @@ def calibrated(
         with torch.inference_mode():  # in fp32, as scores are computed
             logits.append(model(**inputs).double().cpu().numpy())
         labels.append(batch.labels.double().numpy())
-    scale, shift = fit_scale(np.concatenate(logits), np.concatenate(labels), recipe.training.loss)
+    scale, shift = fit_scale(np.concatenate(logits), np.concatenate(labels))
     return replace(built, model=Calibrated(model, scale, shift))

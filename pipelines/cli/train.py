@@ -73,19 +73,15 @@ def _show_news(news: TrainNews) -> None:
 
 
 def _summary(trained: TrainedScorer) -> list[str]:
-    pairs, state = trained.pairs, trained.state
-    sides = ", ".join(f"{side} {n:,}" for side, n in pairs.n_pairs.items())
-    lines = [
-        f"Pairs: {sides}.",
-        f"{state.step:,} steps in {state.epoch} epochs; the best validation loss, "
-        f"{state.best_loss:.{_SHOWN_LOSS}f}, came after step {state.best_step:,}.",
-        "",
-        figures_table(trained.held_out),
-        "",
-    ]
-    left_out = [f"{n:,} rows or texts, {reason}" for reason, n in pairs.left_out.items()]
-    left_out += [f"{n:,} {kind}, {reason}" for (kind, reason), n in trained.left_out.items()]
-    lines += [f"Left out: {text}." for text in left_out]
+    sides = ", ".join(f"{side} {n:,}" for side, n in trained.n_pairs.items())
+    lines = [f"Pairs: {sides}."]
+    if state := trained.state:
+        lines.append(
+            f"{state.step:,} steps in {state.epoch} epochs; the best validation loss, "
+            f"{state.best_loss:.{_SHOWN_LOSS}f}, came after step {state.best_step:,}."
+        )
+    lines += ["", figures_table(trained.held_out), ""]
+    lines += [f"Left out: {n:,}, {reason}." for reason, n in trained.left_out.items()]
     return [*lines, trained.signature, f"The scorer is in {trained.out}"]
 
 

@@ -20,8 +20,6 @@ class EvaluateSettings(PairSettings):
     """Kinds separated by commas. Default: those that a scorer was trained on."""
     split: Annotated[Literal["test", "validation"], "rare"] = "test"
     """Which documents."""
-    neighbour_encoder: Annotated[str, "SPEC", "rare"] = "minilm"
-    """Finds the nearest documents for cross-pair-hard; see `assay encoders`."""
     embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
     """Folder that keeps the vectors of `sentence` and `word` for later runs."""
     corpus: Annotated[AnyPath | None, "FILE"] = None

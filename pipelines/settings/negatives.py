@@ -24,10 +24,13 @@ class NegativesSettings(PairSettings):
     out: Annotated[AnyPath, "FILE"]
     """Parquet file or URL to write."""
     kinds: Sequence[str] = ()
-    """Kinds, each once for every pair, or `all`; with weights (add=2,cross-pair=1) they are
-    drawn. Default: cross-pair,sentence-delete,replace."""
+    """Kinds, each once for every positive, or `all`; with weights (add=2,cross-pair=1) they are
+    drawn. Default: those that the heads of `assay train` learn from."""
+    positives: Annotated[Sequence[str], "rare"] = ()
+    """What they are made from: reference, lead, extract. Default: all three; the reference with a
+    preset."""
     per_positive: Annotated[int | None, "rare"] = None
-    """Negatives of a pair: of each kind, or in all where they are drawn. Default: 1."""
+    """Negatives of a positive: of each kind, or in all where they are drawn. Default: 1."""
     preset: Literal["bao2020"] | None = None
     """`bao2020` is the recipe of Bao et al."""
     rate: Annotated[str | None, "LOW..HIGH", "rare"] = None
@@ -38,13 +41,12 @@ class NegativesSettings(PairSettings):
     """Of all draws."""
     split: Annotated[Literal["train", "validation", "test", "all"], "rare"] = "all"
     """Which documents. Added words come from the training references either way."""
-    neighbour_encoder: Annotated[str, "SPEC", "rare"] = "minilm"
-    """Finds the nearest documents for cross-pair-hard; see `assay encoders`."""
 
     def config(self) -> NegativesConfig:
         """Return them as `reffree` takes them."""
         return negatives_config(
             self.kinds,
+            positives=tuple(self.positives) or None,
             per_positive=self.per_positive,
             preset=self.preset,
             rate=None if self.rate is None else _rate(self.rate),
@@ -60,10 +62,15 @@ def negatives_config(
     seed: int,
     **given: Any,  # noqa: ANN401  (fields)
 ) -> NegativesConfig:
-    """Return the negatives of kinds, with weights or without; what is None is not said."""
+    """Return the negatives of kinds, with weights or without; what is None is not said.
+
+    Where neither kinds nor a preset are named, those that teach the heads of a scorer.
+    """
+    from reffree.aspects import ALL_KINDS, POSITIVES_OF_HEADS
     from reffree.negatives import KINDS, PRESETS, NegativesConfig
 
-    chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {}
+    heads = {"kinds": ALL_KINDS, "positives": POSITIVES_OF_HEADS}
+    chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else heads
     if any("=" in kind for kind in kinds):
         weights = _weights(kinds)
         chosen |= {"kinds": tuple(weights), "proportions": tuple(weights.values())}

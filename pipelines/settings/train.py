@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pipelines.settings.negatives import negatives_config
@@ -12,9 +11,16 @@ from pipelines.settings.pairs import MachineSettings, PairSettings
 from sms.naming import AnyPath
 
 if TYPE_CHECKING:
+    from reffree.fitting import LinearRecipe
     from reffree.training import Recipe
 
-_LEARNING_RATES = {"features": 3e-3, "bert": 5e-5}
+FEATURES = "features"
+OF_MODELS = (
+    "head", "dropout", "preset", "loss", "calibration", "epochs", "batch_size", "learning_rate",
+    "max_pieces", "frozen_layers", "patience", "ema_decay", "checkpoint_steps", "precision",
+    "workers", "gpus_per_worker", "address", "per_positive",
+)  # fmt: skip
+"""What is not for the scorer of features."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,39 +30,41 @@ class TrainSettings(PairSettings, MachineSettings):
     out: Annotated[AnyPath, "DIR"]
     """New folder for the scorer; all workers must see it."""
     scorer: Literal["bert", "sentence", "word", "features"] | None = None
-    """A transformer over document and summary, a head over vectors of sentences or words, or
-    nothing but the metrics of `--features`. Default: features, bert with a preset."""
-    encoder: Annotated[str, "SPEC"] = "minilm"
-    """What it begins with; see `assay encoders`. `bert` takes minilm and hf:PATH."""
+    """Weights of features of the texts for every aspect, a transformer over document and summary,
+    or a head over vectors of sentences or words. Default: features, bert with a preset."""
+    encoder: Annotated[str | None, "SPEC"] = None
+    """What it begins with; see `assay encoders`. `bert` takes minilm and hf:PATH; `features` then
+    also compares vectors of sentences. Default: minilm, none for features."""
+    ratings: Annotated[AnyPath | None, "FILE"] = None
+    """What people said of the candidates in PAIRS, which then are rows as `assay score` reads: fit
+    a head to each rated aspect."""
+    raters: Annotated[Sequence[str], "rare"] = ()
+    """Patterns such as `expert-*`. Default: all."""
     head: Literal["fc", "cnn", "lstm", "match"] = "fc"
     """Over the vectors of `sentence` and `word`; `match`, which compares, is not in the paper."""
     dropout: Annotated[float | None, "rare"] = None
     """Share of the inputs and hidden units that a step leaves out; `fc` over vectors only.
     Default: 0.3, 0 with a preset."""
-    features: Sequence[str] | None = None
-    """Untrained metrics that are read as well, for example coverage,sms:source; `standard` for a
-    choice of them. Default: none, standard for the scorer features."""
     negatives: Sequence[str] | None = None
     """Kinds separated by commas, each for every pair; with weights (add=2,cross-pair=1) they are
-    drawn. Default: cross-pair,sentence-delete,replace."""
+    drawn. Default: those that the heads learn from; cross-pair for the other scorers."""
     per_positive: Annotated[int | None, "rare"] = None
     """Negatives of a pair: of each kind, or in all where they are drawn. Default: 1."""
     preset: Literal["bao2020"] | None = None
     """`bao2020` is the recipe of Bao et al."""
     length_tolerance: Annotated[float | None, "rare"] = None
     """Negatives as long as their positive, within this share of its words."""
-    loss: Annotated[Literal["bce", "mse", "ranking"] | None, "rare"] = None
-    """What is minimised. Default: ranking; with `--negatives` or a preset mse if all are edits,
-    else bce."""
+    loss: Annotated[Literal["bce", "mse"] | None, "rare"] = None
+    """What is minimised. Default: mse if all negatives are edits, else bce."""
     calibration: Annotated[bool | None, "rare"] = None
     """Scale and shift the scores to fit the validation documents, once trained. Default:
-    calibrated; not with the loss ranking or a preset."""
+    calibrated; not with a preset."""
     epochs: int | None = None
-    """Stop after N epochs. Default: 1 for features, 10 for the others."""
+    """Stop after N epochs. Default: 10."""
     batch_size: Annotated[int, "rare"] = 32
     """Examples of a step, of all workers."""
     learning_rate: Annotated[float | None, "rare"] = None
-    """Peak value. Default: 3e-3 for features, 5e-5 for bert, 1e-3 for the others."""
+    """Peak value. Default: 5e-5 for bert, 1e-3 for the others."""
     max_pieces: int | None = None
     """Word pieces of document and summary together; `bert` only. Default: 512."""
     frozen_layers: Annotated[int, "rare"] = 0
@@ -74,8 +82,6 @@ class TrainSettings(PairSettings, MachineSettings):
     """Of all draws."""
     fresh: bool = False
     """Replace the interrupted training that is in DIR, instead of going on with it."""
-    neighbour_encoder: Annotated[str, "SPEC", "rare"] = "minilm"
-    """Finds the nearest documents for cross-pair-hard; see `assay encoders`."""
     embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
     """Folder that keeps the vectors of `sentence` and `word` for later runs."""
     learning_curve: Annotated[Sequence[int], "rare"] = ()
@@ -83,47 +89,55 @@ class TrainSettings(PairSettings, MachineSettings):
     on_news: Annotated[Callable[..., None] | None, "python"] = None
     """Told of every figure that is logged."""
 
-    def recipe(self) -> Recipe:
+    def recipe(self) -> Recipe | LinearRecipe:
         """Return what decides what the scorer becomes."""
-        from reffree.losses import compares_candidates, default_loss
+        scorer = self.scorer or ("bert" if self.preset else FEATURES)
+        self._check_options_of(scorer)
+        if scorer == FEATURES:
+            from reffree.fitting import LinearRecipe
+
+            kinds = self.negatives or ()
+            config = negatives_config(
+                kinds,
+                preset=None,
+                seed=self.seed,
+                length_tolerance=self.length_tolerance,
+            )
+            return LinearRecipe(negatives=config, encoder=self.encoder)
+        return self._recipe_of_model(scorer)
+
+    def _recipe_of_model(self, scorer: str) -> Recipe:
+        from reffree.losses import default_loss
         from reffree.models import MODEL_PRESETS, ModelConfig
         from reffree.training import Recipe, TrainConfig
 
         negatives = negatives_config(
-            self.negatives or (),
+            self.negatives or (() if self.preset else ("cross-pair",)),
+            positives=("reference",),
             per_positive=self.per_positive,
             preset=self.preset,
             length_tolerance=self.length_tolerance,
             seed=self.seed,
         )
-        scorer = self.scorer or ("bert" if self.preset else "features")
-        self._check_options_of_bert(scorer)
         published: dict[str, Any] = dict(MODEL_PRESETS[self.preset]) if self.preset else {}
         if self.dropout is not None:
             published["dropout"] = self.dropout
-        loss: str | None = self.loss
-        if loss is None:
-            is_named = self.negatives is not None or self.preset is not None
-            loss = default_loss(negatives.kinds) if is_named else "ranking"
-        has_threshold = not compares_candidates(loss)
         model = ModelConfig(
             scorer=scorer,
-            encoder=self.encoder,
+            encoder=self.encoder or "minilm",
             head=self.head,
             max_pieces=512 if self.max_pieces is None else self.max_pieces,
             frozen_layers=self.frozen_layers,
-            features=self._features(scorer),
-            is_calibrated=has_threshold and self.preset is None
-            if self.calibration is None
-            else self.calibration,
+            is_calibrated=self.preset is None if self.calibration is None else self.calibration,
             **published,
         )
         training = TrainConfig(
-            loss=loss,
-            learning_rate=_LEARNING_RATES.get(scorer, 1e-3)
+            loss=self.loss or default_loss(negatives.kinds),
+            optimiser="rmsprop" if self.preset and scorer != "bert" else "adamw",
+            learning_rate=(5e-5 if scorer == "bert" else 1e-3)
             if self.learning_rate is None
             else self.learning_rate,
-            epochs=(1 if scorer == "features" else 10) if self.epochs is None else self.epochs,
+            epochs=10 if self.epochs is None else self.epochs,
             batch_size=self.batch_size,
             patience=self.patience,
             ema_decay=self.ema_decay,
@@ -133,18 +147,18 @@ class TrainSettings(PairSettings, MachineSettings):
         )
         return Recipe(model=model, negatives=negatives, training=training)
 
-    def _features(self, scorer: str) -> tuple[str, ...]:
-        from reffree.features import STANDARD
-
-        given = self.features
-        if given is None:
-            given = ("standard",) if scorer == "features" else ()
-        return tuple(chain.from_iterable(STANDARD if n == "standard" else (n,) for n in given))
-
-    def _check_options_of_bert(self, scorer: str) -> None:
-        for name in ("max_pieces", "frozen_layers"):
-            if getattr(self, name) and scorer != "bert":
+    def _check_options_of(self, scorer: str) -> None:
+        """Refuse what the scorer does not read."""
+        wrong = [] if scorer == "bert" else ["max_pieces", "frozen_layers"]
+        if scorer == "bert" or self.head != "fc":
+            wrong.append("dropout")
+        if scorer == FEATURES:
+            wrong = list(OF_MODELS)
+        defaults = {one.name: one.default for one in fields(self)}
+        for name in wrong:
+            if getattr(self, name) != defaults[name]:
                 raise ValueError(
-                    f"`{name}` is for the scorer bert, got the scorer {scorer}; say that the "
-                    f"scorer is bert, or leave `{name}` out"
+                    f"`{name}` is not for the scorer {scorer}"
+                    f"{f' with the head {self.head}' if name == 'dropout' else ''}; leave it out, "
+                    "or choose another scorer"
                 )

@@ -1,0 +1,197 @@
+"""Trains a scorer of features: from pairs, or from a table of candidates with labels.
+
+Half a minute, so there is nothing to go on with: a run that is stopped begins anew.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from cluster import InputFile, list_inputs, with_content
+from cluster.store import base_name
+from pipelines.fetched import check_on_disk
+from pipelines.prepare_pairs import prepare_pairs
+from pipelines.runs.manifest import library_versions
+from pipelines.runs.progress import Progress
+from pipelines.train import TrainedScorer, train_fingerprint, train_scorer
+from pipelines.training_folder import Machines, checked_folder, chosen_device
+from pipelines.training_table import is_table, read_examples
+from reffree.checkpoint import TrainNews
+from reffree.examples import Example, Examples
+from reffree.fitting import FITTED_DOCUMENTS, LinearRecipe, fit_scorer, judge_heads
+from reffree.naming import SCORER_FILE
+from reffree.neighbours import find_neighbours
+from reffree.pairs import SourceSample
+from reffree.scorer import SOURCE_SAMPLE, save_linear
+from reffree.training import Recipe
+from sms.naming import AnyPath, OneOrMore, several
+
+SIDES_READ = ("train", "test")
+JUDGED_DOCUMENTS = 200
+"""Test documents that a scorer is judged by, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What a scorer is fitted to and judged by."""
+
+    training: Sequence[Example]
+    test: Sequence[Sequence[Example]]
+    """Candidates that are compared, group by group."""
+    n_pairs: Mapping[str, int]
+    left_out: Mapping[str, int]
+    source_sample: Sequence[int]
+
+
+def train_any(
+    paths: OneOrMore,
+    out: AnyPath,
+    recipe: Recipe | LinearRecipe,
+    *,
+    on_news: Callable[[TrainNews], None] | None = None,
+    **options: Any,  # noqa: ANN401  (of `train.train_scorer`)
+) -> TrainedScorer:
+    """Train what the recipe is for."""
+    if isinstance(recipe, LinearRecipe):
+        return train_features(paths, out, recipe, **options)
+    return train_scorer(paths, out, recipe, on_news=on_news, **options)
+
+
+def train_features(
+    paths: OneOrMore,
+    out: AnyPath,
+    recipe: LinearRecipe,
+    *,
+    machines: Machines,
+    embedding_cache: AnyPath | None = None,
+    resume: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+    **of_pairs: Any,  # noqa: ANN401
+) -> TrainedScorer:
+    """Fit a scorer to pairs, or to a table of candidates, into a new folder.
+
+    The options are those of `train.train_scorer`.
+    """
+
+    def tell(stage: str) -> None:
+        if on_progress is not None:
+            on_progress(Progress(stage=stage))
+
+    check_on_disk(encoder=recipe.encoder)
+    folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
+    device = chosen_device(machines.device)
+    inputs = with_content(list_inputs(several(paths)))
+    columns = dict(of_pairs.get("columns") or {})
+    tell("reading")
+    if is_table(paths, columns):
+        material = _of_table(paths, columns, of_pairs.get("limit"), recipe.negatives.seed)
+    else:
+        material = _of_pairs(paths, recipe, tell, **of_pairs)
+    pairs = fit_scorer(
+        material.training,
+        recipe.feature_config,
+        device=device,
+        cache_folder=None if embedding_cache is None else str(embedding_cache),
+        on_stage=tell,
+    )
+    tell("judging")
+    held_out = judge_heads(material.test, pairs) if material.test else {}
+    signature = save_linear(
+        folder,
+        pairs,
+        trained_on=_trained_on(inputs, material, recipe)
+        | {"fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs)},
+        held_out={name: asdict(found) for name, found in held_out.items()},
+        versions=library_versions(),
+    )
+    return TrainedScorer(
+        out=str(folder),
+        signature=signature,
+        n_pairs=material.n_pairs,
+        held_out=held_out,
+        left_out=material.left_out,
+    )
+
+
+def _of_pairs(
+    paths: OneOrMore,
+    recipe: LinearRecipe,
+    tell: Callable[[str], None],
+    **of_pairs: Any,  # noqa: ANN401
+) -> Material:
+    """Make the positives and negatives of pairs."""
+    config = recipe.negatives
+    with tempfile.TemporaryDirectory(prefix="assay-") as work:
+        pairs = prepare_pairs(
+            several(paths), Path(work) / "pairs", sides=SIDES_READ, seed=config.seed, **of_pairs
+        )
+        if config.needs_neighbours:
+            tell("looking for near documents")
+            find_neighbours(pairs.folder, SIDES_READ, config.n_neighbours)
+        tell("making worse summaries")
+        prepared = pairs.for_training()
+        training, test = (prepared.examples(side, config) for side in SIDES_READ)
+        fitted = _of_documents(training, FITTED_DOCUMENTS)
+        judged = _of_documents(test, JUDGED_DOCUMENTS)
+        training.check_made(fitted, "train")
+        test.check_made(judged, "test")
+    not_made = training.left_out + test.left_out
+    return Material(
+        training=[one for group in fitted for one in group],
+        test=judged,
+        n_pairs=pairs.n_pairs,
+        left_out={
+            **pairs.left_out,
+            **{f"{kind}: {reason}": n for (kind, reason), n in not_made.most_common()},
+        },
+        source_sample=pairs.source_sample,
+    )
+
+
+def _of_documents(examples: Examples, n_documents: int) -> list[list[Example]]:
+    """Return the groups of the first documents."""
+    found: list[list[Example]] = []
+    groups = examples.epoch(0, in_order=True)
+    for n, (_, own) in enumerate(groupby(groups, key=lambda group: group[0].document_id)):
+        if n == n_documents:
+            break
+        found.extend(own)
+    return found
+
+
+def _of_table(
+    paths: OneOrMore, columns: Mapping[str, str], limit: int | None, seed: int
+) -> Material:
+    """Read the candidates of a table."""
+    found = read_examples(paths, columns, limit=limit, seed=seed)
+    sample = SourceSample()
+    sample.add_texts((one.document_id, one.source) for one in found["train"])
+    groups: dict[tuple[str, int, str], list[Example]] = {}
+    for one in found["test"]:
+        groups.setdefault((one.document_id, one.number, one.base), []).append(one)
+    return Material(
+        training=found["train"],
+        test=list(groups.values()),
+        n_pairs={side: len(own) for side, own in found.items()},
+        left_out={},
+        source_sample=sample.text_keys(),
+    )
+
+
+def _trained_on(
+    inputs: Sequence[InputFile], material: Material, recipe: LinearRecipe
+) -> dict[str, Any]:
+    """Say what a scorer was trained on, for `scorer.json`."""
+    return {
+        "files": [base_name(file.path) for file in inputs],
+        "pairs": dict(material.n_pairs),
+        "candidates": len(material.training),
+        "left_out": dict(material.left_out),
+        SOURCE_SAMPLE: list(material.source_sample),
+        "negatives": asdict(recipe.negatives),
+    }

@@ -1,0 +1,72 @@
+"""Which candidates are compared with which, for every head of a scorer of features.
+
+A positive is compared with the negatives that were made from it, and kinds of negatives are never
+ranked against each other. Candidates without a positive among them (rated ones, preferences) are
+compared with each other by their labels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from reffree.examples import Example
+from reffree.linear import Comparisons
+from reffree.negatives import POSITIVE
+
+OVERALL = "overall"
+"""The head of candidates of which nothing says what they teach."""
+
+
+def heads_of(example: Example, kinds_of_head: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Name the heads that an example teaches."""
+    if example.aspect:
+        return tuple(name.strip() for name in example.aspect.split(","))
+    by_kind = tuple(head for head, kinds in kinds_of_head.items() if example.kind in kinds)
+    return by_kind or (OVERALL,)
+
+
+def comparisons_of(
+    examples: Sequence[Example], kinds_of_head: Mapping[str, Sequence[str]]
+) -> dict[str, Comparisons]:
+    """Compare the examples of each pair and positive; a head's kinds count the same in all.
+
+    What is left out together when the penalty is chosen is a kind of positive where there are
+    several, so that what is learnt carries over to another way to write; else some documents.
+    """
+    groups: dict[tuple[str, int, str], list[int]] = defaultdict(list)
+    for place, example in enumerate(examples):
+        groups[example.document_id, example.number, example.base].append(place)
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for places in groups.values():
+        for better, worse in _pairs(examples, places):
+            for head in heads_of(examples[worse], kinds_of_head):
+                found[head].append((better, worse))
+    order = [*(head for head in kinds_of_head if head in found), *found]
+    return {head: _comparisons(examples, found[head]) for head in dict.fromkeys(order)}
+
+
+def _pairs(examples: Sequence[Example], places: Sequence[int]) -> list[tuple[int, int]]:
+    positives = [place for place in places if examples[place].kind == POSITIVE]
+    if positives:
+        others = [place for place in places if examples[place].kind != POSITIVE]
+        return [(positives[0], other) for other in others]
+    return [(i, j) for i in places for j in places if examples[i].label > examples[j].label]
+
+
+def _comparisons(examples: Sequence[Example], pairs: Sequence[tuple[int, int]]) -> Comparisons:
+    better, worse = (np.array(side, dtype=np.int64) for side in zip(*pairs, strict=True))
+    chosen = [examples[place] for place in worse.tolist()]
+    _, kinds, n_of_kind = np.unique(
+        [one.kind for one in chosen], return_inverse=True, return_counts=True
+    )
+    bases = [one.base for one in chosen]
+    left_out = bases if len(set(bases)) > 1 else [one.document_id for one in chosen]
+    return Comparisons(
+        better=better,
+        worse=worse,
+        weights=np.array([one.weight for one in chosen]) / n_of_kind[kinds],
+        groups=np.unique(left_out, return_inverse=True)[1],
+    )

@@ -1,0 +1,90 @@
+"""Fits a scorer of features to examples, and judges it by others: some seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from reffree.aspects import KINDS_OF_HEAD
+from reffree.comparisons import comparisons_of, heads_of
+from reffree.evaluation import Judged, KindFigures
+from reffree.examples import Example
+from reffree.features import NAMES, WORD_FEATURES, FeatureConfig, PairFeatures
+from reffree.linear import fit_linear
+from reffree.negatives import POSITIVE, NegativesConfig
+from reffree.scorer import LinearPairs
+
+FITTED_DOCUMENTS = 400
+"""Documents that weights are fitted to; thousands change little (docs/results.md)."""
+MEASURED_COPIES = 500
+"""Positives that the shares of the copy model are fitted to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearRecipe:
+    """All that decides what a scorer of features becomes, given its pairs."""
+
+    negatives: NegativesConfig
+    encoder: str | None = None
+    """For features of vectors, in addition to those of words; None for none."""
+
+    @property
+    def feature_config(self) -> FeatureConfig:
+        """What is read of each pair."""
+        names = NAMES if self.encoder else WORD_FEATURES
+        return FeatureConfig(names=tuple(names), encoder=self.encoder)
+
+
+def fit_scorer(
+    examples: Sequence[Example],
+    config: FeatureConfig,
+    *,
+    kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
+    device: str = "cpu",
+    cache_folder: str | None = None,
+    on_stage: Callable[[str], None] = lambda _stage: None,
+) -> LinearPairs:
+    """Fit the copy model, then a head to the comparisons of each aspect.
+
+    `on_stage` is told what is being done.
+    """
+    on_stage("computing the features")
+    features = PairFeatures(config, device=device, cache_folder=cache_folder)
+    good = [one for one in examples if one.kind == POSITIVE] or list(examples)
+    features.fit_copies(*texts_of(good[:MEASURED_COPIES]))
+    values = features.values(*texts_of(examples))
+    on_stage("fitting")
+    comparisons = comparisons_of(examples, kinds_of_head)
+    return LinearPairs(fit_linear(features.config, values, comparisons), features)
+
+
+def judge_heads(
+    groups: Sequence[Sequence[Example]],
+    pairs: LinearPairs,
+    kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
+) -> dict[str, KindFigures]:
+    """Judge each head by the kinds that teach it, as `HEAD: KIND`."""
+    rows = list(chain.from_iterable(groups))
+    scores = pairs.score(*texts_of(rows)).scores
+    numbers = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    found: dict[str, KindFigures] = {}
+    for place, head in enumerate(pairs.heads):
+        is_own = [one.kind == POSITIVE or head in heads_of(one, kinds_of_head) for one in rows]
+        judged = Judged(
+            kinds=np.array([one.kind for one in rows]),
+            pairs=numbers,
+            labels=np.array([one.label for one in rows]),
+            scores=np.where(is_own, scores[:, place], np.nan),
+            is_cut=np.zeros(len(rows), dtype=bool),
+        )
+        own = judged.by_kind(has_threshold=False)
+        found |= {f"{head}: {kind}": figures for kind, figures in own.items()}
+    return found
+
+
+def texts_of(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
+    """Return the sources and the candidates."""
+    return [one.source for one in examples], [one.candidate for one in examples]

@@ -1,0 +1,163 @@
+"""A scorer that is a weighted sum of features for every aspect, fitted to comparisons.
+
+A comparison says that one summary of a document is better than another. The weights are those
+under which the better ones win most likely (Bradley and Terry 1952): a logistic regression of
+standardised differences without intercept, its penalty chosen by cross-validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from reffree.features import FeatureConfig
+from reffree.naming import BOUND
+
+CLIPPED_AT = 4.0
+"""Standard deviations from the mean; a feature that is farther out counts as that far."""
+PENALTIES = tuple(10.0**k for k in range(-6, 2))
+"""Values of C, the inverse strength, that are tried."""
+N_FOLDS = 5
+MIN_GROUPS = 2
+
+_NO_SPREAD = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparisons:
+    """Which candidates are better than which others; arrays have shape (n,)."""
+
+    better: np.ndarray
+    """Place among the candidates, int64."""
+    worse: np.ndarray
+    weights: np.ndarray
+    """How much each counts, float64."""
+    groups: np.ndarray
+    """What is left out together when the penalty is chosen has one number, int64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The weights of one aspect."""
+
+    weights: tuple[float, ...]
+    """Of each feature, by standard deviation."""
+    mean: float
+    """Of the sums over the training candidates; it becomes 0."""
+    deviation: float
+    """Likewise; it becomes 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearModel:
+    """Features, their scale, and the heads over them."""
+
+    features: FeatureConfig
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+    heads: Mapping[str, Head]
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """Bring features to one scale; what is not known counts as average."""
+        scaled = (values - np.array(self.means)) / np.array(self.deviations)
+        return np.nan_to_num(np.clip(scaled, -CLIPPED_AT, CLIPPED_AT), nan=0.0)
+
+    def contributions(self, values: np.ndarray, head: str) -> np.ndarray:
+        """Split the score of a head into the parts of its features, shape (n, n_features).
+
+        Their sum and a constant are the score, within its bounds.
+        """
+        own = self.heads[head]
+        return self.scaled(values) * np.array(own.weights) / own.deviation
+
+    def scores(self, values: np.ndarray) -> np.ndarray:
+        """Return the score of every head, shape (n, n_heads); NaN where no feature is known."""
+        found = [
+            self.contributions(values, name).sum(axis=1) - head.mean / head.deviation
+            for name, head in self.heads.items()
+        ]
+        scores = np.clip(np.column_stack(found), -BOUND, BOUND)
+        scores[np.isnan(values).all(axis=1)] = np.nan
+        return scores
+
+
+def linear_model(said: Mapping[str, Any]) -> LinearModel:
+    """Make a model again from what `dataclasses.asdict` says of it, as JSON has it."""
+    features: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in said["features"].items()
+    }
+    heads = {
+        name: Head(**{**own, "weights": tuple(own["weights"])})
+        for name, own in said["heads"].items()
+    }
+    return LinearModel(
+        features=FeatureConfig(**features),
+        means=tuple(said["means"]),
+        deviations=tuple(said["deviations"]),
+        heads=heads,
+    )
+
+
+def fit_linear(
+    features: FeatureConfig, values: np.ndarray, comparisons: Mapping[str, Comparisons]
+) -> LinearModel:
+    """Fit a head to the comparisons of each aspect.
+
+    `values` are the features of all candidates, shape (n, n_features).
+    """
+    means, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    deviations[deviations <= _NO_SPREAD] = 1.0
+    plain = LinearModel(
+        features=features,
+        means=tuple(means.tolist()),
+        deviations=tuple(deviations.tolist()),
+        heads={},
+    )
+    scaled = plain.scaled(values)
+    heads = {}
+    for name, own in comparisons.items():
+        weights = fit_weights(scaled, own)
+        sums = scaled[np.unique(np.concatenate([own.better, own.worse]))] @ weights
+        heads[name] = Head(
+            weights=tuple(weights.tolist()),
+            mean=float(sums.mean()),
+            deviation=float(max(sums.std(), _NO_SPREAD)),
+        )
+    return replace(plain, heads=heads)
+
+
+def fit_weights(scaled: np.ndarray, comparisons: Comparisons) -> np.ndarray:
+    """Find the weights under which the better candidates win most likely.
+
+    The penalty is that with the least loss on the groups that are left out in turn.
+    """
+    from sklearn.linear_model import LogisticRegressionCV
+    from sklearn.model_selection import GroupKFold
+
+    differences = scaled[comparisons.better] - scaled[comparisons.worse]
+    # Half of them turned round: scikit-learn wants two classes, and without intercept it is the same
+    # loss.
+    signs = np.where(np.arange(len(differences)) % 2, 1.0, -1.0)
+    x, y = differences * signs[:, None], signs > 0
+    n_groups = np.unique(comparisons.groups).size
+    if n_groups < MIN_GROUPS:
+        raise ValueError(
+            f"`pairs` must have at least {MIN_GROUPS} documents to compare candidates of, got "
+            f"{n_groups}"
+        )
+    folds = GroupKFold(min(N_FOLDS, n_groups)).split(x, groups=comparisons.groups)
+    model = LogisticRegressionCV(
+        Cs=PENALTIES,
+        l1_ratios=(0.0,),
+        fit_intercept=False,
+        cv=list(folds),
+        scoring="neg_log_loss",
+        solver="newton-cholesky",
+        use_legacy_attributes=False,
+    ).fit(x, y, sample_weight=comparisons.weights / comparisons.weights.mean())
+    found: np.ndarray = model.coef_[0]
+    return found

@@ -1,0 +1,34 @@
+"""How a trained scorer is named: its folder, or one of the package, and maybe one of its heads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sms.naming import AnyPath
+
+SCORER_FILE = "scorer.json"
+BOUND = 8.0
+"""Scores of heads lie within so many standard deviations of the mean."""
+PACKAGED = Path(__file__).with_name("data")
+"""Scorers that come with the package, each in its folder."""
+
+
+def split_head(name: str) -> tuple[str, str | None]:
+    """Read `FOLDER` or `FOLDER.HEAD`: a folder that there is, with its whole name, comes first.
+
+    Examples
+    --------
+    >>> split_head("news.fluency"), split_head("runs/v1.2/news"), split_head("news")
+    (('news', 'fluency'), ('runs/v1.2/news', None), ('news', None))
+    """
+    folder, _, head = name.rpartition(".")
+    if not (folder and head.isidentifier()) or Path(name).expanduser().is_dir():
+        return name, None
+    return folder, head
+
+
+def find_scorer(folder: AnyPath) -> Path:
+    """Return the folder of that name, or else that of the scorer in the package of that name."""
+    own, packaged = Path(folder).expanduser(), PACKAGED / os.fspath(folder)
+    return packaged if not own.exists() and (packaged / SCORER_FILE).is_file() else own
