@@ -11,6 +11,7 @@ Examples
 """
 
 from assay._verbs import (
+    Reward,
     compare,
     correlate,
     encoders,
@@ -26,7 +27,6 @@ from assay._verbs import (
     status,
     train,
 )
-from sms.reward import Reward
 from sms.scorers import SentenceMover
 
 __all__ = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 from assay._rows import Rows, files_of, rows_of
@@ -23,6 +24,8 @@ from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath
+from sms.reward import BatchScorer
+from sms.reward import Reward as BaseReward
 
 if TYPE_CHECKING:
     from pipelines.papers.reproduction import Reproduction
@@ -111,14 +114,27 @@ def status(out: AnyPath) -> RunStatus:
     return run_status(out)
 
 
+class Reward(BaseReward):
+    __doc__ = BaseReward.__doc__
+
+    @wraps(BaseReward.__init__)
+    def __init__(self, metric: str | BatchScorer = "sms", **options: Any) -> None:  # noqa: ANN401
+        from pipelines.learned_columns import PREFIX
+
+        if isinstance(metric, str) and metric.startswith(PREFIX):
+            metric = load_scorer(metric.removeprefix(PREFIX))
+        super().__init__(metric, **options)
+
+
 def load_scorer(
     folder: AnyPath, *, device: str = "cpu", cache_folder: AnyPath | None = None
 ) -> LearnedScorer:
-    """Load a scorer that `train` has written.
+    """Load a scorer that `train` has written, or the one in the package, `news`.
 
     Parameters
     ----------
     folder : path
+        Or `FOLDER.HEAD` for one of its heads, for example `news.fluency`.
     device : {"cpu", "cuda"}
     cache_folder : path, optional
         Keeps an encoder's vectors for later.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun
     from pipelines.tables.records import AgreementResult
     from pipelines.train import TrainedScorer
+    from pipelines.train_on_ratings import RatedTraining
     from pipelines.training_folder import Machines
 
 
@@ -169,11 +170,14 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     return systems
 
 
-def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | list[CurvePoint]:
+def train(
+    pairs: OneOrMore, settings: TrainSettings
+) -> TrainedScorer | list[CurvePoint] | RatedTraining:
     """Train a scorer that needs no reference on right and made-up wrong summaries.
 
     One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
-    perhaps `split`. A run that was interrupted goes on when the same is asked for again.
+    perhaps `split`; or one candidate with a `label`, as `negatives` writes; or with `ratings` a row
+    as `score` reads. A model's training that was interrupted goes on when asked for again.
     """
     if settings.ratings is not None:
         from pipelines.train_on_ratings import train_on_ratings

@@ -18,6 +18,8 @@ from reffree.negatives import POSITIVE
 
 OVERALL = "overall"
 """The head of candidates of which nothing says what they teach."""
+RATING_ATOL = 1e-9
+"""Mean ratings that differ by no more are equal: they were summed in another order."""
 
 
 def heads_of(example: Example, kinds_of_head: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
@@ -70,3 +72,16 @@ def _comparisons(examples: Sequence[Example], pairs: Sequence[tuple[int, int]]) 
         weights=np.array([one.weight for one in chosen]) / n_of_kind[kinds],
         groups=np.unique(left_out, return_inverse=True)[1],
     )
+
+
+def rated_comparisons(documents: np.ndarray, ratings: np.ndarray) -> Comparisons:
+    """Compare the candidates of each document that people rated differently.
+
+    `documents` has the number of each candidate's document, `ratings` NaN where there is none, both
+    of shape (n,). Every document counts the same; documents are left out together.
+    """
+    better, worse = np.nonzero(
+        (documents[:, None] == documents) & (ratings[:, None] > ratings + RATING_ATOL)
+    )
+    own = documents[worse]
+    return Comparisons(better=better, worse=worse, weights=1 / np.bincount(own)[own], groups=own)

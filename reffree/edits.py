@@ -51,8 +51,8 @@ class Draft:
         2020, section 2.2: the complement of the percentage of mutation).
         """
         n_kept = sum(token.is_kept for sentence in self.sentences for token in sentence)
-        n_edited = max(self.n_before - n_kept, self.n_words - n_kept)
-        return max(0.0, 1 - n_edited / self.n_before)
+        n_edited = max(self.n_before, self.n_words) - n_kept
+        return max(0, self.n_before - n_edited) / self.n_before
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,16 +28,16 @@ POINTING = frozenset(
 OPPOSITES = {
     word: other
     for pair in (
-        "more less, most least, first last, before after, increase decrease, increased decreased, "
-        "rise fall, rose fell, high low, higher lower, highest lowest, up down, win lose, won lost, "
-        "winning losing, victory defeat, guilty innocent, accepted rejected, allowed banned, "
-        "alive dead, older younger, new old, large small, larger smaller, best worst, better worse, "
-        "good bad, early late, earlier later, open closed, opened closed, started ended, "
-        "began ended, inside outside, with without, always never, all none, many few, male female, "
-        "man woman, men women, boy girl, husband wife, father mother, son daughter, brother sister, "
-        "his her, he she, north south, east west, northern southern, eastern western, arrived left, "
-        "arrested released, supported opposed, support oppose, agreed refused, same different, "
-        "safe dangerous"
+        "more less, most least, first last, before after, increase decrease, rise fall, "
+        "increased decreased, rose fell, high low, higher lower, highest lowest, up down, "
+        "win lose, won lost, winning losing, victory defeat, guilty innocent, accepted rejected, "
+        "allowed banned, alive dead, older younger, new old, large small, larger smaller, "
+        "best worst, better worse, good bad, early late, earlier later, open closed, "
+        "opened closed, started ended, began ended, inside outside, with without, always never, "
+        "all none, many few, male female, man woman, men women, boy girl, husband wife, "
+        "father mother, son daughter, brother sister, his her, he she, north south, east west, "
+        "northern southern, eastern western, arrived left, arrested released, "
+        "supported opposed, support oppose, agreed refused, same different, safe dangerous"
     ).split(", ")
     for word, other in (pair.split(), pair.split()[::-1])
 }

@@ -52,7 +52,7 @@ WORD_FEATURES = {
     "words_least": "the same of the worst sentence",
     "words_bad": "share of the sentences for which it is below .5",
     "linked": "share of neighbouring content words that one sentence of the document has both of",
-    "lead_words": "share of the content words of a sentence of the lead in one of the summary, the mean",
+    "lead_words": "share of a lead sentence's content words in one of the summary, the mean",
     "order": "share of the steps from one sentence to the next that go forward in the document",
     "place": "where in the document the sentences come from, the mean",
     "first_place": "where the first one comes from",

@@ -109,7 +109,11 @@ def fit_linear(
 
     `values` are the features of all candidates, shape (n, n_features).
     """
-    means, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    is_known = ~np.isnan(values)
+    n_known = np.maximum(is_known.sum(axis=0), 1)
+    means = np.where(is_known, values, 0.0).sum(axis=0) / n_known
+    squares = np.where(is_known, values - means, 0.0) ** 2
+    deviations = np.sqrt(squares.sum(axis=0) / n_known)
     deviations[deviations <= _NO_SPREAD] = 1.0
     plain = LinearModel(
         features=features,
@@ -139,8 +143,8 @@ def fit_weights(scaled: np.ndarray, comparisons: Comparisons) -> np.ndarray:
     from sklearn.model_selection import GroupKFold
 
     differences = scaled[comparisons.better] - scaled[comparisons.worse]
-    # Half of them turned round: scikit-learn wants two classes, and without intercept it is the same
-    # loss.
+    # Half of them turned round: scikit-learn wants two classes; without intercept the loss is the
+    # same.
     signs = np.where(np.arange(len(differences)) % 2, 1.0, -1.0)
     x, y = differences * signs[:, None], signs > 0
     n_groups = np.unique(comparisons.groups).size

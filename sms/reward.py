@@ -63,7 +63,7 @@ class Reward:
     ----------
     metric : str, mapping of str to float, or Scorer
         A column of `assay metrics`, such as `sms`, `cosine@all`, `rougeL_f`, `sms:source`,
-        `reffree@DIR`, `length`; a sum of several, with a space on either side of + and -; or any
+        `reffree@news`, `length`; a sum of several, with a space on either side of + and -; or any
         scorer with one column, such as `reffree.load_scorer` returns.
     encoder : str or sequence of str
         As in `assay encoders`; several for `cosine@all`. Not for a scorer.

@@ -14,6 +14,7 @@ from pipelines.settings.train import TrainSettings
 if TYPE_CHECKING:
     from pipelines.learning_curve import CurvePoint
     from pipelines.train import TrainedScorer
+    from pipelines.train_on_ratings import RatedTraining
     from reffree.checkpoint import TrainNews
     from reffree.evaluation import KindFigures
 
@@ -25,7 +26,8 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
     """Train a scorer that needs no reference on the right and made-up wrong summaries in PAIRS.
 
     One row of PAIRS is one document: `document_id`, `source`, `reference` or `references`, and
-    perhaps `split`. A run that was interrupted goes on when the same command is given again.
+    perhaps `split`; or one candidate with a `label`, as `assay negatives` writes. A model's training
+    that was interrupted goes on when the same command is given again.
     """
     out = str(settings.out)
     try:
@@ -33,8 +35,39 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
             found = verbs.train(pairs, settings)
     except KeyboardInterrupt:
         return fail("interrupted; the same command (without `--fresh`) goes on", INTERRUPTED)
-    show("\n".join(_curve(found, out) if isinstance(found, list) else _summary(found)))
+    from pipelines.train import TrainedScorer
+
+    if isinstance(found, TrainedScorer):
+        show("\n".join(_summary(found)))
+    else:
+        show("\n".join(_curve(found, out) if isinstance(found, list) else _rated(found)))
     return DONE
+
+
+def _rated(trained: RatedTraining) -> list[str]:
+    """Show what fitting to ratings would reach elsewhere, by cross-validation."""
+    from pipelines.reports.terminal import table_text
+
+    others = list(trained.fits[0].others)
+    rows = [
+        (
+            fit.aspect,
+            f"{fit.n_documents:,}",
+            shown(fit.cross_validated),
+            *(shown(fit.others[name]) for name in others),
+        )
+        for fit in trained.fits
+    ]
+    return [
+        f"{trained.n_candidates:,} rated candidates of {trained.n_documents:,} documents by "
+        f"{trained.n_systems:,} systems. Spearman inside documents, fitted to other documents and "
+        "systems:",
+        "",
+        table_text(("aspect", "documents", "fitted", *others), rows, n_left=1),
+        "",
+        trained.signature,
+        f"The scorer is in {trained.out}",
+    ]
 
 
 def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:

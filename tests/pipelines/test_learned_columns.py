@@ -14,6 +14,7 @@ from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
 from reffree import readers
 from reffree.building import build
+from reffree.models import ModelConfig
 from reffree.scorer import load_scorer, save_scorer
 from sms import languages
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
@@ -62,6 +63,33 @@ def test_scores_are_those_of_the_scorer(scorer, tmp_path):
     assert table.columns[2:5] == [name, f"cut@{scorer}", "status"]
     signatures = json.loads(Path(tmp_path / "out" / "run.json").read_text())["signatures"]
     assert signatures[name] == load_scorer(scorer).signature
+
+
+def test_heads_of_the_scorer_of_the_package_and_their_mean(tmp_path):
+    corpus = write_corpus(tmp_path / "c.parquet", [([s, s], c) for s, c in PAIRS] + [([""], "a b")])
+    heads = load_scorer("news").heads
+    names = ["reffree@news", *(f"reffree@news.{head}" for head in heads)]
+    table = score(corpus, tmp_path / "out", *names)
+    expected = load_scorer("news")._pairs.score(*zip(*PAIRS, strict=True)).scores
+    found = table.select(names).to_numpy()
+    np.testing.assert_allclose(found[:-1, 1:], expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found[:-1, 0], expected.mean(axis=1), rtol=0, atol=1e-12)
+    assert table["status"].to_list()[-1] == "source:empty"
+    with pytest.raises(ValueError, match="no head `style` in the scorer; there are coherence"):
+        SummaryScorer(ScoringConfig(metrics=("reffree@news.style",)))
+
+
+def test_scorer_of_the_package_is_a_reward():
+    import pickle
+
+    from assay import Reward
+
+    reward = pickle.loads(pickle.dumps(Reward("reffree@news.consistency")))
+    (source, candidate), *_ = PAIRS
+    found = reward([candidate, ""], sources=[source, source])
+    expected = load_scorer("news.consistency").score([source], [candidate]).scores[0]
+    assert found == [pytest.approx(expected), -8.0]
+    assert (reward.bounds, reward.higher_is) == ((-8.0, 8.0), "better")
 
 
 def test_other_metrics_are_unchanged_beside_it(scorer, tmp_path):
@@ -178,18 +206,9 @@ def test_learned_scorer_that_broke_off_somewhere_goes_on(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bert", "word", "features"])
+@pytest.mark.parametrize("kind", ["bert", "word", "news"])
 def test_learned_scorer_that_broke_off_anywhere_goes_on(kind, scorer, tmp_path):
-    if kind == "word":
-        folder = word_scorer(tmp_path)
-    elif kind == "bert":
-        folder = scorer
-    else:
-        folder = tmp_path / "features"
-        config = model_config(scorer="features", features=("length", "coverage", "rouge2_f:source"))
-        groups = [example for group in make_groups(8) for example in group]
-        built = build(config, examples=groups)
-        save_scorer(folder, built, loss="bce", trained_on={}, held_out={}, versions={})
+    folder = {"bert": scorer, "word": word_scorer(tmp_path), "news": "news"}[kind]
     break_everywhere(*pair_with(folder), rows_to_break, count())
 
 
@@ -200,7 +219,7 @@ def test_changed_scorer_is_not_mixed_into_a_run(scorer, tmp_path, capsys):
     corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
     name = f"reffree@{tmp_path / 'scorer'}"
     score(corpus, tmp_path / "out", name)
-    built = build(load_scorer(scorer)._built.config, seed=5)
+    built = build(ModelConfig(**load_scorer(scorer).settings["model"]), seed=5)
     save_scorer(tmp_path / "scorer", built, loss="bce", trained_on={}, held_out={}, versions={})
     with pytest.raises(ValueError, match="reffree@"):
         score(corpus, tmp_path / "out", name)
@@ -208,7 +227,7 @@ def test_changed_scorer_is_not_mixed_into_a_run(scorer, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["reffree", "reffree@", "reffree:source"])
 def test_no_folder_rejected(name):
-    with pytest.raises(ValueError, match="must name a scorer's folder: reffree@DIR"):
+    with pytest.raises(ValueError, match="must name a scorer: reffree@news, or reffree@DIR"):
         ScoringConfig(metrics=["sms", name])
 
 
@@ -235,7 +254,7 @@ def test_learned_score_is_explained_by_leaving_sentences_out(scorer, tmp_path):
     (explained,) = explainer.explain({"d0": ["a"]})["d0"]
     explanation = explained.explanation
     assert explanation.score == explained.recorded
-    assert explanation.higher_is == "better, 0 to 1"
+    assert explanation.higher_is == "better"
     effect = next(each for each in explanation.effects if each.unit.text.startswith("And more"))
     without = load_scorer(scorer).score([source], [f"{candidate.rstrip('.')}."]).scores[0]
     assert effect.score == pytest.approx(without, abs=1e-6)

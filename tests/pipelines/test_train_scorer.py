@@ -12,7 +12,11 @@ import pytest
 import torch
 from scipy.special import logit
 
+from cluster import list_inputs, with_content
 from pipelines import train as module
+from pipelines.settings.train import TrainSettings
+from pipelines.train import train_fingerprint
+from pipelines.training_folder import Machines
 from reffree.scorer import load_scorer
 from sms.encoders.vector_cache import VectorCache
 from tests.rare import run, wrong
@@ -66,27 +70,158 @@ def train(encoder, pairs, tmp_path):
 
 
 def weights_of(folder):
-    return load_scorer(folder)._built.model.state_dict()
+    return load_scorer(folder)._pairs._model.state_dict()
 
 
-def test_default_is_the_recipe_that_agreed_most_with_people(encoder, pairs, tmp_path, capsys):
-    arguments = ["train", str(pairs), "--out", str(tmp_path / "scorer"), "--encoder", encoder]
-    assert run([*arguments, "--quiet"]) == 0
+def news(n=30):
+    """Documents of sentences that can be told apart, and what to say of them."""
+    rows = []
+    for i in range(n):
+        said = [
+            f"Mayor Bell{i} opened the northern bridge on Monday.",
+            f"It had cost {i + 2} million euros since May.",
+            f"Carl Dunn{i} said the {i + 3} trains would not return.",
+            f"Rain fell on the quiet town{i} all day long.",
+            f"Nobody{i} was hurt when the {i + 5} lamps went out.",
+        ]
+        rows.append(
+            {
+                "document_id": f"n{i}",
+                "source": " ".join(said),
+                "reference": f"Mayor Bell{i} opened a bridge. It cost {i + 2} million euros.",
+            }
+        )
+    return rows
+
+
+@pytest.fixture
+def stories(tmp_path):
+    path = tmp_path / "stories.parquet"
+    pq.write_table(pa.Table.from_pylist(news()), path)
+    return path
+
+
+def test_default_is_a_head_for_each_aspect(stories, tmp_path, capsys):
+    assert run(["train", str(stories), "--out", str(tmp_path / "scorer"), "--quiet"]) == 0
     settings = json.loads((tmp_path / "scorer" / "scorer.json").read_text())
-    assert "|scorer:features|" in settings["signature"]
-    assert settings["signature"].partition("|loss:")[2].startswith("ranking|")
-    kinds = settings["trained_on"]["negatives"]["kinds"]
-    assert kinds == ["cross-pair", "sentence-delete", "replace"]
-    assert " in 1 epochs;" in capsys.readouterr().out
+    assert "|heads:coherence+consistency+fluency+relevance|" in settings["signature"]
+    assert settings["trained_on"]["negatives"]["positives"] == ["reference", "lead", "extract"]
+    assert settings["held_out"]["consistency: exchange"]["accuracy"] is None
+    assert [path.name for path in (tmp_path / "scorer").iterdir()] == ["scorer.json"]
+    printed = capsys.readouterr().out
+    assert "relevance: cross-pair" in printed
+    figures = tmp_path / "figures.json"
+    judged = ["evaluate", f"{tmp_path}/scorer.fluency", str(stories), "--negatives", "swap"]
+    assert run([*judged, "--json", str(figures), "--quiet"]) == 0
+    (result,) = json.loads(figures.read_text())
+    assert set(result["kinds"]) == {"swap"}
 
 
-@pytest.mark.parametrize("option", ["--max-pieces", "--frozen-layers"])
-def test_option_of_bert_without_bert_rejected(option, pairs, tmp_path, capsys):
-    result = run(["train", str(pairs), "--out", str(tmp_path / "scorer"), option, "8"]), None
-    line = wrong(capsys, result)
-    name = option.removeprefix("--").replace("-", "_")
-    assert f"`{name}` is for the scorer bert, got the scorer features" in line
+def test_table_of_negatives_trains_as_the_pairs_do(stories, tmp_path):
+    table = tmp_path / "table.parquet"
+    assert run(["negatives", str(stories), "--out", str(table), "--quiet"]) == 0
+    for out, corpus in (("a", stories), ("b", table)):
+        assert run(["train", str(corpus), "--out", str(tmp_path / out), "--quiet"]) == 0
+    first, second = (json.loads((tmp_path / out / "scorer.json").read_text()) for out in ("a", "b"))
+    assert first["model"] == second["model"]
+    assert first["held_out"] == second["held_out"]
+
+
+def test_own_preferences_train_a_head_of_their_own(stories, tmp_path):
+    rows = [
+        {"document_id": row["document_id"], "source": row["source"], "candidate": text,
+         "label": label, "aspect": "style", "split": "train"}
+        for row in news()
+        for text, label in ((row["reference"], 3), ("Odd words here.", 1), (row["source"], 2))
+    ]  # fmt: skip
+    table = tmp_path / "own.jsonl"
+    table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert run(["train", str(table), "--out", str(tmp_path / "s"), "--quiet"]) == 0
+    scorer = load_scorer(tmp_path / "s")
+    assert scorer.heads == ("style",)
+    texts = [row["candidate"] for row in rows[:3]]
+    best, worst, middle = scorer.score([rows[0]["source"]] * 3, texts).scores
+    assert best > middle > worst
+
+
+def rated(n=12):
+    """Candidates of six systems, rated by how much of the reference they have."""
+    rows, ratings = [], []
+    for row in news(n):
+        words = row["reference"].split()
+        for k in range(6):
+            ids = {"document_id": row["document_id"], "system_id": f"s{k}"}
+            text = " ".join(words[: len(words) - k]) + " zyx" * k
+            rows.append({**ids, "candidate": text, "source": row["source"]})
+            ratings.append({**ids, "quality": 5.0 - k})
+    return rows, ratings
+
+
+def test_ratings_train_a_head_for_each_rated_aspect(tmp_path, capsys):
+    rows, ratings = rated()
+    for name, table in (("corpus", rows), ("ratings", ratings)):
+        pq.write_table(pa.Table.from_pylist(table), tmp_path / f"{name}.parquet")
+    config = tmp_path / "c.toml"
+    config.write_text("learning_curve = [3]\n")
+    given = ["--ratings", str(tmp_path / "ratings.parquet"), "--config", str(config)]
+    out = str(tmp_path / "mine")
+    assert run(["train", str(tmp_path / "corpus.parquet"), "--out", out, *given, "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    assert "72 rated candidates of 12 documents by 6 systems" in printed
+    held_out = json.loads((tmp_path / "mine" / "scorer.json").read_text())["held_out"]
+    assert set(held_out) == {"quality, 3 documents", "quality, 12 documents"}
+    fit = held_out["quality, 12 documents"]
+    assert fit["cross_validated"] > 0.9
+    assert {"reffree@news", "reffree@news.fluency", "length", "density"} <= set(fit["others"])
+    assert load_scorer(f"{out}.quality").head == "quality"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-pieces", "8"), "`max_pieces` is not for the scorer features; leave it out"),
+        (("--workers", "2"), "`workers` is not for the scorer features"),
+        (("--head", "match"), "`head` is not for the scorer features"),
+        (("--scorer", "word", "--max-pieces", "8"), "`max_pieces` is not for the scorer word"),
+        (
+            ("--scorer", "sentence", "--head", "cnn", "--dropout", "0.5"),
+            "`dropout` is not for the scorer sentence with the head cnn",
+        ),
+        (("--scorer", "bert", "--dropout", "0.5"), "`dropout` is not for the scorer bert"),
+    ],
+)
+def test_option_that_would_not_be_read_is_rejected(options, message, pairs, tmp_path, capsys):
+    given = ["train", str(pairs), "--out", str(tmp_path / "scorer"), *options]
+    assert message in wrong(capsys, (run(given), None))
     assert not (tmp_path / "scorer").exists()
+
+
+def test_naming_the_default_negatives_changes_nothing(pairs, tmp_path):
+    plain = {"out": tmp_path, "scorer": "bert"}
+    assert (
+        TrainSettings(**plain).recipe()
+        == TrainSettings(**plain, negatives=("cross-pair",)).recipe()
+    )
+    kinds = TrainSettings(out=tmp_path).recipe().negatives.kinds
+    assert TrainSettings(out=tmp_path, negatives=kinds).recipe().negatives.kinds == kinds
+
+
+def test_preset_trains_heads_over_vectors_by_rmsprop(tmp_path):
+    head = TrainSettings(out=tmp_path, preset="bao2020", scorer="sentence").recipe().training
+    assert (head.optimiser, head.learning_rate) == ("rmsprop", 1e-3)
+    assert TrainSettings(out=tmp_path, preset="bao2020").recipe().training.optimiser == "adamw"
+
+
+def test_another_device_or_precision_does_not_go_on(pairs):
+    inputs = with_content(list_inputs([str(pairs)]))
+    recipes = [
+        TrainSettings(out="o", scorer="bert", precision=p).recipe() for p in ("fp32", "bf16")
+    ]
+    machines = [Machines(device="cpu"), Machines(gpus_per_worker=1.0)]
+    prints = {
+        train_fingerprint(inputs, recipe, machine) for recipe in recipes for machine in machines
+    }
+    assert len(prints) == 4
 
 
 def test_trained_folder_can_be_loaded_and_judged(train, pairs, tmp_path, capsys):
@@ -130,7 +265,6 @@ def test_calibrated_unless_asked_otherwise(train, pairs, tmp_path):
         (("--negatives", "add"), True),
         (("--preset", "bao2020"), False),
         (("--preset", "bao2020", "--calibration"), True),
-        (("--loss", "ranking"), False),
     ],
 )
 def test_what_is_calibrated(options, is_calibrated, train):
@@ -187,18 +321,6 @@ def test_vectors_that_are_kept_change_no_figure(train, pairs, tmp_path, monkeypa
     (database,) = kept.glob("*.sqlite")
     with closing(sqlite3.connect(database)) as vectors:
         assert vectors.execute("SELECT count(*) FROM vectors").fetchone()[0] > 0
-
-
-def test_scores_that_only_have_an_order_have_no_accuracy(train, pairs, tmp_path, capsys):
-    _, folder = train("--negatives", "cross-pair,add", "--loss", "ranking")
-    found = json.loads((folder / "scorer.json").read_text())["held_out"]["cross-pair"]
-    assert found["accuracy"] is found["mse"] is found["calibration_error"] is None
-    assert found["auc"] is not None
-    _, other = train("--negatives", "cross-pair,add", out="other")
-    capsys.readouterr()
-    assert run(["evaluate", str(other), str(pairs), "--also", str(folder), "--quiet"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == ["cross-pair,", "auc", "pairs"]  # which both have
 
 
 def test_pair_that_repeats_counts_once(train, tmp_path, capsys):
@@ -315,22 +437,17 @@ def test_too_large_learning_curve_leaves_nothing(train, tmp_path, capsys):
     assert not (tmp_path / "scorer").exists()
 
 
-def test_hard_negatives_with_ranking_loss(train):
-    status, folder = train(
-        "--negatives", "cross-pair-hard=2,delete=1", "--loss", "ranking", "--neighbour-encoder",
-        "minilm",
-    )  # fmt: skip
+def test_drawn_and_hard_negatives(train):
+    status, folder = train("--negatives", "cross-pair-hard=2,delete=1")
     assert status == 0
-    assert json.loads((folder / "scorer.json").read_text())["loss"] == "ranking"
+    assert json.loads((folder / "scorer.json").read_text())["loss"] == "bce"
 
 
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
         (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word, features"),
-        (("--features", "sms"), "`features` must read no reference, got sms"),
-        (("--calibration",), "`calibration` must be left out with the loss ranking"),
-        (("--loss", "rmse"), "`loss` must be one of bce, mse, ranking"),
+        (("--loss", "rmse"), "`loss` must be one of bce, mse"),
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
         (("--negatives", "sentence-shuffle"), "`negatives` must give both classes"),
         (("--limit", "2"), "every side must have pairs"),

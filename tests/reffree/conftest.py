@@ -45,7 +45,7 @@ def model_config(**changes):
     """A configuration: of `bert`, but for what is said."""
     plain = {
         "scorer": "bert", "encoder": "minilm", "head": "fc", "max_pieces": 512, "frozen_layers": 0,
-        "features": (), "is_calibrated": False,
+        "is_calibrated": False,
     }  # fmt: skip
     return ModelConfig(**plain | changes)
 

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from reffree import batches
 from reffree.batches import count_batches
-from reffree.readers import NoReader, PieceReader, shares
+from reffree.readers import PieceReader, Reading, shares
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 
@@ -102,19 +102,10 @@ def test_batches_follow_from_the_seed(reader):
     assert sorted(first) == sorted(other)
 
 
-def test_kept_groups_stay_together(reader):
-    for batch in listed(make_groups(30), reader, keeps_groups=True):
-        assert Counter(e.kind for e in batch.examples) == {"positive": 2, "cross-pair": 2}
-        assert set(Counter(batch.groups.tolist()).values()) == {2}
-
-
-@pytest.mark.parametrize("keeps_groups", [False, True])
-def test_ranks_share_a_last_pool_that_is_too_small(monkeypatch, reader, keeps_groups):
+def test_ranks_share_a_last_pool_that_is_too_small(monkeypatch, reader):
     monkeypatch.setattr(batches, "POOL_BATCHES", 2)  # 8 examples
     groups = [*make_groups(8), make_groups(1)[0][:1]]
-    parts = [
-        listed(groups, reader, keeps_groups=keeps_groups, rank=rank, n_ranks=2) for rank in range(2)
-    ]
+    parts = [listed(groups, reader, rank=rank, n_ranks=2) for rank in range(2)]
     assert Counter(e for part in parts for batch in part for e in batch.examples) == Counter(
         chain.from_iterable(groups)
     )
@@ -122,16 +113,25 @@ def test_ranks_share_a_last_pool_that_is_too_small(monkeypatch, reader, keeps_gr
     assert len(parts[0]) == len(parts[1]) == 4
 
 
+class OneReader:
+    """Reads every pair alike."""
+
+    def read(self, sources, candidates):
+        return [Reading((), 1, is_cut=False)] * len(sources)
+
+    def collate(self, readings):
+        return {}
+
+
 @pytest.mark.parametrize("n_ranks", [1, 2])
-@pytest.mark.parametrize("keeps_groups", [False, True])
 @pytest.mark.parametrize("n_examples", [1, 3, 5])
-def test_count_is_that_of_the_batches(monkeypatch, n_examples, keeps_groups, n_ranks):
+def test_count_is_that_of_the_batches(monkeypatch, n_examples, n_ranks):
     monkeypatch.setattr(batches, "POOL_BATCHES", 3)
     group = (make_groups(1)[0] * 3)[:n_examples]
-    options = {"size": 12, "keeps_groups": keeps_groups, "n_ranks": n_ranks}
+    options = {"size": 12, "n_ranks": n_ranks}
     for n_groups in range(2, 40):
-        made = listed([group] * n_groups, NoReader(), rank=0, **options)
-        assert count_batches(n_groups, n_examples, **options) == len(made)
+        made = listed([group] * n_groups, OneReader(), rank=0, **options)
+        assert count_batches(n_groups * n_examples, **options) == len(made)
 
 
 def test_more_ranks_than_examples_rejected(reader):

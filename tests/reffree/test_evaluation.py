@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reffree.evaluation import Judged, auc, confounders, partial_pearson, pearson
+from reffree.evaluation import Judged, confounders, partial_pearson, pearson
 
 
 def judged(rows):
@@ -53,16 +53,6 @@ def test_examples_without_a_score_are_left_out():
         np.append(scores, np.nan), np.append(labels, 1), {"length": np.array([3.0, 1.0, 2.0, 9.0])}
     ) == confounders(scores, labels, traits)
     assert set(confounders(scores[:0], labels[:0], {"length": scores[:0]}).values()) == {None}
-
-
-def test_auc_matches_scikit_learn():
-    from sklearn.metrics import roc_auc_score
-
-    rng = np.random.default_rng(0)
-    labels, scores = rng.random(200) < 0.3, rng.integers(20, size=200) / 20  # with ties
-    expected = roc_auc_score(labels, scores)
-    assert auc(scores[labels], scores[~labels]) == pytest.approx(expected, abs=1e-12)
-    assert auc(scores[:0], scores) is None
 
 
 def test_partial_correlation_matches_the_textbook():

@@ -1,123 +1,157 @@
-"""Untrained metrics as inputs: values, first weights, and the model they are added to."""
-
-from itertools import chain
+"""Features of pairs: by hand, against other implementations, and what must not change them."""
 
 import numpy as np
 import pytest
-import torch
+from rouge_score.rouge_scorer import RougeScorer
 
-from reffree.building import build
-from reffree.features import (
-    PENALTY,
-    FeatureScale,
-    PairFeatures,
-    WithFeatures,
-    _logistic_regression,
-)
-from reffree.scorer import LearnedScorer, load_scorer
-from tests.reffree.conftest import model_config
-from tests.reffree.test_scorer import ATOL, CANDIDATES, SOURCES, save
-from tests.reffree.tiny_bert import make_groups, write_tiny_bert
+from reffree.copying import components, fit_shares
+from reffree.features import NAMES, WORD_FEATURES, FeatureConfig, PairFeatures
+from reffree.matching import best_sentences, best_vectors, share_linked
+from sms.ragged import Ragged
+from tests.reffree.tiny_bert import write_tiny_bert
 
-EXAMPLES = list(chain.from_iterable(make_groups(30)))
+SOURCE = "Anna Bell opened the old bridge on Monday. It rained in the town. Carl Dunn sang songs."
+TEXTS = [
+    "Anna Bell opened the old bridge. Carl Dunn sang.",
+    "Carl Dunn opened the bridge",
+    "It rained. It rained. It rained in Rome in 1999.",
+    "Zebras jump.",
+]
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return f"hf:{write_tiny_bert(tmp_path_factory.mktemp('tiny'))}"
+def values():
+    found = PairFeatures(FeatureConfig()).values([SOURCE] * len(TEXTS), TEXTS)
+    return dict(zip(WORD_FEATURES, found.T, strict=True))
 
 
-@pytest.fixture(params=["bert", "sentence", "features"])
-def config(request, encoder):
-    features = ("length", "coverage", "sms:source")
-    if request.param == "features":
-        return model_config(scorer="features", encoder=encoder, features=features)
-    if request.param == "bert":
-        return model_config(encoder=encoder, max_pieces=16, n_hidden=8, features=features)
-    return model_config(
-        scorer="sentence", encoder=encoder, document_length=5, summary_length=2, features=features
-    )
+BY_HAND = {
+    "length": np.log1p([9, 5, 10, 2]),
+    "compression": np.log(np.array([17, 17, 17, 17]) / [9, 5, 10, 2]),
+    # what is left of the sentences: anna bell opened old bridge | carl dunn sang
+    "words_mean": [1, 1 / 2, np.nan, 0],
+    "words_least": [1, 1 / 2, 1 / 3, 0],
+    "linked": [1, 2 / 3, np.nan, 0],
+    "order": [1, np.nan, 0, np.nan],
+    "unknown_words": [0, 0, 2 / 5, 1],
+    "unknown_names": [0, 0, 2 / 5, 0],
+    "place": [np.log(3) / 2, np.nan, np.log(2), 0],
+    "redundancy_words": [0, np.nan, 1, np.nan],
+    "repetition": [0, 0, 2 / 8, np.nan],
+    "pointing": [0, 0, 1, 0],
+    "ending": [1, 0, 1, 1],
+}
 
 
-def test_values_by_hand(encoder):
-    features = PairFeatures(("length", "coverage", "novelty"), encoder)
-    found = features.values(["one two three four"] * 2, ["one two five", "one"])
-    np.testing.assert_allclose(found[0], [np.log(4), 2 / 3, 1 / 2], rtol=1e-6)
-    np.testing.assert_allclose(found[1], [np.log(2), 1, np.nan], rtol=1e-6)  # no bigram
+@pytest.mark.parametrize("name", BY_HAND)
+def test_values_by_hand(name, values):
+    expected = np.array(BY_HAND[name])
+    asked = ~np.isnan(expected)
+    np.testing.assert_allclose(values[name][asked], expected[asked], atol=1e-12)
 
 
-def test_movers_are_distances(encoder):
+def test_rouge_matches_rouge_score(values):
+    scorer = RougeScorer(["rouge2"])
+    expected = [scorer.score(SOURCE, text)["rouge2"].precision for text in TEXTS]
+    np.testing.assert_allclose(values["rouge2_p"], expected, atol=1e-12)
+
+
+def test_pair_does_not_change_with_the_others():
+    features = PairFeatures(FeatureConfig())
+    together = features.values([SOURCE, TEXTS[0], SOURCE], [TEXTS[0], SOURCE, TEXTS[2]])
+    for row, pair in enumerate([(SOURCE, TEXTS[0]), (TEXTS[0], SOURCE), (SOURCE, TEXTS[2])]):
+        np.testing.assert_array_equal(features.values([pair[0]], [pair[1]])[0], together[row])
+
+
+def test_text_without_words_has_no_features():
+    found = PairFeatures(FeatureConfig()).values([SOURCE, "...", SOURCE], ["", "a cat", "a cat"])
+    assert np.isnan(found).all(axis=1).tolist() == [True, True, False]
+
+
+def test_vectors_match_numpy(tmp_path):
+    encoder = f"hf:{write_tiny_bert(tmp_path)}"
+    features = PairFeatures(FeatureConfig(names=tuple(NAMES), encoder=encoder))
+    sources = ["word1 word2. word3 word4. word5."] * 2
+    candidates = ["word2 word1. word6.", "word5."]
+    found = dict(zip(NAMES, features.values(sources, candidates).T, strict=True))
     from sms.scoring import score_texts
 
-    found = PairFeatures(("sms:source",), encoder).values(SOURCES, CANDIDATES)[:, 0]
-    table = score_texts(
-        CANDIDATES, sources=SOURCES, metrics=("sms:source",), encoders={"tiny": encoder}
-    )
-    np.testing.assert_allclose(np.exp(found), table["sms:source"].to_numpy(), rtol=1e-5)
+    cosines = score_texts(
+        [a for a in ("word2 word1.", "word6.", "word5.") for _ in range(3)],
+        sources=["word1 word2.", "word3 word4.", "word5."] * 3,
+        metrics=("cosine:source",), encoders={"tiny": encoder},
+    )["cosine:source"].to_numpy().reshape(3, 3)  # fmt: skip
+    best = cosines.max(axis=1)
+    expected = {
+        "vectors_mean": [best[:2].mean(), best[2]],
+        "vectors_least": [best[:2].min(), best[2]],
+        "lead_vectors": [cosines[:2].max(axis=0).mean(), cosines[2].mean()],
+    }
+    for name, own in expected.items():
+        np.testing.assert_allclose(found[name], own, atol=1e-5)
 
 
-def test_first_weights_match_scikit_learn():
-    from sklearn.linear_model import LogisticRegression
+def test_best_sentences_match_sets(rng):
+    words = Ragged.from_rows([rng.integers(0, 9, rng.integers(0, 7)) for _ in range(30)])
+    texts = Ragged.from_rows([range(k, k + 5) for k in range(0, 30, 5)])
+    first, second = np.repeat(np.arange(6), 6), np.tile(np.arange(6), 6)
+    shares, places = best_sentences(words, texts, first, second)
+    at = 0
+    for a, b in zip(first, second, strict=True):
+        for k in texts[a]:
+            own = set(words[k].tolist())
+            found = [len(own & set(words[j].tolist())) for j in texts[b]]
+            if own:
+                assert shares[at] == max(found) / len(own)
+                assert places[at] == found.index(max(found))
+            else:
+                assert shares[at] == -1
+            at += 1
 
+
+def test_linked_words_match_sets(rng):
+    words = Ragged.from_rows([rng.integers(0, 6, 5) for _ in range(12)])
+    texts = Ragged.from_rows([range(k, k + 3) for k in range(0, 12, 3)])
+    first, second = np.array([0, 1, 2]), np.array([3, 3, 0])
+    found = share_linked(words, texts, first, second)
+    for value, a, b in zip(found, first, second, strict=True):
+        pairs = [p for k in texts[a] for p in zip(words[k][:-1], words[k][1:], strict=True)]
+        hits = [any(set(p) <= set(words[j].tolist()) for j in texts[b]) for p in pairs]
+        assert value == pytest.approx(np.mean(hits))
+
+
+def test_best_vectors_by_hand():
+    vectors = np.array([[1, 0], [0, 1], [0.6, 0.8], [0.8, 0.6]], dtype=np.float32)
+    texts = Ragged.from_rows([[0, 1], [2, 3], [2]])
+    best, leads, twice = best_vectors(vectors, texts, np.array([1, 2]), np.array([0, 0]), n_lead=1)
+    np.testing.assert_allclose(best, [0.8, 0.8, 0.8], atol=1e-6)
+    np.testing.assert_allclose(leads, [0.8, 0.6], atol=1e-6)
+    np.testing.assert_allclose(twice, [0.96, np.nan], atol=1e-6)
+
+
+def test_copy_shares_fit_what_was_drawn():
+    # Half of the words follow the two words before them, half are drawn from the text's words.
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(400, 3))
-    labels = (values @ [2.0, -1.0, 0.0] + rng.normal(size=400) > 0.5).astype(float)
-    weights, bias = _logistic_regression(values, labels)
-    expected = LogisticRegression(C=1 / (2 * PENALTY * 400), tol=1e-8).fit(values, labels)
-    np.testing.assert_allclose(weights, expected.coef_[0], atol=1e-3)
-    assert bias == pytest.approx(expected.intercept_[0], abs=1e-3)
-
-
-def test_logit_is_the_models_and_the_weighted_sum():
-    class Half(torch.nn.Module):
-        def forward(self, pairs):
-            return pairs / 2
-
-    scale = FeatureScale(np.array([1.0, 0.0]), np.array([2.0, 1.0]), np.array([3.0, 5.0]), -1.0)
-    model = WithFeatures(Half(), scale)
-    features = torch.tensor([[5.0, 1.0], [np.nan, 100.0]])
-    logits = model(features=features, pairs=torch.tensor([4.0, 0.0])).tolist()
-    assert logits == pytest.approx([4 / 2 + 3 * 2 + 5 * 1 - 1, 5 * 4 - 1])  # cut at 4
-
-
-def test_loaded_scorer_scores_as_the_saved_one(config, tmp_path):
-    built = build(config, examples=EXAMPLES, seed=3)
-    signature = save(built, tmp_path)
-    loaded = load_scorer(tmp_path)
-    before = LearnedScorer(built, "", {}).score(SOURCES, CANDIDATES)
-    after = loaded.score(SOURCES, CANDIDATES)
-    np.testing.assert_array_equal(before.scores, after.scores)
-    assert "|features:length+coverage+sms:source|" in signature
-    alone = [loaded.score([s], [c]).scores[0] for s, c in zip(SOURCES, CANDIDATES, strict=True)]
-    np.testing.assert_allclose(after.scores, alone, rtol=0, atol=ATOL)
-
-
-def test_pair_without_a_feature_has_no_score(encoder):
-    config = model_config(scorer="features", encoder=encoder, features=("sms:source", "novelty"))
-    scorer = LearnedScorer(build(config, examples=EXAMPLES), "", {})
-    found = scorer.score(SOURCES[:1] * 3, [CANDIDATES[0], "word1", "the"])  # no bigram in two
-    assert np.isnan(found.scores).tolist() == [False, False, True]
-    assert found.reasons == {2: ("features:undefined",)}
-
-
-def test_scorer_of_features_alone(encoder):
-    config = model_config(scorer="features", encoder=encoder, features=("coverage", "length"))
-    scorer = LearnedScorer(build(config, examples=EXAMPLES), "", {})
-    copied, other = scorer.score(SOURCES[:1] * 2, [SOURCES[0], "nothing of it"]).scores
-    assert copied > other
-    with pytest.raises(ValueError, match="`features` must name the metrics of the scorer"):
-        model_config(scorer="features")
-    with pytest.raises(ValueError, match="`head` must be fc for the scorer features"):
-        model_config(scorer="features", head="cnn", features=("length",))
+    source = rng.permutation(4_000)
+    copy = [source[0], source[1]]
+    for _ in range(3_000):
+        place = int(np.flatnonzero(source == copy[-1])[0])
+        goes_on = rng.random() < 0.5 and place + 1 < source.size
+        copy.append(source[place + 1] if goes_on else rng.choice(source))
+    words = Ragged.from_rows([copy, source])
+    unknown, one, two, three = fit_shares(components(words, np.array([0]), np.array([1])))
+    assert unknown == pytest.approx(0, abs=0.01)
+    assert one == pytest.approx(0.5, abs=0.03)
+    assert two + three == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.parametrize(
-    ("names", "rule"),
+    ("fields", "rule"),
     [
-        (("sms",), "`features` must read no reference, got sms; sms:source compares"),
-        (("rouge1",), "`features` must read no reference, got rouge1; rouge1:source"),
+        ({"names": ("lenght",)}, "unknown feature `lenght`; did you mean `length`?"),
+        ({"names": ("vectors_mean",)}, "`encoder` must be given for features of vectors"),
     ],
 )
-def test_wrong_features_rejected(names, rule):
-    with pytest.raises(ValueError, match=rule):
-        model_config(features=names)
+def test_wrong_features_rejected(fields, rule):
+    with pytest.raises(ValueError, match=rule.replace("?", "[?]")):
+        FeatureConfig(**fields)

@@ -5,7 +5,7 @@ import pytest
 
 from reffree.cut_text import cut_text, join
 from reffree.edits import CannotEdit, Rate
-from reffree.hard_edits import exchange, unimportant_sentences
+from reffree.hard_edits import exchange, fuse, negate, unimportant_sentences
 
 SOURCE = cut_text(
     "On Monday, Anna Bell met Carl Dunn in Paris. She paid 40 euros in 1999. "
@@ -20,9 +20,7 @@ def texts_of(reference, source=SOURCE, rate=Rate(0, 0), n=60):  # noqa: B008  (f
 
 def test_name_exchanged_for_a_name_and_number_for_a_number():
     assert texts_of("Anna Bell paid 40 .") == {
-        "Monday paid 40 .",
         "Carl Dunn paid 40 .",
-        "Paris paid 40 .",
         "Anna Bell paid 75 .",
     }
 
@@ -34,7 +32,7 @@ def test_year_exchanged_for_a_year():
 def test_label_counts_the_words_of_both_names():
     draft = exchange(cut_text("we saw Paris"), cut_text("Paris . Anna Bell ."), Rate(0, 0), _rng())
     assert draft.text == "we saw Anna Bell"
-    assert draft.label == 2 / 4
+    assert draft.label == pytest.approx(1 / 3)  # two new words in the place of one of three
 
 
 def test_capital_at_the_start_of_a_sentence_is_no_name():
@@ -64,3 +62,54 @@ def test_source_of_one_sentence_has_no_unimportant_ones():
 
 def _rng():
     return np.random.default_rng(0)
+
+
+TYPED = cut_text(
+    "Mr Bell met Dunn in Paris on Monday. Dunn said he lived in London in March. Bell said two of "
+    "the ten came on Friday in June. He is not old."
+)
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("Dunn sang.", {"Bell sang."}),  # a person for a person
+        ("We saw Paris.", {"We saw London."}),
+        ("It was Monday.", {"It was Friday."}),
+        ("In June we left.", {"In March we left."}),
+        ("All two of us.", {"All ten of us."}),
+    ],
+)
+def test_exchanges_are_typed(reference, expected):
+    found = texts_of(reference, TYPED)
+    assert found
+    assert found <= expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("He is old.", {"He is not old.", "She is old.", "He is new."}),
+        ("They did not win.", {"They did win.", "They did not lose."}),
+        ("More came.", {"Less came."}),
+    ],
+)
+def test_statement_is_turned_round(text, expected):
+    drafts = [negate(cut_text(text), Rate(0, 0), np.random.default_rng(i)) for i in range(30)]
+    assert {draft.text for draft in drafts} == expected
+    assert all(draft.label < 1 for draft in drafts)
+
+
+def test_nothing_to_turn_round():
+    with pytest.raises(CannotEdit, match="nothing to turn round"):
+        negate(cut_text("Cats sleep."), Rate(), _rng())
+
+
+def test_fused_sentence_begins_as_one_and_ends_as_another():
+    text = cut_text("Anna Bell met Carl Dunn there.")
+    for i in range(20):
+        draft = fuse(text, SOURCE, Rate(0, 0), np.random.default_rng(i))
+        words = draft.text.split()
+        assert words[:2] == ["Anna", "Bell"]
+        assert draft.text.endswith(("Paris.", "1999.", "2004.", "day."))
+        assert 0 <= draft.label < 1

@@ -19,20 +19,45 @@ def filled(head, value):
 
 
 def test_match_by_hand():
-    # Directions (1, 0) and (0, 1): product 0, difference (s, s) with s the root of 2. The second
-    # document vector is padding; the cosines of the summary are 0.
-    head = filled(Match(2, 1, 2, 1), 1.0)
+    # Directions (1, 0) and (0, 1): product 0, difference (s, s) with s the root of 2; the cosines
+    # of the summary are 0. The second document vector is padding.
+    head = filled(Match((2, 1), 2, 1), 1.0)
+    lengths = torch.tensor([[1, 1]])
     vectors = torch.tensor([[[3.0, 0.0], [0.0, 0.0], [0.0, 5.0]]])
-    assert head(vectors).item() == pytest.approx(2 * 2**0.5)
-    # The same direction: product (s, 0) and no difference; nearest cosine 1, mean cosine 1/2.
+    assert head(vectors, lengths).item() == pytest.approx(2 * 2**0.5)
+    # The same direction: product (s, 0) and no difference; nearest and mean cosine 1.
     same = torch.tensor([[[3.0, 0.0], [0.0, 0.0], [5.0, 0.0]]])
-    assert head(same).item() == pytest.approx(2**0.5 + 1.5)
+    assert head(same, lengths).item() == pytest.approx(2**0.5 + 2)
 
 
 def test_convolution_by_hand():
-    head = filled(Convolution(2), 1.0)
+    head = filled(Convolution((2, 1), 2), 1.0)
     vectors = torch.tensor([[[1.0, 2.0], [-5.0, 1.0], [0.5, 0.0]]])
-    assert head(vectors).item() == pytest.approx(128 * 3.0)  # 128 filters, the largest sum is 3
+    # 128 filters, the largest sum is 3
+    assert head(vectors, torch.tensor([[2, 1]])).item() == pytest.approx(128 * 3.0)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_padding_makes_no_difference(head):
+    """A head with room for more sentences, and the same weights, gives the same logit."""
+    generator = torch.Generator().manual_seed(0)
+    document, summary = torch.randn(2, 6, generator=generator), torch.randn(1, 6)
+    logits = []
+    for room in (2, 5, 40):
+        torch.manual_seed(0)
+        config = model_config(scorer="sentence", head=head, n_hidden=1)
+        made = make_head(config, (room, 1), width=6, norm=2.0).eval()
+        if head == "fc":  # its first weights compare means, and stand for any of that kind
+            direction = torch.linspace(-1, 1, 6)
+            with torch.no_grad():
+                shares = torch.tensor([*[1 / room] * room, -1.0])
+                made.layers[1].weight.copy_((shares[:, None] * direction).flatten()[None])
+                made.layers[4].weight.fill_(1.0)
+                made.layers[4].bias.zero_()
+        vectors = torch.zeros(1, room + 1, 6)
+        vectors[0, :2], vectors[0, room:] = document, summary
+        logits.append(made(vectors, torch.tensor([[2, 1]])).item())
+    assert logits[1:] == pytest.approx([logits[0]] * 2, abs=1e-5)
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -42,9 +67,11 @@ def test_head_gives_a_logit_per_pair(scorer, head):
     made = make_head(model_config(scorer=scorer, head=head), (4, 2), width=6)
     made.eval()
     vectors = torch.randn(5, 6, 6, generator=torch.Generator().manual_seed(0))
-    logits = made(vectors)
+    lengths = torch.tensor([[4, 2]]).repeat(5, 1)
+    logits = made(vectors, lengths)
     assert logits.shape == (5,)
-    torch.testing.assert_close(made(vectors[2:3])[0], logits[2], rtol=1e-5, atol=1e-6)
+    alone = made(vectors[2:3], lengths[2:3])
+    torch.testing.assert_close(alone[0], logits[2], rtol=1e-5, atol=1e-6)
 
 
 def test_fc_begins_by_comparing_the_means_of_the_texts():
@@ -75,8 +102,8 @@ def test_fc_leaves_out_inputs_in_training_only():
     def logits(dropout):
         torch.manual_seed(0)
         head = make_head(model_config(scorer="sentence", dropout=dropout), (4, 2), width=6)
-        vectors = torch.ones(8, 6, 6)
-        return head.train()(vectors), head.eval()(vectors)
+        vectors, lengths = torch.ones(8, 6, 6), torch.tensor([[4, 2]]).repeat(8, 1)
+        return head.train()(vectors, lengths), head.eval()(vectors, lengths)
 
     trained, used = logits(0.5)
     assert trained.std() > 0.01
@@ -88,7 +115,7 @@ def test_fc_leaves_out_inputs_in_training_only():
 def test_attention_of_bert_drops_nothing(tmp_path):
     # So that the attention is used that never holds the weights of all pairs of pieces.
     folder = write_tiny_bert(tmp_path / "bert", dropout=0.2)
-    built = build(model_config(encoder=f"hf:{folder}", max_pieces=16), [], [], seed=0)
+    built = build(model_config(encoder=f"hf:{folder}", max_pieces=16), [], seed=0)
     settings = built.model.transformer.config
     assert settings.attention_probs_dropout_prob == 0
     assert settings.hidden_dropout_prob == 0.2

@@ -43,9 +43,10 @@ def test_plan_changes_with_epoch_and_seed_only():
 
 
 def test_random_numbers_belong_to_one_negative():
-    config = NegativesConfig()
+    config = NegativesConfig(kinds=("add",))
     names = [("add", 0, "d", 0, 0), ("add", 1, "d", 0, 0), ("add", 0, "d", 1, 0)]
     names += [("add", 0, "d", 0, 1), ("delete", 0, "d", 0, 0), ("add", 0, "e", 0, 0)]
+    names = [(*name, base) for name in names for base in ("reference", "lead")]
     assert len({config.generator(*name).integers(2**62) for name in names}) == len(names)
     assert config.generator(*names[0]).random() == config.generator(*names[0]).random()
 
@@ -66,12 +67,13 @@ def test_bao2020_is_the_papers_recipe():
         ({"kinds": ("add",), "proportions": (0,)}, "weight of `add` must be positive, got 0"),
         ({"per_positive": 0}, "`per_positive` must be at least 1, got 0"),
         ({"n_neighbours": 0}, "`n_neighbours` must be at least 1, got 0"),
+        ({"positives": ("led",)}, "unknown positive `led`; did you mean `lead`"),
         ({"length_tolerance": 1.0}, r"`length_tolerance` must be in \[0, 1\), got 1"),
     ],
 )
 def test_wrong_configuration_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
-        NegativesConfig(**arguments)
+        NegativesConfig(**{"kinds": ("add",)} | arguments)
 
 
 REFERENCE = "Anna Bell won the race in Paris. She ran for 40 minutes. Rain fell on the road."
@@ -115,10 +117,10 @@ def test_negative_is_as_long_as_its_positive(kind, tolerance, seed):
     n_words = sum(map(len, reference))
 
     def other(rng):
-        return OTHERS[int(rng.integers(len(OTHERS)))]
+        return cut_text(OTHERS[int(rng.integers(len(OTHERS)))])
 
     material = Material(
-        reference=reference,
+        positive=reference,
         read_source=lambda: cut_text(SOURCE),
         vocabulary=("xylem", "xenon"),
         draw_other=other,

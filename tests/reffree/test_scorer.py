@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reffree.building import build
-from reffree.scorer import LearnedScorer, load_scorer, save_scorer
+from reffree.scorer import LearnedScorer, NeuralPairs, load_scorer, save_scorer
 from sms.reward import Reward
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
@@ -28,6 +28,10 @@ def save(built, folder):
         held_out={"cross-pair": FIGURES},
         versions={"assay": "0"},
     )
+
+
+def scorer_of(built):
+    return LearnedScorer(NeuralPairs(built), "", {})
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +58,7 @@ def test_loaded_scorer_scores_as_the_saved_one(config, tmp_path):
     built = build(config, seed=3)
     signature = save(built, tmp_path / "scorer")
     loaded = load_scorer(tmp_path / "scorer")
-    before = LearnedScorer(built, "", {}).score(SOURCES, CANDIDATES)
+    before = scorer_of(built).score(SOURCES, CANDIDATES)
     after = loaded.score(SOURCES, CANDIDATES)
     np.testing.assert_array_equal(before.scores, after.scores)
     assert np.ptp(after.scores) > 100 * ATOL
@@ -77,7 +81,7 @@ def test_loaded_scorer_is_a_reward(config, tmp_path):
 
 
 def test_scores_do_not_depend_on_the_batch(config):
-    scorer = LearnedScorer(build(config), "", {})
+    scorer = scorer_of(build(config))
     together = scorer.score(SOURCES, CANDIDATES).scores
     alone = [scorer.score([s], [c]).scores[0] for s, c in zip(SOURCES, CANDIDATES, strict=True)]
     np.testing.assert_allclose(together, alone, rtol=0, atol=ATOL)
@@ -87,7 +91,7 @@ def test_scores_do_not_depend_on_the_batch(config):
 
 def test_score_is_the_sigmoid_of_the_librarys_first_state(bert):
     built = build(bert)
-    found = LearnedScorer(built, "", {}).score(["word1 word2"], ["word3"]).scores
+    found = scorer_of(built).score(["word1 word2"], ["word3"]).scores
     ids = built.tokenizer.encode("word1 word2", "word3")
     with torch.inference_mode():
         states = built.model.transformer(
@@ -106,41 +110,41 @@ def test_relative_of_roberta_reads_fewer_pieces_than_it_has_places(tmp_path):
         RobertaConfig(vocab_size=200, pad_token_id=0, max_position_embeddings=20, **size)
     ).save_pretrained(tmp_path)
     longest = model_config(encoder=f"hf:{tmp_path}", max_pieces=19)
-    found = LearnedScorer(build(longest), "", {}).score(["word1 " * 30], ["word2"])
+    found = scorer_of(build(longest)).score(["word1 " * 30], ["word2"])
     assert np.isfinite(found.scores).all()
     with pytest.raises(ValueError, match=r"at most what .* reads, 19, got 20"):
         build(replace(longest, max_pieces=20))
 
 
 def test_several_sources_give_the_mean(bert):
-    scorer = LearnedScorer(build(bert), "", {})
+    scorer = scorer_of(build(bert))
     found = scorer.score_against_all([SOURCES[:2], SOURCES[2:3], []], CANDIDATES[:3])
     first = scorer.score(SOURCES[:2], [CANDIDATES[0]] * 2).scores.mean()
     second = scorer.score(SOURCES[2:3], [CANDIDATES[1]]).scores[0]
-    np.testing.assert_allclose(found.scores, [first, second, np.nan], rtol=0, atol=ATOL)
+    np.testing.assert_allclose(found.scores[:, 0], [first, second, np.nan], rtol=0, atol=ATOL)
 
 
 def test_text_of_which_nothing_is_seen_has_no_score(config):
-    scorer = LearnedScorer(build(config), "", {})
+    scorer = scorer_of(build(config))
     unseen = "Zyx of the qwv." if config.scorer == "word" else ""
     found = scorer.score([SOURCES[0], SOURCES[0], unseen], [CANDIDATES[0], unseen, CANDIDATES[0]])
     assert np.isnan(found.scores).tolist() == [False, True, True]
     reason = "no_words" if config.scorer == "bert" else "no_known_words"
     assert found.reasons == {1: (f"candidate:{reason}",), 2: (f"source:{reason}",)}
     several = scorer.score_against_all([[unseen, SOURCES[0]], [unseen]], [CANDIDATES[0]] * 2)
-    np.testing.assert_allclose(several.scores, [found.scores[0], np.nan], rtol=0, atol=ATOL)
+    np.testing.assert_allclose(several.scores[:, 0], [found.scores[0], np.nan], rtol=0, atol=ATOL)
     assert several.reasons == {1: (f"source:{reason}",)}
 
 
 def test_cut_rows_are_marked(bert):
-    scorer = LearnedScorer(build(bert), "", {})
+    scorer = scorer_of(build(bert))
     found = scorer.score(["word1 " * 11, "word1 " * 12], ["word2 word3", "word2 word3"])
     assert found.is_cut.tolist() == [False, True]
 
 
 def test_unequal_numbers_rejected(bert):
     with pytest.raises(ValueError, match="`sources` must be as many as candidates, got 1 and 2"):
-        LearnedScorer(build(bert), "", {}).score(["a"], ["b", "c"])
+        scorer_of(build(bert)).score(["a"], ["b", "c"])
 
 
 def test_frozen_layers_have_no_gradient_but_types_have(bert):
@@ -157,7 +161,7 @@ def test_frozen_layers_have_no_gradient_but_types_have(bert):
 DAMAGES = [
     pytest.param(lambda f: (f / "scorer.json").unlink(), "must be a scorer's folder", id="none"),
     pytest.param(lambda f: (f / "scorer.json").write_text("{"), "must be JSON", id="not-json"),
-    pytest.param(lambda f: change(f, format=9), "must have format 1, got 9", id="format"),
+    pytest.param(lambda f: change(f, format=9), "must have format 2, got 9", id="format"),
     pytest.param(
         lambda f: change(f, signature="reffree|other|v:1"),
         "must have the signature",
@@ -243,7 +247,7 @@ def test_other_encoder_rejected(bert, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"scorer": "tree"}, "`scorer` must be one of bert, sentence, word, features, got 'tree'"),
+        ({"scorer": "tree"}, "`scorer` must be one of bert, sentence, word, got 'tree'"),
         ({"head": "cnn"}, "`head` must be fc for the scorer bert"),
         ({"max_pieces": 3}, "`max_pieces` must be at least 5"),
         ({"encoder": "glove:x.txt"}, "`encoder` must be minilm or hf:PATH"),

@@ -88,16 +88,16 @@ def prepared(folder, *vocabulary):
     return PreparedFolder(folder=folder, vocabulary=vocabulary, n_training_pairs=7)
 
 
-def test_rate_of_a_ranking_falls_to_zero_with_the_last_step(tiny, tmp_path):
+def test_rate_falls_to_zero_with_the_last_step(tiny, tmp_path):
     recipe = Recipe(
         model=tiny,
-        negatives=NegativesConfig(kinds=("cross-pair", "delete")),  # groups of 3, batches of 4
-        training=replace(CONFIG, loss="ranking", log_steps=1),
+        negatives=NegativesConfig(kinds=("cross-pair", "delete")),  # 21 examples, batches of 4
+        training=replace(CONFIG, log_steps=1),
     )
     pairs = prepared(tmp_path)
     learn(recipe, pairs, tmp_path / "run", fingerprint="f")
     lines = [line for line in read_metrics(tmp_path / "run") if "train_loss" in line]
-    expected = [CONFIG.learning_rate * (13 - k) / 14 for k in range(14)]
+    expected = [CONFIG.learning_rate * (11 - k) / 12 for k in range(12)]
     assert [line["learning_rate"] for line in lines] == pytest.approx(expected)
 
 
@@ -113,6 +113,12 @@ def test_run_does_not_go_on_with_other_vectors(tiny, tmp_path, monkeypatch):
         learn(recipe, pairs, tmp_path / "run", fingerprint="f")
 
 
+def test_rate_of_rmsprop_stays(tiny, tmp_path):
+    run(tiny, tmp_path, config=replace(CONFIG, optimiser="rmsprop", log_steps=1))
+    lines = [line for line in read_metrics(tmp_path) if "train_loss" in line]
+    assert {line["learning_rate"] for line in lines} == {CONFIG.learning_rate}
+
+
 def test_same_seed_same_weights(tiny, tmp_path):
     first, _ = run(tiny, tmp_path / "a")
     second, _ = run(tiny, tmp_path / "b")
@@ -121,10 +127,12 @@ def test_same_seed_same_weights(tiny, tmp_path):
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
-@pytest.mark.parametrize(("loss", "ema_decay"), [("bce", 0), ("ranking", 0), ("bce", 0.9)])
-def test_resumed_run_ends_with_the_same_weights(loss, ema_decay, tiny, tmp_path):
-    config = replace(CONFIG, loss=loss, ema_decay=ema_decay)
-    options = {"config": config, "keeps_groups": loss == "ranking"}
+@pytest.mark.parametrize(
+    "changes", [{}, {"optimiser": "rmsprop", "loss": "mse"}, {"ema_decay": 0.9}], ids=str
+)
+def test_resumed_run_ends_with_the_same_weights(changes, tiny, tmp_path):
+    config = replace(CONFIG, **changes)
+    options = {"config": config}
     whole, whole_state = run(tiny, tmp_path / "whole", **options)
     with pytest.raises(Killed):
         run(tiny, tmp_path / "killed", data=KilledData, **options)

@@ -65,16 +65,14 @@ def make_groups(n, *, seed=0):
 class TinyData:
     """Batches of the same pairs in every epoch."""
 
-    def __init__(self, reader, n=12, *, size=4, keeps_groups=False, groups=None):
+    def __init__(self, reader, n=12, *, size=4, groups=None):
         self.groups = make_groups(n) if groups is None else groups
-        self._reader, self._size, self._keeps_groups = reader, size, keeps_groups
+        self._reader, self._size = reader, size
         self.n_batches = sum(1 for _ in TinyData.training(self, 0))
 
     def training(self, epoch):
         rng = generator_of("batches", epoch)
-        return batches(
-            self.groups, self._reader, size=self._size, rng=rng, keeps_groups=self._keeps_groups
-        )
+        return batches(self.groups, self._reader, size=self._size, rng=rng)
 
     def validation(self):
         return batches(self.groups[:4], self._reader, size=8)

@@ -1,0 +1,191 @@
+"""Scorers of features: weights against scikit-learn, comparisons by hand, folders."""
+
+import json
+
+import numpy as np
+import pytest
+
+from reffree.aspects import ALL_KINDS, KINDS_OF_HEAD, POSITIVES_OF_HEADS
+from reffree.comparisons import comparisons_of, rated_comparisons
+from reffree.examples import Example
+from reffree.features import FeatureConfig
+from reffree.fitting import LinearRecipe, fit_scorer, judge_heads, texts_of
+from reffree.linear import PENALTIES, Comparisons, fit_linear, fit_weights
+from reffree.naming import BOUND
+from reffree.negatives import KINDS, NegativesConfig
+from reffree.positives import POSITIVES
+from reffree.scorer import LearnedScorer, load_scorer, save_linear
+from sms.reward import Reward
+
+TABLE = {"one": ("delete", "repeat"), "two": ("repeat", "swap")}
+
+
+def example(kind, label, *, document="d", base="reference", **more):
+    return Example(document, 0, kind, 0, "source", f"{kind} {label}", label, 0, base, **more)
+
+
+def test_positive_is_compared_with_its_own_negatives_only():
+    rows = [
+        example("positive", 1.0), example("delete", 0.5), example("repeat", 0.9),
+        example("positive", 1.0, base="lead"), example("repeat", 0.2, base="lead"),
+        example("swap", 0.3, base="lead"),
+    ]  # fmt: skip
+    found = comparisons_of(rows, TABLE)
+    assert {head: list(zip(own.better, own.worse, strict=True)) for head, own in found.items()} == {
+        "one": [(0, 1), (0, 2), (3, 4)],
+        "two": [(0, 2), (3, 4), (3, 5)],
+    }
+    # both kinds count the same, and so do their rows
+    np.testing.assert_allclose(found["one"].weights, [1, 1 / 2, 1 / 2])
+    assert found["one"].groups.tolist() == [1, 1, 0]  # one kind of positive is left out in turn
+
+
+def test_aspect_and_weight_of_a_row_win():
+    rows = [
+        example("positive", 1.0),
+        example("delete", 0.5, aspect="mine, two", weight=3.0),
+        example("mine", 0.5),
+    ]
+    found = comparisons_of(rows, TABLE)
+    assert set(found) == {"two", "mine", "overall"}
+    assert found["mine"].weights.tolist() == [3.0]
+
+
+def test_without_a_positive_all_are_compared_by_their_labels():
+    rows = [example("", label) for label in (2.0, 1.0, 2.0)]
+    (own,) = comparisons_of(rows, TABLE).values()
+    assert list(zip(own.better, own.worse, strict=True)) == [(0, 1), (2, 1)]
+
+
+def test_rated_candidates_are_compared_inside_documents():
+    found = rated_comparisons(np.array([0, 0, 0, 1, 1]), np.array([3.0, 1.0, 3.0, 2.0, np.nan]))
+    assert list(zip(found.better, found.worse, strict=True)) == [(0, 1), (2, 1)]
+
+
+def drawn(n=600, seed=0):
+    """Comparisons that follow the model of Bradley and Terry with weights 1.5, -1 and 0."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(2 * n, 3))
+    gap = (values[:n] - values[n:]) @ [1.5, -1.0, 0.0]
+    wins = rng.random(n) < 1 / (1 + np.exp(-gap))
+    first, second = np.arange(n), np.arange(n, 2 * n)
+    compared = Comparisons(
+        better=np.where(wins, first, second), worse=np.where(wins, second, first),
+        weights=np.ones(n), groups=first % 50,
+    )  # fmt: skip
+    return values, compared
+
+
+def test_weights_are_found_again():
+    values, compared = drawn()
+    np.testing.assert_allclose(fit_weights(values, compared), [1.5, -1.0, 0.0], atol=0.2)
+
+
+def test_weights_are_at_the_optimum():
+    values, compared = drawn(200)
+    weights = fit_weights(values, compared)
+    x = values[compared.better] - values[compared.worse]
+    slope = -(x / (1 + np.exp(x @ weights))[:, None]).sum(axis=0)  # of the loss, unpenalised
+    strengths = -slope / weights  # 1 / C, the same for every weight
+    np.testing.assert_allclose(strengths, strengths[0], rtol=1e-2)
+    assert min(abs(np.log10(1 / strengths[0]) - np.log10(c)) for c in PENALTIES) < 1e-2
+
+
+def test_scores_are_standardised_and_contributions_add_up():
+    values, compared = drawn()
+    model = fit_linear(FeatureConfig(names=("length", "density", "order")), values, {"a": compared})
+    scores = model.scores(values)[:, 0]
+    assert scores.mean() == pytest.approx(0, abs=1e-9)
+    assert scores.std() == pytest.approx(1)
+    parts = model.contributions(values, "a").sum(axis=1)
+    np.testing.assert_allclose(parts - parts.mean(), scores, atol=1e-9)
+    far = model.scores(np.full((1, 3), 1e9))[0, 0]
+    assert abs(far) <= BOUND
+    odd = np.array([[np.nan] * 3, [np.nan, 0.0, 0.0]])
+    assert np.isnan(model.scores(odd)[:, 0]).tolist() == [True, False]
+
+
+def test_one_document_rejected():
+    values, compared = drawn(10)
+    alone = Comparisons(
+        better=compared.better, worse=compared.worse, weights=compared.weights,
+        groups=np.zeros(10, dtype=np.int64),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="must have at least 2 documents to compare"):
+        fit_weights(values, alone)
+
+
+def test_table_of_heads_names_kinds_and_positives_that_there_are():
+    assert set(ALL_KINDS) <= set(KINDS)
+    assert set(POSITIVES_OF_HEADS) <= set(POSITIVES)
+    assert list(KINDS_OF_HEAD) == ["coherence", "consistency", "fluency", "relevance"]
+
+
+GOOD = "Anna Bell opened the old bridge. It had been closed since May."
+SOURCE = f"{GOOD} Carl Dunn sang three songs. The weather was fine that day. People went home."
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    made = []
+    for i in range(12):
+        good = GOOD.replace("Bell", f"Bell{i}")
+        source = SOURCE.replace("Bell", f"Bell{i}")
+        for base in ("reference", "lead"):
+            rows = [("positive", good), ("repeat", f"{good} {good}"), ("swap", f"Bell Anna{i} the")]
+            made += [
+                Example(f"d{i}", 0, kind, 0, source, text, float(kind == "positive"), 0, base)
+                for kind, text in rows
+            ]
+    config = LinearRecipe(negatives=NegativesConfig(kinds=("repeat",))).feature_config
+    return fit_scorer(made, config, kinds_of_head=TABLE), made
+
+
+def test_heads_learn_their_kinds(pairs):
+    scorer, made = pairs
+    groups = [made[k : k + 3] for k in range(0, len(made), 3)]
+    found = judge_heads(groups, scorer, TABLE)
+    assert set(found) == {"one: repeat", "two: repeat", "two: swap"}
+    assert {own.preferred for own in found.values()} == {1.0}
+    assert {own.accuracy for own in found.values()} == {None}
+
+
+def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path):
+    scorer, made = pairs
+    signature = save_linear(
+        tmp_path / "s", scorer, trained_on={}, held_out={}, versions={"assay": "0"}
+    )
+    texts = texts_of(made[:6])
+    before = scorer.score(*texts).scores
+    loaded = load_scorer(tmp_path / "s")
+    np.testing.assert_array_equal(loaded.score(*texts).scores, before.mean(axis=1))
+    one = load_scorer(f"{tmp_path}/s.two")
+    np.testing.assert_array_equal(one.score(*texts).scores, before[:, 1])
+    assert loaded.signature == signature == one.signature
+    assert "|heads:one+two|" in signature
+    assert isinstance(loaded, LearnedScorer)
+    with pytest.raises(ValueError, match="no head `three` in the scorer; there are one, two"):
+        load_scorer(f"{tmp_path}/s.three")
+    reward = Reward(one)
+    assert reward.bounds == (-BOUND, BOUND)
+    assert reward(["", made[0].candidate], sources=[SOURCE, made[0].source]) == [
+        -BOUND, pytest.approx(before[0, 1])
+    ]  # fmt: skip
+
+
+def test_changed_weights_are_noticed(pairs, tmp_path):
+    save_linear(tmp_path / "s", pairs[0], trained_on={}, held_out={}, versions={})
+    path = tmp_path / "s" / "scorer.json"
+    settings = json.loads(path.read_text())
+    settings["model"]["heads"]["one"]["weights"][0] += 1
+    path.write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match="must have the signature of what is in the folder"):
+        load_scorer(tmp_path / "s")
+
+
+def test_scorer_of_the_package_needs_no_folder():
+    scorer = load_scorer("news")
+    assert scorer.heads == ("coherence", "consistency", "fluency", "relevance")
+    good, bad = scorer.score([SOURCE] * 2, [GOOD, "Carl Bell sang sang the weather of."]).scores
+    assert good > bad
+    assert load_scorer("news.fluency").head == "fluency"
