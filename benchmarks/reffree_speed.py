@@ -24,7 +24,7 @@ from torch import nn
 from pipelines.score import score_corpus
 from pipelines.settings.train import TrainSettings
 from reffree.building import build
-from reffree.scorer import load_scorer, save_scorer
+from reffree.scorer import save_scorer
 
 ATOL = 1e-5
 GOAL = 0.9
@@ -100,7 +100,7 @@ def main() -> None:
         settings = TrainSettings(out=folder, scorer="bert", max_pieces=options.max_pieces)
         built = build(settings.recipe().model)
         save_scorer(folder, built, loss="bce", trained_on={}, held_out={}, versions={})
-        model = load_scorer(folder)._built.model.eval()
+        model = built.model.eval()
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.no_padding()
         tokenizer.enable_truncation(options.max_pieces, strategy="longest_first")

@@ -62,7 +62,7 @@ ROWS = [
 ]
 TEXTS = ("candidate", "reference", "references", "source", "sources")
 RECIPE = Recipe(
-    model=model_config(scorer="features", features=("length",)),
+    model=model_config(),
     negatives=NegativesConfig(kinds=("delete",)),
     training=train_config(),
 )
@@ -324,7 +324,6 @@ SEVERAL_NAMES: list[tuple[Callable[..., object], str, str, Callable[[Any, Path],
         ),
     ),
     (NegativesConfig, "kinds", "delete", lambda x, h: NegativesConfig(kinds=x)),
-    (model_config, "features", "length", lambda x, h: model_config(scorer="features", features=x)),
     (ScoringConfig, "metrics", "length", lambda x, h: ScoringConfig(metrics=x)),
     (score_texts, "metrics", "length", lambda x, h: score_texts(["A cat."], metrics=x).to_pydict()),
     (Reward, "encoder", "minilm", lambda x, h: Reward("rouge1_f", encoder=x).signature),

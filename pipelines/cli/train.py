@@ -26,8 +26,8 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
     """Train a scorer that needs no reference on the right and made-up wrong summaries in PAIRS.
 
     One row of PAIRS is one document: `document_id`, `source`, `reference` or `references`, and
-    perhaps `split`; or one candidate with a `label`, as `assay negatives` writes. A model's training
-    that was interrupted goes on when the same command is given again.
+    perhaps `split`; or one candidate with a `label`, as `assay negatives` writes. The training of a
+    model that was interrupted goes on when the same command is given again.
     """
     out = str(settings.out)
     try:

@@ -96,9 +96,7 @@ FOLDERS_ONLY = {
 }
 ENCODERS = [
     "train @pairs.jsonl --out local --scorer word --encoder glove:@vectors.txt",
-    "train @pairs.jsonl --out local --neighbour-encoder st:@encoder",
-    "negatives @pairs.jsonl --out local.parquet --neighbour-encoder st:@encoder",
-    "evaluate @scorer @pairs.jsonl --neighbour-encoder st:@encoder",
+    "train @pairs.jsonl --out local --encoder st:@encoder",
     "reinforce @pairs.jsonl --out local --vectors glove:@vectors.txt",
     "reinforce @pairs.jsonl --out local --model hf:@encoder",
     "reinforce @pairs.jsonl --out local --encoder glove:@vectors.txt",
@@ -142,10 +140,7 @@ def files(tmp_path_factory):
     sheet = pl.read_csv(folder / "sheet.csv")
     filled = sheet.with_columns(pl.lit("left").alias(name) for name in ("focus", "overall"))
     filled.write_csv(folder / "sheet.csv")
-    do(
-        "train @pairs.jsonl --out @scorer --scorer features --features coverage --split-anew"
-        " --negatives delete --quiet"
-    )
+    do("train @pairs.jsonl --out @scorer --split-anew --negatives delete --quiet")
     return folder
 
 

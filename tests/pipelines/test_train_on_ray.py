@@ -55,7 +55,7 @@ def pairs(recipe, tmp_path_factory):
 
 
 def weights_of(folder):
-    return load_scorer(Path(folder))._built.model.state_dict()
+    return load_scorer(Path(folder))._pairs._model.state_dict()
 
 
 def validation_losses(folder):

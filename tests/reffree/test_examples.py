@@ -18,7 +18,7 @@ OWN_KINDS = tuple(
     kind
     for kind in KINDS
     if not kind.startswith("cross")
-    and kind not in ("sentence-replace", "claim", "exchange", "negate")
+    and kind not in ("sentence-replace", "claim", "negate", "exchange")
 )
 """Kinds that look at no other document."""
 

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reffree.pairs import NO_SPLIT, SIDES, SourceSample, WordSample, pairs_of_rows, text_key
+from reffree.pairs import (
+    NEAR_BANDS,
+    NO_SPLIT,
+    SIDES,
+    SourceSample,
+    WordSample,
+    near_keys,
+    pairs_of_rows,
+    text_key,
+)
 from tests.reffree.conftest import make_pairs
 
 # row (document_id, sources, references, split, unreadable) and why it gives no pair
@@ -118,3 +127,17 @@ def test_sample_is_the_same_in_any_order_and_batches(texts, random, max_words):
     assert whole == sample([[text] for text in shuffled], max_words)
     assert len(whole) == min(max_words, len(sample([texts])))
     assert set(whole) <= set(sample([texts]))
+
+
+def test_near_copies_have_a_key_in_common_and_others_none():
+    words = [f"w{i}" for i in range(300)]
+    text = " ".join(words)
+    keys = set(near_keys(text))
+    assert len(keys) == NEAR_BANDS
+    nearly = " ".join(["By Anna Bell .", *words[:290]])
+    assert keys & set(near_keys(nearly.upper()))
+    half = " ".join([*words[:150], *(f"x{i}" for i in range(150))])
+    others = [" ".join(f"{k}w{i}" for i in range(300)) for k in range(20)]
+    assert not any(keys & set(near_keys(other)) for other in others)
+    assert not keys & set(near_keys(half))
+    assert near_keys("Too short to say.") == []
