@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 from assay._rows import Rows, files_of, rows_of
@@ -116,8 +116,8 @@ def status(out: AnyPath) -> RunStatus:
 
 class Reward(BaseReward):
     __doc__ = BaseReward.__doc__
+    __signature__ = signature(BaseReward)
 
-    @wraps(BaseReward.__init__)
     def __init__(self, metric: str | BatchScorer = "sms", **options: Any) -> None:  # noqa: ANN401
         from pipelines.learned_columns import PREFIX
 

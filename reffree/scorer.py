@@ -139,6 +139,12 @@ class LearnedScorer:
             raise ValueError(f"no head `{head}` in the scorer; {there}")
         return self.heads.index(head)
 
+    def contributions(self, source: str, candidate: str, head: str) -> dict[str, float]:
+        """Say what of a score comes from which feature; see `LinearPairs.contributions`."""
+        self.column_of(head)
+        assert isinstance(self._pairs, LinearPairs), "others have no heads"  # noqa: S101
+        return self._pairs.contributions(source, candidate, head)
+
     def prepare(self, rows: pa.Table) -> np.ndarray:
         """Score rows with `candidate` and `sources`; NaN where either has no word.
 
@@ -268,6 +274,17 @@ class LinearPairs:
         unseen = np.flatnonzero(np.isnan(scores).all(axis=1)).tolist()
         reasons = dict.fromkeys(unseen, ("features:undefined",))
         return PairScores(scores, np.zeros(len(scores), dtype=bool), reasons)
+
+    def contributions(self, source: str, candidate: str, head: str) -> dict[str, float]:
+        """Split a score into the parts of its features, the largest first.
+
+        With a constant they add up to the score, unless that is at a bound.
+        """
+        values = self._features.values([source], [candidate])
+        parts = self.model.contributions(values, head)[0]
+        names = self.model.features.names
+        order = np.argsort(-np.abs(parts))
+        return {names[place]: float(parts[place]) for place in order.tolist()}
 
 
 def _has_word(text: str | None) -> bool:
