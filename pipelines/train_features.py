@@ -82,7 +82,7 @@ def train_features(
         if on_progress is not None:
             on_progress(Progress(stage=stage))
 
-    check_on_disk(encoder=recipe.encoder)
+    check_on_disk(encoder=recipe.encoder, language_model=recipe.language_model)
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     device = chosen_device(machines.device)
     inputs = with_content(list_inputs(several(paths)))

@@ -20,6 +20,8 @@ from sms.ragged import Ragged, ranges
 UNKNOWN = 1e-5
 """Probability of any word where nothing is known: about one of the words of a newspaper."""
 FIRST_SHARES = (0.1, 0.2, 0.3, 0.4)
+LEAST_SHARE = 1e-3
+"""Of each order, so that no word is impossible though all texts it was fitted to are copies."""
 
 _STEPS = 30
 
@@ -56,4 +58,5 @@ def fit_shares(parts: np.ndarray) -> tuple[float, ...]:
     for _ in range(_STEPS):
         weighted = parts * shares
         shares = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
+        shares = np.maximum(shares, LEAST_SHARE)
     return tuple(shares.round(4).tolist())

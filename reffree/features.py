@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from sms.naming import nearest
 from sms.overlap import number, number_ngrams, rouge_n
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts, Segmenter
+
+if TYPE_CHECKING:
+    from reffree.likelihood import LanguageModel
 
 BAD_SHARE = 0.5
 """A sentence of which the document's nearest sentence has less is a bad one; a cosine likewise."""
@@ -69,8 +72,14 @@ VECTOR_FEATURES = {
     "lead_vectors": "cosine of a sentence of the document's lead with the nearest of the summary",
     "redundancy_vectors": "cosine of two sentences of the summary, the largest",
 }
-NAMES = {**WORD_FEATURES, **VECTOR_FEATURES}
-"""Every feature by name; those of vectors need an encoder."""
+LIKELIHOOD_FEATURES = {
+    "likelihood": "log probability of a token after the document, the mean",
+    "likelihood_low": "that below which a tenth of the tokens are",
+    "prior": "log probability of a token without the document, the mean",
+    "pmi": "what the document adds to it, the mean",
+}
+NAMES = {**WORD_FEATURES, **VECTOR_FEATURES, **LIKELIHOOD_FEATURES}
+"""Every feature by name; those of vectors need an encoder, the last a language model."""
 
 _PAIRS_AT_ONCE = 512
 _ENDS = (".", "!", "?", '."', '!"', '?"', ".'", ".”", "!”", "?”", "。", "!", "?", ". ''")
@@ -84,6 +93,8 @@ class FeatureConfig:
     """Out of `NAMES`, in order."""
     encoder: str | None = None
     """Specification as in `sms.encoders.registry`, for features of vectors."""
+    language_model: str | None = None
+    """Folder or id of a generator of transformers, for features of likelihood."""
     copy_shares: tuple[float, ...] = FIRST_SHARES
     """Of the copy model; see `copying`."""
 
@@ -93,6 +104,15 @@ class FeatureConfig:
                 raise ValueError(f"unknown feature `{name}`; {nearest(name, NAMES)}")
         if self.encoder is None and set(self.names) & set(VECTOR_FEATURES):
             raise ValueError("`encoder` must be given for features of vectors, got none")
+        if self.language_model is None and set(self.names) & set(LIKELIHOOD_FEATURES):
+            raise ValueError("`language_model` must be given for features of likelihood, got none")
+
+    @classmethod
+    def of(cls, encoder: str | None, language_model: str | None) -> FeatureConfig:
+        """Name all features that there are with an encoder, a language model, or neither."""
+        names = {**WORD_FEATURES, **(VECTOR_FEATURES if encoder else {})}
+        names |= LIKELIHOOD_FEATURES if language_model else {}
+        return cls(names=tuple(names), encoder=encoder, language_model=language_model)
 
 
 class PairFeatures:
@@ -111,12 +131,18 @@ class PairFeatures:
         runtime = EncoderRuntime(
             device=device, threads=threads, cache_folder=cache_folder, sentences_only=True
         )
-        self._encoder = config.encoder and load_encoder(config.encoder, runtime)
+        self._encoder = load_encoder(config.encoder, runtime) if config.encoder else None
+        self._language_model: LanguageModel | None = None
+        if config.language_model:
+            from reffree.likelihood import LanguageModel  # brings torch
+
+            self._language_model = LanguageModel.load(config.language_model, runtime=runtime)
 
     @property
     def encoder_content(self) -> str:
-        """Hash of the encoder, empty if there is none."""
-        return self._encoder.content_hash if self._encoder else ""
+        """Hashes of the encoder and of the language model, empty if there is none."""
+        models = (self._encoder, self._language_model)
+        return "+".join(model.content_hash for model in models if model)
 
     def fit_copies(self, sources: Sequence[str], candidates: Sequence[str]) -> None:
         """Fit the shares of the copy model to pairs."""
@@ -147,6 +173,8 @@ class PairFeatures:
             )
             columns |= _of_vectors(pairs, encoded.pooled, text_sentences)
             is_readable &= ~(failed[pairs.candidate] | failed[pairs.source])
+        if self._language_model:
+            columns |= _of_likelihood(self._language_model, sources, candidates)
         made = np.column_stack([columns[name] for name in self.config.names])
         made[~is_readable] = np.nan
         return made
@@ -316,6 +344,25 @@ def _of_vectors(pairs: _Pairs, vectors: np.ndarray, texts: Ragged) -> dict[str, 
         "vectors_bad": _means(best < BAD_SHARE, owner, n),
         "lead_vectors": leads,
         "redundancy_vectors": twice,
+    }
+
+
+def _of_likelihood(
+    model: LanguageModel, sources: Sequence[str], candidates: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """How likely a language model finds the summary, after the document and without it."""
+    after, without = (
+        model.log_probabilities(contexts, candidates).log_p
+        for contexts in (sources, [""] * len(sources))
+    )
+    n = len(sources)
+    means, prior = (_means(own.values, _owners(own.lengths), n) for own in (after, without))
+    low = [np.quantile(after[k], 0.1) if after.lengths[k] else np.nan for k in range(n)]
+    return {
+        "likelihood": means,
+        "likelihood_low": np.array(low),
+        "prior": prior,
+        "pmi": means - prior,
     }
 
 

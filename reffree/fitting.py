@@ -12,7 +12,7 @@ from reffree.aspects import KINDS_OF_HEAD
 from reffree.comparisons import comparisons_of, heads_of
 from reffree.evaluation import Judged, KindFigures
 from reffree.examples import Example
-from reffree.features import NAMES, WORD_FEATURES, FeatureConfig, PairFeatures
+from reffree.features import FeatureConfig, PairFeatures
 from reffree.linear import fit_linear
 from reffree.negatives import POSITIVE, NegativesConfig
 from reffree.scorer import LinearPairs
@@ -30,12 +30,13 @@ class LinearRecipe:
     negatives: NegativesConfig
     encoder: str | None = None
     """For features of vectors, in addition to those of words; None for none."""
+    language_model: str | None = None
+    """For features of likelihood; likewise."""
 
     @property
     def feature_config(self) -> FeatureConfig:
         """What is read of each pair."""
-        names = NAMES if self.encoder else WORD_FEATURES
-        return FeatureConfig(names=tuple(names), encoder=self.encoder)
+        return FeatureConfig.of(self.encoder, self.language_model)
 
 
 def fit_scorer(

@@ -313,6 +313,8 @@ def signature_of_linear(model: LinearModel) -> str:
     """Build the signature of a scorer of features."""
     weights = hashlib.blake2b(json.dumps(asdict(model), sort_keys=True).encode(), digest_size=16)
     encoder = f"|enc:{model.features.encoder}" if model.features.encoder else ""
+    if model.features.language_model:
+        encoder += f"|lm:{Path(model.features.language_model).name}"
     return (
         f"reffree|scorer:{FEATURES}{encoder}|heads:{'+'.join(model.heads)}|{TextRules().signature}"
         f"|weights:{weights.hexdigest()[:_HASH_LENGTH]}|v:{version()}"
@@ -432,7 +434,7 @@ def _load_linear(
     features = PairFeatures(model.features, device=device, cache_folder=cache_folder)
     if features.encoder_content != settings["encoder_content"]:
         raise ValueError(
-            f"`encoder` {model.features.encoder} must be the one that the scorer in {folder} was "
+            f"the models of {folder} must be those that the scorer was "
             f"trained with ({settings['encoder_content']}), got {features.encoder_content}"
         )
     return LinearPairs(model, features), signature_of_linear(model)

@@ -35,6 +35,8 @@ class TrainSettings(PairSettings, MachineSettings):
     encoder: Annotated[str | None, "SPEC"] = None
     """What it begins with; see `assay encoders`. `bert` takes minilm and hf:PATH; `features` then
     also compares vectors of sentences. Default: minilm, none for features."""
+    language_model: Annotated[str | None, "rare"] = None
+    """Folder of a generator of transformers whose likelihoods of the summary are features, too."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """What people said of the candidates in PAIRS, which then are rows as `assay score` reads: fit
     a head to each rated aspect."""
@@ -103,7 +105,9 @@ class TrainSettings(PairSettings, MachineSettings):
                 seed=self.seed,
                 length_tolerance=self.length_tolerance,
             )
-            return LinearRecipe(negatives=config, encoder=self.encoder)
+            return LinearRecipe(
+                negatives=config, encoder=self.encoder, language_model=self.language_model
+            )
         return self._recipe_of_model(scorer)
 
     def _recipe_of_model(self, scorer: str) -> Recipe:
@@ -152,8 +156,7 @@ class TrainSettings(PairSettings, MachineSettings):
         wrong = [] if scorer == "bert" else ["max_pieces", "frozen_layers"]
         if scorer == "bert" or self.head != "fc":
             wrong.append("dropout")
-        if scorer == FEATURES:
-            wrong = list(OF_MODELS)
+        wrong += OF_MODELS if scorer == FEATURES else ("language_model",)
         defaults = {one.name: one.default for one in fields(self)}
         for name in wrong:
             if getattr(self, name) != defaults[name]:

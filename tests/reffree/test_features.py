@@ -5,10 +5,11 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from reffree.copying import components, fit_shares
-from reffree.features import NAMES, WORD_FEATURES, FeatureConfig, PairFeatures
+from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
 from reffree.matching import best_sentences, best_vectors, share_linked
 from sms.ragged import Ragged
 from tests.reffree.tiny_bert import write_tiny_bert
+from tests.reinforce.tiny_models import write_tiny_model
 
 SOURCE = "Anna Bell opened the old bridge on Monday. It rained in the town. Carl Dunn sang songs."
 TEXTS = [
@@ -70,10 +71,11 @@ def test_text_without_words_has_no_features():
 
 def test_vectors_match_numpy(tmp_path):
     encoder = f"hf:{write_tiny_bert(tmp_path)}"
-    features = PairFeatures(FeatureConfig(names=tuple(NAMES), encoder=encoder))
+    features = PairFeatures(FeatureConfig.of(encoder, None))
     sources = ["word1 word2. word3 word4. word5."] * 2
     candidates = ["word2 word1. word6.", "word5."]
-    found = dict(zip(NAMES, features.values(sources, candidates).T, strict=True))
+    names = features.config.names
+    found = dict(zip(names, features.values(sources, candidates).T, strict=True))
     from sms.scoring import score_texts
 
     cosines = score_texts(
@@ -150,8 +152,26 @@ def test_copy_shares_fit_what_was_drawn():
     [
         ({"names": ("lenght",)}, "unknown feature `lenght`; did you mean `length`?"),
         ({"names": ("vectors_mean",)}, "`encoder` must be given for features of vectors"),
+        ({"names": ("pmi",)}, "`language_model` must be given for features of likelihood"),
     ],
 )
 def test_wrong_features_rejected(fields, rule):
     with pytest.raises(ValueError, match=rule.replace("?", "[?]")):
         FeatureConfig(**fields)
+
+
+def test_likelihood_features_are_those_of_the_language_model(tmp_path):
+    from reffree.likelihood import LanguageModel
+
+    folder = write_tiny_model(tmp_path / "lm", "llama", [SOURCE, *TEXTS])
+    features = PairFeatures(FeatureConfig.of(None, folder))
+    found = dict(zip(features.config.names, features.values([SOURCE] * 4, TEXTS).T, strict=True))
+    model = LanguageModel.load(folder)
+    after = model.log_probabilities([SOURCE] * 4, TEXTS).log_p
+    without = model.log_probabilities([""] * 4, TEXTS).log_p
+    for k in range(4):
+        assert found["likelihood"][k] == pytest.approx(after[k].mean(), abs=1e-6)
+        assert found["prior"][k] == pytest.approx(without[k].mean(), abs=1e-6)
+        assert found["likelihood_low"][k] == pytest.approx(np.quantile(after[k], 0.1), abs=1e-6)
+    np.testing.assert_allclose(found["pmi"], found["likelihood"] - found["prior"])
+    assert features.encoder_content == model.content_hash
