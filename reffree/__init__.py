@@ -1,7 +1,9 @@
 """Learned, reference-free scorers: negatives, models, training, scoring.
 
 Pairs (`pairs`) are split without leaks (`splits`) and dealt into files (`buckets`); `examples`
-turns them into positives and negatives (`negatives`) for the models (`readers`, `features`,
-`models`, `heads`), the training (`training`, `loop`), the judging (`evaluation`) and the scorer's
-folder (`scorer`). Text and embeddings come from `sms`; files are read and written by `pipelines`.
+turns them into positives (`positives`) and negatives (`negatives`). The default scorer weighs
+features (`features`, `linear`, `fitting`), with a head for each aspect (`aspects`); neural ones
+have models (`readers`, `models`, `heads`) and a training (`training`, `loop`). They are judged
+(`evaluation`) and kept in a folder (`scorer`). Pretrained language models need no training
+(`likelihood`). Text and embeddings come from `sms`; files are read and written by `pipelines`.
 """
