@@ -18,7 +18,7 @@ from agreement.levels import (
     system_means,
 )
 from agreement.matrices import TIE_RTOL, shared_cells
-from agreement.multiple import bonferroni, clusters, holm
+from agreement.multiple import bonferroni, holm
 from agreement.power import (
     documents_for_correlation,
     sample_size_curve,
@@ -41,7 +41,6 @@ __all__ = [
     "Resamples",
     "bonferroni",
     "calibrate_ties",
-    "clusters",
     "compare_correlations",
     "compare_systems",
     "correlate",

@@ -78,7 +78,8 @@ def correlate(
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
     by_document = rowwise(x.T, y.T, coefficient) if level == "summary" else None
     value = level_values(x, y, level, coefficient) if by_document is None else _mean(by_document)
-    return _described(float(value), x, by_document, level, coefficient, _reason(x, y, level))
+    reason = _reason(x, y, level) if np.isnan(value) else None
+    return _described(float(value), x, by_document, level, coefficient, reason)
 
 
 def partial_correlate(
@@ -120,9 +121,10 @@ def partial_correlate(
     with np.errstate(divide="ignore", invalid="ignore"):
         partial = (r_xy - r_xz * r_yz) / np.sqrt(unexplained)
     partial = np.where(unexplained > CERTAIN, np.clip(partial, -1.0, 1.0), np.nan)
-    reason = _reason(x, y, level) or "`given` is constant or determines scores or ratings"
-    by_document = partial if level == "summary" else None
-    return _described(float(_mean(partial)), x, by_document, level, coefficient, reason)
+    by_document, value, reason = partial if level == "summary" else None, _mean(partial), None
+    if np.isnan(value):
+        reason = _reason(x, y, level) or "`given` is constant or determines scores or ratings"
+    return _described(float(value), x, by_document, level, coefficient, reason)
 
 
 def correlation_test(
@@ -244,5 +246,5 @@ def _described(
         n_documents=int(present.any(0).sum()),
         n_missing=int((~present).sum()),
         n_skipped=int(skipped),
-        reason=reason if np.isnan(value) else None,
+        reason=reason,
     )

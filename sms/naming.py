@@ -1,9 +1,10 @@
-"""What users name: one or several, paths or texts; what to say to a name that there is not."""
+"""What users name: one or several, in order; what to say to a name that there is not."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -39,3 +40,26 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known) or 'none'}"
+
+
+def counted(n: int, singular: str, plural: str | None = None) -> str:
+    """Write a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "system"), counted(1200, "document"), counted(2, "entry", "entries")
+    ('1 system', '1,200 documents', '2 entries')
+    """
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Sort names by this key as people do: numbers inside them by size.
+
+    Examples
+    --------
+    >>> sorted(["M10", "M2", "M1"], key=natural)
+    ['M1', 'M2', 'M10']
+    """
+    parts = re.split("([0-9]+)", name)
+    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in parts]

@@ -36,6 +36,10 @@ def run(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rare.toml"
         lines = [f"{key} = {_toml(value)}\n" for key, value in values.items()]
+        if "--config" in left:
+            place = left.index("--config")
+            lines.append(Path(left[place + 1]).read_text(encoding="utf-8"))
+            del left[place : place + 2]
         file.write_text("".join(lines), encoding="utf-8")
         return app.run([name, *left, "--config", str(file)])
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
-
 import click
 
 from pipelines import verbs
 from pipelines.cli.common import DONE, show, terminal
-from pipelines.cli.options import command, is_quiet
+from pipelines.cli.options import command, shown_progress
 from pipelines.settings.correlate import CorrelateSettings
 
 
@@ -19,18 +16,16 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> int:
 
     A file (Parquet, CSV, JSONL) has a row per candidate: `document_id`, `system_id` and a column
     of numbers per metric, or per aspect in the ratings, which may also name a `rater`. A metric
-    that several inputs have is called INPUT/METRIC. DIR gets a report (report.html, report.md),
-    correlations.parquet and about.json.
+    that several inputs have is called INPUT/METRIC. All numbers are about the rows that have every
+    score and rating. DIR gets report.html, report.md, report.json and correlations.parquet.
     """
     if settings.out is None:
         raise click.UsageError("`--out` is missing; name a folder for the report")
     from pipelines.correlation.summary import summary_text
 
-    result = verbs.correlate(scores, settings if is_quiet() else replace(settings, on_stage=_say))
-    shown = {"coefficients": list(settings.coefficients), **terminal()}
+    with shown_progress(settings) as settings:
+        result = verbs.correlate(scores, settings)
+    shown = {"coefficients": list(settings.coefficients), "has_parts": bool(settings.metrics)}
+    shown |= terminal()
     show(summary_text(result, str(settings.out).rstrip("/"), **shown))
     return DONE
-
-
-def _say(stage: str) -> None:
-    print(f"assay: {stage}", file=sys.stderr)

@@ -68,7 +68,7 @@ def command(
                 "command line wins.",
             )
         )
-    if any(setting.name in ("on_progress", "on_stage") for setting in known):
+    if any(setting.name == "on_progress" for setting in known):
         options.append(click.Option(["--quiet"], is_flag=True, help="Show no progress."))
 
     def decorate(function: Run) -> SettingsCommand:
@@ -105,11 +105,6 @@ def command(
     return decorate
 
 
-def is_quiet() -> bool:
-    """Whether `--quiet` was given."""
-    return bool(click.get_current_context().params["quiet"])
-
-
 @contextmanager
 def shown_progress(settings: S, **listeners: Callable[..., None]) -> Iterator[S]:
     """Show progress on standard error while the block runs, unless `--quiet` was given.
@@ -118,7 +113,7 @@ def shown_progress(settings: S, **listeners: Callable[..., None]) -> Iterator[S]
     """
     from pipelines.runs.progress import show_progress
 
-    if is_quiet():
+    if click.get_current_context().params["quiet"]:
         yield settings
         return
     with show_progress(sys.stderr, is_terminal=sys.stderr.isatty()) as on_progress:

@@ -1,25 +1,26 @@
-"""Which of two metrics agrees better with people: tests, intervals, and groups of metrics."""
+"""Which of two metrics agrees better with people: tests, intervals, and which are tied.
+
+By default each metric is tested against the best of its kind and against every baseline: nobody
+reads all pairs, and a correction for all of them asks for many times as many swaps.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import combinations, product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from agreement import (
+    Correlation,
     bonferroni,
-    clusters,
     compare_correlations,
     correlate,
     holm,
-    resampled_correlations,
-    shared_cells,
     swap_tests,
     systems_for_difference,
 )
@@ -32,11 +33,12 @@ from pipelines.correlation.estimates import (
     can_be_resampled,
 )
 from pipelines.settings.correlate import CorrelateSettings
-from pipelines.tables.study import Study
+from pipelines.tables.records import ALL, BEST
+from pipelines.tables.study import Study, is_baseline
 from sms.processors import n_processors
 
 ALPHA = 0.05
-"""Level of the clusters."""
+"""Level at which metrics are told apart, after Holm's correction."""
 
 SWAPS_PER_PAIR = 25
 """Swaps for every pair of metrics in a family: the smallest p-value times the number of pairs is
@@ -45,27 +47,63 @@ then .04, so that Holm can find the most significant pair at .05."""
 FORMULAE = {"williams": "williams1959", "steiger": "steiger1980"}
 """Tests by formula, of Pearson at system level, by their name in the table."""
 
-FAMILY = ["aspect", "level", "coefficient", "test"]
+FAMILY = ["aspect", "level", "coefficient", "test", "against"]
 """Pairs of metrics that share these are corrected together."""
+
+Pair: TypeAlias = tuple[int, int]
 
 
 def difference_rows(
-    study: Study, settings: CorrelateSettings, estimates: Estimates, rng: np.random.Generator
+    study: Study,
+    settings: CorrelateSettings,
+    estimates: Estimates,
+    rng: np.random.Generator,
+    tell: Callable[[int, int], None],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `AgreementResult.differences`, without the corrected p-values."""
-    n_pairs = math.comb(len(study.metrics), 2)
-    n_most = max(settings.resamples, SWAPS_PER_PAIR * n_pairs)
+    """Yield the rows of `AgreementResult.differences`, without the corrected p-values.
+
+    `tell` hears how many of how many tests are done, the slow ones counting for more.
+    """
     pairs = list(combinations(range(len(study.metrics)), 2))
+    keys = list(product(settings.levels, settings.correlations))
+    families = {
+        key: [
+            _families(study, settings, estimates.points[key], k) for k in range(len(study.aspects))
+        ]
+        for key in keys
+    }
+    asked = {key: _aspects_by_pair(found) for key, found in families.items()}
+    n_tests, n_done = sum(map(len, asked.values())), 0
     with ThreadPoolExecutor(n_processors()) as pool:
-        for key in product(settings.levels, settings.correlations):
+        for key in keys:
+            # Every pair has its own stream: which others are tested, and in what order threads
+            # finish, changes nothing.
+            streams = dict(zip(pairs, rng.spawn(len(pairs)), strict=True))
+            n_most = max(settings.resamples, SWAPS_PER_PAIR * _largest(families[key]))
             test = partial(_swap_results, study, settings, key, n_most)
-            # Every pair has its own stream: the order in which threads finish changes nothing.
-            for pair, swaps in zip(pairs, pool.map(test, pairs, rng.spawn(n_pairs)), strict=True):
-                for k, swap in enumerate(swaps):
-                    common = _difference(study, settings, estimates, key, pair, k)
-                    yield {**common, **swap, "reason": common["reason"] or swap.get("reason")}
-                    if key == ("system", "pearson"):
-                        yield from _formula_rows(study, common, pair, k)
+            chosen = asked[key]
+            found = pool.map(test, chosen, chosen.values(), [streams[pair] for pair in chosen])
+            for (pair, aspects), swaps in zip(chosen.items(), found, strict=True):
+                for k, swap in zip(aspects, swaps, strict=True):
+                    rows = _rows(study, estimates, key, pair, k, swap)
+                    for against, members in families[key][k].items():
+                        if pair in members:
+                            yield from ({**row, "against": against} for row in rows)
+                n_done += 1
+                tell(n_done, n_tests)
+
+
+def best_metric(metrics: Sequence[str], values: Sequence[float | None]) -> int | None:
+    """Return the place of the highest value; a baseline is the best only among baselines.
+
+    Examples
+    --------
+    >>> best_metric(["length", "sms", "wms"], [0.9, 0.4, 0.5]), best_metric(["sms"], [None])
+    (2, None)
+    """
+    defined = [i for i, value in enumerate(values) if value is not None and not np.isnan(value)]
+    judged = [i for i in defined if not is_baseline(metrics[i])] or defined
+    return max(judged, key=lambda i: (values[i], -i), default=None)
 
 
 def corrected(differences: pl.DataFrame) -> pl.DataFrame:
@@ -80,36 +118,70 @@ def corrected(differences: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts) if parts else differences
 
 
-def cluster_rows(
-    study: Study, estimates: Estimates, differences: pl.DataFrame
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `AgreementResult.clusters`, from corrected permutation tests."""
-    tests = differences.filter(pl.col("test") == "perm-both")
-    place = {metric: i for i, metric in enumerate(study.metrics)}
-    for (level, coefficient), points in estimates.points.items():
-        for k, aspect in enumerate(study.aspects):
-            values = np.array([row[k].value for row in points])
-            family = tests.filter(
-                (pl.col("aspect") == aspect)
-                & (pl.col("level") == level)
-                & (pl.col("coefficient") == coefficient)
+def with_best(correlations: pl.DataFrame, differences: pl.DataFrame) -> pl.DataFrame:
+    """Fill in which metric is the best, and which cannot be told apart from it."""
+    key = ["aspect", "level", "coefficient"]
+    tests = differences.filter(test="perm-both", against=BEST)
+    p_best = {
+        (*row[:3], frozenset(row[3:5])): row[5]
+        for row in tests.select(*key, "metric_a", "metric_b", "p_holm").iter_rows()
+    }
+    parts = []
+    for (*place,), rows in correlations.partition_by(key, as_dict=True).items():
+        metrics = rows["metric"].to_list()
+        best = best_metric(metrics, rows["value"].to_list())
+        pairs = [None if best is None else frozenset({metrics[best], name}) for name in metrics]
+        found = [p_best.get((*place, pair)) for pair in pairs]
+        is_best = [i == best for i in range(len(metrics))]
+        tied = [i == best or (p is not None and p > ALPHA) for i, p in enumerate(found)]
+        parts.append(
+            rows.with_columns(
+                pl.Series("is_best", is_best, pl.Boolean),
+                pl.Series("is_tied", tied, pl.Boolean),
+                pl.Series("p_best", found, pl.Float64),
             )
-            p_values = np.ones((values.size, values.size))
-            for row in family.iter_rows(named=True):
-                if row["p_holm"] is not None:
-                    a, b = place[row["metric_a"]], place[row["metric_b"]]
-                    better, worse = (a, b) if row["difference"] > 0 else (b, a)
-                    p_values[better, worse] = row["p_holm"]
-            found = clusters(values, p_values, alpha=ALPHA)
-            for metric, value, cluster in zip(study.metrics, values, found, strict=True):
-                yield {
-                    "aspect": aspect,
-                    "level": level,
-                    "coefficient": coefficient,
-                    "metric": metric,
-                    "value": value,
-                    "cluster": int(cluster),
-                }
+        )
+    order = correlations.select("aspect", "level", "coefficient", "metric")
+    return order.join(pl.concat(parts), on=order.columns, maintain_order="left").select(
+        correlations.columns
+    )
+
+
+def _families(
+    study: Study,
+    settings: CorrelateSettings,
+    points: Sequence[Sequence[Correlation]],
+    k: int,
+) -> dict[str, list[Pair]]:
+    """Pairs that answer one question: is the best one better, is any better than a baseline."""
+    places = range(len(study.metrics))
+    best = best_metric(study.metrics, [row[k].value for row in points])
+    baselines = [i for i in places if is_baseline(study.metrics[i])]
+    families: dict[str, list[Pair]] = {}
+    if best is not None:
+        families[BEST] = [_pair(best, i) for i in places if i != best]
+    for baseline in baselines:
+        others = [i for i in places if i not in baselines]
+        families[study.metrics[baseline]] = [_pair(baseline, i) for i in others]
+    if settings.pairs == "all":
+        families[ALL] = list(combinations(places, 2))
+    return families
+
+
+def _pair(one: int, other: int) -> Pair:
+    return (one, other) if one < other else (other, one)
+
+
+def _largest(families: Sequence[Mapping[str, Sequence[Pair]]]) -> int:
+    return max((len(pairs) for each in families for pairs in each.values()), default=0)
+
+
+def _aspects_by_pair(families: Sequence[Mapping[str, Sequence[Pair]]]) -> dict[Pair, list[int]]:
+    asked: dict[Pair, list[int]] = {}
+    for k, each in enumerate(families):
+        for pair in sorted({pair for pairs in each.values() for pair in pairs}):
+            asked.setdefault(pair, []).append(k)
+    return asked
 
 
 def _p_values(group: pl.DataFrame) -> np.ndarray:
@@ -121,63 +193,31 @@ def _swap_results(
     settings: CorrelateSettings,
     key: SampleKey,
     n_most: int,
-    pair: tuple[int, int],
+    pair: Pair,
+    aspects: Sequence[int],
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     """Perm-Both of one pair of metrics, an entry per aspect."""
     level, coefficient = key
-    results: list[dict[str, Any]] = [{"test": "perm-both"} for _ in study.aspects]
     if not can_be_resampled(study, level, coefficient):
-        reason = f"not tested: more than {MOST_CELLS_IN_PAIRS:,} cells"
-        return [{**result, "reason": reason} for result in results]
-    a, b = (study.scores[i] for i in pair)
-    for aspects in _same_cells(study.ratings):
-        tests = swap_tests(
-            a,
-            b,
-            study.ratings[aspects],
-            level=level,
-            coefficient=coefficient,
-            n_first=settings.resamples,
-            n_most=n_most,
-            rng=rng,
-        )
-        for k, test in zip(aspects, tests, strict=True):
-            results[k] |= {"p_value": test.p_value, "n_resamples": test.n_resamples or None}
-    return results
+        return [{"reason": f"not tested: more than {MOST_CELLS_IN_PAIRS:,} cells"}] * len(aspects)
+    tests = swap_tests(
+        *(study.scores[i] for i in pair),
+        study.ratings[aspects],
+        level=level,
+        coefficient=coefficient,
+        n_first=settings.resamples,
+        n_most=n_most,
+        rng=rng,
+    )
+    return [{"p_value": each.p_value, "n_resamples": each.n_resamples or None} for each in tests]
 
 
-def _same_cells(ratings: np.ndarray) -> list[list[int]]:
-    """Group aspects by which cells are rated."""
-    groups: dict[bytes, list[int]] = {}
-    for k, matrix in enumerate(ratings):
-        groups.setdefault(np.isnan(matrix).tobytes(), []).append(k)
-    return list(groups.values())
-
-
-def _difference(
-    study: Study,
-    settings: CorrelateSettings,
-    estimates: Estimates,
-    key: SampleKey,
-    pair: tuple[int, int],
-    k: int,
-) -> dict[str, Any]:
-    """Both values on the cells that all three have, and the interval of their difference."""
-    level, coefficient = key
-    a, b, y = shared_cells(*(study.scores[i] for i in pair), study.ratings[k])
-    have = ~np.isnan(y)
+def _rows(
+    study: Study, estimates: Estimates, key: SampleKey, pair: Pair, k: int, swap: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Lay out all tests of one pair of metrics under one aspect."""
     points = [estimates.points[key][i][k] for i in pair]
-    draws = None
-    if all(point.n_missing == y.size - have.sum() for point in points):
-        if key in estimates.draws:
-            draws = estimates.draws[key][:, pair, k]
-    else:
-        points = [correlate(each, y, level=level, coefficient=coefficient) for each in (a, b)]
-        if key in estimates.draws:
-            draws = resampled_correlations(
-                np.stack([a, b]), y[None], estimates.resamples, level=level, coefficient=coefficient
-            )[..., 0]
     reason = next(
         (
             f"{study.metrics[i]}: {point.reason}"
@@ -187,10 +227,10 @@ def _difference(
         None,
     )
     difference = points[0].value - points[1].value
-    row = {
+    common = {
         "aspect": study.aspects[k],
-        "level": level,
-        "coefficient": coefficient,
+        "level": key[0],
+        "coefficient": key[1],
         "metric_a": study.metrics[pair[0]],
         "metric_b": study.metrics[pair[1]],
         "value_a": points[0].value,
@@ -198,25 +238,25 @@ def _difference(
         "difference": difference,
         "n_systems": points[0].n_systems,
         "n_documents": points[0].n_documents,
-        "n_cells": int(have.sum()),
+        "n_cells": study.n_rows,
         "reason": reason,
     }
-    if draws is not None:
+    if key in estimates.draws:
+        draws = estimates.draws[key][:, pair, k]
         found = percentile_interval(
-            draws[:, 0] - draws[:, 1],
-            difference,
-            CONFIDENCE,
-            bootstrap_name(points[0]),
-            reason,
+            draws[:, 0] - draws[:, 1], difference, CONFIDENCE, bootstrap_name(points[0]), reason
         )
-        row |= {"low": found.low, "high": found.high}
-    return row
+        common |= {"low": found.low, "high": found.high}
+    rows = [{**common, "test": "perm-both", **swap, "reason": reason or swap.get("reason")}]
+    if key == ("system", "pearson"):
+        rows += _formula_rows(study, common, pair, k)
+    return rows
 
 
 def _formula_rows(
-    study: Study, common: dict[str, Any], pair: Sequence[int], k: int
+    study: Study, common: dict[str, Any], pair: Pair, k: int
 ) -> Iterator[dict[str, Any]]:
-    a, b, y = shared_cells(*(study.scores[i] for i in pair), study.ratings[k])
+    a, b, y = *(study.scores[i] for i in pair), study.ratings[k]
     for name, formula in FORMULAE.items():
         found = compare_correlations(a, b, y, level="system", test=formula)
         row = {

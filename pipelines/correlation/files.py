@@ -1,6 +1,6 @@
 """The folder of a report: whether it may be written to, and the tables in it.
 
-A report is `report.html`, `report.md`, `correlations.parquet` and `about.json`, which is written
+A report is `report.html`, `report.md`, `correlations.parquet` and `report.json`, which is written
 last: it marks a folder whose files are complete. On request every table is there, too.
 """
 
@@ -14,15 +14,15 @@ from pathlib import Path
 
 from cluster.output import Output
 from cluster.store import delete_file, join, list_names
+from pipelines.reports.verdict import verdict_of
 from pipelines.tables.records import TABLES, AgreementResult
 
-ABOUT_FILE = "about.json"
+ABOUT_FILE = "report.json"
 LONG_FOLDER = "tables/long"
 """Right in `tables/` are the report's tables, rounded and laid out for papers."""
 MAIN_TABLE = "correlations"
 
 _OURS = (
-    "about.json",
     "correlations.*",
     "tables/*",
     "tables/long/*",
@@ -85,5 +85,12 @@ def write_tables(result: AgreementResult, out: Path, *, all_tables: bool) -> Non
         frame.write_parquet(folder / f"{name}.parquet")
         if all_tables:
             frame.write_csv(folder / f"{name}.csv")
-    text = json.dumps(asdict(result.about), indent=1, ensure_ascii=False)
+    verdicts = [
+        asdict(verdict_of(result, level, coefficient))
+        for level, coefficient in result.differences.select("level", "coefficient")
+        .unique(maintain_order=True)
+        .iter_rows()
+    ]
+    about = {**asdict(result.about), "verdicts": verdicts}
+    text = json.dumps(about, indent=1, ensure_ascii=False)
     (out / ABOUT_FILE).write_bytes(f"{text}\n".encode("utf-8", "surrogateescape"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pipelines.correlation.comparisons import cluster_rows, corrected, difference_rows
+from pipelines.correlation.comparisons import corrected, difference_rows, with_best
 from pipelines.correlation.details import (
     disagreement_rows,
     power_rows,
@@ -23,9 +23,11 @@ from pipelines.correlation.details import (
 from pipelines.correlation.estimates import CONFIDENCE, correlation_rows, estimate
 from pipelines.correlation.files import ABOUT_FILE, clear_folder, report_folder, write_tables
 from pipelines.reports.file_names import EXPLAIN_FOLDER
+from pipelines.runs.progress import Progress
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.form import as_options
 from pipelines.tables.keyed import KEYS
+from pipelines.tables.overlap import shared_rows
 from pipelines.tables.ratings import Ratings, read_ratings
 from pipelines.tables.records import DISAGREEMENTS, About, AgreementResult, InputRecord, table
 from pipelines.tables.scores import Scores, find_scores, read_scores
@@ -59,11 +61,11 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
     ValueError, OSError
         If the request or an input is wrong; nothing has been written then.
     """
-    paths, on_stage = several(scores), settings.on_stage or (lambda _stage: None)
+    paths, tell = several(scores), settings.on_progress or (lambda _progress: None)
     output = None
     if settings.out is not None:
         output = report_folder(settings.out, is_replacing=settings.fresh)
-    on_stage("reading ratings and scores")
+    tell(Progress(stage="reading ratings and scores"))
     columns = settings.columns or {}
     rated = read_ratings(
         settings.ratings,
@@ -79,17 +81,18 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
     found = read_scores(
         inputs, rated.keys, all_rated=rated.all_keys, metrics=settings.metrics, columns=columns
     )
+    rated, found, compared = shared_rows(rated, found)
     study, texts, text_records, notes = _study(rated, found, settings.corpus, columns)
     command = shlex.join(["assay", "correlate", *paths, *as_options(settings)])
     records = [*found.records, *rated.records, *text_records]
-    about = _about(command, settings, study, rated, found, records, notes)
-    result = _analyse(study, settings, about, texts, on_stage)
+    about = _about(command, settings, study, rated, found, records, [compared, *notes])
+    result = _analyse(study, settings, about, texts, tell)
     if output is not None:
         with output.filled(last=ABOUT_FILE) as folder:
             if settings.explain:
-                on_stage("explaining the disagreements")
+                tell(Progress(stage="explaining the disagreements"))
                 _explain(result.disagreements, found.origins, folder / EXPLAIN_FOLDER)
-            on_stage("writing the report")
+            tell(Progress(stage="writing the report"))
             _write(result, folder, all_tables=settings.all_tables)
             clear_folder(output)  # an earlier report stays until nothing can fail
     return result
@@ -100,23 +103,25 @@ def _analyse(
     settings: CorrelateSettings,
     about: About,
     texts: pl.DataFrame | None,
-    on_stage: Callable[[str], None],
+    tell: Callable[[Progress], None],
 ) -> AgreementResult:
     """Compute every table; each has its own random numbers, so that none depends on another."""
     seeds = np.random.SeedSequence(settings.seed).spawn(5)
     streams = [np.random.default_rng(seed) for seed in seeds]
-    on_stage("correlations and their bootstrap")
+    tell(Progress(stage="correlations and their bootstrap"))
     estimates = estimate(study, settings, streams[0])
     correlations = table("correlations", correlation_rows(study, settings, estimates, streams[1]))
-    on_stage("differences of metrics")
-    found = table("differences", difference_rows(study, settings, estimates, streams[2]))
+
+    def compared(n_done: int, n_tests: int) -> None:
+        tell(Progress(stage="comparing metrics", n_rows=n_tests, n_done=n_done, unit="tests"))
+
+    found = table("differences", difference_rows(study, settings, estimates, streams[2], compared))
     differences = corrected(found)
-    on_stage("raters, systems and sample sizes")
+    tell(Progress(stage="raters, systems and sample sizes"))
     return AgreementResult(
         about=about,
-        correlations=correlations,
+        correlations=with_best(correlations, differences),
         differences=differences,
-        clusters=table("clusters", cluster_rows(study, estimates, differences)),
         raters=table("raters", rater_rows(study, settings)),
         systems=table("systems", system_rows(study, settings, streams[3])),
         sample_size=table("sample_size", sample_size_rows(study, settings, seeds[4])),
@@ -191,5 +196,8 @@ def _about(
         excluded_systems=rated.excluded_systems,
         raters=rated.raters,
         n_documents=len(study.documents),
+        main_level=settings.levels[0],
+        main_coefficient=settings.coefficients_at(settings.levels[0])[0],
+        n_rows=study.n_rows,
         notes=notes,
     )

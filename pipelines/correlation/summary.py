@@ -1,4 +1,4 @@
-"""What `assay correlate` prints: a small table per aspect, what to know, where the files are."""
+"""What `assay correlate` prints: the verdict, a small table per aspect, where the files are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any
 import polars as pl
 
 from cluster.store import join
-from pipelines.reports.numbers import number_text
+from pipelines.reports.numbers import interval_text, number_text
 from pipelines.reports.terminal import table_text
-from pipelines.settings.correlate import ACCURACIES, LEVELS
+from pipelines.reports.verdict import verdict_of
+from pipelines.reports.words import SIGNIFICANCE
+from pipelines.settings.correlate import ACCURACIES, CORRELATIONS, LEVELS
 from pipelines.tables.records import AgreementResult
+from pipelines.tables.study import is_part
+from sms.naming import counted
 
 
 def summary_text(
@@ -21,12 +25,14 @@ def summary_text(
     coefficients: Sequence[str] = (),
     is_terminal: bool = False,
     width: int | None = None,
+    has_parts: bool = False,
 ) -> str:
     """Sum up the agreement for people.
 
     Shown is the first of `coefficients`, as they were asked for, that the levels have (pairwise
     accuracy is not defined at every level); where empty, the first in the table. `out` is the
-    folder of the report. A table that needs more than `width` characters gets more.
+    folder of the report. A table that needs more than `width` characters gets more. Precision and
+    recall are shown only with `has_parts`.
     """
     about = result.about
     there = result.correlations["coefficient"]
@@ -37,40 +43,44 @@ def summary_text(
         f"with {about.confidence:.0%} bootstrap intervals over {about.resampled} "
         f"({about.n_resamples:,} resamples)"
     )
+    heading = f"{coefficient} {'without intervals' if coefficient in ACCURACIES else intervals}"
+    rows_of = f"{counted(about.n_rows, 'row')} of {counted(len(about.systems), 'system')}"
     parts = [
-        f"{coefficient} {'without intervals' if coefficient in ACCURACIES else intervals}\n"
-        f"Systems: {len(about.systems)}, documents: {about.n_documents:,}, raters: {about.raters}"
+        f"{heading}\n{rows_of} and {counted(about.n_documents, 'document')}, raters: {about.raters}"
     ]
+    if coefficient in CORRELATIONS:
+        verdict = verdict_of(result, about.main_level, coefficient)
+        parts.insert(0, "\n".join([*verdict.lines(), f"({verdict.title})"]))
+    names = [name for name in result.score_names if has_parts or not is_part(name)]
     for aspect in result.aspects:
-        cells = rows.filter(pl.col("aspect") == aspect)
+        cells = {
+            (row["metric"], row["level"]): row
+            for row in rows.filter(aspect=aspect).iter_rows(named=True)
+        }
         body = [
-            [_called(metric, cells), *(_cell(cells, metric, level) for level in levels)]
-            for metric in result.score_names
+            [
+                f"{name} (baseline)" if cells[name, levels[0]]["is_baseline"] else name,
+                *(_cell(cells[name, level]) for level in levels),
+            ]
+            for name in names or result.score_names
         ]
-        header = [aspect, *(f"{level} level" for level in levels)]
+        header = [aspect, *(f"{level} level  " for level in levels)]
         parts.append(table_text(header, body, is_terminal=is_terminal, width=width))
+    if coefficient in CORRELATIONS:
+        parts[-1] += f"\n* the best, = cannot be told apart from it at {SIGNIFICANCE:g}"
     parts.append("\n".join(_below(result, rows)))
     parts.append(
-        f"Report: {join(out, 'report.html')}, report.md\n"
-        f"Correlations: {join(out, 'correlations.parquet')}; all tables with --all-tables"
+        f"Report: {join(out, 'report.html')}, report.md; all numbers: correlations.parquet"
     )
     return "\n\n".join(parts)
 
 
-def _called(metric: str, cells: pl.DataFrame) -> str:
-    is_baseline = cells.filter(pl.col("metric") == metric)["is_baseline"].any()
-    return f"{metric} (baseline)" if is_baseline else metric
-
-
-def _cell(cells: pl.DataFrame, metric: str, level: str) -> str:
-    row = cells.row(
-        by_predicate=(pl.col("metric") == metric) & (pl.col("level") == level), named=True
-    )
+def _cell(row: dict[str, Any]) -> str:
+    mark = "*" if row["is_best"] else "=" if row["is_tied"] else " "
     value = number_text(row["value"], minus="-")
     if row["value"] is None or row["low"] is None:
-        return value
-    low, high = (number_text(row[end], 2, minus="-") for end in ("low", "high"))
-    return f"{value} [{low}, {high}]"
+        return f"{value} {mark}"
+    return f"{value} {interval_text(row['low'], row['high'], 2, minus='-')} {mark}"
 
 
 def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
@@ -86,7 +96,8 @@ def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
     for aspect, n_documents in (
         skipped.group_by("aspect", maintain_order=True).agg(pl.col("n_skipped").max()).iter_rows()
     ):
-        yield f"Summary level, {aspect}: up to {n_documents} documents skipped, {why}"
+        skipped_text = counted(n_documents, "document")
+        yield f"Summary level, {aspect}: up to {skipped_text} skipped, {why}"
     yield from result.about.notes
 
 

@@ -1,4 +1,4 @@
-"""The report of `correlate`: a page to look at, Markdown and, if asked for, files for papers.
+"""The report of `correlate`: a page, Markdown, JSON and, if asked for, files for papers.
 
 What the page shows is chosen in `agreement_view`; how it looks is in `templates/`.
 """
@@ -31,8 +31,11 @@ from pipelines.reports.tables import (
     to_latex,
     to_markdown,
 )
-from pipelines.reports.words import counted, listed, selection, sentence, statistic_name
+from pipelines.reports.verdict import verdict_of
+from pipelines.reports.words import selection, sentence, statistic_name
+from pipelines.settings.correlate import CORRELATIONS
 from pipelines.tables.records import About, AgreementResult
+from sms.naming import natural
 
 PAGE_FILE = "report.html"
 MARKDOWN_FILE = "report.md"
@@ -82,18 +85,13 @@ def render_report(result: AgreementResult, folder: Path) -> str:
 
 
 def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
-    """Write the report as Markdown: the tables, and where the numbers come from."""
+    """Write the report as Markdown: verdict, tables, and where the numbers come from."""
     about = result.about
-    lines = [
-        "# Agreement with human ratings",
-        "",
-        f"{counted(len(result.score_names), 'metric')} against ratings of "
-        f"{escape_markdown(listed(result.aspects))}: {counted(len(about.systems), 'system')}, "
-        f"{counted(about.n_documents, 'document')}.",
-        "",
-        *(f"- {escape_markdown(note)}" for note in about.notes),
-        "",
-    ]
+    verdict = verdict_of(result, about.main_level, about.main_coefficient)
+    lines = ["# Which metric agrees with people", ""]
+    if about.main_coefficient in CORRELATIONS:
+        lines += [*(f"- {escape_markdown(line)}" for line in verdict.lines()), ""]
+    lines += [f"{verdict.title}.", "", *(f"- {escape_markdown(note)}" for note in about.notes), ""]
     for table in tables:
         lines += [f"## {escape_markdown(table.title)}", "", escape_markdown(table.caption), ""]
         lines += [to_markdown(table)]
@@ -107,7 +105,7 @@ def _provenance(about: About) -> Iterator[str]:
         "Command": about.command,
         "Versions": f"assay {about.version}, {versions}",
         "Seed": f"{about.seed}, with {about.n_resamples:,} resamples",
-        "Systems": ", ".join(about.systems),
+        "Systems": ", ".join(sorted(about.systems, key=natural)),
         "Left out": ", ".join(about.excluded_systems) or "none",
         "Raters": about.raters,
     }
@@ -156,7 +154,7 @@ def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
 
 
 def _estimate(name: str, header: str) -> Column:
-    """Show a value with its interval; bold in the best cluster, with the reason if undefined."""
+    """Show a value with its interval; bold for the best, with the reason if undefined."""
 
     def show(row: Row) -> str:
         cell = row[name]
@@ -166,7 +164,7 @@ def _estimate(name: str, header: str) -> Column:
         value = number_text(cell["value"])
         return value if interval == UNDEFINED else f"{value} {interval}"
 
-    return Column(header=header, show=show, is_best=lambda row: row[name]["cluster"] == 1)
+    return Column(header=header, show=show, is_best=lambda row: bool(row[name]["is_best"]))
 
 
 def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
@@ -176,8 +174,8 @@ def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
     if rows["low"].is_not_null().any():
         share, resampled = f"{100 * result.about.confidence:g} %", result.about.resampled
         sentences.append(f"In brackets: {share} bootstrap interval over {resampled}.")
-    if rows["cluster"].eq(1).any():
-        sentences.append("Bold: in the best cluster, whose metrics cannot be told apart.")
+    if rows["is_best"].any():
+        sentences.append("Bold: the best metric that is no baseline.")
     return " ".join(sentences)
 
 

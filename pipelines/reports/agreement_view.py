@@ -1,4 +1,4 @@
-"""What an agreement report shows: grids of correlations, panels, choices, data of the charts.
+"""What an agreement report shows: verdicts, grids of correlations, choices, data of the charts.
 
 Only selection and order; nothing is computed anew, and how it looks is in the template.
 """
@@ -16,6 +16,7 @@ import polars as pl
 from pipelines.reports.charts import page_charts
 from pipelines.reports.file_names import EXPLAIN_FOLDER, explain_file
 from pipelines.reports.numbers import range_text
+from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import (
     COEFFICIENTS,
     LEAVE_ONE_OUT,
@@ -23,14 +24,15 @@ from pipelines.reports.words import (
     LEVELS,
     SIGNIFICANCE,
     TESTS,
-    counted,
     in_order,
     listed,
     selection,
     statistic_name,
 )
 from pipelines.settings.correlate import ACCURACIES
+from pipelines.settings.correlate import CORRELATIONS as TESTED
 from pipelines.tables.records import CORRELATIONS, AgreementResult
+from sms.naming import counted, natural
 
 SHOWN_DISAGREEMENTS = 6
 """Per aspect and metric; the table on disk has all."""
@@ -39,7 +41,7 @@ AXIS_STEPS = ((0.3, 0.1), (0.9, 0.2), (math.inf, 0.5))
 
 Row = Mapping[str, Any]
 
-_NOT_COMPUTED: Row = dict.fromkeys((*CORRELATIONS, "cluster")) | {"reason": "not computed"}
+_NOT_COMPUTED: Row = dict.fromkeys(CORRELATIONS) | {"reason": "not computed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +51,7 @@ class Grid:
     level: str
     coefficient: str
     rows: pl.DataFrame
-    """Of the correlations, with their `cluster`."""
+    """Of the correlations."""
     ceilings: Mapping[str, float]
     """The raters among themselves in the same terms, by aspect; where that is known."""
 
@@ -79,11 +81,8 @@ class Grid:
 
 def grids(result: AgreementResult) -> Iterator[Grid]:
     """Yield the grid of each level and coefficient, as asked for."""
-    key = ["aspect", "level", "coefficient", "metric"]
-    clusters = result.clusters.select(*key, "cluster")
-    found = result.correlations.join(clusters, on=key, how="left", maintain_order="left")
-    for level in in_order(found["level"], LEVELS):
-        at_level = found.filter(level=level)
+    for level in in_order(result.correlations["level"], LEVELS):
+        at_level = result.correlations.filter(level=level)
         for coefficient in at_level["coefficient"].unique(maintain_order=True):
             raters = result.raters.filter(level=level, statistic=f"{LEAVE_ONE_OUT}{coefficient}")
             # Pools are never mixed: an aspect with several has no one ceiling.
@@ -106,22 +105,34 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
     panels = [panel for grid in found for panel in _panels(grid, result)]
     if not panels:
         raise ValueError("`result.correlations` must have rows, got none; there is no report")
-    # The page begins with the first panel and its best metric that is no baseline.
-    best = min(panels[0]["rows"], key=lambda row: row["is_baseline"])
-    chosen = {name: best[name] for name in ("level", "aspect", "coefficient", "metric")}
+    about = result.about
+    main = {"level": about.main_level, "coefficient": about.main_coefficient}
+    first = next((panel for panel in panels if main.items() <= panel.items()), panels[0])
+    chosen = {name: first[name] for name in ("level", "aspect", "coefficient")}
+    chosen["metric"] = _shown_first(first["rows"])
     tests = in_order(result.differences["test"], TESTS)
     shown = result.disagreements.group_by("aspect", "metric", maintain_order=True).head(
         SHOWN_DISAGREEMENTS
     )
     texts = _texts(shown)
     return {
-        **_header(result),
+        "lead": _lead(result),
+        "n": _n(result),
+        "selection": selection(about.raters, about.excluded_systems),
+        "systems": sorted(about.systems, key=natural),
+        "confidence": f"{100 * about.confidence:g}\N{NO-BREAK SPACE}%",
+        "significance": f"{SIGNIFICANCE:g}",
         "chosen": chosen,
         "levels": _labels((panel["level"] for panel in panels), LEVELS),
         "aspects": _labels(panel["aspect"] for panel in panels),
         "coefficients": _labels((panel["coefficient"] for panel in panels), COEFFICIENTS),
         "metrics": _labels(result.score_names),
         "tests": _labels(tests, TESTS),
+        "verdicts": [
+            verdict_of(result, grid.level, grid.coefficient)
+            for grid in found
+            if grid.coefficient in TESTED
+        ],
         "overviews": [_overview(grid, result) for grid in found],
         "panels": panels,
         "raters": list(_raters(result)),
@@ -136,28 +147,27 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
     }
 
 
-def _header(result: AgreementResult) -> dict[str, Any]:
-    """Say what was held against what, and which numbers there are of everything."""
+def _shown_first(rows: Sequence[Row]) -> str:
+    """Choose the best metric, which is no baseline where there is another."""
+    best = next((row for row in rows if row["is_best"]), rows[0])
+    return str(best["metric"])
+
+
+def _lead(result: AgreementResult) -> str:
+    """Say what was held against what."""
+    return (
+        f"How well the scores of {counted(len(result.score_names), 'metric')} agree with what "
+        f"people say about {listed(result.aspects)}: {_n(result)}."
+    )
+
+
+def _n(result: AgreementResult) -> str:
+    """Say what every number is about."""
     about = result.about
-    return {
-        "lead": (
-            f"How well the scores of {counted(len(result.score_names), 'metric')} agree with what "
-            f"people say about {listed(result.aspects)}, over "
-            f"{counted(len(about.systems), 'system')} and {counted(about.n_documents, 'document')}."
-        ),
-        "facts": {
-            "Metrics": f"{len(result.score_names):,}",
-            "Aspects": f"{len(result.aspects):,}",
-            "Systems": f"{len(about.systems):,}",
-            "Documents": f"{about.n_documents:,}",
-            "Raters": about.raters,
-            "Resamples": f"{about.n_resamples:,}",
-            "Seed": str(about.seed),
-        },
-        "selection": selection(about.raters, about.excluded_systems),
-        "confidence": f"{100 * about.confidence:g}\N{NO-BREAK SPACE}%",
-        "significance": f"{SIGNIFICANCE:g}",
-    }
+    return (
+        f"{counted(about.n_rows, 'row')} of {counted(len(about.systems), 'system')} and "
+        f"{counted(about.n_documents, 'document')}"
+    )
 
 
 def _labels(values: Iterable[str], names: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -209,6 +219,7 @@ def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
                 "origin": grid.origin,
                 "ticks": ticks,
                 "ceiling": grid.ceilings.get(aspect),
+                "n_skipped": rows["n_skipped"].max(),
                 "rows": rows.to_dicts(),
             }
 

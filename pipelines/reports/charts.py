@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pipelines.reports.file_names import file_stem
 from pipelines.reports.pages import TEMPLATES, vega_lite_version
 from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, TESTS, in_order
-from pipelines.tables.records import AgreementResult
+from pipelines.tables.records import ALL, AgreementResult
 
 if TYPE_CHECKING:
     import altair as alt
@@ -81,8 +81,10 @@ def system_points(systems: pl.DataFrame) -> pl.DataFrame:
 def difference_cells(differences: pl.DataFrame) -> pl.DataFrame:
     """Put the tests of one pair of metrics into one row: Holm's p-value under `p_TEST`.
 
-    Pairs whose difference is undefined are left out: Vega would draw them as equal.
+    Of the family of all pairs, which a matrix is about; there are no rows where it was not asked
+    for. Pairs whose difference is undefined are left out: Vega would draw them as equal.
     """
+    differences = differences.filter(against=ALL)
     index = ["aspect", "level", "coefficient", "metric_a", "metric_b"]
     shown = ["value_a", "value_b", "difference", "low", "high"]
     cells = (

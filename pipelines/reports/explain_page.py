@@ -1,7 +1,8 @@
 """The page of an explanation: one document, its systems ranked, and what each score is made of.
 
-The drawing is that of `sms.explaining.picture`, as in notebooks and `--svg`; `explain.js` shows in
-it what the reader points at. All other text reaches the page through the template's escaping.
+The drawing is that of `sms.explaining.picture`, as in notebooks and `.svg` files; `explain.js`
+shows in it what the reader points at. All other text reaches the page through the template's
+escaping.
 """
 
 from __future__ import annotations

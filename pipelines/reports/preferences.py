@@ -11,8 +11,8 @@ import polars as pl
 from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, p_value_text
 from pipelines.reports.sheet import Sheet
 from pipelines.reports.tables import Column, PaperTable, number_column, text_column
-from pipelines.reports.words import counted
 from pipelines.tables.records import InputRecord
+from sms.naming import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,17 +100,6 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def counted(n: int, singular: str, plural: str | None = None) -> str:
-    """Write a count with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "system"), counted(1200, "document"), counted(2, "aspect")
-    ('1 system', '1,200 documents', '2 aspects')
-    """
-    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
-
-
 def listed(names: Iterable[str]) -> str:
     """Join names as in a sentence.
 

@@ -22,12 +22,14 @@ class Progress:
     stage: str
     """What is being done, for people."""
     n_rows: int = 0
-    """Rows of the whole plan."""
+    """Rows of the whole plan; 0 as long as the length of what is done is not known."""
     n_done: int = 0
     """Rows whose shard is committed."""
     n_earlier: int = 0
     """Rows among them that an earlier run had committed."""
     n_failed_shards: int = 0
+    unit: str = "rows"
+    """What is counted as rows."""
 
 
 class Pace:
@@ -44,12 +46,16 @@ class Pace:
         self._seen: deque[tuple[float, int]] = deque()
         self._started = 0.0
         self._ends_at: float | None = None
+        self._stage = ""
         self.rows_per_s: float | None = None
-        """None before the first rows of this run are done."""
+        """None before the first rows of this stage are done."""
 
     def update(self, progress: Progress) -> None:
-        """Take note of how far the run is now."""
+        """Take note of how far the run is now; another stage has another speed."""
         now = self._clock()
+        if progress.stage != self._stage:
+            self._seen.clear()
+            self._stage, self._ends_at, self.rows_per_s = progress.stage, None, None
         if not self._seen:
             self._started = now
         self._seen.append((now, progress.n_done))
@@ -91,7 +97,7 @@ class Lines:
 
     def show(self, progress: Progress) -> None:
         """Write a line if the last one is some seconds old."""
-        if progress.stage != SCORING:
+        if not progress.n_rows:
             return
         self._pace.update(progress)
         is_news = self._latest is not None
@@ -114,7 +120,8 @@ class Lines:
 def describe(progress: Progress, pace: Pace) -> str:
     """Say in one line how far a run is."""
     share = progress.n_done / progress.n_rows if progress.n_rows else 1.0
-    parts = [f"{progress.n_done:,} of {progress.n_rows:,} rows ({share:.0%})", rate(pace)]
+    parts = [f"{progress.n_done:,} of {progress.n_rows:,} {progress.unit} ({share:.0%})"]
+    parts.append(rate(pace, progress.unit))
     seconds = pace.seconds_left()
     if progress.n_done < progress.n_rows and seconds is not None:
         parts.append(f"{duration(seconds)} left")
@@ -123,12 +130,12 @@ def describe(progress: Progress, pace: Pace) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def rate(pace: Pace) -> str:
+def rate(pace: Pace, unit: str = "rows") -> str:
     """Say how fast it goes; nothing as long as that is not known."""
-    return "" if pace.rows_per_s is None else row_rate(pace.rows_per_s)
+    return "" if pace.rows_per_s is None else row_rate(pace.rows_per_s, unit)
 
 
-def row_rate(rows_per_s: float) -> str:
+def row_rate(rows_per_s: float, unit: str = "rows") -> str:
     """Write a speed.
 
     Examples
@@ -136,7 +143,7 @@ def row_rate(rows_per_s: float) -> str:
     >>> row_rate(2.34), row_rate(1234.5)
     ('2.3 rows/s', '1,234 rows/s')
     """
-    return f"{rows_per_s:,.{1 if rows_per_s < 10 else 0}f} rows/s"
+    return f"{rows_per_s:,.{1 if rows_per_s < 10 else 0}f} {unit}/s"
 
 
 def failed(n_shards: int) -> str:
@@ -190,7 +197,7 @@ def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("", total=None, rows="", rate="", failed="")
 
         def show(progress: Progress) -> None:
-            if progress.stage != SCORING:
+            if not progress.n_rows:
                 bar.update(task, description=progress.stage)
                 return
             pace.update(progress)
@@ -199,8 +206,8 @@ def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
                 description=progress.stage,
                 total=progress.n_rows,
                 completed=progress.n_done,
-                rows=f"{progress.n_done:,}/{progress.n_rows:,} rows",
-                rate=rate(pace),
+                rows=f"{progress.n_done:,}/{progress.n_rows:,} {progress.unit}",
+                rate=rate(pace, progress.unit),
                 failed=failed(progress.n_failed_shards),
             )
 

@@ -310,7 +310,9 @@ def as_options(settings: Settings) -> list[str]:
     words = []
     for setting in settings_of(type(settings)):
         value = getattr(settings, setting.name)
-        if value == setting.default or value is None or "python" in setting.words:
+        if value is None or "python" in setting.words:
+            continue
+        if setting.default is not MISSING and value == setting.checked(setting.default):
             continue
         if isinstance(value, bool):
             words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")

@@ -123,7 +123,7 @@ def _with_aspects(
     """Turn aspects into numbers; return them, and what to say of columns that are left out."""
     for i, name in enumerate(asked):
         if name in asked[:i]:
-            raise ValueError(f"`--aspects` must not name one twice, got {name!r}")
+            raise ValueError(f"`aspects` must not name one twice, got {name!r}")
         if name not in names:
             raise ValueError(f"aspect `{name}` is not in {where}, which has {listed(names)}")
     wanted = [*(asked or names)]

@@ -27,18 +27,16 @@ CORRELATIONS = _columns(
     (pl.Float64, "threshold"),
     (pl.Int64, "n_undefined"),
     (pl.String, "raters reason"),
-    (pl.Boolean, "is_baseline"),
+    (pl.Boolean, "is_baseline is_best is_tied"),
+    (pl.Float64, "p_best"),
 )
 DIFFERENCES = _columns(
     (pl.String, "aspect level coefficient metric_a metric_b"),
     (pl.Float64, "value_a value_b difference low high"),
-    (pl.String, "test"),  # "perm-both", "williams", "steiger"
+    (pl.String, "test against"),  # test: "perm-both", "williams", "steiger"
     (pl.Float64, "statistic p_value p_holm p_bonferroni"),
     (pl.Int64, "n_resamples n_systems n_documents n_cells systems_needed"),
     (pl.String, "reason"),
-)
-CLUSTERS = _columns(
-    (pl.String, "aspect level coefficient metric"), (pl.Float64, "value"), (pl.Int64, "cluster")
 )
 RATERS = _columns(
     (pl.String, "aspect pool statistic level"),
@@ -71,10 +69,12 @@ POWER = _columns(
     (pl.String, "reason"),
 )
 
+BEST, ALL = "best", "all"
+"""Families of tests, besides those against a baseline, which are called by its name."""
+
 TABLES: Mapping[str, pl.Schema] = {
     "correlations": CORRELATIONS,
     "differences": DIFFERENCES,
-    "clusters": CLUSTERS,
     "raters": RATERS,
     "systems": SYSTEMS,
     "sample_size": SAMPLE_SIZE,
@@ -120,8 +120,13 @@ class About:
     """The pattern asked for, "all" where it was none and there is one pool, "mean column" where
     the ratings do not name raters."""
     n_documents: int
+    main_level: str
+    """The first one asked for, as is the next: what a reader is shown first."""
+    main_coefficient: str
+    n_rows: int
+    """Rows with every score and rating: all numbers are about these."""
     notes: Sequence[str]
-    """Sentences a reader must see: keys that do not match, duplicates, ties, missing cells."""
+    """Sentences a reader must see; the first says which rows are compared."""
 
     @property
     def resampled(self) -> str:
@@ -155,22 +160,21 @@ class AgreementResult:
     - `threshold`: for pairwise accuracy, scores no further apart are tied.
     - `n_undefined`: resamples in which the coefficient is undefined, left out of the interval.
     - `raters`: as `About.raters`. `reason`: why the value (or, if there is a value, its interval)
-      is undefined. `is_baseline`: whether the metric is a trivial one."""
+      is undefined. `is_baseline`: whether the metric is a trivial one.
+    - `is_best`: the highest value of its aspect, level and coefficient, of a metric that is no
+      baseline. `p_best`: against the best one, permutation test after Holm's correction over the
+      metrics; `is_tied`: the best one, and those that cannot be told apart from it at .05."""
 
     differences: pl.DataFrame
-    """One row per aspect, level, coefficient, pair of metrics and test.
+    """One row per aspect, level, coefficient, pair of metrics, test and family of tests.
 
-    `value_a` and `value_b` are computed on the cells both metrics and the ratings have, so they
-    may differ from `correlations` where cells are missing. `difference` is `value_a - value_b`
-    with its bootstrap interval `low`, `high`; `p_value` is two-sided; `p_holm` and `p_bonferroni`
-    are corrected over all pairs of metrics of one aspect, level, coefficient and test.
+    `against` says which family: "best", every metric with the best one; the name of a baseline,
+    every other metric with it; "all", every pair, where that was asked for. `difference` is
+    `value_a - value_b` with its bootstrap interval `low`, `high`; `p_value` is two-sided; `p_holm`
+    and `p_bonferroni` are corrected over the pairs of one family.
     `statistic` is t for "williams", z for "steiger", null for "perm-both". `n_resamples` is the
     number of swaps made, null for a formula. `systems_needed`: systems that would be enough to
     find this difference with a power of 0.8 (on the rows of "williams"; null: out of reach)."""
-
-    clusters: pl.DataFrame
-    """One row per aspect, level, coefficient and metric: metrics of one `cluster`
-    cannot be told apart at .05 after Holm; 1 is the best, 0 means an undefined value."""
 
     raters: pl.DataFrame
     """Agreement among the raters of one pool, the ceiling for a metric: `statistic` is

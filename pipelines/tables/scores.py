@@ -139,9 +139,8 @@ def read_scores(
 
     A column of numbers is a metric; a name that several inputs have is written `INPUT/METRIC` in
     all of them. `rated` has the keys of the rated candidates, sorted, each once; `all_rated` those
-    before systems were left out (rows with other keys are counted as rows without a rating).
-    `metrics` are names or patterns to keep, all where empty; `columns` has our column name to the
-    file's.
+    before systems were left out. `metrics` are names or patterns to keep, all where empty;
+    `columns` has our column name to the file's.
 
     Raises
     ------
@@ -162,9 +161,9 @@ def read_scores(
         kept = {name: call for name, call in called.items() if call in wanted}
         if kept:
             where = place(source.files)
-            part, dropped, said = _rated_rows(lazy, [*kept], rated, all_rated, where, metrics)
+            part, dropped = _rated_rows(lazy, [*kept], rated, all_rated, where, metrics)
             left_out += dropped
-            notes += [*dropped, *said]
+            notes += dropped
             kept = {name: call for name, call in kept.items() if name in part.columns}
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
             origins |= {kept[name]: (source, name) for name in kept if name in source.signatures}
@@ -192,12 +191,11 @@ def _rated_rows(
     all_rated: pl.DataFrame,
     where: str,
     asked: Sequence[str],
-) -> tuple[pl.DataFrame, list[str], list[str]]:
-    """Read rows that have a rating; also say which columns and rows are left out or missing."""
-    n_rows = collect(lazy.select(pl.len()), where).item()
+) -> tuple[pl.DataFrame, list[str]]:
+    """Read rows that have a rating; also say which columns are left out."""
     rows = collect(lazy.select(*KEYS, *names).join(all_rated.lazy(), on=KEYS, how="semi"), where)
-    n_unrated = n_rows - rows.height
     if not rows.height:
+        n_rows = collect(lazy.select(pl.len()), where).item()
         theirs = collect(lazy.select(KEYS).head(3), where)
         raise ValueError(
             f"no row of {where} has a rating: 0 of its {n_rows:,} keys are among the "
@@ -215,16 +213,7 @@ def _rated_rows(
     texts = [name for name in names if name not in numbers.columns]
     if texts and asked:
         raise ValueError(f"metric `{texts[0]}` in {where} must hold numbers, got text only")
-    notes = []
-    missing = rated.join(rows, on=KEYS, how="anti").sort(KEYS)
-    if missing.height:
-        notes.append(
-            f"{missing.height:,} of {rated.height:,} rated candidates are not in {where}, for "
-            f"example {examples(missing)}"
-        )
-    if n_unrated:
-        notes.append(f"{n_unrated:,} of {n_rows:,} rows of {where} have no rating")
-    return numbers, notes_on_dropped(rows, names, numbers, where), notes
+    return numbers, notes_on_dropped(rows, names, numbers, where)
 
 
 def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:

@@ -42,6 +42,11 @@ class Study:
     lengths: np.ndarray | None = None
     """Shape (n_systems, n_documents), of the candidates; None where unknown."""
 
+    @property
+    def n_rows(self) -> int:
+        """Rows with a rating: one for each cell that is not missing."""
+        return int((~np.isnan(self.ratings)).any(0).sum())
+
 
 def make_study(ratings: Ratings, scores: Scores) -> Study:
     """Lay scores and ratings out over the rated systems and documents, both sorted.
@@ -93,6 +98,17 @@ def is_baseline(metric: str) -> bool:
     return metric.rpartition("/")[2].partition(":")[0] in BASELINES
 
 
+def is_part(metric: str) -> bool:
+    """Say whether a metric is precision or recall, of which the F measure is made.
+
+    Examples
+    --------
+    >>> is_part("rouge1_p"), is_part("run/rougeL_r:source"), is_part("rougeL_f")
+    (True, True, False)
+    """
+    return metric.rpartition("/")[2].partition(":")[0].endswith(("_p", "_r"))
+
+
 def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray | None, str | None]:
     """Find the candidates' lengths, and say where they come from.
 
@@ -110,20 +126,7 @@ def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray |
 
 def remarks(study: Study) -> list[str]:
     """Say what a reader of the numbers must know about the matrices."""
-    shape = f"{len(study.systems)} systems x {len(study.documents)} documents"
     notes = []
-    for kind, names, stack in (
-        ("ratings", study.aspects, study.ratings),
-        ("scores", study.metrics, study.scores),
-    ):
-        for name, matrix in zip(names, stack, strict=True):
-            n_missing = int(np.isnan(matrix).sum())
-            if n_missing == matrix.size:
-                notes.append(f"{name} has no {kind} at all")
-            elif n_missing:
-                notes.append(
-                    f"{name} lacks {kind} in {n_missing:,} of {matrix.size:,} cells ({shape})"
-                )
     if not study.by_rater and study.pool != MEAN_COLUMN:
         notes.append("Agreement among raters is not computed: too many raters for so many cells")
     notes += _duplicates(study)
@@ -135,7 +138,7 @@ def remarks(study: Study) -> list[str]:
     if ties:
         most = max(ties, key=lambda name: ties[name])
         notes.append(
-            f"Scores tied with another system's on the same document: {ties[most]:,} cells of "
+            f"Scores tied with another system's on the same document: {ties[most]:,} rows of "
             f"{most}, the most of any metric; {len(ties)} of {len(study.metrics)} metrics have ties"
         )
     return notes

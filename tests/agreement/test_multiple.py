@@ -1,10 +1,10 @@
-"""Corrections for many comparisons, clusters."""
+"""Corrections for many comparisons."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agreement import bonferroni, clusters, holm
+from agreement import bonferroni, holm
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=12).map(np.array)
 
@@ -35,14 +35,3 @@ def test_holm_rejects_like_its_definition(p, alpha):
 def test_undefined_tests_are_not_counted():
     np.testing.assert_allclose(bonferroni(np.array([[0.01, np.nan], [0.3, np.nan]]))[0, 0], 0.02)
     np.testing.assert_allclose(holm(np.array([0.01, np.nan, 0.3])), [0.02, np.nan, 0.3])
-
-
-def test_cluster_opens_when_any_member_is_better():
-    values = np.array([0.5, 0.9, 0.8, 0.4])
-    p = np.ones((4, 4))
-    p[2, 0] = 0.03  # .8 beats .5, though .9 does not
-    assert clusters(values, p).tolist() == [2, 1, 1, 2]
-
-
-def test_undefined_value_is_in_no_cluster():
-    assert clusters(np.array([0.5, np.nan]), np.full((2, 2), np.nan)).tolist() == [1, 0]

@@ -118,6 +118,14 @@
     return menu.selectedOptions[0].textContent;
   }
 
+  // A chart takes the width it finds, so one in a folded part is drawn when that is opened.
+  function drawWhenSeen(holder) {
+    const folded = holder.closest("details:not([open])");
+    if (!folded) return draw(holder);
+    folded.addEventListener("toggle", () => draw(holder).then(show), { once: true });
+    return null;
+  }
+
   async function draw(holder) {
     const { spec, data, matching } = stored(holder.dataset.chart);
     const rows = unpack(data);
@@ -139,7 +147,7 @@
       note.textContent =
         shown.length === 0
           ? `Not computed for ${choice}.`
-          : `This test was not made for ${choice}: that there is no ring says nothing.`;
+          : `This test was not made for ${choice}: that all numbers are faint says nothing.`;
       parameters.forEach((name) => view.signal(name, parameter(name, now)));
       return view.runAsync();
     });
@@ -162,11 +170,11 @@
     item.append(copy);
   }
 
-  function openEverything() {
-    document.querySelectorAll("details").forEach((each) => (each.open = true));
+  // Paper gets what is chosen, then an appendix.
+  function openAppendix() {
+    document.querySelectorAll(".appendix").forEach((each) => (each.open = true));
   }
 
-  document.querySelectorAll("details[open]").forEach((each) => (each.open = false));
   document.addEventListener("change", (event) => {
     if (CHOICES.includes(event.target.name)) changed();
   });
@@ -180,7 +188,7 @@
     }
   });
   document.addEventListener("submit", (event) => event.preventDefault());
-  window.addEventListener("beforeprint", openEverything);
+  window.addEventListener("beforeprint", openAppendix);
   window.addEventListener("hashchange", () => {
     restore();
     show();
@@ -188,7 +196,7 @@
 
   restore();
   show();
-  Promise.all([...document.querySelectorAll("[data-chart]")].map(draw)).then(() => {
+  Promise.all([...document.querySelectorAll("[data-chart]")].map(drawWhenSeen)).then(() => {
     show();
     root.dataset.charts = "drawn";
   });

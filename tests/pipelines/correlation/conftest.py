@@ -78,7 +78,7 @@ class Bench:
         return pl.read_parquet(folder / f"{name}.parquet").filter(**wanted)
 
     def about(self):
-        return json.loads((self.out / "about.json").read_text(encoding="utf-8"))
+        return json.loads((self.out / "report.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -18,27 +18,13 @@ def test_keys_that_do_not_match_are_counted_and_shown(bench, refused):
     assert "ratings (d0, s0), (d0, s1), (d0, s2)" in line
 
 
-def test_some_keys_that_do_not_match_are_said(bench):
-    half = bench.rows.filter(pl.col("document_id") > "d3")
-    _, out, _ = bench.correlate(scores=[bench.scores(half)])
-    assert "24 of 48 rated candidates are not in" in out
-    assert "for example (d0, s0), (d0, s1), (d0, s2)" in out
-    row = bench.table(metric="good", level="system", coefficient="pearson").row(0, named=True)
-    assert (row["n_documents"], row["n_cells"], row["n_missing"]) == (4, 24, 24)
-
-
-def test_rows_without_rating_are_counted(bench):
-    ratings = bench.rows.select(*KEYS, "overall").filter(pl.col("document_id") < "d5")
-    _, out, _ = bench.correlate(ratings=bench.ratings(ratings))
-    assert "18 of 48 rows of" in out
-
-
-def test_rated_rows_of_systems_left_out_do_not_count_as_unrated(bench):
-    ratings = bench.ratings(bench.rows.select(*KEYS, "overall").filter(document_id="d0"))
-    _, out, _ = bench.correlate("--systems", "s0,s1", ratings=ratings)
-    assert "42 of 48 rows of" in out
-    _, out, _ = bench.correlate("--fresh", "--systems", "s0,s1")
-    assert "have no rating" not in out
+def test_no_row_with_everything_rejected(bench, refused):
+    is_first = pl.col("document_id") < "d4"
+    apart = bench.rows.with_columns(
+        good=pl.when(is_first).then("good"), poor=pl.when(~is_first).then("poor")
+    )
+    line = refused(scores=[bench.scores(apart)])
+    assert "got none among 48 rated rows (good lacks 24, poor lacks 24)" in line
 
 
 def test_scores_of_no_system_that_is_kept_rejected(bench, refused):
@@ -59,9 +45,9 @@ def test_one_system_marks_system_level(bench):
 def test_fewer_than_four_systems_mark_williams(bench):
     bench.correlate("--systems", "s0,s1,s2")
     rows = bench.table("differences", test="williams")
-    assert rows.height == 3
+    assert rows.height == 4  # two with the best, two with the baseline
     assert set(rows["reason"]) == {"needs at least 4 units, got 3"}
-    assert rows["p_value"].null_count() == 3
+    assert rows["p_value"].null_count() == 4
     assert bench.table("differences", test="perm-both", level="system")["p_value"].null_count() == 0
 
 
@@ -117,14 +103,12 @@ def test_raters_in_lists_rejected(bench, refused):
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "scores.csv"])
-def test_metric_of_nothing_but_nulls_marked(bench, name):
+def test_metric_of_nothing_but_nulls_left_out(bench, name):
     empty = bench.rows.with_columns(poor=pl.lit(None, pl.Float64))
     status, out, _ = bench.correlate(scores=[bench.scores(empty, name)])
     assert status == 0
-    assert "poor has no scores at all" in out
-    row = bench.table(metric="poor", level="system", coefficient="pearson").row(0, named=True)
-    assert (row["value"], row["reason"]) == (None, "no cell has both a score and a rating")
-    assert bench.table("clusters", metric="poor")["cluster"].unique().to_list() == [0]
+    assert "without any value, and left out: poor" in out
+    assert set(bench.table()["metric"]) == {"good", "length"}
 
 
 def test_unknown_aspect_rejected(bench, refused):
@@ -167,7 +151,7 @@ def test_missing_key_column_names_the_option(bench, refused):
             ["--coefficients", "pearson,spearman,pearson"],
             "`--coefficients` must not name one twice, got 'pearson'",
         ),
-        (["--aspects", "overall,overall"], "`--aspects` must not name one twice, got 'overall'"),
+        (["--aspects", "overall,overall"], "`aspects` must not name one twice, got 'overall'"),
         (["--resamples", "0"], "`--resamples` must be at least 1, got 0"),
         (["--exclude-systems", "s*"], "must leave a system, got none"),
     ],

@@ -81,7 +81,7 @@ def test_some_correlations_of_summeval(bench, data_dir, oracle):
     for row in bench.table().iter_rows(named=True):
         name = {"pearson": "pearson", "kendall_b": "kendall"}[row["coefficient"]]
         assert row["value"] == pytest.approx(values[row["metric"]][row["level"]][name], abs=1e-6)
-    assert "Systems: 16, documents: 100, raters: expert-*" in out
+    assert "1,600 rows of 16 systems and 100 documents, raters: expert-*" in out
     assert "up to 4 documents skipped" in out
 
 

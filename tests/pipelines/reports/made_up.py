@@ -10,6 +10,7 @@ SYSTEMS = ["M0", "M1", "M2", 'M3"><script>alert(2)</script>']
 LEVELS = ["system", "summary", "global"]
 COEFFICIENTS = ["pearson", "kendall_b"]
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(3)> & \u202e"
+P_BEST = {"rouge_L": 0.4321, "<script>alert(1)</script>": 0.0123, "length": 0.0002}
 UNDEFINED_REASON = "scores are constant in every document"
 
 
@@ -51,6 +52,9 @@ def correlation_rows():
             "raters": "expert-*",
             "reason": None if is_defined else UNDEFINED_REASON,
             "is_baseline": metric == "length",
+            "is_best": metric == "sms",
+            "is_tied": metric in ("sms", "rouge_L"),
+            "p_best": P_BEST.get(metric) if is_defined else None,
         }
 
 
@@ -72,6 +76,7 @@ def difference_rows():
                 "low": difference - 0.1 if is_defined else None,
                 "high": difference + 0.1 if is_defined else None,
                 "test": "perm-both",
+                "against": "all",
                 "p_value": 0.004 if is_defined else None,
                 "p_holm": 0.024 if is_defined else None,
                 "p_bonferroni": 0.024 if is_defined else None,
@@ -80,22 +85,10 @@ def difference_rows():
                 "reason": None if is_defined else f"{b}: {UNDEFINED_REASON}",
             }
             yield row
+            if b == "length":
+                yield {**row, "against": "length"}
             if (level, coefficient) == ("system", "pearson"):
                 yield {**row, "test": "williams", "statistic": 1.5, "p_holm": 0.5}
-
-
-def cluster_rows():
-    for aspect, level, coefficient, metric in product(ASPECTS, LEVELS, COEFFICIENTS, METRICS):
-        value = value_of(metric, aspect, level, coefficient)
-        place = 1 + METRICS.index(metric) // 2
-        yield {
-            "aspect": aspect,
-            "level": level,
-            "coefficient": coefficient,
-            "metric": metric,
-            "value": value,
-            "cluster": 0 if value is None else place,
-        }
 
 
 def rater_rows():
@@ -183,7 +176,6 @@ def make_result():
     rows = {
         "correlations": correlation_rows(),
         "differences": difference_rows(),
-        "clusters": cluster_rows(),
         "raters": rater_rows(),
         "systems": system_rows(),
         "sample_size": sample_size_rows(),
@@ -203,6 +195,9 @@ def make_result():
         excluded_systems=["reference"],
         raters="expert-*",
         n_documents=1234,
+        n_rows=4929,
+        main_level="system",
+        main_coefficient="pearson",
         notes=["5 outputs are the same as another system’s <b>here</b>."],
     )
     tables = {name: table(name, each) for name, each in rows.items()}

@@ -67,24 +67,26 @@ def label_of(row):
 
 def test_every_number_of_the_page_is_the_record(page, parsed, result):
     for row in result.correlations.drop_nulls("value").iter_rows(named=True):
-        assert f'<data value="{row["value"]}">{number_text(row["value"])}</data>' in page
+        shown = number_text(row["value"])
+        shown = f"<strong>{shown}</strong>" if row["is_best"] else shown
+        assert f'<data value="{row["value"]}">{shown}</data>' in page
         name = f"{row['metric']} baseline" if row["is_baseline"] else row["metric"]
         cells = next(each for each in parsed.rows[label_of(row)] if each[0] == name)
-        cluster = result.clusters.row(
-            by_predicate=pl.all_horizontal(
-                *(pl.col(key) == row[key] for key in ("aspect", "level", "coefficient", "metric"))
-            ),
-            named=True,
-        )["cluster"]
-        counts = ("n_systems", "n_documents", "n_missing", "n_skipped", "n_ties")
+        p_best = f"p {p_value_text(row['p_best'])}"
+        against = {"sms": "the best", "rouge_L": f"tied {p_best}"}.get(row["metric"], p_best)
         assert cells[1:] == [
             number_text(row["value"]),
             "",
             interval_text(row["low"], row["high"]),
-            str(cluster),
-            p_value_text(row["p_value"]),
-            *(count_text(row[count]) for count in counts),
+            against,
         ]
+        counts = next(
+            each
+            for each in parsed.rows[label_of(row).replace("Correlations", "Counts")]
+            if each[0] == row["metric"]
+        )
+        shown = [count_text(row[name]) for name in ("n_skipped", "n_ties", "n_rating_ties")]
+        assert counts[1:] == [p_value_text(row["p_value"]), "–", *shown]
 
 
 def test_undefined_marked_with_its_reason(parsed):
@@ -145,8 +147,21 @@ def test_header_says_where_the_numbers_come_from(page):
         assert text in page
 
 
-def test_raters_and_filter_beside_every_table(page):
-    assert page.count("; raters: expert-*; without reference") == 12 + 6  # panels, overviews
+def test_every_table_says_how_much_it_is_about(page):
+    n = "4,929 rows of 4 systems and 1,234 documents"
+    assert page.count(f"; {n}") == 12 + 6 + 12 + 6  # panels, overviews, counts, verdicts
+    assert page.count(f"{n}; raters: expert-*; without reference") == 6
+
+
+def test_verdict_by_hand(page):
+    """The shown intervals and p-values: sms is the best, and nothing is known of density."""
+    lines = [
+        "Use relevance: sms 0.81 [0.69, 0.91]; fluency &amp; flow: sms 0.79 [0.67, 0.89]",
+        "Cannot be told apart from it at 0.05: relevance: rouge_L; fluency &amp; flow: rouge_L",
+        "Agrees better with people than length: relevance: sms, rouge_L and ",
+    ]
+    for line in lines:
+        assert f'<p class="lead">{line}' in page
 
 
 def test_fisher_interval_labelled_too_narrow(result, tmp_path):
@@ -155,8 +170,8 @@ def test_fisher_interval_labelled_too_narrow(result, tmp_path):
         fisher_high=pl.when(level="system").then(0.75),
     )
     page = render_report(dataclasses.replace(result, correlations=bounded), tmp_path)
-    label = "Fisher’s interval, too narrow: [0.250, 0.750]"
-    assert page.count(label) == len(bounded.filter(level="system"))
+    assert "Fisher’s interval is too narrow" in page
+    assert page.count("<td>[0.250, 0.750]</td>") == len(bounded.filter(level="system"))
 
 
 def test_ceiling_named_where_the_raters_have_one(page):
@@ -186,12 +201,12 @@ def test_report_without_correlations_rejected(result, tmp_path):
 
 def test_report_of_one_metric_without_raters_and_texts(result, tmp_path):
     names = [
-        "correlations", "clusters", "sample_size", "power", "differences", "raters",
-        "disagreements", "systems",
+        "correlations", "sample_size", "power", "differences", "raters", "disagreements",
+        "systems",
     ]  # fmt: skip
     kept = {
         name: getattr(result, name).filter(metric="sms")
-        for name in ("correlations", "clusters", "sample_size", "power")
+        for name in ("correlations", "sample_size", "power")
     }
     kept |= {name: getattr(result, name).clear() for name in set(names) - set(kept)}
     page = render_report(dataclasses.replace(result, score_names=["sms"], **kept), tmp_path)
