@@ -76,7 +76,7 @@ docs: install
 docs-figures: install
 	@mkdir -p docs/figures
 	$(BIN)/assay explain examples/quality_ladder.jsonl --document harbour-bridge --system good \
-	  --metric s+wms --svg docs/figures/explain.svg
+	  --metric s+wms --out docs/figures/explain.svg
 
 clean:
 	rm -rf build *.egg-info scores/ladder

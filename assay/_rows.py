@@ -34,27 +34,20 @@ class _Memory:
 
     def score(self, own: dict[str, Any]) -> Any:  # noqa: ANN401  (their table, or a run)
         """Score them as a run does, in a folder that goes again if none is asked for."""
-        from io import BytesIO
-
-        import pyarrow.parquet as pq
-
-        from cluster.store import write_whole
         from pipelines import verbs
         from pipelines.settings.score import ScoreSettings
 
         if own["limit"] is not None:
             raise ValueError("`limit` is for files; give the first rows of `data` instead")
-        sink = BytesIO()
         kept = own["keep"] if own["out"] is not None else ()  # rows that come back have all
-        pq.write_table(self._corpus(own["columns"] or {}, kept), sink)
         settings = own | {"columns": None, "keep": kept}
         if own["out"] is not None:
             corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
-            write_whole(corpus, sink.getvalue())
+            self.write(corpus, own["columns"] or {}, kept)
             return verbs.score(corpus, ScoreSettings(**settings))
         with TemporaryDirectory() as folder:
             corpus = f"{folder}/rows.parquet"
-            write_whole(corpus, sink.getvalue())
+            self.write(corpus, own["columns"] or {}, kept)
             run = verbs.score(corpus, ScoreSettings(**settings | {"out": f"{folder}/run"}))
             found = _scores_of(run)
         taken = [name for name in found if name in self.names]
@@ -63,6 +56,23 @@ class _Memory:
                 f"`data` must not have a column `{taken[0]}` yet; drop it, or give it another name"
             )
         return self.with_columns(found)
+
+    def write(self, path: str, columns: Mapping[str, str] | None, kept: Sequence[str] = ()) -> None:
+        """Write them as a corpus that commands read; without `columns` as the table they are."""
+        from io import BytesIO
+
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from cluster.store import write_whole
+
+        if columns is None:
+            table = pa.table({name: self._cells(name) for name in self.names})
+        else:
+            table = self._corpus(columns, kept)
+        sink = BytesIO()
+        pq.write_table(table, sink)
+        write_whole(path, sink.getvalue())
 
     def _corpus(self, columns: Mapping[str, str], kept: Sequence[str]) -> pa.Table:
         import pyarrow as pa

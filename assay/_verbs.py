@@ -6,8 +6,9 @@ What a verb does is imported when it is called.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from inspect import signature
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from assay._rows import Rows, files_of, rows_of
@@ -17,6 +18,7 @@ from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.form import keywords
+from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.settings.reinforce import ReinforceSettings
@@ -28,6 +30,7 @@ from sms.reward import BatchScorer
 from sms.reward import Reward as BaseReward
 
 if TYPE_CHECKING:
+    from pipelines.judge import Judgement
     from pipelines.papers.reproduction import Reproduction
     from pipelines.status import RunStatus
     from reffree.scorer import LearnedScorer
@@ -86,6 +89,38 @@ def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, 
         own["columns"] = {**(settings.columns or {}), **named} or None
         return verbs.score(files_of(data), ScoreSettings(**own))
     return rows.score(own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Judged(JudgeSettings):
+    """What `judge` takes: settings, with ratings that may be rows, too."""
+
+    ratings: Annotated[Any, "python"]
+    """Human ratings of some rows, a file or a table: `document_id`, `system_id`, perhaps `rater`,
+    and an aspect per column."""
+
+
+@keywords(_Judged)
+def judge(data: Rows, settings: _Judged) -> Judgement:
+    """Say which metric to trust on data of which some rows are rated, and what all of it takes.
+
+    `data` are rows or files as `score` takes them, with `document_id` and `system_id`. The usual
+    metrics are computed for the rated rows and held against the ratings; `print(found.text())`
+    says which metric to use for which aspect, which cannot be told apart from it, whether any
+    beats `length` and `density`, and how long the whole corpus takes.
+    """
+    own = {field.name: getattr(settings, field.name) for field in fields(JudgeSettings)}
+    with TemporaryDirectory() as folder:
+        tables = {"rows": rows_of(data, {}), "ratings": rows_of(settings.ratings, {})}
+        paths = {name: f"{folder}/{name}.parquet" for name, found in tables.items() if found}
+        if tables["rows"] is not None:
+            tables["rows"].write(paths["rows"], settings.columns or {})
+            own["columns"] = None
+        if tables["ratings"] is not None:
+            tables["ratings"].write(paths["ratings"], None)
+            own["ratings"] = paths["ratings"]
+        found = verbs.judge(paths.get("rows") or files_of(data), JudgeSettings(**own))
+    return replace(found, command=found.command.replace(f"{folder}/", ""))
 
 
 @keywords(ReproduceSettings)

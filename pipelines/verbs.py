@@ -11,6 +11,7 @@ from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.pairs import MachineSettings, PairSettings
 from pipelines.settings.preferences import PreferencesSettings
@@ -19,9 +20,13 @@ from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath, OneOrMore, several
 
+EXPLAINED = (".html", ".svg")
+"""What an explanation can be written as: a page, or a picture."""
+
 if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
     from pipelines.evaluate_by_ratings import RatedResult
+    from pipelines.judge import Judgement
     from pipelines.judging_sheet import JudgingSheet
     from pipelines.learning_curve import CurvePoint
     from pipelines.negatives import NegativesRun
@@ -41,6 +46,13 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     from pipelines.score import score_corpus
 
     return score_corpus(corpora, **vars(settings))
+
+
+def judge(data: OneOrMore, settings: JudgeSettings) -> Judgement:
+    """Say which metric to trust on a corpus of which some rows are rated, and what it takes."""
+    from pipelines.judge import judge as run
+
+    return run(data, settings)
 
 
 def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
@@ -142,31 +154,25 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     from pipelines.explain import encoders_for, open_explainer
     from pipelines.reports.explain_page import picture_of, render_explanations
 
-    outputs = {
-        option: Output.named(option, path)
-        for option, path in (("--out", settings.out), ("--svg", settings.svg))
-        if path is not None
-    }
-    for output in outputs.values():
-        output.check_file()
-    if len({output.path for output in outputs.values()}) < len(outputs):
-        raise ValueError(f"`--svg` must not be the file of `--out`, got {settings.svg}")
+    output = Output.named("--out", settings.out) if settings.out is not None else None
+    if output is not None:
+        output.check_file(*EXPLAINED)
     asked = {
         name: value
         for name, value in vars(settings).items()
-        if name not in ("document", "system", "encoder", "out", "svg") and value is not None
+        if name not in ("document", "system", "encoder", "out") and value is not None
     }
     if encoders := encoders_for(settings.metric, settings.encoder):
         asked["encoders"] = encoders
     explainer = open_explainer(corpora, **asked)
     inputs = [*(file.path for file in explainer.files), *several(settings.ratings or ())]
-    for output in outputs.values():
+    if output is not None:
         output.check_apart(inputs)
     document = settings.document
     systems = explainer.explain({document: settings.system})[document]
-    make = {"--out": render_explanations, "--svg": picture_of}
-    for option, output in outputs.items():
-        output.write(make[option](document, systems).encode("utf-8", "surrogateescape"))
+    if output is not None:
+        make = picture_of if output.suffix == ".svg" else render_explanations
+        output.write(make(document, systems).encode("utf-8", "surrogateescape"))
     return systems
 
 

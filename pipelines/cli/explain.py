@@ -17,10 +17,11 @@ def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> int:
     CORPUS is what `assay score` reads. Mover's similarities are explained by their transport plan,
     other metrics by what the score loses when a sentence is left out.
     """
-    if settings.out is None and settings.svg is None:
-        raise click.UsageError("`--out` is missing; name an HTML file (or `--svg` a picture)")
+    if settings.out is None:
+        raise click.UsageError("`--out` is missing; name a page (.html) or a picture (.svg)")
     for each in verbs.explain(corpora, settings):
         found = each.explanation
         shown = f"no score: {found.status}" if found.score is None else str(found.score)
         show(f"{each.system_id}\t{found.metric}\t{shown}")
+    show(f"{'Picture' if str(settings.out).endswith('.svg') else 'Page'}: {settings.out}")
     return DONE

@@ -184,6 +184,6 @@ SOURCE = DataSource(
     paper="Deutsch and Roth 2020",
     read=read,
     note="Numbers of people and of metrics stand side by side, so --ratings and --scores get the "
-    "same columns: choose with `assay correlate --aspects`. Lists (one number per rater) are "
+    "same columns: choose with `aspects` of `assay correlate`. Lists (one number per rater) are "
     "averaged. `assay export sacrerouge` writes the format.",
 )

@@ -23,8 +23,8 @@ class CompareSettings(Settings):
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
     """What the files call a column, for example system_id=model."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Write the table to a file, too: .csv, .json or .md by its name."""
-    resamples: int = 10_000
+    """Write it to a file, too: a page (.html) or a table (.csv, .json, .md) by its name."""
+    resamples: Annotated[int, "rare"] = 10_000
     """Bootstrap resamples of the documents."""
     confidence: Annotated[float, "rare"] = 0.95
     """Of the intervals; one minus it is the level of the tests."""

@@ -46,6 +46,4 @@ class ExplainSettings(Settings):
     raters: Annotated[Sequence[str], "rare"] = ()
     """Raters to average. Default: all."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """The page, one HTML file."""
-    svg: Annotated[AnyPath | None, "FILE"] = None
-    """A picture of the best of the systems, for papers."""
+    """The page (.html), or a picture of the best of the systems, for papers (.svg)."""

@@ -26,7 +26,7 @@ class PreferencesSettings(Settings):
     """Of the share of wins."""
     confidence: Annotated[float, "rare"] = 0.95
     """Of the intervals; one minus it is the level of the tests."""
-    seed: int = 0
+    seed: Annotated[int, "rare"] = 0
     """Of the draws."""
     make_sheet: Annotated[AnyPath | None, "CORPUS"] = None
     """Instead, make a sheet for judges of a corpus: needs `--systems` and `--out`."""

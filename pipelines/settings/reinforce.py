@@ -78,7 +78,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     """Steps between checkpoints."""
     log_steps: Annotated[int, "rare"] = 20
     """Steps over which figures are averaged."""
-    seed: int = 0
+    seed: Annotated[int, "rare"] = 0
     """Of weights, order, drawn summaries and the split."""
     threads: Annotated[int | None, "rare"] = None
     """Of one process. Default: all."""

@@ -23,7 +23,7 @@ from pipelines.cli.app import app
 NAMES = {
     *("score", "correlate", "compare", "explain", "train", "evaluate", "negatives", "preferences"),
     *("reinforce", "reproduce", "status", "SentenceMover", "Reward", "load_scorer", "metrics"),
-    "encoders",
+    *("encoders", "judge"),
 }
 METRICS = ["wms", "rouge1_f", "length"]
 COLUMNS = {"candidate": "summary", "reference": "gold"}

@@ -1,0 +1,251 @@
+"""Says which metric to trust on a corpus of which some rows are rated, and what all of it takes.
+
+The rated rows are scored with the usual metrics, the scores held against the ratings (as
+`assay correlate` does), and the metrics that are worth it timed on the same machine.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+
+import polars as pl
+import pyarrow as pa
+
+from cluster import InputFile, list_inputs
+from cluster.reading import Wanted, read_files
+from cluster.schema import CANDIDATE
+from cluster.store import absolute, join, write_whole
+from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
+from pipelines.correlation.run import correlate
+from pipelines.fetched import fetched_config
+from pipelines.reports.verdict import Verdict, verdict_of
+from pipelines.runs.progress import Progress, duration, row_rate
+from pipelines.score import score_corpus
+from pipelines.settings.correlate import CorrelateSettings
+from pipelines.settings.form import as_options
+from pipelines.settings.judge import JudgeSettings
+from pipelines.settings.score import ScoreSettings
+from pipelines.tables.keyed import KEYS, RATER, check_unique, collect, examples, place, scan_files
+from pipelines.tables.ratings import read_ratings
+from pipelines.tables.records import AgreementResult
+from sms.metrics import parse_metric
+from sms.naming import OneOrMore, counted, several
+from sms.scoring import ScoringConfig, SummaryScorer
+
+USUAL = (
+    *("length", "compression", "coverage", "density", "novelty", "lead3"),
+    *("rouge1", "rouge2", "rougeL", "sms", "wms", "s+wms", "cosine"),
+    *("rouge2_p:source", "sms:source", "s+wms:source", "cosine:source"),
+)
+"""Metrics that are judged where the rows have what they need."""
+
+COEFFICIENTS = ("spearman", "pearson", "kendall_b")
+"""The first is that of the verdict: it asks nothing of the scale of a metric."""
+FEWEST_SYSTEMS = 3
+"""Systems on a document, on average, from which on systems are ordered inside each document."""
+TIMED_ROWS, WARM_ROWS = 128, 8
+"""Rows that are timed, and rows before them that are not."""
+
+_RATED, _SCORES, _REPORT = "rated.parquet", "scores", "report"
+_SIDES = {"references": ("reference", "references"), "sources": ("source", "sources")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judgement:
+    """Which metric to trust, and what it takes."""
+
+    verdict: Verdict
+    result: AgreementResult
+    """All numbers, as of `assay correlate`."""
+    rows_per_s: Mapping[str, float]
+    """Of each of the best metrics and those tied with them, alone on this machine, by column."""
+    chosen: tuple[str, ...]
+    """Metrics to score the whole corpus with: the best of each aspect."""
+    chosen_rows_per_s: float
+    """Of these together."""
+    n_rows: int
+    """Of the whole corpus."""
+    n_machines: int
+    command: str
+    """Scores the whole corpus with the metrics chosen."""
+    out: str | None
+    """Where scores and report are kept."""
+
+    def text(self) -> str:
+        """Write it down for people: three lines of verdict, then what the whole corpus takes."""
+        about = self.result.about
+        seconds = self.n_rows / self.chosen_rows_per_s
+        lines = [
+            *self.verdict.lines(self._cheapest),
+            f"({self.verdict.title}; {counted(about.n_rows, 'row')} of "
+            f"{counted(len(about.systems), 'system')} and "
+            f"{counted(about.n_documents, 'document')}, raters: {about.raters})",
+            "",
+            f"Whole corpus: {counted(self.n_rows, 'row')} at {row_rate(self.chosen_rows_per_s)} "
+            f"({', '.join(self.chosen)}, measured just now): {duration(seconds)} on this machine, "
+            f"{duration(seconds / self.n_machines)} on {self.n_machines} of them",
+            *([f"Report: {join(self.out, _REPORT, 'report.html')}"] if self.out else []),
+            "",
+            self.command,
+        ]
+        return "\n".join(lines)
+
+    def _cheapest(self, metrics: Iterable[str]) -> str:
+        name = max(metrics, key=lambda metric: self.rows_per_s[metric])
+        return f"{name}, {row_rate(self.rows_per_s[name])}"
+
+
+def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
+    """Judge the usual metrics by the rated rows of a corpus.
+
+    Parameters
+    ----------
+    corpora : path or sequence of paths
+        As `assay score` reads them, with `document_id` and `system_id`.
+    settings : JudgeSettings
+        By which ratings, and which metrics besides the usual ones.
+
+    Raises
+    ------
+    ValueError, OSError
+        If the request or an input is wrong, no row is rated, or no metric can be judged.
+    """
+    paths, tell = several(corpora), settings.on_progress or (lambda _progress: None)
+    kept = nullcontext(os.fspath(settings.out)) if settings.out else TemporaryDirectory()
+    with kept as folder:
+        out = absolute(folder).rstrip("/")
+        tell(Progress(stage="reading ratings and rows"))
+        files = list_inputs(paths)
+        rows, n_rows = _rated_rows(files, settings)
+        sink = io.BytesIO()
+        rows.write_parquet(sink)
+        write_whole(join(out, _RATED), sink.getvalue())
+        config = _config(rows.columns, settings)
+        score_corpus(
+            join(out, _RATED),
+            join(out, _SCORES),
+            **_scoring(config.metrics, settings),
+            local=True,
+            fresh=settings.fresh,
+            device=settings.device,
+            on_progress=settings.on_progress,
+        )
+        result = correlate(join(out, _SCORES), _correlation(rows, out, settings))
+        verdict = verdict_of(result, result.about.main_level, result.about.main_coefficient)
+        best = [each.metric for each in verdict.aspects if each.metric is not None]
+        if not best:
+            raise ValueError("no metric can be judged: see the reasons in the report of `--out`")
+        tell(Progress(stage="timing the best metrics"))
+        request_of = {column: each.name for each in config.requests for column in each.columns}
+        worth = dict.fromkeys([*best, *(name for each in verdict.aspects for name in each.tied)])
+        timed = list_inputs([join(out, _RATED)])
+        alone = {
+            name: _rows_per_s(timed, [name], settings)
+            for name in dict.fromkeys(request_of[metric] for metric in worth)
+        }
+        chosen = tuple(dict.fromkeys(request_of[metric] for metric in best))
+        together = alone[chosen[0]] if len(chosen) == 1 else _rows_per_s(timed, chosen, settings)
+    return Judgement(
+        verdict=verdict,
+        result=result,
+        rows_per_s={metric: alone[request_of[metric]] for metric in worth},
+        chosen=chosen,
+        chosen_rows_per_s=together,
+        n_rows=n_rows,
+        n_machines=settings.machines,
+        command=_command(paths, chosen, settings),
+        out=out if settings.out else None,
+    )
+
+
+def _rated_rows(files: Sequence[InputFile], settings: JudgeSettings) -> tuple[pl.DataFrame, int]:
+    """Read the rows that are rated, in our words, and count all rows."""
+    columns = dict(settings.columns or {})
+    rated = read_ratings(
+        settings.ratings,
+        aspects=settings.aspects,
+        raters=settings.raters,
+        columns={ours: name for ours, name in columns.items() if ours in (*KEYS, RATER)},
+    )
+    where, lazy = place(files), scan_files(files, columns)
+    n_rows = int(collect(lazy.select(pl.len()), where).item())
+    rows = collect(lazy.join(rated.keys.lazy(), on=KEYS, how="semi"), where).sort(KEYS)
+    if rows.is_empty():
+        raise ValueError(
+            f"no row of {where} is rated; ratings have {examples(rated.keys)}; name the right "
+            "columns with `--columns`"
+        )
+    check_unique(rows, KEYS, where, "keep one row of each")
+    return rows, n_rows
+
+
+def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
+    """Choose the metrics whose inputs the rows have, and those that are asked for."""
+    has = {side for side, names in _SIDES.items() if {*names} & {*columns}}
+    aliases = list(settings.encoders)
+    usual = [name for name in USUAL if {*parse_metric(name, aliases).sides} <= has]
+    metrics = tuple(dict.fromkeys([*usual, *settings.metrics]))
+    return ScoringConfig(**_scoring(metrics, settings))
+
+
+def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, object]:
+    return {
+        "metrics": tuple(metrics),
+        "encoders": settings.encoders,
+        "multi_reference": settings.multi_reference,
+        "language": settings.language,
+    }
+
+
+def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> CorrelateSettings:
+    """Say how scores are held against ratings: inside documents where they have enough systems."""
+    n_documents = rows["document_id"].n_unique()
+    has_systems = len(rows) >= FEWEST_SYSTEMS * n_documents
+    columns = {
+        ours: theirs for ours, theirs in (settings.columns or {}).items() if ours in (*KEYS, RATER)
+    }
+    return CorrelateSettings(
+        ratings=settings.ratings,
+        out=join(out, _REPORT),
+        aspects=settings.aspects,
+        raters=settings.raters,
+        levels=["summary", "system", "global"] if has_systems else ["global", "system", "summary"],
+        coefficients=COEFFICIENTS,
+        resamples=settings.resamples,
+        seed=settings.seed,
+        columns=columns or None,
+        fresh=True,
+        on_progress=settings.on_progress,
+    )
+
+
+def _rows_per_s(
+    files: Sequence[InputFile], metrics: Sequence[str], settings: JudgeSettings
+) -> float:
+    """Time some metrics on rated rows, models being loaded before."""
+    config = ScoringConfig(**_scoring(metrics, settings))
+    scorer = SummaryScorer(fetched_config(config), device=settings.device)
+    wanted = Wanted(needed=(CANDIDATE, *config.input_columns), columns={})
+    tables = read_files(files, wanted, limit=WARM_ROWS + TIMED_ROWS)
+    rows = pa.concat_tables(tables)
+    n_warm = min(WARM_ROWS, len(rows) - 1)
+    scorer.score(rows[:n_warm])
+    started = time.perf_counter()
+    scorer.score(rows[n_warm:])
+    return float(len(rows) - n_warm) / (time.perf_counter() - started)
+
+
+def _command(paths: Sequence[str], metrics: Sequence[str], settings: JudgeSettings) -> str:
+    asked = ScoreSettings(
+        out="scores",
+        columns={k: v for k, v in (settings.columns or {}).items() if k != RATER} or None,
+        **_scoring(metrics, settings),  # type: ignore[arg-type]
+    )
+    return shlex.join(["assay", "score", *paths, *as_options(asked)])

@@ -1,0 +1,102 @@
+"""`assay judge`: the numbers are those of scoring and correlating, the words say what they say."""
+
+import json
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import assay
+from pipelines.reports.verdict import verdict_of
+from tests.rare import run
+
+ROOT = Path(__file__).parents[2]
+LADDER = ROOT / "pipelines/examples/quality_ladder.jsonl"
+RATED = ROOT / "pipelines/examples/written_quality.csv"
+KEYS = ["document_id", "system_id"]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Judge metrics that need no model."""
+    usual = ("length", "density", "rouge1", "rougeL", "rouge2_p:source")
+    monkeypatch.setattr("pipelines.judge.USUAL", usual)
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    """Ratings of half of the documents."""
+    rated = pl.read_csv(RATED)
+    some = rated["document_id"].unique().sort()[::2].to_list()
+    path = tmp_path / "ratings.csv"
+    rated.filter(pl.col("document_id").is_in(some)).write_csv(path)
+    return path
+
+
+def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
+    quick, ratings, tmp_path, capsys
+):
+    out = tmp_path / "judged"
+    words = ["judge", str(LADDER), "--ratings", str(ratings), "--out", str(out), "--quiet"]
+    assert run([*words, "--resamples", "200", "--metrics", "compression"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [json.loads(line) for line in LADDER.read_text().splitlines()]
+    metrics = ["length", "density", "rouge1", "rougeL", "rouge2_p:source", "compression"]
+    scores = tmp_path / "scores.parquet"
+    pl.DataFrame(assay.score(rows, metrics=metrics)).drop(
+        "source", "candidate", "references", "status"
+    ).write_parquet(scores)
+    expected = assay.correlate(
+        scores,
+        ratings=ratings,
+        levels=["summary", "system", "global"],
+        coefficients=["spearman", "pearson", "kendall_b"],
+        resamples=200,
+    )
+    found = pl.read_parquet(out / "report" / "correlations.parquet")
+    assert found.equals(expected.correlations)
+    verdict = verdict_of(expected, "summary", "spearman")
+    assert [line.partition(" (cheapest")[0] for line in lines[:3]] == verdict.lines()
+    assert lines[3] == (
+        "(Summary level, Spearman \N{GREEK SMALL LETTER RHO}; 35 rows of 5 systems and 7 documents, raters: mean column)"
+    )
+    (best,) = [each.metric.removesuffix("_f") for each in verdict.aspects]
+    assert lines[5].startswith("Whole corpus: 70 rows at ")
+    assert f"({best}, measured just now)" in lines[5]
+    assert shlex.split(lines[-1]) == [
+        *("assay", "score", str(LADDER), "--out", "scores", "--metrics", best)
+    ]
+    assert run([*words, "--resamples", "200", "--metrics", "compression"]) == 0  # goes on
+
+
+def test_rows_and_ratings_in_memory_are_judged_like_files(quick, ratings):
+    rows = [json.loads(line) for line in LADDER.read_text().splitlines()]
+    of_files = assay.judge(LADDER, ratings=ratings, resamples=50)
+    frame = pl.DataFrame(rows)
+    of_rows = assay.judge(frame, ratings=pl.read_csv(ratings), resamples=50)
+    assert of_rows.verdict == of_files.verdict
+    assert of_rows.result.correlations.equals(of_files.result.correlations)
+    assert of_rows.command == of_files.command.replace(str(LADDER), "rows.parquet")
+
+
+def test_metrics_are_those_whose_inputs_there_are(quick, ratings, tmp_path):
+    corpus = tmp_path / "corpus.parquet"
+    pl.read_ndjson(LADDER).drop("references").write_parquet(corpus)
+    found = assay.judge(corpus, ratings=ratings, resamples=20)
+    assert found.result.score_names == ["length", "density", "rouge2_p:source"]
+
+
+def test_few_systems_on_a_document_are_judged_over_all_rows(quick, ratings, tmp_path):
+    two = pl.read_csv(ratings).filter(pl.col("system_id").is_in(["good", "vague"]))
+    two.write_csv(ratings)
+    found = assay.judge(LADDER, ratings=ratings, resamples=20)
+    assert found.verdict.level == "global"
+
+
+def test_no_rated_row_rejected(quick, tmp_path, capsys):
+    other = pl.read_csv(RATED).with_columns(document_id=pl.lit("x") + pl.col("document_id"))
+    other.write_csv(tmp_path / "ratings.csv")
+    words = ["judge", str(LADDER), "--ratings", str(tmp_path / "ratings.csv"), "--quiet"]
+    assert run(words) == 2
+    assert "quality_ladder.jsonl is rated; ratings have (x" in capsys.readouterr().err
