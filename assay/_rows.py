@@ -35,6 +35,7 @@ class _Memory:
     def score(self, own: dict[str, Any]) -> Any:  # noqa: ANN401  (their table, or a run)
         """Score them as a run does, in a folder that goes again if none is asked for."""
         from pipelines import verbs
+        from pipelines.score import score_corpus
         from pipelines.settings.score import ScoreSettings
 
         if own["limit"] is not None:
@@ -48,7 +49,7 @@ class _Memory:
         with TemporaryDirectory() as folder:
             corpus = f"{folder}/rows.parquet"
             self.write(corpus, own["columns"] or {}, kept)
-            run = verbs.score(corpus, ScoreSettings(**settings | {"out": f"{folder}/run"}))
+            run = score_corpus(corpus, **settings | {"out": f"{folder}/run"})
             found = _scores_of(run)
         taken = [name for name in found if name in self.names]
         if taken:

@@ -107,7 +107,9 @@ def _read(path: AnyPath, settings: CompareSettings, systems: Sequence[str], opti
     if keys.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
     keys = keys.unique().sort(KEYS)
-    scores = read_scores([source], keys, metrics=settings.metrics, columns=columns)
+    scores = read_scores(
+        [source], keys, metrics=settings.metrics, with_parts=False, columns=columns
+    )
     there = scores.frame["system_id"].unique().sort().to_list()
     kept = matching(there, systems, option) if systems else there
     frame = scores.frame.filter(pl.col("system_id").is_in(kept))
@@ -187,6 +189,7 @@ def _of_metric(
             metric,
             (first, matrix_a[a.systems.index(first)]),
             (second, matrix_b[b.systems.index(second)]),
+            documents,
             settings,
         )
 
@@ -195,6 +198,7 @@ def _compared(
     metric: str,
     first: tuple[str, np.ndarray],
     second: tuple[str, np.ndarray],
+    documents: Sequence[str],
     settings: CompareSettings,
 ) -> MetricComparison:
     (system_a, a), (system_b, b) = first, second
@@ -208,6 +212,7 @@ def _compared(
     )
     shared = ~(np.isnan(a) | np.isnan(b))
     a, b = a[shared], b[shared]
+    names = (name for name, has_both in zip(documents, shared, strict=True) if has_both)
     tolerance = TIE_RTOL * np.maximum(np.abs(a), np.abs(b))
     wins, losses = int((a - b > tolerance).sum()), int((b - a > tolerance).sum())
     return MetricComparison(
@@ -228,6 +233,7 @@ def _compared(
         n_missing=result.n_missing,
         higher=None,
         reason=result.reason,
+        documents=tuple(zip(names, (a - b).tolist(), strict=True)),
     )
 
 

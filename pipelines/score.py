@@ -459,6 +459,7 @@ def _sum_up(
         statuses=dict(sorted(history.statuses.items())),
         n_duplicate_keys=count_duplicate_keys(parts),
         means=history.sums.means(),
+        metrics=tuple(manifest.configuration["metrics"]),
         signatures=manifest.signatures,
         counters=dict(history.counters),
         n_shards=len(manifest.shards),

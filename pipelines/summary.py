@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pipelines.reports.terminal import decimals, number, table_text
+from pipelines.reports.terminal import decimals, number, table_blocks
+from pipelines.runs.manifest import PAGE_FILE
 from pipelines.runs.progress import duration
+from sms.naming import counted, natural
 
 if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun
@@ -33,8 +35,9 @@ def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None 
     """
     parts = ["\n".join(_counts(run))]
     if run.means:
-        columns = [name for name in next(iter(run.means.values())) if not _is_coverage(name)]
-        parts.append(table_text(*_means(run.means, columns), is_terminal=is_terminal, width=width))
+        columns = run.main_columns
+        table = table_blocks(*_means(run.means, columns), is_terminal=is_terminal, width=width)
+        parts.append(table)
         parts[-1] += "\n".join(["", *_below_means(run, columns)])
     parts.append("\n".join(_places(run)))
     return "\n\n".join(parts)
@@ -47,7 +50,7 @@ def meanings(columns: Iterable[str]) -> Iterator[str]:
     """
     up: dict[str, list[str]] = {}
     for column in columns:
-        if meaning := _higher_is(column):
+        if meaning := higher_is(column):
             up.setdefault(meaning, []).append(column)
     for meaning, names in up.items():
         yield f"Higher means {meaning}: {', '.join(names)}"
@@ -55,7 +58,7 @@ def meanings(columns: Iterable[str]) -> Iterator[str]:
 
 def _counts(run: ScoreRun) -> Iterator[str]:
     if run.n_new_shards == 0 and not run.failed_shards:
-        yield f"Already scored: {run.n_rows:,} rows, nothing left to do"
+        yield f"Already scored: {counted(run.n_rows, 'row')}, nothing left to do"
     else:
         yield (
             f"Rows scored: {run.n_rows:,} of {run.n_planned_rows:,} in {duration(run.seconds)}"
@@ -66,7 +69,8 @@ def _counts(run: ScoreRun) -> Iterator[str]:
     for status, n_rows in statuses[:MAX_STATUSES]:
         yield f"  {n_rows:,}  {status}"
     if len(statuses) > MAX_STATUSES:
-        yield f"  and {len(statuses) - MAX_STATUSES} other statuses"
+        n_others = len(statuses) - MAX_STATUSES
+        yield f"  and {counted(n_others, 'other status', 'other statuses')}"
     yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
     yield from _cached(run.counters)
     yield from _unknown(run.counters)
@@ -78,7 +82,7 @@ def _means(
     means: Mapping[str, Mapping[str, float]], columns: Sequence[str]
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header and rows of the table of means."""
-    shown = list(means.items())[:MAX_SYSTEMS]
+    shown = sorted(means.items(), key=lambda item: natural(item[0]))[:MAX_SYSTEMS]
     n_decimals = {name: decimals(mean[name] for _, mean in shown) for name in columns}
     rows = [
         [system or "(none)", *(number(mean[name], n_decimals[name]) for name in columns)]
@@ -92,11 +96,11 @@ def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
 
     if len(run.means) > MAX_SYSTEMS:
         place = join(run.out, "run.json")
-        yield f"and {len(run.means) - MAX_SYSTEMS:,} more systems; all are in {place}"
+        yield f"and {counted(len(run.means) - MAX_SYSTEMS, 'more system')}; all are in {place}"
     yield from meanings(columns)
 
 
-def _higher_is(column: str) -> str | None:
+def higher_is(column: str) -> str | None:
     """Say what a higher value of a column means, whatever encoder or side it names."""
     from sms.metrics import all_metrics  # brings the compiler, which takes a moment
 
@@ -133,14 +137,11 @@ def _unknown(counters: Mapping[str, int]) -> Iterator[str]:
             yield f"Words unknown to {alias}, which are left out: {share:.0%} of {n_words:,}"
 
 
-def _is_coverage(column: str) -> bool:
-    """Tell whether a column is about the rows and no metric: the share of known words."""
-    return column.startswith("coverage@")
-
-
 def _places(run: ScoreRun) -> Iterator[str]:
     from cluster.store import join  # brings Arrow, which other tables do without
 
+    if run.is_complete:
+        yield f"Page: {join(run.out, PAGE_FILE)}"
     yield f"Scores: {join(run.scores, 'part-*.parquet')}"
     yield f"Signatures: {join(run.out, 'run.json')}, and in the metadata of every scores file"
     if run.n_unreadable:

@@ -42,10 +42,18 @@ if TYPE_CHECKING:
 
 
 def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
-    """Score every row of a corpus into a folder."""
+    """Score every row of a corpus into a folder, and write a page about it."""
+    from cluster.store import join, write_whole
+    from pipelines.reports.scores_page import render_run
+    from pipelines.runs.manifest import PAGE_FILE
     from pipelines.score import score_corpus
+    from pipelines.summary import higher_is
 
-    return score_corpus(corpora, **vars(settings))
+    run = score_corpus(corpora, **vars(settings))
+    if run.is_complete:
+        page = render_run(run, {name: higher_is(name) for name in run.main_columns})
+        write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
+    return run
 
 
 def judge(data: OneOrMore, settings: JudgeSettings) -> Judgement:
@@ -75,15 +83,18 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     """
     from cluster.output import Output
     from pipelines.compare import compare_scores
+    from pipelines.reports.compare_page import render_comparison
     from pipelines.reports.comparison import comparison_sheet
     from pipelines.reports.sheet import SUFFIXES
 
     output = Output.named("--out", settings.out) if settings.out else None
     if output:
-        output.check_file(*SUFFIXES)
+        output.check_file(*SUFFIXES, ".html")
         output.check_apart(several([scores_a, scores_b]))
     result = compare_scores(scores_a, scores_b, settings)
-    if output:
+    if output and output.suffix == ".html":
+        output.write(render_comparison(result).encode("utf-8", "replace"))
+    elif output:
         output.write(comparison_sheet(result).content(output.suffix).encode())
     return result
 
@@ -165,9 +176,6 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     if encoders := encoders_for(settings.metric, settings.encoder):
         asked["encoders"] = encoders
     explainer = open_explainer(corpora, **asked)
-    inputs = [*(file.path for file in explainer.files), *several(settings.ratings or ())]
-    if output is not None:
-        output.check_apart(inputs)
     document = settings.document
     systems = explainer.explain({document: settings.system})[document]
     if output is not None:

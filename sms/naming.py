@@ -14,6 +14,22 @@ OneOrMore: TypeAlias = AnyPath | Iterable[AnyPath]
 """One path or name, or several; `several` reads it."""
 
 
+ABOUT_ROWS = ("coverage@", "cut@")
+"""Columns that begin so tell how many words had a vector, or whether a source was cut; they are a
+metric to nobody who does not name them."""
+
+
+def is_precision_or_recall(metric: str) -> bool:
+    """Say whether a metric is precision or recall, of which the F measure is made.
+
+    Examples
+    --------
+    >>> [is_precision_or_recall(name) for name in ("rouge1_p", "run/rougeL_r:source", "rougeL_f")]
+    [True, True, False]
+    """
+    return metric.rpartition("/")[2].partition(":")[0].endswith(("_p", "_r"))
+
+
 def several(given: OneOrMore) -> list[str]:
     """List what is given, one or several paths or names, as texts.
 

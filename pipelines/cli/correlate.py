@@ -25,7 +25,6 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> int:
 
     with shown_progress(settings) as settings:
         result = verbs.correlate(scores, settings)
-    shown = {"coefficients": list(settings.coefficients), "has_parts": bool(settings.metrics)}
-    shown |= terminal()
+    shown = {"coefficients": list(settings.coefficients), **terminal()}
     show(summary_text(result, str(settings.out).rstrip("/"), **shown))
     return DONE

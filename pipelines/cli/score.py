@@ -9,6 +9,7 @@ from pipelines import verbs
 from pipelines.cli.common import DONE, INTERRUPTED, NOT_ACCEPTED, fail, show, terminal
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.score import ScoreSettings
+from sms.naming import counted
 
 if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun
@@ -66,7 +67,8 @@ def _status(result: ScoreRun) -> int:
         )
     if not result.is_accepted:
         return fail(
-            f"{result.n_with_status} rows have a status, which `--strict` does not accept",
+            f"{counted(result.n_with_status, 'row')} with a status, which `--strict` does not "
+            "accept",
             NOT_ACCEPTED,
         )
     return DONE

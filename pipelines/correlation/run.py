@@ -79,7 +79,12 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
         find_scores(path, is_unfinished_accepted=settings.accept_unfinished) for path in paths
     ]
     found = read_scores(
-        inputs, rated.keys, all_rated=rated.all_keys, metrics=settings.metrics, columns=columns
+        inputs,
+        rated.keys,
+        all_rated=rated.all_keys,
+        metrics=settings.metrics,
+        with_parts=False,
+        columns=columns,
     )
     rated, found, compared = shared_rows(rated, found)
     study, texts, text_records, notes = _study(rated, found, settings.corpus, columns)

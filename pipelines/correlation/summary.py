@@ -14,7 +14,6 @@ from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import SIGNIFICANCE
 from pipelines.settings.correlate import ACCURACIES, CORRELATIONS, LEVELS
 from pipelines.tables.records import AgreementResult
-from pipelines.tables.study import is_part
 from sms.naming import counted
 
 
@@ -25,14 +24,12 @@ def summary_text(
     coefficients: Sequence[str] = (),
     is_terminal: bool = False,
     width: int | None = None,
-    has_parts: bool = False,
 ) -> str:
     """Sum up the agreement for people.
 
     Shown is the first of `coefficients`, as they were asked for, that the levels have (pairwise
     accuracy is not defined at every level); where empty, the first in the table. `out` is the
-    folder of the report. A table that needs more than `width` characters gets more. Precision and
-    recall are shown only with `has_parts`.
+    folder of the report. A table that needs more than `width` characters gets more.
     """
     about = result.about
     there = result.correlations["coefficient"]
@@ -51,7 +48,6 @@ def summary_text(
     if coefficient in CORRELATIONS:
         verdict = verdict_of(result, about.main_level, coefficient)
         parts.insert(0, "\n".join([*verdict.lines(), f"({verdict.title})"]))
-    names = [name for name in result.score_names if has_parts or not is_part(name)]
     for aspect in result.aspects:
         cells = {
             (row["metric"], row["level"]): row
@@ -62,7 +58,7 @@ def summary_text(
                 f"{name} (baseline)" if cells[name, levels[0]]["is_baseline"] else name,
                 *(_cell(cells[name, level]) for level in levels),
             ]
-            for name in names or result.score_names
+            for name in result.score_names
         ]
         header = [aspect, *(f"{level} level  " for level in levels)]
         parts.append(table_text(header, body, is_terminal=is_terminal, width=width))

@@ -36,7 +36,7 @@ from sms.naming import counted, natural
 
 SHOWN_DISAGREEMENTS = 6
 """Per aspect and metric; the table on disk has all."""
-AXIS_STEPS = ((0.3, 0.1), (0.9, 0.2), (math.inf, 0.5))
+AXIS_STEPS = ((0.3, 0.1), (1.6, 0.2), (math.inf, 0.5))
 """Up to which span of an axis its ticks are so far apart."""
 
 Row = Mapping[str, Any]

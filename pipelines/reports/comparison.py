@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import polars as pl
@@ -50,6 +50,8 @@ class MetricComparison:
     """"a" or "b" where `p_holm` is small enough, else None."""
     reason: str | None
     """Why the numbers are undefined."""
+    documents: tuple[tuple[str, float], ...] = field(repr=False)
+    """Every document that both have, and its score of A minus that of B."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,9 @@ class ScoreComparison:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as a table; undefined is null."""
-        frame = pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
+        names = [each.name for each in fields(MetricComparison) if each.name != "documents"]
+        rows = [{name: getattr(row, name) for name in names} for row in self.rows]
+        frame = pl.DataFrame(rows, infer_schema_length=None)
         return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
@@ -97,14 +101,15 @@ def comparison_sheet(result: ScoreComparison) -> Sheet:
 
 
 def _columns(result: ScoreComparison, frame: pl.DataFrame) -> list[Column]:
-    n_decimals = {
-        metric: decimals([*rows["mean_a"].drop_nulls(), *rows["mean_b"].drop_nulls()])
-        for (metric,), rows in frame.group_by("metric")
-    }
+    sizes = (
+        decimals([*rows["mean_a"].drop_nulls(), *rows["mean_b"].drop_nulls()])
+        for _, rows in frame.group_by("metric")
+    )
+    n_decimals = max(sizes, default=0)  # one format for a column, in which nothing is lost
 
     def shown(row: Mapping[str, Any], name: str, more: int) -> str:
         value = row[name]
-        return UNDEFINED if value is None else number(value, n_decimals[row["metric"]] + more)
+        return UNDEFINED if value is None else number(value, n_decimals + more)
 
     def mean(name: str, more: int = 0) -> Callable[[Mapping[str, Any]], str]:
         return lambda row: shown(row, name, more)

@@ -46,6 +46,33 @@ def table_text(
     return "\n".join(line for line in lines if line)  # a terminal's table begins with a blank one
 
 
+def table_blocks(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    is_terminal: bool = False,
+    width: int | None = None,
+) -> str:
+    """Lay out a table of many columns as several that fit, each with the first column."""
+    room = width or _PLAIN_WIDTH
+    sizes = [max(map(len, column)) + 2 for column in zip(header, *rows, strict=True)]
+    blocks: list[list[int]] = [[]]
+    for place in range(1, len(header)):
+        used = sizes[0] + sum(sizes[i] for i in blocks[-1])
+        if blocks[-1] and used + sizes[place] > room:
+            blocks.append([])
+        blocks[-1].append(place)
+    return "\n\n".join(
+        table_text(
+            [header[i] for i in (0, *block)],
+            [[row[i] for i in (0, *block)] for row in rows],
+            is_terminal=is_terminal,
+            width=width,
+        )
+        for block in blocks
+    )
+
+
 def decimals(means: Iterable[float]) -> int:
     """Return the decimals that give the largest of a column its four digits, however small."""
     largest = max((abs(mean) for mean in means if not math.isnan(mean)), default=0.0)

@@ -54,11 +54,12 @@ class Verdict:
         defined = [each for each in self.aspects if each.metric is not None]
         if not defined:
             return ["No metric can be judged: no coefficient is defined."]
-        best = (
-            f"{each.aspect}: {each.metric} {number_text(each.value, 2, minus='-')} "
-            f"{interval_text(each.low, each.high, 2, minus='-')}"
-            for each in defined
-        )
+        found: dict[str, list[str]] = {}
+        for each in defined:
+            interval = interval_text(each.low, each.high, 2, minus="-")
+            value = f"{number_text(each.value, 2, minus='-')} {interval}"
+            found.setdefault(str(each.metric), []).append(f"{each.aspect} ({value})")
+        best = (f"{metric} for {listed(aspects)}" for metric, aspects in found.items())
         tied = (f"{each.aspect}: {_tied(each, cheapest)}" for each in defined)
         return [
             f"Use {'; '.join(best)}",

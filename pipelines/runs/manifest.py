@@ -31,8 +31,11 @@ PROGRESS_FILE = "progress.json"
 """What a run is doing; there while it goes on, and after its driver has died."""
 HISTORY_FOLDER = "history"
 """What became of the shards since `run.json` was written."""
+PAGE_FILE = "scores.html"
+"""What came of a run, for people."""
 OWN_NAMES = (
     RUN_FILE,
+    PAGE_FILE,
     SUCCESS_FILE,
     PROGRESS_FILE,
     HISTORY_FOLDER,
@@ -258,6 +261,7 @@ def delete_own_files(out: str) -> None:
     """
     delete_file(join(out, SUCCESS_FILE))
     delete_file(join(out, PROGRESS_FILE))
+    delete_file(join(out, PAGE_FILE))
     _delete_copies(out)
     for folder in (SCORES_FOLDER, ERRORS_FOLDER):
         for name in list_names(join(out, folder)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from cluster.store import join, read_whole
 from pipelines.runs.manifest import SUCCESS_FILE
+from sms.naming import ABOUT_ROWS, is_precision_or_recall
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,8 @@ class ScoreRun:
     """Pairs of document_id and system_id that more than one row has."""
     means: Mapping[str, Mapping[str, float]]
     """By system, then by column; NaN where a system has no score."""
+    metrics: Sequence[str]
+    """As they were asked for."""
     signatures: Mapping[str, str]
     """By column."""
     n_shards: int
@@ -68,6 +71,17 @@ class ScoreRun:
     def to_pandas(self) -> pd.DataFrame:
         """Read the scores, as `to_arrow`."""
         return self.to_arrow().to_pandas()
+
+    @property
+    def main_columns(self) -> list[str]:
+        """Scores to show first: no precision or recall that nobody asked for, and no counts."""
+        names = next(iter(self.means.values()), {})
+        return [
+            name
+            for name in names
+            if name in self.metrics
+            or not (is_precision_or_recall(name) or name.startswith(ABOUT_ROWS))
+        ]
 
     @property
     def is_complete(self) -> bool:

@@ -29,7 +29,8 @@ class CorrelateSettings(Settings):
     """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
     pool."""
     metrics: Sequence[str] = ()
-    """Columns of the scores, names or patterns. Default: all that hold numbers."""
+    """Columns of the scores, names or patterns. Default: all that hold numbers, but for precision
+    and recall that `assay score` was not asked for by name."""
     systems: Annotated[Sequence[str], "rare"] = ()
     """Systems to keep, names or patterns. Default: all that are rated."""
     exclude_systems: Annotated[Sequence[str], "rare"] = ()

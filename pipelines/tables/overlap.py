@@ -37,7 +37,7 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
     lacking |= {name: int((~scored[name]).sum()) for name in metrics}
     lacks = [f"{name} lacks {n:,}" for name, n in sorted(lacking.items(), key=lambda x: -x[1]) if n]
     if n_unscored := len(rated) - len(scored):
-        lacks.insert(0, f"{n_unscored:,} have no score")
+        lacks.insert(0, f"{n_unscored:,} without a score")
     if kept.is_empty():
         raise ValueError(
             "a row must have a rating in every aspect and a score of every metric, got none among "

@@ -34,12 +34,8 @@ from pipelines.tables.keyed import (
     scan_files,
 )
 from pipelines.tables.records import InputRecord
-from sms.naming import AnyPath
+from sms.naming import ABOUT_ROWS, AnyPath, is_precision_or_recall
 from sms.signature import without_content
-
-_NO_METRICS = ("coverage@", "cut@")
-"""Columns that begin so tell how many words had a vector, or whether a source was cut; they are a
-metric to nobody who does not name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +46,13 @@ class ScoreInput:
     files: Sequence[InputFile]
     signatures: Mapping[str, str]
     """By column; empty for other tools' files."""
+    asked: Sequence[str] = ()
+    """Metrics of the run, as they were asked for."""
     notes: Sequence[str] = ()
+
+    def is_unasked(self, column: str) -> bool:
+        """Say whether a run has a column only beside the F measure that it was asked for."""
+        return bool(self.asked) and is_precision_or_recall(column) and column not in self.asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,6 +118,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
         path=folder,
         files=[file for part in parts for file in files_of(part)],
         signatures=manifest.signatures,
+        asked=manifest.configuration["metrics"],
         notes=notes,
     )
 
@@ -133,14 +136,16 @@ def read_scores(
     *,
     all_rated: pl.DataFrame | None = None,
     metrics: Sequence[str] = (),
+    with_parts: bool = True,
     columns: Mapping[str, str],
 ) -> Scores:
     """Read the scores of rated candidates out of all inputs.
 
     A column of numbers is a metric; a name that several inputs have is written `INPUT/METRIC` in
     all of them. `rated` has the keys of the rated candidates, sorted, each once; `all_rated` those
-    before systems were left out. `metrics` are names or patterns to keep, all where empty;
-    `columns` has our column name to the file's.
+    before systems were left out. `metrics` are names or patterns to keep, all where empty (but,
+    without `with_parts`, precision and recall that the run was not asked for by name); `columns`
+    has our column name to the file's.
 
     Raises
     ------
@@ -152,7 +157,7 @@ def read_scores(
     _refuse_repeated(inputs)
     all_rated = rated if all_rated is None else all_rated
     lazies = [scan_files(each.files, columns) for each in inputs]
-    calls, wanted = _named(inputs, lazies, metrics)
+    calls, wanted = _named(inputs, lazies, metrics, with_parts=with_parts)
     _refuse_other_content(inputs, calls, wanted)
     frame, notes = rated, [note for each in inputs for note in each.notes]
     left_out: list[str] = []
@@ -246,13 +251,17 @@ def _refuse_other_content(
 
 
 def _may_be_metric(name: str, asked: Sequence[str]) -> bool:
-    if name.startswith(_NO_METRICS):
+    if name.startswith(ABOUT_ROWS):
         return name in asked
     return name not in NOT_NUMBERS
 
 
 def _named(
-    inputs: Sequence[ScoreInput], lazies: Sequence[pl.LazyFrame], patterns: Sequence[str]
+    inputs: Sequence[ScoreInput],
+    lazies: Sequence[pl.LazyFrame],
+    patterns: Sequence[str],
+    *,
+    with_parts: bool,
 ) -> tuple[list[dict[str, str]], set[str]]:
     """Name every metric of every input, with the input before it where others have it too.
 
@@ -275,6 +284,12 @@ def _named(
     ]
     known = {call: name for called in calls for name, call in called.items()}
     if not patterns:
-        return calls, set(known)
+        unasked = {
+            call
+            for each, called in zip(inputs, calls, strict=True)
+            for name, call in called.items()
+            if each.is_unasked(name) and not with_parts
+        }
+        return calls, {*known} - unasked
     chosen = set(matching([*dict.fromkeys([*known, *known.values()])], patterns, "--metrics"))
     return calls, {call for call, name in known.items() if call in chosen or name in chosen}

@@ -98,17 +98,6 @@ def is_baseline(metric: str) -> bool:
     return metric.rpartition("/")[2].partition(":")[0] in BASELINES
 
 
-def is_part(metric: str) -> bool:
-    """Say whether a metric is precision or recall, of which the F measure is made.
-
-    Examples
-    --------
-    >>> is_part("rouge1_p"), is_part("run/rougeL_r:source"), is_part("rougeL_f")
-    (True, True, False)
-    """
-    return metric.rpartition("/")[2].partition(":")[0].endswith(("_p", "_r"))
-
-
 def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray | None, str | None]:
     """Find the candidates' lengths, and say where they come from.
 

@@ -299,7 +299,7 @@ def _sentence_of(text: TextUnits, point: int) -> int:
 
 _EDGES = (_MARGIN + _COLUMN + 8 + _BAR, _MARGIN + _COLUMN + _GUTTER - 8 - _BAR)
 _LABEL_PLACES = (0.5, 0.36, 0.64, 0.24, 0.76, 0.14, 0.86)  # along a line, best first
-_LABEL_SIZE = (34.0, 12.0)
+_LABEL_SIZE = (38.0, 16.0)
 
 
 @dataclass(frozen=True, slots=True)

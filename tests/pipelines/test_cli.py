@@ -171,7 +171,7 @@ def test_score_prints_the_summary(score, tmp_path, capsys):
 
 def test_strict_run_with_a_status_exits_1(score, wrong):
     assert wrong(score("--strict", "--quiet"), 1) == (
-        "1 rows have a status, which `--strict` does not accept"
+        "1 row with a status, which `--strict` does not accept"
     )
 
 
@@ -501,6 +501,7 @@ def scored(**changes):
         "statuses": {},
         "n_duplicate_keys": 0,
         "means": {"a": {"sms": 0.5, "length": 12.25}, "b": {"sms": float("nan"), "length": 8.0}},
+        "metrics": ("sms", "length"),
         "signatures": {},
         "counters": {},
         "n_shards": 2,
@@ -524,6 +525,7 @@ def test_summary_by_hand():
         "Higher means closer, 0 to 1: sms",
         "Higher means longer: length",
         "",
+        "Page: out/scores.html",
         "Scores: out/scores/part-*.parquet",
         "Signatures: out/run.json, and in the metadata of every scores file",
     ]

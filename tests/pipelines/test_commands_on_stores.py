@@ -37,10 +37,14 @@ COMMANDS = {
         "correlate @scores --ratings @ratings.csv --corpus @in --out @new --resamples 20"
         " --metrics length --all-tables",
         [
-            *("new/about.json", "new/correlations.csv", "new/correlations.parquet"),
+            *("new/report.json", "new/correlations.csv", "new/correlations.parquet"),
             "new/report.html",
             *("new/tables/long/*.csv", "new/tables/long/*.parquet"),
         ],
+    ),
+    "judge": (
+        "judge @in/*.jsonl --ratings @ratings.csv --out @new --resamples 20",
+        ["new/rated.parquet", "new/report/correlations.parquet", "new/scores/_SUCCESS"],
     ),
     "explain": (
         "explain --scores @scores --document harbour-bridge --metric length --ratings @ratings.csv"
@@ -189,7 +193,8 @@ def places(files, bucket, server, tmp_path):
 
 @pytest.fixture
 def without_charts(monkeypatch):
-    """Write reports without their charts, which take seconds."""
+    """Write reports without their charts, which take seconds; judge two metrics."""
+    monkeypatch.setattr("pipelines.judge.USUAL", ("length", "rouge1"))
     monkeypatch.setattr(
         "pipelines.reports.agreement_report.write_report",
         lambda _result, out, all_tables: (out / "report.html").write_text("a page"),
@@ -286,7 +291,7 @@ def test_nothing_is_written_over(places, where, capsys):
     assert run([*words[:-1], "--fresh"]) == 0  # without `--all-tables`
     with pytest.raises(FileNotFoundError):
         matches_of("new/tables/long/*", places[where], new)
-    assert matches_of("new/about.json", places[where], new)
+    assert matches_of("new/report.json", places[where], new)
 
 
 @pytest.mark.slow

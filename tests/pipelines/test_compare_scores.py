@@ -237,7 +237,7 @@ def test_command_compares_two_systems(corpus, scored, tmp_path, capsys):
     assert lines[0] == "Every system of A with every system of B, on the documents both have"
     rows = {line.split()[0]: line.split() for line in lines if " whole " in line}
     assert set(rows) == {"rouge1_f", "length"}
-    assert rows["length"][1:5] == ["whole", "half", "9.000", "4.000"]
+    assert rows["length"][1:5] == ["whole", "half", "9.0000", "4.0000"]
     assert rows["length"][-5:] == ["12", "0", "0", "12", "A"]
     assert "Higher means longer: length" in lines
     found = json.loads(out.read_text(encoding="utf-8"))

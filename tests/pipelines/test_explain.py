@@ -362,13 +362,15 @@ def test_pages_written_for_candidates(corpus, encoders, tmp_path):
 
 def test_command_writes_page_and_picture(corpus, encoders, tmp_path, capsys):
     page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
-    status = run(
-        ["explain", str(corpus), "--document", "7", "--metric", "wms@small", "--encoder",
-         encoders["small"], "--out", str(page), "--svg", str(picture)]
-    )  # fmt: skip
-    assert status == 0
-    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [line[:2] for line in lines] == [[name, "wms@small"] for name in "abc"]
+    for kind, out in (("Page", page), ("Picture", picture)):
+        status = run(
+            ["explain", str(corpus), "--document", "7", "--metric", "wms@small", "--encoder",
+             encoders["small"], "--out", str(out)]
+        )  # fmt: skip
+        assert status == 0
+        *lines, last = capsys.readouterr().out.splitlines()
+        assert [line.split("\t")[:2] for line in lines] == [[name, "wms@small"] for name in "abc"]
+        assert last == f"{kind}: {out}"
     assert "<title>7: wms@small explained</title>" in page.read_text(encoding="utf-8")
     root = ElementTree.fromstring(picture.read_text(encoding="utf-8"))
     assert root.tag.endswith("svg")
@@ -381,7 +383,7 @@ def test_command_says_why_there_is_no_score(write, encoders, tmp_path, capsys):
          encoders["small"], "--out", str(tmp_path / "page.html")]
     )  # fmt: skip
     assert status == 0
-    assert capsys.readouterr().out == "a\twms@small\tno score: candidate:empty\n"
+    assert capsys.readouterr().out.startswith("a\twms@small\tno score: candidate:empty\n")
 
 
 @pytest.mark.parametrize(
@@ -404,12 +406,8 @@ def test_output_over_what_is_read_rejected(corpus, tmp_path, capsys):
     before = corpus.read_bytes()
     asked = (corpus, "--document", "7", "--metric", "length")
     line = refusal(capsys, *asked, "--out", corpus)
-    assert "`--out` must not be a file that is read" in line
+    assert "`--out` must end in .html, .svg" in line
     assert corpus.read_bytes() == before
-    page = tmp_path / "page"
-    line = refusal(capsys, *asked, "--out", page, "--svg", page)
-    assert "`--svg` must not be the file of `--out`" in line
-    assert not page.exists()
 
 
 def test_aspects_without_ratings_rejected(corpus, tmp_path, capsys):

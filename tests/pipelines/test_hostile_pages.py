@@ -51,7 +51,7 @@ def pages(tmp_path_factory):
               f"--out={folder / 'scores'}", corpus]  # fmt: skip
     assert run(scored) == 0
     compared = ["correlate", "--quiet", "--explain", f"--ratings={folder}/ratings.jsonl",
-                f"--corpus={corpus}", "--resamples=20", f"--out={folder / 'report'}",
+                "--corpus", corpus, "--resamples=20", f"--out={folder / 'report'}",
                 str(folder / "scores")]  # fmt: skip
     assert run(compared) == 0
     found = sorted((folder / "report").rglob("*.html"))

@@ -252,7 +252,7 @@ def test_progress_goes_to_standard_error(bench, capsys):
     assert run(["correlate", bench.scores(), *arguments]) == 0
     captured = capsys.readouterr()
     assert re.fullmatch(r"27 of 27 tests \(100%\).*\n", captured.err)
-    assert captured.out.startswith("Use overall: good ")
+    assert captured.out.startswith("Use good for overall (")
 
 
 def test_baselines_by_name():

@@ -98,7 +98,7 @@ def test_unfinished_run_rejected(bench, refused, run_folder, named):
     status, out, _ = bench.correlate("--accept-unfinished", scores=[named(folder)])
     assert status == 0
     assert "is unfinished: 4 of 5 shards" in out
-    assert "48 are rated: 10 have no score" in out
+    assert "48 are rated: 10 without a score" in out
 
 
 @BY_PATH_OR_URL

@@ -88,7 +88,7 @@ def test_cut_is_said_once_in_one_line(reports):
     (partial, said), _ = reports
     line = (
         "Compared: 29 rows of 5 systems and 6 documents, with every score and rating; 40 are "
-        "rated: 10 have no score, poor lacks 1; without any value, and left out: empty"
+        "rated: 10 without a score, poor lacks 1; without any value, and left out: empty"
     )
     assert said.count(line) == said.count("Compared:") == 1
     assert json.loads((partial / "report.json").read_text())["notes"].count(line) == 1

@@ -156,7 +156,7 @@ def test_every_table_says_how_much_it_is_about(page):
 def test_verdict_by_hand(page):
     """The shown intervals and p-values: sms is the best, and nothing is known of density."""
     lines = [
-        "Use relevance: sms 0.81 [0.69, 0.91]; fluency &amp; flow: sms 0.79 [0.67, 0.89]",
+        "Use sms for relevance (0.81 [0.69, 0.91]) and fluency &amp; flow (0.79 [0.67, 0.89])",
         "Cannot be told apart from it at 0.05: relevance: rouge_L; fluency &amp; flow: rouge_L",
         "Agrees better with people than length: relevance: sms, rouge_L and ",
     ]

@@ -21,11 +21,11 @@ def test_axis_holds_all_that_is_drawn(result, tmp_path):
 
 
 def test_axis_by_hand(result, tmp_path):
-    # From length's low end, -0.24 - 0.12 - 0.02, to the raters' 0.9123: steps of a half.
+    # From length's low end, -0.24 - 0.12 - 0.02, to the raters' 0.9123: steps of .2.
     (panel,) = panels_of(
         result, tmp_path, level="system", aspect="relevance", coefficient="pearson"
     )
-    assert panel["ticks"] == [-0.5, 0.0, 0.5, 1.0]
+    assert panel["ticks"] == [-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     assert panel["origin"] == 0.0
 
 

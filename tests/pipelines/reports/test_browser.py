@@ -40,6 +40,14 @@ def open_changed(page, result, folder, **tables):
     page.wait_for_selector(DRAWN)
 
 
+def unfold(page, title):
+    """Open a folded part; its chart is drawn then."""
+    part = page.locator("details.more", has=page.locator("summary", has_text=title))
+    part.locator("summary").first.click()
+    if part.locator("[data-chart]").count():
+        part.locator("[data-chart] svg").wait_for()
+
+
 def level_control(page, name):
     return page.get_by_role("radio", name=name)
 
@@ -150,6 +158,7 @@ def test_scatter_follows_the_metric(opened):
 
 
 def test_difference_map_has_both_halves_and_no_undefined_pair(opened):
+    unfold(opened, "Which metrics differ")
     cells = opened.locator("#chart-differences .mark-rect.role-mark path")
     assert cells.count() == 4 * 3
     level_control(opened, "Summary").check()  # one of the four metrics is undefined there
@@ -162,6 +171,7 @@ def test_difference_without_an_interval_shows_none(page, result, tmp_path):
     open_changed(
         page, result, tmp_path, differences=differences.cast(dict(result.differences.schema))
     )
+    unfold(page, "Which metrics differ")
     told = []
     for place in (0, 1):  # a pair, and the same the other way round
         page.locator("#chart-differences .mark-rect.role-mark path").nth(place).hover(force=True)
@@ -172,6 +182,7 @@ def test_difference_without_an_interval_shows_none(page, result, tmp_path):
 
 
 def test_chart_without_rows_says_so(opened):
+    unfold(opened, "How many documents it takes")
     level_control(opened, "Global").check()
     note = opened.locator("figure:has(#chart-sample-size) .chart-note")
     note.wait_for(state="visible")
@@ -179,18 +190,22 @@ def test_chart_without_rows_says_so(opened):
     assert not opened.locator("#chart-sample-size").is_visible()
 
 
-def test_rings_follow_the_test(opened):
-    rings = opened.locator("#chart-differences .mark-symbol.role-mark path")
+def test_numbers_are_faint_where_the_test_finds_nothing(opened):
+    unfold(opened, "Which metrics differ")
+    numbers = opened.locator("#chart-differences .mark-text.role-mark text")
     note = opened.locator("figure:has(#chart-differences) .chart-note")
-    assert rings.count() == 4 * 3  # every pair is significant by permutation, both halves
+    faint = opened.locator("#chart-differences .mark-text.role-mark text[opacity='0.45']")
+    assert numbers.count() == 4 * 3  # every pair is significant by permutation, both halves
+    assert faint.count() == 0
     opened.get_by_role("combobox", name="Test").select_option("williams")
-    rings.first.wait_for(state="detached")
+    faint.nth(4 * 3 - 1).wait_for()
     assert not note.is_visible()  # tested, and nothing found
     level_control(opened, "Global").check()
     assert note.inner_text().startswith("This test was not made for global, relevance, pearson")
 
 
 def test_reference_and_source_open_in_place(opened):
+    unfold(opened, "Where metric and people part")
     item = opened.locator(".panel.is-chosen .disagreements li").first
     assert "source </script>" not in item.inner_text()
     item.get_by_role("link", name="Reference and source").click()
@@ -210,13 +225,17 @@ def test_phone_page_does_not_scroll_sideways(page, report, scheme):
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
-def test_paper_has_every_table(opened):
-    count = opened.locator("table.correlations").count()
-    assert opened.locator("table.correlations:visible").count() == 1
+def test_paper_has_what_is_chosen_and_an_appendix(opened):
+    level_control(opened, "Summary").check()
     opened.emulate_media(media="print")
-    assert opened.locator("table.correlations:visible").count() == count == 12
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert opened.locator("table.correlations:visible").count() == 1
+    assert opened.locator("table.overview:visible").count() == 1
+    assert opened.locator(".verdict:visible").count() == 1
+    assert opened.get_by_text("The raters among themselves").first.is_visible()
     assert opened.locator(".choices").is_hidden()
-    assert opened.locator(".chart svg:visible").count() == 3
+    assert opened.locator(".more:not(.appendix):visible").count() == 0
+    assert opened.locator(".chart svg:visible").count() == 1
 
 
 def test_page_without_scripts_shows_every_table(browser, report):

@@ -1,0 +1,224 @@
+"""The page of a run: mean scores with intervals, distributions, and the rows worth a look.
+
+Of a large run a sample of its files is read; the means of all rows are in `run.json`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from cluster.store import join, read_whole
+from pipelines.reports.numbers import UNDEFINED
+from pipelines.reports.pages import render_page
+from pipelines.reports.tables import Column, PaperTable, text_column, to_latex, to_markdown
+from pipelines.reports.terminal import decimals, number
+from pipelines.runs.manifest import SUCCESS_FILE
+from pipelines.runs.score_run import ScoreRun
+from pipelines.tables.keyed import collect, files_of, place, scan_files
+from sms.naming import counted, natural
+from sms.signature import version
+
+MOST_ROWS = 500_000
+"""Rows that are read; of more, files from all over the run."""
+N_BINS = 30
+"""Of a distribution."""
+N_EXTREMES = 5
+"""Rows shown at either end of a metric."""
+N_REMARKS = 50
+"""Rows with a status that are shown."""
+CONFIDENCE = 0.95
+
+_KEYS = ("document_id", "system_id")
+
+
+def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
+    """Render the page of a finished run; `meanings` says what a higher value of a column means."""
+    rows, n_read = _read(run)
+    means = {name: document_means(rows, name) for name in run.main_columns}
+    table = _means_table(run, means)
+    return render_page(
+        "scores.html",
+        styles=["scores.css"],
+        run=run,
+        lead=f"{counted(run.n_rows, 'row')} of {counted(len(run.means), 'system')}",
+        sample=None if n_read == run.n_rows else counted(n_read, "row"),
+        confidence=f"{CONFIDENCE:.0%}",
+        table=table,
+        cells=[
+            {"system": row["system"], "shown": [column.show(row) for column in table.columns[1:]]}
+            for row in table.frame.iter_rows(named=True)
+        ],
+        metrics=[_metric_view(run, rows, name, means[name], meanings.get(name)) for name in means],
+        statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
+        remarks=rows.filter(pl.col("status").is_not_null())
+        .select(*_KEYS, "status")
+        .head(N_REMARKS)
+        .rows(),
+        markdown=to_markdown(table),
+        latex=to_latex(table),
+        version=version(),
+    )
+
+
+def document_means(rows: pl.DataFrame, metric: str) -> dict[str, tuple[float, float, float, int]]:
+    """Average a metric by system: mean, ends of its interval, documents.
+
+    Rows of one document belong together: the interval is Student's over documents, of a ratio of
+    two sums (Cochran 1977, "Sampling Techniques", section 6.3). No ends for a single document.
+    """
+    sums = (
+        rows.select(*_KEYS, value=pl.col(metric))
+        .drop_nulls("value")
+        .group_by(_KEYS)
+        .agg(total=pl.col("value").sum(), n=pl.len())
+    )
+    found = {}
+    for (system,), group in sums.group_by("system_id"):
+        totals, counts = group["total"].to_numpy(), group["n"].to_numpy()
+        mean, n_documents = totals.sum() / counts.sum(), len(totals)
+        low = high = np.nan
+        if n_documents > 1:
+            residuals = totals - mean * counts
+            variance = n_documents / (n_documents - 1) * (residuals**2).sum()
+            error = np.sqrt(variance) / counts.sum()
+            half = stats.t.ppf(0.5 + 0.5 * CONFIDENCE, n_documents - 1) * error
+            low, high = mean - half, mean + half
+        found[str(system or "")] = float(mean), float(low), float(high), n_documents
+    return found
+
+
+def _read(run: ScoreRun) -> tuple[pl.DataFrame, int]:
+    """Read the scores, or those of so many files, from all over the run, as are not too many."""
+    parts = read_whole(join(run.out, SUCCESS_FILE)).decode().split()
+    n_files = max(1, len(parts) * MOST_ROWS // max(run.n_rows, 1))
+    if n_files < len(parts):
+        places = np.linspace(0, len(parts) - 1, n_files).round().astype(int)
+        parts = [parts[i] for i in np.unique(places)]
+    files = [file for part in parts for file in files_of(join(run.out, part))]
+    lazy = scan_files(files, {}).select(*_KEYS, *run.main_columns, "status")
+    frame = collect(lazy, place(files))
+    return frame, len(frame)
+
+
+def _means_table(
+    run: ScoreRun, means: Mapping[str, Mapping[str, tuple[float, float, float, int]]]
+) -> PaperTable:
+    """Lay the means of all rows out, with half the width of their intervals."""
+    systems = sorted(run.means, key=natural)
+    rows = [
+        {
+            "system": system or "(none)",
+            **{str(i): run.means[system][n] for i, n in enumerate(means)},
+        }
+        | {f"{i}_half": _half(means[n].get(system)) for i, n in enumerate(means)}
+        for system in systems
+    ]
+
+    def cell(i: int, name: str) -> Column:
+        n_decimals = decimals(run.means[system][name] for system in systems)
+
+        def show(row: Mapping[str, Any]) -> str:
+            mean, half = row[str(i)], row[f"{i}_half"]
+            if np.isnan(mean):
+                return UNDEFINED
+            shown = number(mean, n_decimals)
+            return shown if np.isnan(half) else f"{shown} ± {number(half, n_decimals)}"
+
+        return Column(header=name, show=show)
+
+    return PaperTable(
+        name="scores",
+        title="Mean scores",
+        caption=f"Mean and half of the {CONFIDENCE:.0%} interval over documents.",
+        frame=pl.DataFrame(rows, infer_schema_length=None),
+        columns=[
+            text_column("system", "System"),
+            *(cell(i, name) for i, name in enumerate(means)),
+        ],
+    )
+
+
+def _half(found: tuple[float, float, float, int] | None) -> float:
+    return np.nan if found is None else found[2] - found[0]
+
+
+def _metric_view(
+    run: ScoreRun,
+    rows: pl.DataFrame,
+    metric: str,
+    means: Mapping[str, tuple[float, float, float, int]],
+    meaning: str | None,
+) -> dict[str, Any]:
+    values = rows[metric].drop_nulls().to_numpy()
+    n_without = len(rows) - values.size
+    n_decimals = decimals(mean for mean, *_ in means.values())
+    ends = [end for found in means.values() for end in found[:3] if not np.isnan(end)]
+    return {
+        "name": metric,
+        "meaning": meaning,
+        "signature": run.signatures.get(metric, ""),
+        "n": counted(values.size, "score")
+        + (f", {counted(n_without, 'row')} without" if n_without else ""),
+        "from": min(ends, default=0.0),
+        "to": max(ends, default=1.0) if len({*ends}) > 1 else min(ends, default=0.0) + 1.0,
+        "systems": [
+            {
+                "name": system or "(none)",
+                "mean": mean,
+                "shown": number(mean, n_decimals),
+                "low": None if np.isnan(low) else low,
+                "high": None if np.isnan(high) else high,
+                "interval": UNDEFINED
+                if np.isnan(low)
+                else f"[{number(low, n_decimals)}, {number(high, n_decimals)}]",
+                "n": n,
+            }
+            for system, (mean, low, high, n) in sorted(means.items(), key=lambda x: -x[1][0])
+        ],
+        "bins": _bins(values, n_decimals),
+        "extremes": list(_extremes(run, rows, metric)),
+    }
+
+
+def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
+    if not values.size:
+        return None
+    counts, edges = np.histogram(values, bins=N_BINS)
+    return {
+        "heights": [round(100 * n / counts.max(), 1) for n in counts],
+        "counts": [int(n) for n in counts],
+        "low": number(float(edges[0]), n_decimals),
+        "high": number(float(edges[-1]), n_decimals),
+    }
+
+
+def _extremes(run: ScoreRun, rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
+    """Yield the lowest and the highest rows, with the command that explains each."""
+    kept = rows.select(*_KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *_KEYS)
+    n = min(N_EXTREMES, len(kept) // 2)
+    for end, some in (("lowest", kept.head(n)), ("highest", kept.tail(n).reverse())):
+        for document, system, value in some.iter_rows():
+            yield {
+                "end": end,
+                "document": document,
+                "system": system,
+                "value": f"{value:.4g}",
+                "command": None
+                if document is None or system is None
+                else explain_command(run.out, document, system, metric),
+            }
+
+
+def explain_command(out: str, document: str, system: str, metric: str) -> str:
+    """Write the command that explains one score of a run."""
+    words: Sequence[str] = (
+        *("assay", "explain", "--scores", out, "--document", document, "--system", system),
+        *("--metric", metric, "--out", "page.html"),
+    )
+    return shlex.join(words)

@@ -1,0 +1,102 @@
+"""The pages of a run and of a comparison."""
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import assay
+from pipelines.reports.scores_page import document_means
+from tests.rare import run
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Three systems, one of them with a hostile name, and a row without text."""
+    rng = np.random.default_rng(5)
+    rows = [
+        {
+            "document_id": f"d{j}",
+            "system_id": system,
+            "candidate": " ".join(["word"] * int(rng.integers(3, 30))) if i + j else "",
+            "reference": "word and another",
+        }
+        for i, system in enumerate(["M10", "M2", HOSTILE])
+        for j in range(8)
+    ]
+    path = tmp_path / "corpus.parquet"
+    pl.DataFrame(rows).write_parquet(path)
+    return path
+
+
+@pytest.fixture
+def scored(corpus, tmp_path):
+    out = tmp_path / "out"
+    found = assay.score(corpus, metrics=["length", "rouge1"], out=out, rows_per_shard=6)
+    return found, out
+
+
+def test_interval_is_students_where_a_document_has_one_row():
+    values = np.random.default_rng(0).normal(size=12)
+    rows = pl.DataFrame(
+        {"document_id": [f"d{i}" for i in range(12)], "system_id": "s", "m": values}
+    )
+    mean, low, high, n = document_means(rows, "m")["s"]
+    expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    assert (mean, n) == (pytest.approx(values.mean()), 12)
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_rows_of_a_document_count_as_one_draw():
+    """The same rows twice say nothing new; as documents of their own they would."""
+    rows = pl.DataFrame(
+        {"document_id": ["a", "a", "b", "c"], "system_id": "s", "m": [1.0, 2.0, 4.0, 6.0]}
+    )
+    once, twice = (document_means(each, "m")["s"] for each in (rows, pl.concat([rows, rows])))
+    assert once == pytest.approx(twice, abs=1e-12)
+    one = document_means(rows.filter(document_id="b"), "m")["s"]
+    assert np.isnan(one[1:3]).all()
+
+
+def test_page_has_every_mean_and_escapes_names(scored):
+    found, out = scored
+    page = (out / "scores.html").read_text()
+    assert HOSTILE not in page
+    systems = re.findall(r'<tr><th scope="row"><bdi>(.*?)</bdi></th><td>([\d.]+)', page)
+    shown = {name: mean for name, mean in systems[:3]}
+    names = ["M2", "M10", "&lt;script&gt;alert(1)&lt;/script&gt;"]
+    assert sorted(shown) == sorted(names)
+    assert list(shown)[1:] == names[:2]  # in natural order
+    assert shown["M2"] == f"{found.means['M2']['length']:.2f}"
+    assert "rouge1_f" in page
+    assert "rouge1_p" not in re.sub("(?s)<pre>.*?</pre>", "", page)
+    assert "1 × candidate:empty" in page
+    assert f"assay explain --scores {out} --document " in page
+
+
+def test_of_a_large_run_a_sample_is_read_and_said(scored, monkeypatch, corpus):
+    _, out = scored
+    monkeypatch.setattr("pipelines.reports.scores_page.MOST_ROWS", 12)
+    assay.score(corpus, metrics=["length", "rouge1"], out=out, rows_per_shard=6)
+    page = (out / "scores.html").read_text()
+    assert "are those of a sample of 12 rows" in page
+
+
+def test_comparison_has_a_page_with_every_document(scored, tmp_path, capsys):
+    _, out = scored
+    page = tmp_path / "page.html"
+    sides = ["--systems-a", "M2", "--systems-b", HOSTILE]
+    assert run(["compare", str(out), str(out), *sides, "--out", str(page)]) == 0
+    text = page.read_text()
+    assert HOSTILE not in text
+    bars = re.findall(r'<i style="--h:(-?[\d.]+)"', text)
+    shared = re.search(r"of (\d+); a bar is the difference", text)[1]
+    assert len(bars) == 2 * int(shared)  # two metrics
+    heights = [float(bar) for bar in bars[: int(shared)]]
+    assert heights == sorted(heights, reverse=True)
+    assert max(map(abs, heights)) == 100.0
+    assert capsys.readouterr().out.count("M2") >= 2
