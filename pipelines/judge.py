@@ -146,10 +146,8 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         request_of = {column: each.name for each in config.requests for column in each.columns}
         worth = dict.fromkeys([*best, *(name for each in verdict.aspects for name in each.tied)])
         timed = list_inputs([join(out, _RATED)])
-        alone = {
-            name: _rows_per_s(timed, [name], settings)
-            for name in dict.fromkeys(request_of[metric] for metric in worth)
-        }
+        names = dict.fromkeys(request_of[metric] for metric in worth)
+        alone = {name: _rows_per_s(timed, [name], settings) for name in names}
         chosen = tuple(dict.fromkeys(request_of[metric] for metric in best))
         together = alone[chosen[0]] if len(chosen) == 1 else _rows_per_s(timed, chosen, settings)
     return Judgement(

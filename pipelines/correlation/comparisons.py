@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import combinations, product
 from typing import Any, TypeAlias
 
@@ -62,35 +61,38 @@ def difference_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.differences`, without the corrected p-values.
 
-    `tell` hears how many of how many tests are done, the slow ones counting for more.
+    `tell` hears how many of how many tests are done; slow and quick ones take turns.
     """
     pairs = list(combinations(range(len(study.metrics)), 2))
-    keys = list(product(settings.levels, settings.correlations))
+    keys, aspects = list(product(settings.levels, settings.correlations)), range(len(study.aspects))
     families = {
-        key: [
-            _families(study, settings, estimates.points[key], k) for k in range(len(study.aspects))
-        ]
-        for key in keys
+        key: [_families(study, settings, estimates.points[key], k) for k in aspects] for key in keys
     }
     asked = {key: _aspects_by_pair(found) for key, found in families.items()}
-    n_tests, n_done = sum(map(len, asked.values())), 0
+    # Every pair has its own stream: which others are tested, and in what order, changes nothing.
+    streams = {key: dict(zip(pairs, rng.spawn(len(pairs)), strict=True)) for key in keys}
+    n_most = {
+        key: max(settings.resamples, SWAPS_PER_PAIR * _largest(families[key])) for key in keys
+    }
+    tests = [(key, pair) for pair in pairs for key in keys if pair in asked[key]]
+
+    def test(one: tuple[SampleKey, Pair]) -> list[dict[str, Any]]:
+        key, pair = one
+        asked_for, rng_of_pair = asked[key][pair], streams[key][pair]
+        return _swap_results(study, settings, key, n_most[key], pair, asked_for, rng_of_pair)
+
+    results = {}
     with ThreadPoolExecutor(n_processors()) as pool:
-        for key in keys:
-            # Every pair has its own stream: which others are tested, and in what order threads
-            # finish, changes nothing.
-            streams = dict(zip(pairs, rng.spawn(len(pairs)), strict=True))
-            n_most = max(settings.resamples, SWAPS_PER_PAIR * _largest(families[key]))
-            test = partial(_swap_results, study, settings, key, n_most)
-            chosen = asked[key]
-            found = pool.map(test, chosen, chosen.values(), [streams[pair] for pair in chosen])
-            for (pair, aspects), swaps in zip(chosen.items(), found, strict=True):
-                for k, swap in zip(aspects, swaps, strict=True):
-                    rows = _rows(study, estimates, key, pair, k, swap)
-                    for against, members in families[key][k].items():
-                        if pair in members:
-                            yield from ({**row, "against": against} for row in rows)
-                n_done += 1
-                tell(n_done, n_tests)
+        for one, found in zip(tests, pool.map(test, tests), strict=True):
+            results[one] = found
+            tell(len(results), len(tests))
+    for key in keys:
+        for pair, chosen in asked[key].items():
+            for k, swap in zip(chosen, results[key, pair], strict=True):
+                rows = _rows(study, estimates, key, pair, k, swap)
+                for against, members in families[key][k].items():
+                    if pair in members:
+                        yield from ({**row, "against": against} for row in rows)
 
 
 def best_metric(metrics: Sequence[str], values: Sequence[float | None]) -> int | None:

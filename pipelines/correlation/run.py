@@ -75,9 +75,8 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
         exclude_systems=settings.exclude_systems,
         columns=columns,
     )
-    inputs = [
-        find_scores(path, is_unfinished_accepted=settings.accept_unfinished) for path in paths
-    ]
+    is_open = settings.accept_unfinished
+    inputs = [find_scores(path, is_unfinished_accepted=is_open) for path in paths]
     found = read_scores(
         inputs,
         rated.keys,

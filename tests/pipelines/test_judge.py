@@ -42,7 +42,7 @@ def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
     assert run([*words, "--resamples", "200", "--metrics", "compression"]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [json.loads(line) for line in LADDER.read_text().splitlines()]
-    metrics = ["length", "density", "rouge1", "rougeL", "rouge2_p:source", "compression"]
+    metrics = ["length", "density", "rouge1_f", "rougeL_f", "rouge2_p:source", "compression"]
     scores = tmp_path / "scores.parquet"
     pl.DataFrame(assay.score(rows, metrics=metrics)).drop(
         "source", "candidate", "references", "status"
