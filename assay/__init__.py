@@ -11,7 +11,6 @@ Examples
 """
 
 from assay._verbs import (
-    Reward,
     compare,
     correlate,
     encoders,
@@ -28,6 +27,7 @@ from assay._verbs import (
     status,
     train,
 )
+from sms.reward import Reward
 from sms.scorers import SentenceMover
 
 __all__ = [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from inspect import signature
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,8 +25,6 @@ from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath
-from sms.reward import BatchScorer
-from sms.reward import Reward as BaseReward
 
 if TYPE_CHECKING:
     from pipelines.judge import Judgement
@@ -147,18 +144,6 @@ def status(out: AnyPath) -> RunStatus:
     from pipelines.status import run_status
 
     return run_status(out)
-
-
-class Reward(BaseReward):
-    __doc__ = BaseReward.__doc__
-    __signature__ = signature(BaseReward)
-
-    def __init__(self, metric: str | BatchScorer = "sms", **options: Any) -> None:  # noqa: ANN401
-        from pipelines.learned_columns import PREFIX
-
-        if isinstance(metric, str) and metric.startswith(PREFIX):
-            metric = load_scorer(metric.removeprefix(PREFIX))
-        super().__init__(metric, **options)
 
 
 def load_scorer(

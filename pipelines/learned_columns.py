@@ -86,6 +86,15 @@ class LearnedMetric(Metric):
         place = folder if is_url(folder) else os.path.abspath(find_scorer(folder))
         return MetricRequest(name, self, (name,), ("sources",), model=place)
 
+    def bounds_of(self, request: MetricRequest) -> tuple[float, float] | None:
+        """Read in the scorer's folder of which kind it is; unknown of one in a store."""
+        from reffree.scorer import LinearPairs, NeuralPairs, is_linear, read_settings
+
+        if request.model is None or is_url(request.model):
+            return None
+        settings = read_settings(Path(request.model))
+        return LinearPairs.bounds if is_linear(settings) else NeuralPairs.bounds
+
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> LearnedModel:
         """Load the scorer in a folder.
 

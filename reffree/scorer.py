@@ -388,7 +388,7 @@ def load_scorer(
     kept = None if cache_folder is None else os.fspath(cache_folder)
     with _naming_damage(folder):
         _warn_of_versions(folder, settings)
-        if settings["model"].get("scorer") == FEATURES:
+        if is_linear(settings):
             pairs, signature = _load_linear(folder, settings, device, kept)
         else:
             pairs, signature = _load_neural(folder, settings, device, kept)
@@ -438,6 +438,11 @@ def _load_linear(
             f"trained with ({settings['encoder_content']}), got {features.encoder_content}"
         )
     return LinearPairs(model, features), signature_of_linear(model)
+
+
+def is_linear(settings: Mapping[str, Any]) -> bool:
+    """Say whether `scorer.json` is that of a scorer of features."""
+    return settings["model"].get("scorer") == FEATURES
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
