@@ -301,7 +301,7 @@ class MixedStage(LikelihoodStage):
         taken = time.perf_counter() - started
         self._seconds["reward"] = self._seconds.get("reward", 0.0) + taken
         rewards = torch.tensor(found, dtype=torch.float32, device=self._device)
-        figures = {
+        figures: dict[str, tuple[float, float]] = {
             f"{name}[{part}]": (float(np.nansum(values)), int(np.isfinite(values).sum()))
             for part, values in (parts.items() if len(parts) > 1 else ())
         }

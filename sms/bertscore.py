@@ -219,7 +219,7 @@ class BertScore(Metric):
         base, _, named = rest.partition("@")
         path, table = (MINILM, {}) if not named else find_model(named, models)
         BertScoreSettings.of(table)
-        columns = (name,)
+        columns: tuple[str, ...] = (name,)
         if base == self.name:
             columns = tuple(f"{base}{part}{name[len(base) :]}" for part in PARTS)
         sides = (f"{against or 'reference'}s",)

@@ -265,7 +265,7 @@ class Reward:
         """Add the parts up by their weights; `undefined` where one is."""
         import numpy as np
 
-        total = sum(weight * parts[name] for name, weight in self.weights.items())
+        total = np.sum([weight * parts[name] for name, weight in self.weights.items()], axis=0)
         # A scorer may write NaN for null; infinity would spoil a loss just as well.
         is_defined = np.isfinite(total)
         self._counts["rewards"] += len(total)
