@@ -160,9 +160,8 @@ def test_published_weights(tf, tmp_path):
     pieces = [(piece, score) for piece, score in json.loads((source / "vocab.json").read_text())]
 
     def vectors(values, indices):
-        given = {"values": tf.cast(values, tf.int32), "indices": tf.cast(indices, tf.int32)}
-        names = [graph.node[-1].name]
-        (found,) = tf.import_graph_def(graph, given, [f"{name}:0" for name in names], name="lite")
+        given = {"values": values, "indices": indices}
+        (found,) = tf.import_graph_def(graph, given, [f"{graph.node[-1].name}:0"], name="lite")
         return found
 
     save_module(tf, tmp_path / "lite", vectors)
