@@ -232,7 +232,7 @@ def test_paper_has_what_is_chosen_and_an_appendix(opened):
     assert opened.locator("table.correlations:visible").count() == 1
     assert opened.locator("table.overview:visible").count() == 1
     assert opened.locator(".verdict:visible").count() == 1
-    assert opened.get_by_text("The raters among themselves").first.is_visible()
+    assert opened.locator("summary", has_text="The raters among themselves").is_visible()
     assert opened.locator(".choices").is_hidden()
     assert opened.locator(".more:not(.appendix):visible").count() == 0
     assert opened.locator(".chart svg:visible").count() == 1
