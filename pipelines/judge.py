@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -193,7 +194,7 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
     return ScoringConfig(**_scoring(metrics, settings))
 
 
-def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, object]:
+def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
     return {
         "metrics": tuple(metrics),
         "encoders": settings.encoders,
@@ -244,6 +245,6 @@ def _command(paths: Sequence[str], metrics: Sequence[str], settings: JudgeSettin
     asked = ScoreSettings(
         out="scores",
         columns={k: v for k, v in (settings.columns or {}).items() if k != RATER} or None,
-        **_scoring(metrics, settings),  # type: ignore[arg-type]
+        **_scoring(metrics, settings),
     )
     return shlex.join(["assay", "score", *paths, *as_options(asked)])

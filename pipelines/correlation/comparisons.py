@@ -203,8 +203,10 @@ def _swap_results(
     level, coefficient = key
     if not can_be_resampled(study, level, coefficient):
         return [{"reason": f"not tested: more than {MOST_CELLS_IN_PAIRS:,} cells"}] * len(aspects)
+    a, b = (study.scores[i] for i in pair)
     tests = swap_tests(
-        *(study.scores[i] for i in pair),
+        a,
+        b,
         study.ratings[aspects],
         level=level,
         coefficient=coefficient,
