@@ -49,31 +49,23 @@ def assert_bad(row: dict[str, object], reasons: str | None, side: str) -> None:
         assert embedded == [None] * len(EMBEDDED)
 
 
+@pytest.mark.parametrize("side", ["candidate", "reference", "source"])
 @pytest.mark.parametrize(("bad", "reasons", "_"), BAD)
-def test_bad_candidate_has_a_status(bad, reasons, _, glove):
-    table = score_texts([GOOD, bad, GOOD], [REFERENCE] * 3, metrics=METRICS, encoders=glove)
-    before, row, after = table.to_pylist()
+def test_bad_text_has_a_status(bad, reasons, _, side, glove):
+    against = "source" if side == "source" else "reference"
+    texts = {"candidate": [GOOD] * 3, against: [REFERENCE] * 3}
+    texts[side][1] = bad
+    table = score_texts(
+        texts["candidate"],
+        **{f"{against}s": [[text] for text in texts[against]]},
+        metrics=tuple(f"{name}:{against}" for name in METRICS),
+        encoders=glove,
+    )
+    names = [name.removesuffix(f":{against}") for name in table.column_names]
+    before, row, after = table.rename_columns(names).to_pylist()
     assert before == after
     assert before["status"] is None
-    assert_bad(row, reasons, "candidate")
-
-
-@pytest.mark.parametrize(("bad", "reasons", "_"), BAD)
-def test_bad_reference_has_a_status(bad, reasons, _, glove):
-    table = score_texts([GOOD] * 2, [[bad], [REFERENCE]], metrics=METRICS, encoders=glove)
-    row, good = table.to_pylist()
-    assert good["status"] is None
-    assert_bad(row, reasons, "reference")
-
-
-@pytest.mark.parametrize(("bad", "reasons", "_"), BAD)
-def test_bad_source_has_a_status(bad, reasons, _, glove):
-    metrics = tuple(f"{name}:source" for name in METRICS)
-    table = score_texts([GOOD], sources=[[bad]], metrics=metrics, encoders=glove)
-    (row,) = table.rename_columns(
-        [name.removesuffix(":source") for name in table.column_names]
-    ).to_pylist()
-    assert_bad(row, reasons, "source")
+    assert_bad(row, reasons, side)
 
 
 def test_bad_candidates_with_minilm(minilm):
