@@ -25,6 +25,7 @@ from sms.encoders.hugging_face import (
     load_tokenizer,
     name_of,
 )
+from sms.encoders.linear import speed_up
 
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 65_536}
 """Tokens, padding included, that go through a model together, by device."""
@@ -79,9 +80,11 @@ class Pretrained:
             is_pair = config.is_encoder_decoder
             auto_class = "AutoModelForSeq2SeqLM" if is_pair else "AutoModelForCausalLM"
         model = load_pretrained(folder, auto_class, dtype=machine.dtype)
+        model = model.to(machine.device).eval()
+        speed_up(model)
         limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
         return cls(
-            model.to(machine.device).eval(),
+            model,
             tokenizer,
             machine,
             name_of(path),

@@ -109,6 +109,7 @@ class LikelihoodSettings:
             return float(log_p.sum())
         if self.value == "mean":
             return float(log_p.mean())
+        assert sentence is not None  # noqa: S101  (of `worst`)
         return float(min(log_p[sentence == each].mean() for each in np.unique(sentence)))
 
 

@@ -39,7 +39,7 @@ class PrefixScorer:
         accepted = inspect.signature(self._model.forward).parameters
         self._takes_positions = "position_ids" in accepted
         self._takes_kept = "logits_to_keep" in accepted
-        self._start = getattr(self._model.config, "decoder_start_token_id", None)
+        self._start: Any = getattr(self._model.config, "decoder_start_token_id", None)
         if pretrained.has_encoder and self._start is None:
             raise ValueError(
                 f"`{self._name}` must say in its config.json what its decoder begins with, "

@@ -166,7 +166,7 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
     return tokenizer
 
 
-def load_model(folder: Path, **settings: float) -> Any:  # noqa: ANN401  (transformers has no types)
+def load_model(folder: Path, **settings: Any) -> Any:  # noqa: ANN401  (transformers has no types)
     """Load a model, of an encoder and decoder the encoder, in fp32 on the CPU.
 
     Settings take the place of what its configuration says, where it has them.
@@ -204,7 +204,7 @@ def load_pretrained(
     auto_class: str,
     *,
     dtype: torch.dtype = torch.float32,
-    **settings: float,
+    **settings: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Load a model by one of transformers' `AutoModel...` classes, on the CPU.
 
