@@ -186,12 +186,15 @@ def _fit_of(
     ratings = rated.ratings[aspect]
     n_systems = np.unique(rated.systems).size
     system_folds = N_FOLDS if n_systems >= 2 * N_FOLDS else 1
+    # Documents whose candidates all have one rating tell nothing.
+    telling = rated.documents[rated_comparisons(rated.documents, ratings).worse]
     rng = np.random.default_rng(seed)
     order = rng.permutation(int(rated.documents.max()) + 1)
     scores = np.full(ratings.size, np.nan)
     for k in range(N_FOLDS):
         is_held = order[rated.documents] % N_FOLDS == k
-        kept = rng.permutation(np.unique(rated.documents[~is_held]))[:n_documents]
+        kept = rng.permutation(np.unique(telling[~np.isin(telling, rated.documents[is_held])]))
+        kept = kept[:n_documents]
         for j in range(system_folds):
             is_system = rated.systems % system_folds == j
             seen = np.flatnonzero(

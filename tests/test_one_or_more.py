@@ -202,7 +202,7 @@ PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path], object]
     ),
     (
         *(pipelines.write_negatives, "out", "scores.csv"),
-        lambda x, h: pipelines.write_negatives([], x, NegativesConfig()),
+        lambda x, h: pipelines.write_negatives([], x, NegativesConfig(kinds=("delete",))),
     ),
     (run_status, "out", "run", lambda x, h: run_status(x)),
     (learning_curve, "out", "run", lambda x, h: learning_curve([], x, RECIPE, [1])),
@@ -272,7 +272,9 @@ SEVERAL_PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path],
     ),
     (
         *(pipelines.write_negatives, "paths", "none.csv"),
-        lambda x, h: pipelines.write_negatives(x, h / "o.parquet", NegativesConfig()),
+        lambda x, h: pipelines.write_negatives(
+            x, h / "o.parquet", NegativesConfig(kinds=("delete",))
+        ),
     ),
     (compare_preferences, "judgements", "none.csv", lambda x, h: compare_preferences(x)),
     (prepare_pairs, "paths", "none.csv", lambda x, h: prepare_pairs(x, h / "o")),

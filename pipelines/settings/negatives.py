@@ -25,10 +25,10 @@ class NegativesSettings(PairSettings):
     """Parquet file or URL to write."""
     kinds: Sequence[str] = ()
     """Kinds, each once for every positive, or `all`; with weights (add=2,cross-pair=1) they are
-    drawn. Default: those that the heads of `assay train` learn from."""
+    drawn. Default: what the heads of `assay train` learn from."""
     positives: Annotated[Sequence[str], "rare"] = ()
-    """What they are made from: reference, lead, extract. Default: all three; the reference with a
-    preset."""
+    """What they are made from: reference, lead, extract. Default: the reference; all three where
+    neither kinds nor a preset are named."""
     per_positive: Annotated[int | None, "rare"] = None
     """Negatives of a positive: of each kind, or in all where they are drawn. Default: 1."""
     preset: Literal["bao2020"] | None = None
@@ -70,7 +70,7 @@ def negatives_config(
     from reffree.negatives import KINDS, PRESETS, NegativesConfig
 
     heads = {"kinds": ALL_KINDS, "positives": POSITIVES_OF_HEADS}
-    chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else heads
+    chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {} if kinds else heads
     if any("=" in kind for kind in kinds):
         weights = _weights(kinds)
         chosen |= {"kinds": tuple(weights), "proportions": tuple(weights.values())}

@@ -96,11 +96,12 @@ class TrainSettings(PairSettings, MachineSettings):
         scorer = self.scorer or ("bert" if self.preset else FEATURES)
         self._check_options_of(scorer)
         if scorer == FEATURES:
+            from reffree.aspects import POSITIVES_OF_HEADS
             from reffree.fitting import LinearRecipe
 
-            kinds = self.negatives or ()
             config = negatives_config(
-                kinds,
+                self.negatives or (),
+                positives=POSITIVES_OF_HEADS,
                 preset=None,
                 seed=self.seed,
                 length_tolerance=self.length_tolerance,
