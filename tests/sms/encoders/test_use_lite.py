@@ -147,7 +147,10 @@ def graph_of(tf, folder):
         node = {**node, "attr": attributes}
         json_format.ParseDict(node, own, ignore_unknown_fields=True)
         if own.op == "Const":
-            own.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(values[own.name]))
+            # JavaScript has no 64 bits
+            dtype = tf.dtypes.as_dtype(own.attr["dtype"].type)
+            value = tf.make_tensor_proto(values[own.name].astype(dtype.as_numpy_dtype))
+            own.attr["value"].tensor.CopyFrom(value)
     return graph
 
 
