@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import InputFile, list_inputs, with_content
-from cluster.store import base_name
+from cluster.store import base_name, local_folder
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_pairs
 from pipelines.runs.manifest import library_versions
@@ -83,6 +83,9 @@ def train_features(
             on_progress(Progress(stage=stage))
 
     check_on_disk(encoder=recipe.encoder, language_model=recipe.language_model)
+    cache = None
+    if embedding_cache is not None:
+        cache = str(local_folder("embedding_cache", embedding_cache))
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     device = chosen_device(machines.device)
     inputs = with_content(list_inputs(several(paths)))
@@ -96,7 +99,7 @@ def train_features(
         material.training,
         recipe.feature_config,
         device=device,
-        cache_folder=None if embedding_cache is None else str(embedding_cache),
+        cache_folder=cache,
         on_stage=tell,
     )
     tell("judging")
