@@ -160,7 +160,9 @@ def test_published_weights(tf, tmp_path):
     if not source.is_dir():
         pytest.skip(f"no weights at {source}; set ASSAY_WEIGHTS to the folder that has them")
     graph, v1 = graph_of(tf, source), tf.compat.v1
-    pieces = [(piece, score) for piece, score in json.loads((source / "vocab.json").read_text())]
+    # this export has lost the scores of pieces with a colon, which the texts below do without
+    listed = json.loads((source / "vocab.json").read_text())
+    pieces = [(piece, -99.0 if score is None else score) for piece, score in listed]
 
     def vectors(values, indices):
         given = {"values": values, "indices": indices}
