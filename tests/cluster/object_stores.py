@@ -191,6 +191,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer waits 40 ms for the client's delayed ACK
     server: _Server
     _length = "0"  # of the object that was asked about
 

@@ -197,7 +197,8 @@ def test_vectors_that_change_refuse_to_go_on(proxy, bucket):
         score(f"s3://{bucket}")
 
 
-def test_second_driver_refused_on_a_store(proxy, bucket):
+def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
+    monkeypatch.setattr(live, "BEAT_EVERY_S", 0.2)
     with (
         LiveRun(f"s3://{bucket}/out"),
         pytest.raises(FolderInUse, match=r"is in use by another run \(process \d+ on"),
