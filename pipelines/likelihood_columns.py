@@ -124,12 +124,6 @@ class Likelihood(Metric):
         made = loaded.settings.signature(loaded.model.prompt)
         return (f"of:{against}{lead}", loaded.model.signature, made)
 
-    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
-        """Return those of the scores, and of the column that comes along."""
-        found = super().signatures(request, setting)
-        (cut,) = self.companions_of(request)
-        return {**found, cut: f"{cut}|{found[request.columns[0]]}"}
-
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
         self._scored(request, batch)

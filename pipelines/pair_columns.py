@@ -95,12 +95,6 @@ class PairMetric(Metric):
         """Name the model and its settings."""
         return (setting.models[request.name].signature,)
 
-    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
-        """Return that of the scores, and of the column that comes along."""
-        found = super().signatures(request, setting)
-        (cut,) = self.companions_of(request)
-        return {**found, cut: f"{cut}|{found[request.name]}"}
-
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
         self._columns(request, batch)

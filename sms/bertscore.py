@@ -238,12 +238,6 @@ class BertScore(Metric):
         """Name model, layer and weights of tokens."""
         return [setting.models[request.name].signature]
 
-    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
-        """Return those of the scores, and of the column that comes along."""
-        found = super().signatures(request, setting)
-        (cut,) = self.companions_of(request)
-        return {**found, cut: f"{cut}|{found[request.columns[0]]}"}
-
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
         self._found(request, batch)

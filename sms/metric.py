@@ -272,7 +272,11 @@ class Metric:
         if "sources" in request.sides:
             parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
         parts += [setting.rules.signature, f"v:{version()}"]
-        return {column: "|".join([column, *parts]) for column in request.columns}
+        found = {column: "|".join([column, *parts]) for column in request.columns}
+        if request.model is not None:  # what comes along is said of the same model
+            of_model = found[request.columns[0]]
+            found |= {column: f"{column}|{of_model}" for column in self.companions_of(request)}
+        return found
 
     def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
         """Say what of the metric itself changes its numbers."""
