@@ -18,7 +18,7 @@ from reffree.negatives import POSITIVE, NegativesConfig
 from reffree.scorer import LinearPairs
 
 FITTED_DOCUMENTS = 400
-"""Documents that weights are fitted to; thousands change little (docs/results.md)."""
+"""Documents that weights are fitted to, at most."""
 MEASURED_COPIES = 500
 """Positives that the shares of the copy model are fitted to."""
 
