@@ -95,7 +95,7 @@ class LikelihoodSettings:
     def score(self, log_p: np.ndarray, sentence: np.ndarray | None = None) -> float:
         """Return the score of a text by its tokens' log-probabilities; NaN for none.
 
-        `worst` needs the number of every token's sentence.
+        `sentence` is the number of every token's sentence; without it a text is one.
 
         Examples
         --------
@@ -109,8 +109,8 @@ class LikelihoodSettings:
             return float(log_p.sum())
         if self.value == "mean":
             return float(log_p.mean())
-        assert sentence is not None  # noqa: S101  (of `worst`)
-        return float(min(log_p[sentence == each].mean() for each in np.unique(sentence)))
+        numbers = np.zeros(log_p.size) if sentence is None else sentence
+        return float(min(log_p[numbers == each].mean() for each in np.unique(numbers)))
 
 
 def check_prompt(prompt: str) -> None:
