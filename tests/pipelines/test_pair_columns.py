@@ -156,7 +156,7 @@ def test_it_is_a_reward(nli):
         *(pytest.approx(score, abs=1e-6) for score in expected.scores),
         -1.0,
     ]
-    with pytest.raises(ValueError, match="says nothing of how close"):
+    with pytest.raises(ValueError, match="`undefined` must be given"):
         Reward("pair@logit", models=models)
 
 
