@@ -23,7 +23,6 @@ from cluster import InputFile, list_inputs
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE
 from cluster.store import absolute, join, write_whole
-from pipelines import learned_columns  # noqa: F401  (adds reffree@DIR to the metrics)
 from pipelines.correlation.run import correlate
 from pipelines.fetched import fetched_config
 from pipelines.reports.verdict import Verdict, verdict_of
@@ -36,6 +35,7 @@ from pipelines.settings.score import ScoreSettings
 from pipelines.tables.keyed import KEYS, RATER, check_unique, collect, examples, place, scan_files
 from pipelines.tables.ratings import read_ratings
 from pipelines.tables.records import AgreementResult
+from reffree.aspects import KINDS_OF_HEAD
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several
 from sms.scoring import ScoringConfig, SummaryScorer
@@ -44,6 +44,7 @@ USUAL = (
     *("length", "compression", "coverage", "density", "novelty", "lead3"),
     *("rouge1", "rouge2", "rougeL", "sms", "wms", "s+wms", "cosine"),
     *("rouge2_p:source", "sms:source", "s+wms:source", "cosine:source"),
+    *("reffree@news", *(f"reffree@news.{aspect}" for aspect in KINDS_OF_HEAD)),
 )
 """Metrics that are judged where the rows have what they need."""
 
@@ -200,6 +201,7 @@ def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
         "encoders": settings.encoders,
         "multi_reference": settings.multi_reference,
         "language": settings.language,
+        **({"models": settings.models} if settings.models else {}),
     }
 
 

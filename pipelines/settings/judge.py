@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pipelines.settings.form import Settings
 from sms.naming import AnyPath
@@ -21,12 +21,14 @@ class JudgeSettings(Settings):
     """Folder or URL for the scores of the rated rows and the report. Default: none is kept."""
     metrics: Sequence[str] = ()
     """Metrics to judge besides the usual ones, separated by commas; see `assay metrics`. Usual are
-    ROUGE, movers, cosine and the trivial ones, against the reference and the source where the rows
-    have them."""
+    ROUGE, movers, cosine, the trained scorer `reffree@news` and the trivial ones, against the
+    reference and the source where the rows have them."""
     encoders: Annotated[
         Mapping[str, str] | Sequence[str], "[ALIAS=]SPEC", "--encoder", "encoders"
     ] = "minilm"
     """May be repeated, the first is the default; see `assay encoders`."""
+    models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
+    """Tables [models.ALIAS], as in `assay score`."""
     raters: Sequence[str] = ()
     """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
     pool."""

@@ -261,7 +261,7 @@ def test_likelihood_is_a_reward_where_what_is_undefined_gets_is_named(folder):
         *(pytest.approx(score, abs=1e-6) for score in expected), -10.0,
     ]  # fmt: skip
     assert reward.higher_is == "likelier"
-    with pytest.raises(ValueError, match="`undefined` must be finite, got -inf; name a value"):
+    with pytest.raises(ValueError, match="`undefined` must be given, and finite, for likelihood@"):
         Reward(f"likelihood@{folder}", device="cpu")
 
 
