@@ -318,8 +318,7 @@ def _hash_of(path: Path) -> str:
 
 BERTSCORE = BertScore(
     name=NAME,
-    spec=f"{NAME}[@MODEL]",
-    summary="tokens matched with the nearest of the other text, Zhang et al. 2020",
+    summary="tokens matched with the nearest of the other text; @MODEL for another model",
     higher_is="closer",
     needs=(EITHER,),
     columns=tuple(f"{NAME}{part}" for part in PARTS),
