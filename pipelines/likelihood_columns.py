@@ -261,7 +261,7 @@ class _Pairs:
         self._texts: dict[str, list[str]] = {"candidate": [], self._side: []}
         rows = []
         for row, given in enumerate(batch.rows[SIDE_OF[against]].to_pylist()):
-            usable = self._usable(row, candidates[row], self._read(given or [], setting))
+            usable = self._usable(row, candidates[row], as_asked(given, f"{self._side}s", setting))
             self._texts["candidate"] += [candidates[row]] * len(usable)
             self._texts[self._side] += usable
             rows += [row] * len(usable)
@@ -276,18 +276,7 @@ class _Pairs:
         """By row whether something was cut; NaN where nothing was read."""
         self.is_cut[self.rows] = 0.0
 
-    def _read(self, given: list[str | None], setting: Setting) -> list[str | None]:
-        """Keep of what a candidate is compared with what the run asks for."""
-        if self.how == "first":
-            return given[:1]
-        if self._side == "source" and setting.source_tokens is not None:
-            cut: list[str | None] = first_tokens(
-                pa.array(given, pa.string()), setting.source_tokens
-            ).to_pylist()
-            return cut
-        return given
-
-    def _usable(self, row: int, candidate: str | None, given: list[str | None]) -> list[str]:
+    def _usable(self, row: int, candidate: str | None, given: Sequence[str | None]) -> list[str]:
         """Return the texts with words, if the candidate has some, too."""
         if reason := why_unusable(candidate):
             self.reasons[row] = f"candidate:{reason}"
@@ -326,6 +315,21 @@ class _Pairs:
         n = np.bincount(rows, minlength=self.is_cut.size)
         sums = np.bincount(rows, weights=kept, minlength=self.is_cut.size)
         return np.divide(sums, n, out=found, where=n > 0)
+
+
+def as_asked(
+    given: Sequence[str | None] | None, side: str, setting: Setting
+) -> Sequence[str | None]:
+    """Keep of a candidate's `references` or `sources` what the run asks for."""
+    given = given or []
+    if side == "references" and setting.multi_reference == "first":
+        return given[:1]
+    if side == "sources" and setting.source_tokens is not None:
+        cut: list[str | None] = first_tokens(
+            pa.array(given, pa.string()), setting.source_tokens
+        ).to_pylist()
+        return cut
+    return given
 
 
 def why_unusable(text: str | None) -> str | None:

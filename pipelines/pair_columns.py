@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from pipelines.likelihood_columns import why_unusable
+from pipelines.likelihood_columns import as_asked, why_unusable
 from reffree.pair.presets import settings_of
 from sms.encoders import EncoderRuntime
 from sms.metric import AGAINST, EITHER, Batch, Evidence, Metric, MetricRequest, Setting
 from sms.metrics import METRICS
 from sms.model_tables import find_model
-from sms.scoring import first_tokens
 
 if TYPE_CHECKING:
     from reffree.pair.judge import PairModel
@@ -175,19 +173,9 @@ def _scored(request: MetricRequest, batch: Batch) -> _Columns:
     return _Columns({request.name: scores, cut: is_cut}, reasons)
 
 
-def _others(request: MetricRequest, batch: Batch) -> list[list[str | None]]:
+def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:
     """Return what each candidate is judged by."""
     if not request.sides:
         return [[] for _ in range(len(batch.rows))]
     (side,) = request.sides
-    setting = batch.setting
-    most = setting.source_tokens if side == "sources" else None
-    found = []
-    for given in batch.rows[side].to_pylist():
-        own = given or []
-        if side == "references" and setting.multi_reference == "first":
-            own = own[:1]
-        if most is not None:
-            own = first_tokens(pa.array(own, pa.string()), most).to_pylist()
-        found.append(own)
-    return found
+    return [as_asked(given, side, batch.setting) for given in batch.rows[side].to_pylist()]

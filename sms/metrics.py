@@ -39,7 +39,7 @@ ELSEWHERE = {
         for name in ("summac", "alignscore", "minicheck", "unieval", "seahorse", "hhem")
     },
 }
-"""What stands for the names of other tools, in lower case."""
+"""What to write instead of a name of another tool, which stands here in lower case."""
 
 
 def all_metrics() -> Mapping[str, Metric]:

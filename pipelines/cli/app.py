@@ -68,15 +68,15 @@ ELSEWHERE = {
     "--num-gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
     "--gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
     "--device": "a GPU is used where there is one; `device` is a key of `--config FILE`",
-    "--batch-size": "batches are as large as the memory allows; nothing is to be set",
-    "--model": "write it in a metric's name or in `--encoder hf:PATH_OR_ID`",
-    "--lang": "`--language` it is",
+    "--batch-size": "there is nothing to set: a batch is as large as the memory allows",
+    "--model": "name the model in a metric or as `--encoder hf:PATH_OR_ID`",
+    "--lang": "write `--language LANG`",
     "--refs": "`--columns reference=NAME` names the column of the references",
     "--predictions": "`--columns candidate=NAME` names the column of the summaries",
-    "--num-workers": "`--workers N` it is",
-    "--output": "`--out DIR` it is",
+    "--num-workers": "write `--workers N`",
+    "--output": "write `--out DIR`",
 }
-"""What stands for the options of other tools."""
+"""What to write instead of an option of another tool."""
 
 
 def _in_its_place(error: click.NoSuchOption) -> str:
