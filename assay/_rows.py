@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun
 
 Rows: TypeAlias = Any
-"""Files (`OneOrMore`), a list of dicts or of texts, a table of pandas, polars, Arrow, datasets."""
+"""Files (`OneOrMore`), a list of dicts or of texts, a dict of lists, or a table of pandas, polars,
+Arrow or datasets."""
+_WITH_SERIES = ("pandas", "polars", "pyarrow", "numpy")
 IDS = ("document_id", "system_id")
 """Names of a row, which a table may have."""
 
@@ -34,6 +36,7 @@ class _Memory:
 
     def score(self, own: dict[str, Any]) -> Any:  # noqa: ANN401  (their table, or a run)
         """Score them as a run does, in a folder that goes again if none is asked for."""
+        from cluster.schema import MissingColumnError
         from pipelines import verbs
         from pipelines.score import score_corpus
         from pipelines.settings.score import ScoreSettings
@@ -42,15 +45,18 @@ class _Memory:
             raise ValueError("`limit` is for files; give the first rows of `data` instead")
         kept = own["keep"] if own["out"] is not None else ()  # rows that come back have all
         settings = own | {"columns": None, "keep": kept}
-        if own["out"] is not None:
-            corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
-            self.write(corpus, own["columns"] or {}, kept)
-            return verbs.score(corpus, ScoreSettings(**settings))
-        with TemporaryDirectory() as folder:
-            corpus = f"{folder}/rows.parquet"
-            self.write(corpus, own["columns"] or {}, kept)
-            run = score_corpus(corpus, **settings | {"out": f"{folder}/run"})
-            found = _scores_of(run)
+        try:
+            if own["out"] is not None:
+                corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
+                self.write(corpus, own["columns"] or {}, kept)
+                return verbs.score(corpus, ScoreSettings(**settings))
+            with TemporaryDirectory() as folder:
+                corpus = f"{folder}/rows.parquet"
+                self.write(corpus, own["columns"] or {}, kept)
+                run = score_corpus(corpus, **settings | {"out": f"{folder}/run"})
+                found = _scores_of(run)
+        except MissingColumnError as error:
+            raise self._missing(error.column) from None
         taken = [name for name in found if name in self.names]
         if taken:
             raise ValueError(
@@ -97,19 +103,25 @@ class _Memory:
         theirs = self.asked.get(name, name)
         if isinstance(theirs, str):
             if theirs not in self.names:
-                raise ValueError(
-                    f"`{name}` must name a column of `data`, got `{theirs}`; there are "
-                    f"{', '.join(self.names)}"
-                )
+                raise self._missing(name)
             cells = self.column(theirs)
             return cells.combine_chunks() if hasattr(cells, "combine_chunks") else cells
         several = [list(map(_plain, self.column(each))) for each in theirs]
         return [list(row) for row in zip(*several, strict=True)]
 
+    def _missing(self, name: str) -> ValueError:
+        theirs = self.asked.get(name, name)
+        return ValueError(
+            f"`data` has no column `{theirs}`, only {', '.join(self.names) or 'none'}; say which "
+            f"one it is with `{name}=`"
+        )
+
 
 def rows_of(data: Rows, asked: Mapping[str, Any]) -> _Memory | None:
     """Take rows in memory for what they are; None for files."""
     kind = type(data).__module__.partition(".")[0]
+    if kind in _WITH_SERIES and not hasattr(data, "columns") and not hasattr(data, "column"):
+        return _of_texts(_texts(data), asked)
     if kind == "pandas":
         return _Memory(
             names=list(map(str, data.columns)),
@@ -140,6 +152,8 @@ def rows_of(data: Rows, asked: Mapping[str, Any]) -> _Memory | None:
             with_columns=lambda found: _appended(data, found, kind),
             asked=asked,
         )
+    if isinstance(data, Mapping):
+        return _of_columns({str(name): list(cells) for name, cells in data.items()}, asked)
     if isinstance(data, str | os.PathLike) or not isinstance(data, Iterable):
         return None
     given = list(data)
@@ -158,6 +172,24 @@ def files_of(data: Rows) -> OneOrMore:
     if not isinstance(data, Iterable):
         raise TypeError(f"`data` must be rows or files, got {type(data).__name__}")
     return list(data)
+
+
+def _of_columns(columns: Mapping[str, list[Any]], asked: Mapping[str, Any]) -> _Memory:
+    lengths = {len(cells) for cells in columns.values()}
+    if len(lengths) > 1:
+        raise ValueError(
+            "columns of `data` must be equally long, got "
+            + ", ".join(f"{name} ({len(cells)})" for name, cells in columns.items())
+        )
+    return _Memory(
+        names=list(columns),
+        column=columns.__getitem__,
+        with_columns=lambda found: {
+            **columns,
+            **{name: column.to_pylist() for name, column in found.items()},
+        },
+        asked=asked,
+    )
 
 
 def _of_dicts(rows: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> _Memory:
@@ -181,7 +213,7 @@ def _of_texts(texts: Sequence[Any], asked: Mapping[str, Any]) -> _Memory:
     columns = {"candidate": list(texts)}
     for name in ("reference", "source"):
         if name in asked:
-            columns[name] = list(asked[name])
+            columns[name] = _texts(asked[name])
             if len(columns[name]) != len(texts):
                 raise ValueError(
                     f"`{name}` must have a text for each of {len(texts)} candidates, got "
@@ -189,6 +221,15 @@ def _of_texts(texts: Sequence[Any], asked: Mapping[str, Any]) -> _Memory:
                 )
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return _of_dicts(rows, {})
+
+
+def _texts(series: Any) -> list[Any]:  # noqa: ANN401
+    """Return a list of texts or a column of a table as a list, with None where one is missing."""
+    import pyarrow as pa
+
+    if type(series).__module__.partition(".")[0] in _WITH_SERIES:
+        series = pa.array(series, from_pandas=True).to_pylist()
+    return list(series)
 
 
 def _appended(data: Any, found: Mapping[str, pa.Array], kind: str) -> Any:  # noqa: ANN401

@@ -63,10 +63,10 @@ class _Call(ScoreSettings):
 def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, or a run)
     """Score candidates.
 
-    `data` are rows: a list of dicts, a pandas, polars or Arrow table, a Hugging Face data set, or
-    a list of texts (with `reference` or `source` as lists of as many). The same kind of table
-    comes back, in order, with a column of floats per score and `status`: null where a row has its
-    scores, else why it has none. Needs no ids.
+    `data` are rows: a list of dicts, a dict of lists, a pandas, polars or Arrow table, a Hugging
+    Face data set, or a list of texts (with `reference` or `source` as lists of as many). The same
+    kind of table comes back, in order, with a column of floats per score and `status`: null where
+    a row has its scores, else why it has none. Needs no ids.
 
     Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. Files, and rows
     with `out`, give a run in that folder: a `ScoreRun`, which goes on when the same is asked for
@@ -81,7 +81,10 @@ def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, 
     rows = rows_of(data, columns)
     if rows is None:
         if settings.out is None:
-            raise ValueError("`out` must name a folder for the scores of files, got none")
+            raise ValueError(
+                "`out` must name a folder for the scores of files, got none (for texts in place of "
+                "files, give `reference` or `source` as lists, too)"
+            )
         named = {ours: str(theirs) for ours, theirs in columns.items()}
         own["columns"] = {**(settings.columns or {}), **named} or None
         return verbs.score(files_of(data), ScoreSettings(**own))

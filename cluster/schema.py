@@ -65,6 +65,14 @@ class Wanted:
     references or sources are a list of such lists."""
 
 
+class MissingColumnError(ValueError):
+    """A column that a metric needs is not there; `column` is our name of it."""
+
+    def __init__(self, message: str, *, column: str = "") -> None:
+        super().__init__(message)
+        self.column = column
+
+
 def kept_name(name: str) -> str:
     """Name a kept column so that it is never taken for one of ours."""
     return f"{_KEPT}{name}"
@@ -106,9 +114,10 @@ def resolve_columns(
 
     Raises
     ------
+    MissingColumnError
+        If a column is not there.
     ValueError
-        If a column is not there, or there twice, or `columns` names something that is not a column
-        of ours.
+        If a column is there twice, or `columns` names something that is not a column of ours.
     """
     renamed = _check_mapping(columns or {})
     wanted = {}
@@ -120,9 +129,10 @@ def resolve_columns(
         elif name in needed or name in renamed:
             missing = " or ".join(f"`{alias}`" for alias in accepted)
             ours = "reference" if name == REFERENCES else "source" if name == SOURCES else name
-            raise ValueError(
+            raise MissingColumnError(
                 f"column {missing} is missing in {where}, which has {', '.join(names) or 'none'}; "
-                f"name it with `--columns {ours}=NAME`"
+                f"name it with `--columns {ours}=NAME`",
+                column=ours,
             )
     if absent := [name for name in keep if name not in names]:
         raise ValueError(

@@ -37,6 +37,7 @@ MAKE = {
     "pandas": lambda rows: pd.DataFrame(rows, index=["c", "a", "b"][: len(rows)]),
     "polars": pl.DataFrame,
     "arrow": pa.Table.from_pylist,
+    "lists": lambda rows: {name: [row[name] for row in rows] for name in rows[0]},
 }
 
 
@@ -45,6 +46,8 @@ def rows_of(table):
         return table.astype(object).where(table.notna(), None).to_dict("records")
     if isinstance(table, pl.DataFrame):
         return table.to_dicts()
+    if isinstance(table, dict):
+        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return table.to_pylist() if isinstance(table, pa.Table) else table
 
 
@@ -147,6 +150,18 @@ def test_lists_of_texts():
     assert [row["rouge1_f"] for row in found] == [1.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    "series", [pd.Series, pl.Series, pa.array, np.array], ids=["pandas", "polars", "arrow", "numpy"]
+)
+def test_columns_of_a_table_are_lists_of_texts(series):
+    texts = ["A cat.", "Dogs run.", None]
+    found = assay.score(
+        series(texts), reference=series(["A cat.", None, "Cats."]), metrics="rouge1_f"
+    )
+    assert [row["rouge1_f"] for row in found] == [1.0, None, None]
+    assert [row["status"] for row in found] == [None, "reference:missing", "candidate:null"]
+
+
 def test_several_references_in_a_cell_or_in_columns():
     rows = [{"candidate": "Dogs run.", "references": ["A dog ran.", "Dogs run."]}]
     assert assay.score(rows, metrics="rouge1_f")[0]["rouge1_f"] == 1.0
@@ -167,7 +182,22 @@ def test_rows_with_a_folder_are_a_run_that_goes_on(tmp_path, by_a_run):
     ("data", "options", "message"),
     [
         ("corpus.parquet", {}, "`out` must name a folder for the scores of files"),
-        (ROWS, {}, "`candidate` must name a column of `data`, got `candidate`; there are summary"),
+        (["a", "b"], {}, "for texts in place of files, give `reference` or `source` as lists"),
+        (
+            ROWS,
+            {},
+            "`data` has no column `candidate`, only summary, gold, n; say which .* `candidate=`",
+        ),
+        (
+            ROWS,
+            {"candidate": "summary", "metrics": "rouge1_f"},
+            "^`data` has no column `reference`, only summary, gold, n; say .* `reference=`$",
+        ),
+        (
+            {"summary": ["a", "b"], "gold": ["a"]},
+            COLUMNS,
+            r"equally long, got summary \(2\), gold \(1\)",
+        ),
         (ROWS, COLUMNS | {"limit": 1}, "`limit` is for files"),
         ([{**ROWS[0], "length": 1}], COLUMNS, "must not have a column `length` yet"),
         (["a", "b"], {"reference": ["a"]}, "`reference` must have a text for each of 2 candidates"),
@@ -175,7 +205,7 @@ def test_rows_with_a_folder_are_a_run_that_goes_on(tmp_path, by_a_run):
 )
 def test_wrong_rows_are_answered(data, options, message):
     with pytest.raises(ValueError, match=message):
-        assay.score(data, metrics="length", **options)
+        assay.score(data, **{"metrics": "length", **options})
 
 
 def test_module_is_the_command():
