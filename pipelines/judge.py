@@ -79,6 +79,8 @@ class Judgement:
     """Scores the whole corpus with the metrics chosen."""
     out: str | None
     """Where scores and report are kept."""
+    notes: tuple[str, ...] = ()
+    """What of the ratings was left out, and which rated rows were."""
 
     def text(self) -> str:
         """Write it down for people: three lines of verdict, then what the whole corpus takes."""
@@ -89,6 +91,7 @@ class Judgement:
             f"({self.verdict.title}; {counted(about.n_rows, 'row')} of "
             f"{counted(len(about.systems), 'system')} and "
             f"{counted(about.n_documents, 'document')}, raters: {about.raters})",
+            *self.notes,
             "",
             f"Whole corpus: {counted(self.n_rows, 'row')} at {row_rate(self.chosen_rows_per_s)} "
             f"({', '.join(self.chosen)}, measured just now): {duration(seconds)} on this machine, "
@@ -125,7 +128,7 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         out = absolute(folder).rstrip("/")
         tell(Progress(stage="reading ratings and rows"))
         files = list_inputs(paths)
-        rows, n_rows = _rated_rows(files, settings)
+        rows, n_rows, notes = _rated_rows(files, settings)
         sink = io.BytesIO()
         rows.write_parquet(sink)
         write_whole(join(out, _RATED), sink.getvalue())
@@ -150,6 +153,8 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         timed = list_inputs([join(out, _RATED)])
         names = dict.fromkeys(request_of[metric] for metric in worth)
         alone = {name: _rows_per_s(timed, [name], settings) for name in names}
+        if result.about.n_rows < rows.height:
+            notes.append(result.about.notes[0])  # says which rows have all
         chosen = tuple(dict.fromkeys(request_of[metric] for metric in best))
         together = alone[chosen[0]] if len(chosen) == 1 else _rows_per_s(timed, chosen, settings)
     return Judgement(
@@ -162,11 +167,14 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         n_machines=settings.machines,
         command=_command(paths, chosen, settings),
         out=out if settings.out else None,
+        notes=tuple(notes),
     )
 
 
-def _rated_rows(files: Sequence[InputFile], settings: JudgeSettings) -> tuple[pl.DataFrame, int]:
-    """Read the rows that are rated, in our words, and count all rows."""
+def _rated_rows(
+    files: Sequence[InputFile], settings: JudgeSettings
+) -> tuple[pl.DataFrame, int, list[str]]:
+    """Read the rows that are rated, in our words; count all rows, and say what is left out."""
     columns = dict(settings.columns or {})
     rated = read_ratings(
         settings.ratings,
@@ -174,7 +182,7 @@ def _rated_rows(files: Sequence[InputFile], settings: JudgeSettings) -> tuple[pl
         raters=settings.raters,
         columns={ours: name for ours, name in columns.items() if ours in (*KEYS, RATER)},
     )
-    where, lazy = place(files), scan_files(files, columns)
+    where, lazy, notes = place(files), scan_files(files, columns), [*rated.notes]
     n_rows = int(collect(lazy.select(pl.len()), where).item())
     rows = collect(lazy.join(rated.keys.lazy(), on=KEYS, how="semi"), where).sort(KEYS)
     if rows.is_empty():
@@ -183,7 +191,11 @@ def _rated_rows(files: Sequence[InputFile], settings: JudgeSettings) -> tuple[pl
             "columns with `--columns`"
         )
     check_unique(rows, KEYS, where, "keep one row of each")
-    return rows, n_rows
+    if absent := rated.keys.height - rows.height:
+        notes.append(
+            f"{counted(absent, 'rated row')} {'is' if absent == 1 else 'are'} not in {where}"
+        )
+    return rows, n_rows, notes
 
 
 def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:

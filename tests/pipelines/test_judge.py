@@ -34,6 +34,21 @@ def ratings(tmp_path):
     return path
 
 
+def test_what_is_left_out_of_ratings_is_said(quick, ratings, tmp_path, capsys):
+    rated = pl.read_csv(ratings).with_columns(fluency=pl.lit("4,5"))
+    rated = pl.concat([rated, rated.head(1).with_columns(document_id=pl.lit("elsewhere"))])
+    rated.write_csv(ratings)
+    assert (
+        run(["judge", str(LADDER), "--ratings", str(ratings), "--quiet", "--resamples", "50"]) == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[4].startswith(
+        f"Column `fluency` of {ratings} is left out, its cells are no numbers"
+    )
+    assert lines[5] == f"1 rated row is not in {LADDER}"
+    assert lines[6] == ""
+
+
 def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
     quick, ratings, tmp_path, capsys
 ):
