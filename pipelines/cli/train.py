@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -143,5 +144,11 @@ def figures_table(figures: Mapping[str, KindFigures]) -> str:
 
 
 def shown(value: float | None) -> str:
-    """Write a figure, or a dash where there is none."""
-    return "–" if value is None else f"{value:.3f}"
+    """Write a figure, or a dash where there is none.
+
+    Examples
+    --------
+    >>> shown(0.25), shown(None), shown(float("nan"))
+    ('0.250', '–', '–')
+    """
+    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
