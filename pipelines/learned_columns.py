@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cluster.store import is_url
-from pipelines.likelihood_columns import why_unusable
+from pipelines.candidate_pairs import why_unusable
 from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, Metric, MetricRequest, Setting

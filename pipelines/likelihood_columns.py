@@ -18,17 +18,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from pipelines.candidate_pairs import CandidatePairs
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, Metric, MetricRequest, Setting, TokenScore
 from sms.metrics import METRICS
 from sms.model_tables import find_model
-from sms.scoring import first_tokens
 from sms.sentences import SENTENCE_END
 from sms.text import TextRules, split_sentences
 
@@ -201,20 +200,24 @@ def _as_read(texts: Sequence[str]) -> list[str]:
 
 def _score(request: MetricRequest, batch: Batch) -> tuple[dict[str, np.ndarray], dict[int, str]]:
     """Score a batch: columns, and by row why it has no score."""
-    pairs = _Pairs(request, batch)
+    pairs = CandidatePairs.of(request, batch)
     loaded: LikelihoodModel = batch.setting.models[request.name]
-    by_part = {}
-    for part, side in pairs.text_side.items():
-        scores, found = loaded.scores(*pairs.texts(side), batch.setting.rules)
+    by_part, is_cut = {}, np.zeros(pairs.rows.size, dtype=bool)
+    for part, asked in _directions(request, batch, pairs).items():
+        scores, found = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
         by_part[part] = scores
-        pairs.remark(found, side)
+        is_cut |= found.is_cut
+        for pair, reason in found.reasons.items():
+            where, _, why = reason.partition(":")
+            side = asked.side if where == "text" else asked.side_before
+            pairs.remark(pair, side, why, request.name.partition("@")[2])
     if len(by_part) > 1:
         by_part["_f"] = (by_part["_p"] + by_part["_r"]) / 2
     columns = {
         column: pairs.together(by_part[_part_of(column, by_part)]) for column in request.columns
     }
     (cut,) = request.metric.companions_of(request)
-    columns[cut] = pairs.is_cut
+    columns[cut] = pairs.any(is_cut)
     return columns, pairs.reasons
 
 
@@ -226,116 +229,45 @@ def _part_of(column: str, parts: Mapping[str, object]) -> str:
 
 def _tokens(request: MetricRequest, batch: Batch, column: str) -> list[tuple[TokenScore, ...]]:
     """Return by row the tokens of the text with the highest score; the model remembers them."""
-    pairs = _Pairs(request, batch)
-    side = pairs.text_side[_part_of(column, pairs.text_side)]
+    pairs = CandidatePairs.of(request, batch)
+    directions = _directions(request, batch, pairs)
+    asked = directions[_part_of(column, directions)]
     loaded: LikelihoodModel = batch.setting.models[request.name]
-    contexts, texts = pairs.texts(side)
-    scores, found = loaded.scores(contexts, texts, batch.setting.rules)
-    by_row: list[tuple[TokenScore, ...]] = [()] * len(batch.rows)
+    scores, found = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
+    by_row: list[tuple[TokenScore, ...]] = [()] * pairs.n_rows
     for pair in np.argsort(scores, kind="stable").tolist():  # the highest last; NaN has no tokens
         if not np.isnan(scores[pair]):
+            text = asked.texts[pair]
             by_row[pairs.rows[pair]] = tuple(
-                TokenScore(side, texts[pair][start:end], int(start), float(log_p))
+                TokenScore(asked.side, text[start:end], int(start), float(log_p))
                 for (start, end), log_p in zip(found.spans[pair], found.log_p[pair], strict=True)
             )
     return by_row
 
 
-class _Pairs:
-    """The candidates of a batch with each text they are compared with."""
+@dataclass(frozen=True, slots=True)
+class _Direction:
+    """Which text of every pair follows which."""
 
-    def __init__(self, request: MetricRequest, batch: Batch) -> None:
-        setting = batch.setting
-        *_, against = _parts_of(request.name)
-        self._name, self._side = request.name, SIDE_OF[against].removesuffix("s")
-        self.how = setting.multi_reference if against == "reference" else "mean"
-        self.text_side = {
-            "source": {"_p": "candidate"},
-            "recall": {"_r": self._side},
-            "reference": {"_p": "candidate", "_r": self._side},
-        }[against]
-        """By part of the score, the side whose text follows the other's."""
-        self.reasons: dict[int, str] = {}
-        """By row, why it has no score."""
-        candidates = batch.rows["candidate"].to_pylist()
-        self._texts: dict[str, list[str]] = {"candidate": [], self._side: []}
-        rows = []
-        for row, given in enumerate(batch.rows[SIDE_OF[against]].to_pylist()):
-            usable = self._usable(row, candidates[row], as_asked(given, f"{self._side}s", setting))
-            self._texts["candidate"] += [candidates[row]] * len(usable)
-            self._texts[self._side] += usable
-            rows += [row] * len(usable)
-        if against == "recall":
-            loaded: LikelihoodModel = setting.models[request.name]
-            n, rules = loaded.settings.lead, setting.rules
-            others = self._texts[self._side]
-            self._texts[self._side] = [lead_of(text, n, rules) for text in others]
-        self.rows = np.array(rows, dtype=np.int64)
-        """Row of every pair."""
-        self.is_cut = np.full(len(candidates), np.nan)
-        """By row whether something was cut; NaN where nothing was read."""
-        self.is_cut[self.rows] = 0.0
-
-    def _usable(self, row: int, candidate: str | None, given: Sequence[str | None]) -> list[str]:
-        """Return the texts with words, if the candidate has some, too."""
-        if reason := why_unusable(candidate):
-            self.reasons[row] = f"candidate:{reason}"
-            return []
-        usable = [text for text in given if text is not None and not why_unusable(text)]
-        if not usable:
-            why = why_unusable(given[0]) if given else "missing"
-            self.reasons[row] = f"{self._side}:{why}"
-        return usable
-
-    def texts(self, side: str) -> tuple[list[str], list[str]]:
-        """Return the contexts and the texts after them, where those of `side` come last."""
-        context = "candidate" if side == self._side else self._side
-        return self._texts[context], self._texts[side]
-
-    def remark(self, found: TokenScores, side: str) -> None:
-        """Note which rows were read in part, and which pairs could not be read."""
-        self.is_cut[self.rows[found.is_cut]] = 1.0
-        scored = set(self.rows[found.log_p.lengths > 0].tolist())
-        context = "candidate" if side == self._side else self._side
-        for pair, reason in found.reasons.items():
-            row = int(self.rows[pair])
-            if row not in scored:
-                where, _, why = reason.partition(":")
-                said = side if where == "text" else context
-                self.reasons[row] = f"{said}:{why}@{self._name.partition('@')[2]}"
-
-    def together(self, scores: np.ndarray) -> np.ndarray:
-        """Put the scores of a row's pairs together; those without one are left out."""
-        is_scored = ~np.isnan(scores)
-        rows, kept = self.rows[is_scored], scores[is_scored]
-        found = np.full(self.is_cut.size, np.nan)
-        if self.how == "best":
-            np.fmax.at(found, rows, kept)
-            return found
-        n = np.bincount(rows, minlength=self.is_cut.size)
-        sums = np.bincount(rows, weights=kept, minlength=self.is_cut.size)
-        return np.divide(sums, n, out=found, where=n > 0)
+    side: str
+    """Of the text that follows."""
+    texts: list[str]
+    side_before: str
+    contexts: list[str]
 
 
-def as_asked(
-    given: Sequence[str | None] | None, side: str, setting: Setting
-) -> Sequence[str | None]:
-    """Keep of a candidate's `references` or `sources` what the run asks for."""
-    given = given or []
-    if side == "references" and setting.multi_reference == "first":
-        return given[:1]
-    if side == "sources" and setting.source_tokens is not None:
-        cut: list[str | None] = first_tokens(
-            pa.array(given, pa.string()), setting.source_tokens
-        ).to_pylist()
-        return cut
-    return given
-
-
-def why_unusable(text: str | None) -> str | None:
-    """Say why there is nothing to read in a text; None where there is."""
-    if text is None:
-        return "null"
-    if not text.strip():
-        return "empty"
-    return None if any(map(str.isalnum, text)) else "no_words"
+def _directions(
+    request: MetricRequest, batch: Batch, pairs: CandidatePairs
+) -> dict[str, _Direction]:
+    """Return what is asked of the pairs, by part of the score."""
+    *_, against = _parts_of(request.name)
+    others = pairs.others
+    if against == "recall":
+        loaded: LikelihoodModel = batch.setting.models[request.name]
+        n, rules = loaded.settings.lead, batch.setting.rules
+        others = [lead_of(text, n, rules) for text in others]
+    there = _Direction("candidate", pairs.candidates, pairs.side, others)
+    back = _Direction(pairs.side, others, "candidate", pairs.candidates)
+    if against == "reference":
+        return {"_p": there, "_r": back}
+    return {"_r": back} if against == "recall" else {"_p": there}

@@ -8,12 +8,12 @@ a pair of pieces was too long for the model. Importing this file loads no model 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.likelihood_columns import as_asked, why_unusable
+from pipelines.candidate_pairs import CandidatePairs
 from reffree.pair.presets import settings_of
 from sms.encoders import EncoderRuntime
 from sms.metric import AGAINST, EITHER, Batch, Evidence, Metric, MetricRequest, Setting
@@ -26,26 +26,6 @@ if TYPE_CHECKING:
 NAME = "pair"
 PREFIX = f"{NAME}@"
 NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """What a batch gives."""
-
-    values: Mapping[str, np.ndarray]
-    reasons: Mapping[int, list[str]]
-    """By row, why it has no score."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A candidate and one text it is judged by."""
-
-    row: int
-    number: int
-    """Which of the row's texts."""
-    other: str
-    candidate: str
 
 
 class PairMetric(Metric):
@@ -99,23 +79,24 @@ class PairMetric(Metric):
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return the scores of the rows that have words, and which of them were cut."""
-        found = self._columns(request, batch)
-        for row, why in found.reasons.items():
-            batch.explained.setdefault(row, []).extend(why)
-        return found.values
+        columns, reasons = self._columns(request, batch)
+        for row, why in reasons.items():
+            batch.explained.setdefault(row, []).append(why)
+        return columns
 
     def evidence(self, request: MetricRequest, batch: Batch) -> list[tuple[Evidence, ...]]:
         """Return by row which pieces decided; of several texts it is compared with, for each."""
-        pairs, _ = _pairs(request, batch)
-        found = batch.setting.models[request.name].evidence(
-            [pair.other for pair in pairs], [pair.candidate for pair in pairs], batch.setting.rules
-        )
-        by_row: list[tuple[Evidence, ...]] = [()] * len(batch.rows)
-        for pair, own in zip(pairs, found, strict=True):
-            by_row[pair.row] += tuple(replace(each, other=pair.number) for each in own)
+        pairs = CandidatePairs.of(request, batch)
+        model: PairModel = batch.setting.models[request.name]
+        found = model.evidence(pairs.others, pairs.candidates, batch.setting.rules)
+        by_row: list[tuple[Evidence, ...]] = [()] * pairs.n_rows
+        for row, number, own in zip(pairs.rows.tolist(), pairs.numbers, found, strict=True):
+            by_row[row] += tuple(replace(each, other=number) for each in own)
         return by_row
 
-    def _columns(self, request: MetricRequest, batch: Batch) -> _Columns:
+    def _columns(
+        self, request: MetricRequest, batch: Batch
+    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
         return batch.once((PairMetric, request.name), lambda: _scored(request, batch))
 
 
@@ -129,53 +110,15 @@ METRICS[NAME] = PairMetric(
 )
 
 
-def _pairs(request: MetricRequest, batch: Batch) -> tuple[list[_Pair], dict[int, list[str]]]:
-    """Pair every candidate with each text it is judged by; by row, why there is none."""
-    candidates = batch.rows["candidate"].to_pylist()
-    reasons: dict[int, list[str]] = {}
-    pairs: list[_Pair] = []
-    for row, (candidate, own) in enumerate(zip(candidates, _others(request, batch), strict=True)):
-        usable = [(k, text) for k, text in enumerate(own) if text and not why_unusable(text)]
-        if why := why_unusable(candidate):
-            reasons[row] = [f"candidate:{why}"]
-        elif usable or not request.sides:
-            pairs += [_Pair(row, k, text, candidate) for k, text in usable or [(0, "")]]
-        else:
-            why = why_unusable(own[0]) if own else "missing"
-            reasons[row] = [f"{request.against}:{why}"]
-    return pairs, reasons
-
-
-def _scored(request: MetricRequest, batch: Batch) -> _Columns:
-    """Score a batch: every row against each of its texts, then all rows."""
-    pairs, reasons = _pairs(request, batch)
-    owner = np.array([pair.row for pair in pairs], dtype=np.int64)
-    found = batch.setting.models[request.name].score(
-        [pair.other for pair in pairs], [pair.candidate for pair in pairs], batch.setting.rules
-    )
-    sides = {"summary": "candidate", "document": request.against}
-    for place, told in found.reasons.items():
+def _scored(request: MetricRequest, batch: Batch) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+    """Score a batch: columns, and by row why it has no score."""
+    pairs = CandidatePairs.of(request, batch)
+    model: PairModel = batch.setting.models[request.name]
+    found = model.score(pairs.others, pairs.candidates, batch.setting.rules)
+    sides = {"summary": "candidate", "document": pairs.side}
+    for pair, told in found.reasons.items():
         for side, _, why in (each.partition(":") for each in told):
-            reasons[int(owner[place])] = [
-                f"{sides[side]}:{why}@{request.name.removeprefix(PREFIX)}"
-            ]
-    n, has = len(batch.rows), np.unique(owner)
-    scores, is_cut = np.full(n, np.nan), np.full(n, np.nan)
-    if request.against == "reference" and batch.setting.multi_reference == "best":
-        best = np.full(n, -np.inf)
-        np.maximum.at(best, owner, found.scores)
-        scores[has] = best[has]
-    else:
-        sums = np.bincount(owner, weights=found.scores, minlength=n)
-        scores[has] = sums[has] / np.bincount(owner, minlength=n)[has]
-    is_cut[has] = np.bincount(owner, weights=found.is_cut, minlength=n)[has] > 0
+            pairs.remark(pair, sides[side], why, request.name.removeprefix(PREFIX))
     (cut,) = request.metric.companions_of(request)
-    return _Columns({request.name: scores, cut: is_cut}, reasons)
-
-
-def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:
-    """Return what each candidate is judged by."""
-    if not request.sides:
-        return [[] for _ in range(len(batch.rows))]
-    (side,) = request.sides
-    return [as_asked(given, side, batch.setting) for given in batch.rows[side].to_pylist()]
+    columns = {request.name: pairs.together(found.scores), cut: pairs.any(found.is_cut)}
+    return columns, pairs.reasons

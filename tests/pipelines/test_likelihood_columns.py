@@ -104,6 +104,22 @@ def test_values_are_what_their_names_say(folder):
     assert table["likelihood@lm"].to_pylist() == [pytest.approx((both - alone).mean(), abs=1e-5)]
 
 
+def test_reference_that_cannot_be_split_leaves_no_score(folder, monkeypatch):
+    # it might have been the best one
+    encodings = LanguageModel._encodings
+
+    def fail(self, texts, *, plain=False):
+        found = encodings(self, texts, plain=plain)
+        return [None if "on a mat" in t else e for t, e in zip(texts, found, strict=True)]
+
+    monkeypatch.setattr(LanguageModel, "_encodings", fail)
+    table = table_of(folder, "likelihood@lm:reference", CANDIDATES, REFERENCES)
+    for part in "prf":
+        scores = table[f"likelihood_{part}@lm:reference"].to_pylist()
+        assert [score is None for score in scores] == [True, False]
+    assert table["status"].to_pylist() == ["reference:cannot_be_split@lm:reference", None]
+
+
 def test_context_that_cannot_be_split_leaves_the_other_rows_as_they_are(folder):
     settings = LikelihoodSettings(pmi=True)
     loaded = LikelihoodModel(LanguageModel.load(str(folder), settings), settings)

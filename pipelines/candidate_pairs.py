@@ -1,0 +1,114 @@
+"""The candidates of a batch with each text they are judged by, for metrics that ask a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sms.metric import Batch, MetricRequest, Setting
+from sms.scoring import first_tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidatePairs:
+    """Every candidate that has words, with each such text of one side."""
+
+    candidates: list[str]
+    others: list[str]
+    """Empty texts where candidates are judged by themselves."""
+    rows: np.ndarray
+    """Row of every pair, int64."""
+    numbers: list[int]
+    """Which of its row's texts the other one is."""
+    side: str
+    """Of the others: `reference` or `source`; empty where there are none."""
+    is_best: bool
+    """Whether the best of a row's pairs counts, or else their mean."""
+    n_rows: int
+    reasons: dict[int, str]
+    """By row, why it has no score."""
+
+    @classmethod
+    def of(cls, request: MetricRequest, batch: Batch) -> CandidatePairs:
+        """Pair the candidates of a batch with what a metric compares them with."""
+        side = request.against or ""
+        is_best = side == "reference" and batch.setting.multi_reference == "best"
+        given = batch.rows["candidate"].to_pylist()
+        found: list[tuple[int, int, str, str]] = []
+        reasons: dict[int, str] = {}
+        for row, (candidate, own) in enumerate(zip(given, _others(request, batch), strict=True)):
+            usable = [(k, text) for k, text in enumerate(own) if text and not why_unusable(text)]
+            if why := why_unusable(candidate):
+                reasons[row] = f"candidate:{why}"
+            elif side and not usable:
+                reasons[row] = f"{side}:{why_unusable(own[0]) if own else 'missing'}"
+            else:
+                found += [(row, k, candidate, text) for k, text in usable or [(0, "")]]
+        rows = np.array([row for row, *_ in found], dtype=np.int64)
+        return cls(
+            [candidate for *_, candidate, _ in found],
+            [other for *_, other in found],
+            rows,
+            [number for _, number, *_ in found],
+            side,
+            is_best,
+            len(given),
+            reasons,
+        )
+
+    def remark(self, pair: int, side: str, why: str, model: str) -> None:
+        """Note that a model could not read a text of a pair."""
+        self.reasons[int(self.rows[pair])] = f"{side}:{why}@{model}"
+
+    def together(self, scores: np.ndarray) -> np.ndarray:
+        """Put the scores of each row's pairs together; a pair that has none might be the best."""
+        if not self.is_best:
+            return self._mean(scores)
+        best = np.full(self.n_rows, -np.inf)
+        with np.errstate(invalid="ignore"):
+            np.maximum.at(best, self.rows, scores)
+        return np.where(np.isneginf(best), np.nan, best)
+
+    def any(self, flags: np.ndarray) -> np.ndarray:
+        """Tell by row whether a pair is flagged, 1.0 or 0.0; NaN where there is no pair."""
+        return np.ceil(self._mean(flags))
+
+    def _mean(self, values: np.ndarray) -> np.ndarray:
+        n = np.bincount(self.rows, minlength=self.n_rows)
+        sums = np.bincount(self.rows, weights=values, minlength=self.n_rows)
+        return np.divide(sums, n, out=np.full(self.n_rows, np.nan), where=n > 0)
+
+
+def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:
+    """Return what each candidate is judged by."""
+    if not request.sides:
+        return [()] * len(batch.rows)
+    (side,) = request.sides
+    return [_as_asked(given, side, batch.setting) for given in batch.rows[side].to_pylist()]
+
+
+def _as_asked(
+    given: Sequence[str | None] | None, side: str, setting: Setting
+) -> Sequence[str | None]:
+    """Keep of a candidate's `references` or `sources` what the run asks for."""
+    given = given or []
+    if side == "references" and setting.multi_reference == "first":
+        return given[:1]
+    if side == "sources" and setting.source_tokens is not None:
+        cut: list[str | None] = first_tokens(
+            pa.array(given, pa.string()), setting.source_tokens
+        ).to_pylist()
+        return cut
+    return given
+
+
+def why_unusable(text: str | None) -> str | None:
+    """Say why there is nothing to read in a text; None where there is."""
+    if text is None:
+        return "null"
+    if not text.strip():
+        return "empty"
+    return None if any(map(str.isalnum, text)) else "no_words"
