@@ -108,9 +108,11 @@ class LearnedMetric(Metric):
 
         machine = Machine.choose(EncoderRuntime(device=runtime.device, threads=runtime.threads))
         where, cache = machine.device.type, runtime.cache_folder
-        model = LearnedModel(load_scorer(Path(path), device=where, cache_folder=cache))
+        return LearnedModel(load_scorer(Path(path), device=where, cache_folder=cache))
+
+    def check_model(self, request: MetricRequest, model: LearnedModel) -> None:
+        """Refuse a head that there is not."""
         model.check_head(_head_of(request))
-        return model
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
         """Return the scorer's own signature, which its training has set."""

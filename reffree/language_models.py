@@ -7,9 +7,12 @@ code that lies with a model.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -39,8 +42,27 @@ _SANE_LENGTH = 1_000_000
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+_in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[], T]) -> T:
+    """Return what metrics of this process have of a model's folder, or load it.
+
+    `what` says what of it. It is forgotten with the last metric that has it, and loaded again
+    where a file has changed.
+    """
+    folder = Path(path).expanduser()
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    state = tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    key = (what, str(path), state, Machine.choose(runtime), runtime.cache_folder)
+    found: T | None = _in_use.get(key)
+    if found is None:
+        found = _in_use[key] = load()
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Pretrained:
     """A model on its device, its tokeniser and what identifies them."""
 
@@ -64,13 +86,19 @@ class Pretrained:
     def load(cls, path: str, kind: str, *, runtime: EncoderRuntime, after: str) -> Pretrained:
         """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub.
 
-        `after` is what stands before the path where a user writes it, for messages.
+        Where it is in use, that one is returned. `after` is what stands before the path where a
+        user writes it, for messages.
 
         Raises
         ------
         ValueError
             If the model is not there, damaged, of another kind or without a fast tokeniser.
         """
+        load = partial(cls._load, path, kind, runtime=runtime, after=after)
+        return in_use((cls, kind), path, runtime, load)
+
+    @classmethod
+    def _load(cls, path: str, kind: str, *, runtime: EncoderRuntime, after: str) -> Pretrained:
         folder = find_folder(path, after=after)
         machine = Machine.choose(runtime)
         check_weights(folder)

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import ClassVar
-from weakref import WeakValueDictionary
 
 import numpy as np
 from tokenizers import Encoding
 
-from reffree.language_models import GENERATOR, Pretrained
+from reffree.language_models import GENERATOR, Pretrained, in_use
 from reffree.likelihood_settings import CONTEXT, TEXT, LikelihoodSettings
 from reffree.prefix_scoring import PrefixScorer
 from sms.encoders import EncoderRuntime
-from sms.encoders.devices import Machine
-from sms.encoders.hugging_face import find_folder
 from sms.encoders.pieces import attempt_each
 from sms.encoders.recent import Recent
+from sms.encoders.vector_cache import VectorCache
 from sms.ragged import Ragged
 from sms.words import CANNOT_BE_SPLIT
 
@@ -215,34 +211,37 @@ class LanguageModel:
 class SharedModel:
     """A model that several metrics ask: its weights, and what was computed lately."""
 
-    _alive: ClassVar[WeakValueDictionary[Hashable, SharedModel]] = WeakValueDictionary()
-
-    def __init__(self, pretrained: Pretrained) -> None:
+    def __init__(self, pretrained: Pretrained, cache_folder: str | None = None) -> None:
         self.pretrained = pretrained
         self._scorer = PrefixScorer(pretrained)
         self._recent: Recent[np.ndarray] = Recent(lambda values: values.nbytes)
+        self._disk: VectorCache | None = None
+        if cache_folder is not None:
+            content = f"{pretrained.content_hash}{pretrained.machine.signature}"
+            self._disk = VectorCache(cache_folder, owner=f"{AFTER}{content}", dimension=1)
 
     @classmethod
     def load(cls, path: str, runtime: EncoderRuntime) -> SharedModel:
         """Load a model, or return it where it is in use."""
-        folder = find_folder(path, after=AFTER)
-        key = (_state_of(folder), path, Machine.choose(runtime))
-        shared = cls._alive.get(key)
-        if shared is None:
+
+        def load() -> SharedModel:
             loaded = Pretrained.load(path, GENERATOR, runtime=runtime, after=AFTER)
-            shared = cls._alive[key] = cls(loaded)
-        return shared
+            return cls(loaded, runtime.cache_folder)
+
+        return in_use((cls,), path, runtime, load)
 
     def log_probabilities(
         self, wanted: Mapping[str, tuple[np.ndarray, np.ndarray]]
     ) -> tuple[dict[str, np.ndarray], int]:
-        """Return the log-probabilities of texts after prefixes, and how many were not at hand.
+        """Return the log-probabilities of texts after prefixes, and how many were computed.
 
         `wanted` has the tokens of both, by what identifies the pair.
         """
         names = list(wanted)
-        missing = {names[place]: None for place in self._recent.missing(names)}
-        found = {name: self._recent[name] for name in names if name not in missing}
+        unknown = [names[place] for place in self._recent.missing(names)]
+        found = {name: self._recent[name] for name in wanted.keys() - set(unknown)}
+        kept = self._read({name: wanted[name][1].size for name in unknown})
+        missing = [name for name in unknown if name not in kept]
         prefixes: dict[bytes, int] = {}
         owner = [prefixes.setdefault(wanted[name][0].tobytes(), len(prefixes)) for name in missing]
         fresh = self._scorer.log_probabilities(
@@ -251,8 +250,29 @@ class SharedModel:
             np.array(owner, dtype=np.int64),
         )
         computed = dict(zip(missing, fresh, strict=True))
-        self._recent.add(computed, RECENT_BYTES)
-        return found | computed, len(computed)
+        self._write(computed)
+        self._recent.add(kept | computed, RECENT_BYTES)
+        return found | kept | computed, len(computed)
+
+    def _read(self, n_tokens: Mapping[str, int]) -> dict[str, np.ndarray]:
+        """Return what an earlier run has left of texts of so many tokens."""
+        if self._disk is None or not n_tokens:
+            return {}
+        names, sizes = list(n_tokens), np.array([*n_tokens.values()], dtype=np.int64)
+        # a cache's values are those of words and one of their sentence, here all of tokens
+        found = self._disk.read([bytes.fromhex(name) for name in names], sizes - 1)
+        return {
+            names[place]: np.append(all_but_last, last).astype(np.float64)
+            for place, (all_but_last, last) in found.items()
+        }
+
+    def _write(self, computed: Mapping[str, np.ndarray]) -> None:
+        """Leave log-probabilities to later runs, as float32, in which they were computed."""
+        if self._disk is not None and computed:
+            as_read = {name: values.astype(np.float32) for name, values in computed.items()}
+            self._disk.write(
+                {bytes.fromhex(name): (own[:-1], own[-1:]) for name, own in as_read.items()}
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +320,3 @@ class _Tokens:
 
 def _n_special_at_end(encoding: Encoding) -> int:
     return int(np.argmin(np.append(encoding.special_tokens_mask[::-1], 0)))
-
-
-def _state_of(folder: Path) -> Hashable:
-    """Return what changes when files of a folder do."""
-    files = sorted(folder.iterdir())
-    return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)

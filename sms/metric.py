@@ -261,8 +261,20 @@ class Metric:
         return self.bounds
 
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> Model | None:
-        """Load a model of its own, which is at `path`; most metrics have none."""
+        """Load a model of its own, which is at `path`; most metrics have none.
+
+        Requests of one metric with equal paths and settings share it.
+        """
         return None
+
+    def check_model(self, request: MetricRequest, model: Any) -> None:  # noqa: ANN401
+        """Refuse a request that its model cannot answer.
+
+        Raises
+        ------
+        ValueError
+            Saying what the model has.
+        """
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
         """Return what identifies the numbers of each column."""

@@ -92,11 +92,7 @@ class SummaryScorer:
             alias: load_encoder(config.encoders[alias], runtime) for alias in config.used_encoders
         }
         self._check_language()
-        self._models: dict[str, Model] = {}
-        for request in config.requests:
-            model = request.metric.load(request, config.model_paths.get(request.name, ""), runtime)
-            if model is not None:
-                self._models[request.name] = model
+        self._models = self._load_models(runtime)
         self._setting = Setting(
             requests=config.all_requests,
             encoders=self.encoders,
@@ -133,16 +129,35 @@ class SummaryScorer:
         return {column: found[column] for column in self.score_fields}
 
     def counters(self) -> dict[str, int]:
-        """Return the counts so far of every encoder and model, as `ALIAS.NAME`."""
+        """Return the counts so far of every encoder and model, as `ALIAS.NAME`.
+
+        Those of a model that several metrics share go by the first of them.
+        """
+        counted = {id(loaded): name for name, loaded in reversed(self._loaded.items())}
         return {
             f"{name}.{what}": n
             for name, loaded in self._loaded.items()
+            if counted[id(loaded)] == name
             for what, n in loaded.state().items()
         }
 
     @property
     def _loaded(self) -> dict[str, Encoder | Model]:
         return {**self.encoders, **self._models}
+
+    def _load_models(self, runtime: EncoderRuntime) -> dict[str, Model]:
+        """Load the models of metrics, one for all requests that differ in what they do with it."""
+        found: dict[str, Model] = {}
+        shared: dict[tuple[str, ...], Model | None] = {}
+        for request in self.config.requests:
+            path = self.config.model_paths.get(request.name, "")
+            key = (request.metric.name, path, repr(sorted(request.options.items())))
+            if key not in shared:
+                shared[key] = request.metric.load(request, path, runtime)
+            if (model := shared[key]) is not None:
+                request.metric.check_model(request, model)
+                found[request.name] = model
+        return found
 
     def _is_static(self, alias: str) -> bool:
         return parse_spec(self.config.encoders[alias]).kind.is_static

@@ -50,7 +50,8 @@ class ScoreSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where neural encoders run; auto takes a GPU where the worker has one."""
     embedding_cache: Annotated[AnyPath | None, "DIR"] = None
-    """Folder that keeps embeddings for later runs; workers may share it."""
+    """Folder that keeps embeddings, and what models answered, for later runs; workers may share
+    it."""
     workers: int | Literal["auto"] | None = None
     """Processes that score, on Ray where that is more than one; auto is as many as there is room
     for, and more when nodes join. Default: this process with all cores; auto with `--address` or

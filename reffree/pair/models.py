@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from reffree.language_models import CLASSIFIER, GENERATOR, Pretrained
+from reffree.language_models import CLASSIFIER, GENERATOR, Pretrained, in_use
 from reffree.pair.inputs import Input
 from reffree.pair.presets import FOUNDATION
 from reffree.pair.settings import Answer, PairSettings
@@ -69,9 +69,6 @@ class Answerer:
         return found
 
 
-_loaded: WeakValueDictionary[tuple[Any, ...], Answerer] = WeakValueDictionary()
-
-
 def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
     """Load a model of one of `settings.MODELS`; metrics of one run share it.
 
@@ -80,11 +77,7 @@ def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
     ValueError
         If the folder lacks something, or what it has does not fit.
     """
-    key = (path, kind, Machine.choose(runtime))
-    found = _loaded.get(key)
-    if found is None:
-        found = _loaded[key] = _LOADERS[kind](path, runtime)
-    return found
+    return in_use((Answerer, kind), path, runtime, partial(_LOADERS[kind], path, runtime))
 
 
 def _load_classifier(path: str, runtime: EncoderRuntime) -> Answerer:

@@ -120,6 +120,17 @@ def test_reference_that_cannot_be_split_leaves_no_score(folder, monkeypatch):
     assert table["status"].to_pylist() == ["reference:cannot_be_split@lm:reference", None]
 
 
+def test_directions_of_one_model_share_it_and_its_counts(folder):
+    names = ("likelihood@lm", "likelihood@lm:recall")
+    scorer = SummaryScorer(ScoringConfig(metrics=names, models={"lm": str(folder)}))
+    assert len({id(model) for model in scorer._models.values()}) == 1
+    scorer.score(to_rows(CANDIDATES, sources=SOURCES))
+    assert scorer.counters() == {
+        "likelihood@lm.texts": 4, "likelihood@lm.computed": 4, "likelihood@lm.cut": 0,
+    }  # fmt: skip
+    assert set(scorer.content) == set(names)
+
+
 def test_context_that_cannot_be_split_leaves_the_other_rows_as_they_are(folder):
     settings = LikelihoodSettings(pmi=True)
     loaded = LikelihoodModel(LanguageModel.load(str(folder), settings), settings)

@@ -1,5 +1,8 @@
 """Log-probabilities of tokens: against the library's own pass over each pair, and their laws."""
 
+import os
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +10,9 @@ import transformers
 
 from reffree.likelihood import LanguageModel
 from reffree.likelihood_settings import LikelihoodSettings
+from reffree.pair.judge import PairModel
 from reffree.prefix_scoring import PrefixScorer
+from sms.encoders import EncoderRuntime
 from tests.reinforce.tiny_models import write_tiny_model
 
 CONTEXTS = [
@@ -133,6 +138,33 @@ def test_models_of_one_folder_are_loaded_once_and_remember(folders):
     first.log_probabilities(*zip(*PAIRS, strict=True))
     second.log_probabilities(*zip(*PAIRS, strict=True))
     assert second.state()["computed"] == 0
+
+
+def test_log_probabilities_outlive_the_run(folders, tmp_path):
+    runtime = EncoderRuntime(cache_folder=str(tmp_path))
+    pairs = [*zip(*PAIRS, strict=True)]
+    before = rows_of(
+        LanguageModel.load(folders("llama"), runtime=runtime).log_probabilities(*pairs)
+    )
+    later = LanguageModel.load(folders("llama"), LikelihoodSettings(pmi=True), runtime=runtime)
+    after = rows_of(later.log_probabilities(*pairs))
+    assert [row.tolist() for row in after] == [row.tolist() for row in before]
+    assert later.state()["computed"] == 0
+
+
+def test_likelihood_and_pair_share_a_model(folders):
+    table = {"model": "generator", "template": "{document} {summary}", "positive": "cat"}
+    asked, likely = PairModel(str(folders("llama")), table), LanguageModel.load(folders("llama"))
+    assert asked._answerer.pretrained is likely._pretrained
+    again = LanguageModel.load(folders("gpt2"))
+    assert again._pretrained is not likely._pretrained
+
+
+def test_changed_folder_is_loaded_again(folders, tmp_path):
+    folder = shutil.copytree(folders("llama"), tmp_path / "model")
+    first = LanguageModel.load(str(folder))
+    os.utime(folder / "config.json", ns=(0, 0))
+    assert LanguageModel.load(str(folder))._pretrained is not first._pretrained
 
 
 def test_long_context_is_cut_at_its_end_and_counted(folders):

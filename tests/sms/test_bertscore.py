@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sms.encoders.bert import minilm_folder
-from sms.scoring import score_texts
+from sms.scoring import ScoringConfig, SummaryScorer, score_texts
 
 TEXTS = [
     "The bridge is closed; cars must use the ring road.",
@@ -107,6 +107,13 @@ def test_text_beyond_the_model_is_marked():
     table = score_texts([long, TEXTS[1]], [TEXTS[1]] * 2, metrics=("bertscore_r",))
     assert table["cut@bertscore"].to_pylist() == [1, 0]
     assert table["bertscore_r"].null_count == 0
+
+
+def test_requests_of_one_model_share_it():
+    scorer = SummaryScorer(ScoringConfig(metrics=("bertscore", "bertscore_f:source")))
+    first, second = scorer._models.values()
+    assert first is second
+    assert set(scorer.counters()) == {"bertscore.cut"}
 
 
 def test_neighbours_change_nothing(monkeypatch):
