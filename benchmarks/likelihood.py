@@ -20,7 +20,7 @@ from corpora import data_file
 from timing import Rounds, in_one_line, interleave, machine, print_json, say
 
 from reffree.language_models import GENERATOR, Pretrained
-from reffree.likelihood import AFTER, LanguageModel, SharedModel, TokenScores
+from reffree.likelihood import AFTER, LanguageModel, SharedModel
 from reffree.likelihood_settings import CAUSAL_PROMPT
 from sms.encoders import EncoderRuntime
 
@@ -81,32 +81,35 @@ def in_turns(
     model: Pretrained, turns: Sequence[tuple[list[str], list[str]]]
 ) -> tuple[Rounds, float]:
     """Time both over every turn; return also the largest difference of two log-probabilities."""
-    found: dict[str, list[list[np.ndarray]]] = {"assay": [], "loop": []}
+    found: dict[str, list[np.ndarray]] = {}
+    seconds, cpu_seconds = ({"assay": [], "loop": []} for _ in range(2))
     apart = 0.0
+    for k, (sources, texts) in enumerate(turns):
 
-    def add(name: str, rows: list[np.ndarray]) -> None:
-        nonlocal apart
-        found[name].append(rows)
-        other = found["loop" if name == "assay" else "assay"]
-        if len(other) == len(found[name]):
-            pairs = zip(rows, other[-1], strict=True)
-            apart = max(apart, *(float(np.abs(a - b).max()) for a, b in pairs))
-            say(f"  turn {len(other)} of {len(turns)}: largest difference so far {apart:.1e}")
+        def ours(sources: list[str] = sources, texts: list[str] = texts) -> None:
+            # a new one each time, for it remembers what it computed
+            own = LanguageModel(SharedModel(model), CAUSAL_PROMPT)
+            log_p = own.log_probabilities(sources, texts).log_p
+            found["assay"] = [log_p[row] for row in range(len(texts))]
 
-    def ours() -> None:
-        sources, texts = turns[len(found["assay"])]
-        # a new one each time, for it remembers what it computed
-        scores: TokenScores = LanguageModel(SharedModel(model), CAUSAL_PROMPT).log_probabilities(
-            sources, texts
+        def theirs(sources: list[str] = sources, texts: list[str] = texts) -> None:
+            found["loop"] = plain_loop(model, sources, texts)
+
+        contenders = {"assay": (ours, len(texts)), "loop": (theirs, len(texts))}
+        if k % 2:
+            contenders = dict(reversed(contenders.items()))
+        timed = interleave(contenders, 1, warm_up=False)
+        for name in contenders:
+            seconds[name] += timed.seconds[name]
+            cpu_seconds[name] += timed.cpu_seconds[name]
+        pairs = zip(found["assay"], found["loop"], strict=True)
+        apart = max(apart, *(float(np.abs(a - b).max()) for a, b in pairs))
+        so_far, by_processor = (sum(s["loop"]) / sum(s["assay"]) for s in (seconds, cpu_seconds))
+        say(
+            f"  after turn {k + 1} of {len(turns)}: {so_far:.2f} times as fast, {by_processor:.2f} "
+            f"by processor time, {apart:.1e} apart"
         )
-        add("assay", [scores.log_p[row] for row in range(len(texts))])
-
-    def theirs() -> None:
-        add("loop", plain_loop(model, *turns[len(found["loop"])]))
-
-    n_rows = len(turns[0][0])
-    contenders = {"assay": (ours, n_rows), "loop": (theirs, n_rows)}
-    return interleave(contenders, len(turns), warm_up=False), apart
+    return Rounds(seconds, cpu_seconds), apart
 
 
 def main() -> None:
