@@ -220,10 +220,13 @@ def test_aliases_of_the_command_are_in_toml(folder, tmp_path):
 def test_workers_score_as_one_process_does(folder, tmp_path):
     corpus = write_corpus(tmp_path / "c.parquet")
     tables = []
+    template = {"template": "{document} {summary}", "positive": "cat"}
+    models = {"lm": str(folder), "asked": {"path": str(folder), "model": "generator", **template}}
+    metrics = ["likelihood@lm", "likelihood@lm:reference", "pair@asked"]
     for name, how in (("one", {"local": True}), ("two", {"workers": 2})):
         score_corpus(
-            corpus, tmp_path / name, metrics=["likelihood@lm", "likelihood@lm:reference"],
-            models={"lm": str(folder)}, cpus_per_worker=1, rows_per_shard=1, **how,
+            corpus, tmp_path / name, metrics=metrics, models=models, cpus_per_worker=1,
+            rows_per_shard=1, **how,
         )  # fmt: skip
         tables.append(pl.read_parquet(tmp_path / name / "scores" / "*.parquet"))
     assert tables[0].equals(tables[1])
