@@ -215,6 +215,19 @@ def test_aliases_of_the_command_are_in_toml(folder, tmp_path):
     assert added["likelihood@lm"].equals(table["likelihood@lm"])
 
 
+def test_texts_read_in_part_are_counted_aloud(folder, tmp_path, capsys):
+    corpus, models = tmp_path / "long.parquet", {"lm": str(folder)}
+    long = {"candidate": CANDIDATES, "source": [" ".join(SOURCES * 9), SOURCES[1]]}
+    pl.DataFrame({"document_id": ["d0", "d1"], "system_id": ["a", "a"], **long}).write_parquet(
+        corpus
+    )
+    (tmp_path / "run.toml").write_text(f"models = {json.dumps(models).replace(':', ' =')}\n")
+    command = ["score", str(corpus), "--out", str(tmp_path / "out"), "--local", "--metrics"]
+    assert run([*command, "likelihood@lm", "--config", str(tmp_path / "run.toml")]) == 0
+    said = "Texts too long for likelihood@lm, which read a part of them: 1\n"
+    assert said in capsys.readouterr().out
+
+
 @pytest.mark.slow
 @pytest.mark.ray
 def test_workers_score_as_one_process_does(folder, tmp_path):
