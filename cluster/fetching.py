@@ -30,18 +30,10 @@ from cluster.store import (
     url_like,
     version_of,
 )
-
-CACHE_VARIABLE = "ASSAY_CACHE"
+from sms.naming import cache_folder
 
 _BLOCK_BYTES = 8 << 20
 _KEY_LENGTH = 32
-
-
-def cache_folder() -> Path:
-    """Where copies are kept: `ASSAY_CACHE`, or `assay` in the user's folder for such things."""
-    if folder := os.environ.get(CACHE_VARIABLE):
-        return Path(folder).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "assay"
 
 
 def fetch(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What users name: one or several, in order; what to say to a name that there is not."""
+"""What users name: one or several, in order; what to say to an unknown name; where caches are."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import difflib
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TypeAlias
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 """A path, or where a store will do a URL."""
 OneOrMore: TypeAlias = AnyPath | Iterable[AnyPath]
 """One path or name, or several; `several` reads it."""
+
+CACHE_VARIABLE = "ASSAY_CACHE"
 
 
 ABOUT_ROWS = ("coverage@", "cut@")
@@ -28,6 +31,13 @@ def is_precision_or_recall(metric: str) -> bool:
     [True, True, False]
     """
     return metric.rpartition("/")[2].partition(":")[0].endswith(("_p", "_r"))
+
+
+def cache_folder() -> Path:
+    """Where copies are kept: `ASSAY_CACHE`, or `assay` in the user's folder for such things."""
+    if folder := os.environ.get(CACHE_VARIABLE):
+        return Path(folder).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "assay"
 
 
 def several(given: OneOrMore) -> list[str]:

@@ -20,7 +20,8 @@ from torch.nn.utils import rnn
 from sms.encoders import EncoderRuntime, hash_of_files
 from sms.encoders.contextual import ContextualEncoder, padded_batches
 from sms.encoders.devices import Machine
-from sms.encoders.static import read_vectors
+from sms.encoders.static import open_table
+from sms.encoders.word_table import WordTable
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
 
@@ -63,8 +64,7 @@ class InferSentEncoder(ContextualEncoder):
     def __init__(
         self,
         lstm: nn.LSTM,
-        words: list[str],
-        vectors: np.ndarray,
+        table: WordTable,
         *,
         version: InferSentVersion,
         signature: str,
@@ -80,8 +80,8 @@ class InferSentEncoder(ContextualEncoder):
         self._lstm = lstm.to(device).eval()
         self._lstm.flatten_parameters()
         self._device = device
-        self._rows = {word: row for row, word in reversed(list(enumerate(words)))}
-        self._vectors = torch.from_numpy(vectors)
+        self._table = table
+        self._vectors = torch.from_numpy(table.vectors)
         self._version = version
         self._tokenizer = NLTKWordTokenizer()
 
@@ -110,11 +110,12 @@ class InferSentEncoder(ContextualEncoder):
         tokens = self._tokenizer.tokenize(sentence)
         if self._version.splits_negation_as_moses:
             tokens = " ".join(tokens).replace(" n't ", "n 't ").split()
-        known = [token for token in tokens if token in self._rows]
+        marked = [self._version.first, *tokens, self._version.last]
+        rows = self._table.rows_of(marked).tolist()
+        known = [token for token, row in zip(tokens, rows[1:-1], strict=True) if row >= 0]
         if not any(character.isalnum() for token in known for character in token):
             return []
-        marked = (self._version.first, *known, self._version.last)
-        return [self._rows[token] for token in marked if token in self._rows]
+        return [row for row in rows if row >= 0]
 
     @torch.inference_mode()
     def _read(self, sentences: list[list[int]]) -> np.ndarray:
@@ -145,15 +146,14 @@ def load_infersent(
     device = Machine.choose(runtime).device
     model_path, vectors_path = Path(path).expanduser(), Path(vectors).expanduser()
     lstm = _lstm_of(model_path, _read_state(model_path))
-    words, table = _read_words(vectors_path)
-    if table.shape[1] != lstm.input_size:
+    table = _read_words(vectors_path)
+    if table.vectors.shape[1] != lstm.input_size:
         raise ValueError(
             f"`{vectors_path}` must hold vectors of {lstm.input_size} values for `{model_path}`, "
-            f"got {table.shape[1]}"
+            f"got {table.vectors.shape[1]}"
         )
     return InferSentEncoder(
         lstm,
-        words,
         table,
         version=VERSIONS[version],
         signature=f"infersent{version}-{model_path.stem}|vectors:{vectors_path.stem}|oov:drop"
@@ -218,10 +218,10 @@ def _shapes(state: dict[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _read_words(path: Path) -> tuple[list[str], np.ndarray]:
+def _read_words(path: Path) -> WordTable:
     if not path.is_file():
         raise ValueError(f"no vector file at `{path}`; check the path after `vectors=`")
     with path.open("rb") as file:
         head = file.readline(1 << 16).split()
     has_header = len(head) == 2 and all(part.isdigit() for part in head)
-    return read_vectors(path, "fasttext" if has_header else "glove")
+    return open_table(path, "fasttext" if has_header else "glove")[0]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders.word_table import WordTable, shared_table
 from sms.pooling import pool_rows
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts
 
 FORMATS = ("glove", "word2vec", "fasttext")
+SHARED_FROM_BYTES = 1 << 22
+"""The table of a smaller file is in the memory of each process: there is nothing to gain."""
 _BLOCK_BYTES = 1 << 24
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
@@ -34,19 +37,15 @@ class StaticEncoder:
 
     def __init__(
         self,
-        words: list[str],
-        vectors: np.ndarray,
+        table: WordTable,
         *,
         name: str,
         content_hash: str = "",
         pooling: str = "mean",
         zero_unknown: bool = False,
     ) -> None:
-        self._rows: dict[str, int] = {}
-        for row, word in enumerate(words):
-            self._rows.setdefault(word, row)
-        # the last row is the zero vector of unknown words
-        self._vectors = np.concatenate([vectors, np.zeros((1, vectors.shape[1]), vectors.dtype)])
+        self._table = table
+        self._vectors = table.vectors
         self._name = name
         self._column = f"row:{content_hash or id(self)}"
         self.content_hash = content_hash
@@ -61,15 +60,13 @@ class StaticEncoder:
         unknown = "zero" if self._zero_unknown else "drop"
         return f"{self._name}-{n - 1}x{d}|pool:{self.pooling}|oov:{unknown}"
 
-    def row_of(self, word: str) -> int:
-        """Return the row of a word's vector, or -1."""
-        row = self._rows.get(word)
-        if row is None:
-            lower = word.lower()
-            row = self._rows.get(lower)
-            if row is None:
-                row = self._rows.get(lower.strip(_SYMBOLS), -1)
-        return row
+    def rows_of(self, words: Sequence[str]) -> np.ndarray:
+        """Return the row of each word's vector, or -1; int64."""
+        rows = self._table.rows_of(words)
+        for other in (str.lower, lambda word: word.lower().strip(_SYMBOLS)):
+            left = np.flatnonzero(rows < 0)
+            rows[left] = self._table.rows_of([other(words[k]) for k in left.tolist()])
+        return rows
 
     def state(self) -> dict[str, int]:
         """Return how many words that count were asked for so far, and how many are unknown."""
@@ -80,9 +77,7 @@ class StaticEncoder:
         return self._rows_of_words(texts) >= 0
 
     def _rows_of_words(self, texts: SegmentedTexts) -> np.ndarray:
-        return texts.vocabulary.column(
-            self._column, lambda words: np.array([self.row_of(w) for w in words], dtype=np.int64)
-        )
+        return texts.vocabulary.column(self._column, self.rows_of)
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Look up the kept words of every sentence."""
@@ -144,15 +139,30 @@ def load_static(
     ValueError
         If the file is missing, truncated or not in that format, with its path and line.
     """
-    words, vectors = read_vectors(path, file_format)
+    table, content_hash = open_table(path, file_format)
     return StaticEncoder(
-        words,
-        vectors,
+        table,
         name=f"{file_format}-{path.stem}",
-        content_hash=_hash_of(path),
+        content_hash=content_hash,
         pooling=pooling,
         zero_unknown=zero_unknown,
     )
+
+
+def open_table(path: Path, file_format: str) -> tuple[WordTable, str]:
+    """Return the table of a vector file, shared with other processes, and the hash of the file.
+
+    Raises
+    ------
+    ValueError
+        As `load_static`.
+    """
+    _check_there(path, file_format)
+    content_hash = _hash_of(path)
+    if path.stat().st_size < SHARED_FROM_BYTES:
+        return WordTable.of(*read_vectors(path, file_format)), content_hash
+    name = f"{content_hash}-{file_format}"
+    return shared_table(name, lambda: read_vectors(path, file_format)), content_hash
 
 
 def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
@@ -163,11 +173,15 @@ def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
     ValueError
         As `load_static`.
     """
-    if not path.is_file():
-        raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
+    _check_there(path, file_format)
     if file_format == "word2vec" and _is_binary(path):
         return _read_binary(path)
     return _read_text(path, has_header=file_format != "glove")
+
+
+def _check_there(path: Path, file_format: str) -> None:
+    if not path.is_file():
+        raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
 
 
 def _hash_of(path: Path) -> str:

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sms.cosine import cosine_similarities, text_vectors
 from sms.encoders import EncodedSentences
 from sms.encoders.static import StaticEncoder
+from sms.encoders.word_table import WordTable
 from sms.ragged import Ragged
 from sms.text import Segmenter
 
@@ -115,7 +116,8 @@ def test_no_pairs():
 def test_text_vector_is_pooled_over_all_its_words(pooling):
     # Sun and Nenkova 2019: over words, so sentence boundaries do not matter
     table = np.random.default_rng(9).normal(size=(4, 6)).astype(np.float32)
-    encoder = StaticEncoder(["cat", "dog", "hen", "cow"], table, name="test", pooling=pooling)
+    words = WordTable.of(["cat", "dog", "hen", "cow"], table)
+    encoder = StaticEncoder(words, name="test", pooling=pooling)
     segmented = Segmenter().segment(pa.array(["Cat dog dog. Hen! Cow cat."]))
     assert segmented.text_sentences.lengths.tolist() == [3]
     vectors, _ = text_vectors(encoder.encode(segmented), segmented.text_sentences, pooling)

@@ -14,6 +14,7 @@ import pytest
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import load_encoder
 from sms.encoders.static import StaticEncoder, load_static
+from sms.encoders.word_table import WordTable
 from sms.text import Segmenter
 
 WORDS = ["cat", "dog", "Paris", "£", "naïve", "東京"]
@@ -83,7 +84,7 @@ def encode(encoder: StaticEncoder, *texts: str) -> EncodedSentences:
 @pytest.mark.parametrize(("file_format", "name", "content"), FILES)
 def test_vectors_are_the_numbers_written(file_format, name, content, tmp_path):
     encoder = load_static(written(tmp_path / name, content), file_format)
-    rows = [encoder.row_of(word) for word in WORDS]
+    rows = encoder.rows_of(WORDS).tolist()
     assert rows == list(range(len(WORDS)))
     words = ["cat", "dog", "Paris", "naïve"]
     expected = VECTORS[[WORDS.index(word) for word in words]]
@@ -117,7 +118,7 @@ def test_words_with_spaces(tmp_path):
     words = ["cat", ". . .", "at name@domain.com", "1 2", "dog"]
     path.write_text(lines_of(words, VECTORS[:5]), encoding="utf-8")
     encoder = load_static(path, "glove")
-    assert [encoder.row_of(word) for word in words] == [0, 1, 2, 3, 4]
+    assert encoder.rows_of(words).tolist() == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(vectors_of(encoder, ["cat", "dog"]), VECTORS[[0, 4]])
 
 
@@ -225,7 +226,9 @@ def test_wrong_binary_rejected(content, message, tmp_path):
 
 def simple(**options) -> StaticEncoder:
     words = ["cat", "Cat", "dog", "20", "Paris"]
-    return StaticEncoder(words, np.eye(5, 3, dtype=np.float32) + 1, name="test", **options)
+    return StaticEncoder(
+        WordTable.of(words, np.eye(5, 3, dtype=np.float32) + 1), name="test", **options
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +245,7 @@ def simple(**options) -> StaticEncoder:
     ],
 )
 def test_lookup_order(word, row):
-    assert simple().row_of(word) == row
+    assert simple().rows_of([word]).tolist() == [row]
 
 
 def test_unknown_words_dropped_and_counted():
@@ -269,7 +272,9 @@ def test_unknown_words_kept_as_zero():
 @pytest.mark.parametrize(("pooling", "pooled"), [("mean", [5 / 3, 3.0]), ("max", [3.0, 5.0])])
 def test_pooling_by_hand(pooling, pooled):
     table = np.array([[1.0, 5.0], [3.0, -1.0], [9.0, 9.0]], dtype=np.float32)
-    encoder = StaticEncoder(["cat", "dog", "the"], table, name="test", pooling=pooling)
+    encoder = StaticEncoder(
+        WordTable.of(["cat", "dog", "the"], table), name="test", pooling=pooling
+    )
     encoded = encode(encoder, "The cat, cat dog.", "Nothing known")
     np.testing.assert_allclose(encoded.sentence_points[0], [5 / 3, 3.0], rtol=1e-15)
     np.testing.assert_allclose(encoded.pooled[0], pooled, rtol=1e-15)
@@ -279,7 +284,8 @@ def test_pooling_by_hand(pooling, pooled):
 def test_word_order_changes_no_bit():
     rng = np.random.default_rng(7)
     words = [f"w{k}" for k in range(50)]
-    encoder = StaticEncoder(words, rng.normal(size=(50, 20)).astype(np.float32), name="test")
+    table = WordTable.of(words, rng.normal(size=(50, 20)).astype(np.float32))
+    encoder = StaticEncoder(table, name="test")
     chosen = rng.integers(0, 50, 40)
     straight = encode(encoder, " ".join(words[k] for k in chosen))
     shuffled = encode(encoder, " ".join(words[k] for k in rng.permutation(chosen)))
@@ -296,8 +302,8 @@ def test_hash_follows_the_content(tmp_path):
 
 def test_two_encoders_share_a_vocabulary():
     segmented = Segmenter().segment(pa.array(["cat dog"]))
-    first = StaticEncoder(["cat"], np.ones((1, 2), np.float32), name="a")
-    second = StaticEncoder(["dog", "cat"], np.ones((2, 2), np.float32), name="b")
+    first = StaticEncoder(WordTable.of(["cat"], np.ones((1, 2), np.float32)), name="a")
+    second = StaticEncoder(WordTable.of(["dog", "cat"], np.ones((2, 2), np.float32)), name="b")
     assert first.encode(segmented).sentence_words[0].tolist() == [0]
     assert second.encode(segmented).sentence_words[0].tolist() == [1, 0]
 
