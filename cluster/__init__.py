@@ -7,15 +7,14 @@ is handed a function that makes a `Scorer`. Importing it does not import Ray.
 
 from __future__ import annotations
 
+from cluster.committed import committed, committed_parts, reports_from_file
 from cluster.inputs import InputFile, is_unchanged, list_inputs, with_content
 from cluster.local_runner import run_local
 from cluster.on_ray import run_ray
 from cluster.parts import (
     Job,
     ShardReport,
-    committed,
     part_path,
-    report_from_file,
 )
 from cluster.ray_options import RayOptions
 from cluster.reading import column_names
@@ -36,13 +35,14 @@ __all__ = [
     "canonical_table",
     "column_names",
     "committed",
+    "committed_parts",
     "is_unchanged",
     "knowing",
     "list_inputs",
     "longest_first",
     "part_path",
     "plan_shards",
-    "report_from_file",
+    "reports_from_file",
     "resolve_columns",
     "run_local",
     "run_ray",

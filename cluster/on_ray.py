@@ -13,13 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from cluster.parts import (
-    Job,
-    ShardReport,
-    committed,
-    part_path,
-    report_from_file,
-)
+from cluster.committed import committed, reports_from_file
+from cluster.parts import Job, ShardReport, part_path
 from cluster.ray_options import RayOptions
 from cluster.ray_process import ProcessLost, call_apart
 from cluster.shards import Shard
@@ -117,7 +112,8 @@ class _Reports:
         return len(self.by_index) == len(shards)
 
     def _from_file(self, index: int) -> ShardReport:
-        return report_from_file(part_path(self.job.out, index, self.job.fingerprint))
+        (report,) = reports_from_file(part_path(self.job.out, index, self.job.fingerprint))
+        return report
 
 
 def _drive(*arguments: Any) -> None:  # noqa: ANN401

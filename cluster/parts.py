@@ -1,4 +1,4 @@
-"""The scores file of a shard: its name, what is written into it, and what it says later.
+"""The scores file of a shard: its name, and what is written into it.
 
 A `Job` is what is the same for every shard of a run, a `ShardReport` what became of one.
 """
@@ -11,7 +11,6 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,11 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.inputs import READERS
 from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE, Wanted, user_name
-from cluster.seals import read_sealed_parquet, sealed_parquet
+from cluster.seals import sealed_parquet
 from cluster.shards import Shard
-from cluster.store import base_name, check_no_links, join, list_names, write_whole
+from cluster.store import check_no_links, join, write_whole
 from sms.naming import AnyPath
 
 STATUS = "status"
@@ -34,10 +32,8 @@ SCORES_FOLDER = "scores"
 ERRORS_FOLDER = "errors"
 FINGERPRINT_LENGTH = 12
 """Characters of the fingerprint that a file's name carries."""
-_FIELDS = "assay.scores"
-_SIDES = ("candidate", "reference", "source")
-_NO_REASON = ":undefined"
-_PART_NAME = re.compile(r"part-(\d{6,})-([^-.]+)\.parquet")
+FIELDS = "assay.scores"
+"""In the metadata of a scores file: its score columns, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +46,8 @@ class Job:
     """Of everything the scores depend on; its first 12 characters name the files."""
     wanted: Wanted | None = None
     """What is read of every row; without, what the scorer reads."""
-    base: str = ""
-    """Fingerprint of the run whose scores files have the columns that are not computed again."""
+    base: Mapping[int, str] = field(default_factory=dict)
+    """By shard, the scores file that has the columns which are not computed again."""
     fields: tuple[str, ...] = ()
     """All score columns in their order, where some are taken from `base`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -132,55 +128,11 @@ def part_path(out: AnyPath, index: int, fingerprint: str) -> str:
     return join(os.fspath(out), SCORES_FOLDER, f"{_part_stem(index, fingerprint)}.parquet")
 
 
-def committed(out: AnyPath, plan: Sequence[Shard], fingerprint: str) -> set[int]:
-    """Find the shards of a plan whose scores are written.
-
-    Files of other fingerprints, and files that were never finished, do not count.
-    """
-    there = set(list_names(join(os.fspath(out), SCORES_FOLDER)))
-    names = {shard.index: f"{_part_stem(shard.index, fingerprint)}.parquet" for shard in plan}
-    return {index for index, name in names.items() if name in there}
-
-
-def is_part(path: str) -> bool:
-    """Say whether a file is named as the scores files of a run are, which have a seal."""
-    name = _PART_NAME.fullmatch(base_name(path))
-    return name is not None and len(name[2]) == FINGERPRINT_LENGTH
-
-
-def check_parts(paths: Sequence[str]) -> list[str]:
-    """Check that scores files are as they were written, all of their bytes; return their seals.
-
-    Raises
-    ------
-    ValueError
-        If one is damaged or was changed.
-    """
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(lambda path: read_sealed_parquet(path)[1], paths))
-
-
-def report_from_file(path: AnyPath) -> ShardReport:
-    """Count and sum the scores of a shard that an earlier run committed.
-
-    Returns
-    -------
-    ShardReport
-        Equal to the one of the run that wrote the file, but for times and attempts.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or was changed.
-    """
-    path = os.fspath(path)
-    name = _PART_NAME.fullmatch(base_name(path))
-    if name is None:
-        raise ValueError(f"`path` must be a scores file `part-SHARD-FINGERPRINT.parquet`: {path}")
-    data, seal = read_sealed_parquet(path)
-    scores = pq.read_table(pa.BufferReader(data))
-    fields = json.loads((scores.schema.metadata or {}).get(_FIELDS.encode(), b"[]"))
-    return replace(report_of(int(name[1]), scores, fields), n_bytes=len(data), seal=seal)
+def merged_path(out: AnyPath, shards: range, fingerprint: str) -> str:
+    """Name the scores file of neighbouring shards."""
+    mark = fingerprint[:FINGERPRINT_LENGTH]
+    name = f"part-{shards[0]:06d}-{shards[-1]:06d}-{mark}.parquet"
+    return join(os.fspath(out), SCORES_FOLDER, name)
 
 
 def write_scores(
@@ -217,7 +169,7 @@ def write_scores(
     known = {name: scores[name] for name in (*IDS, *fields, STATUS)}
     kept = {name: scores[name] for name in scores.column_names if name not in (*known, UNREADABLE)}
     table = pa.table({**known, **place, **{user_name(name): kept[name] for name in kept}})
-    told = {**job.metadata, _FIELDS: json.dumps(list(fields))}
+    told = {**job.metadata, FIELDS: json.dumps(list(fields))}
     table = table.replace_schema_metadata(told)
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
@@ -247,43 +199,6 @@ def report_of(index: int, scores: pa.Table, metrics: Sequence[str]) -> ShardRepo
         sums=dict(sums),
         counts=dict(counts),
     )
-
-
-def with_earlier(scores: pa.Table, shard: Shard, job: Job) -> pa.Table:
-    """Put the columns that an earlier run has computed beside those that were missing."""
-    path = part_path(job.out, shard.index, job.base)
-    earlier = pq.read_table(pa.BufferReader(read_sealed_parquet(path)[0]))
-    if not all(earlier[name].equals(scores[name]) for name in IDS):
-        raise ValueError(f"{path} must have the rows of {shard}; use `--fresh` to score all again")
-    is_readable = pc.is_null(scores[UNREADABLE])
-    columns = {name: scores[name] for name in IDS}
-    for name in job.fields:
-        source = scores if name in scores.column_names else earlier
-        columns[name] = pc.if_else(is_readable, source[name], pa.scalar(None, pa.float64()))
-    told = zip(earlier[STATUS].to_pylist(), scores[STATUS].to_pylist(), strict=True)
-    joined = pa.array([joined_status(was, now) for was, now in told], pa.string())
-    columns[STATUS] = pc.if_else(is_readable, joined, scores[STATUS])
-    columns |= {name: scores[name] for name in scores.column_names if name not in columns}
-    return pa.table(columns).combine_chunks()
-
-
-def joined_status(*statuses: str | None) -> str | None:
-    """Join what several metrics say of a row, in the order in which one run says it.
-
-    Examples
-    --------
-    >>> joined_status("reference:empty; candidate:cut@a", "candidate:empty; reference:empty")
-    'candidate:empty; reference:empty; candidate:cut@a'
-    """
-    told = dict.fromkeys(part for status in statuses if status for part in status.split("; "))
-    reasons = [part for part in told if not part.endswith(_NO_REASON)]
-    is_null = any(":cut@" not in part for part in reasons)
-
-    def order(part: str) -> tuple[bool, int]:
-        side = part.partition(":")[0]
-        return ":cut@" in part, _SIDES.index(side) if side in _SIDES else len(_SIDES)
-
-    return "; ".join(sorted(reasons if is_null else told, key=order)) or None
 
 
 def _part_stem(index: int, fingerprint: str) -> str:

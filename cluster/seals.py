@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from cluster.store import base_name, open_input, read_whole
 
 _SEAL_BYTES = 32
+_BLOCK_BYTES = 1 << 20
 _PARQUET_TAIL = 8  # length of the footer, then the magic
 _LAST_KEY = b',\n "seal": "'
 
@@ -35,7 +37,7 @@ def sealed_parquet(data: bytes, name: str) -> tuple[bytes, str]:
         In hexadecimal.
     """
     body, footer = _cut(data)
-    seal = _seal(name, body, footer)
+    seal = _seal(name, [body], footer)
     return body + seal + footer, seal.hex()
 
 
@@ -53,12 +55,28 @@ def read_sealed_parquet(path: str) -> tuple[bytes, str]:
         data: bytes = stream.read()
     before, footer = _cut(data)
     body, seal = before[:-_SEAL_BYTES], before[-_SEAL_BYTES:]
-    if seal != _seal(base_name(path), body, footer):
-        raise ValueError(
-            f"scores file {path} is damaged (or was changed after it was written); delete it to "
-            "have its rows scored again by the same `assay score`"
-        )
+    _check_seal(path, seal, _seal(base_name(path), [body], footer))
     return data, seal.hex()
+
+
+def check_sealed_parquet(path: str) -> tuple[bytes, str]:
+    """Check a sealed Parquet file as `read_sealed_parquet`, of which memory holds the footer alone.
+
+    Returns the footer and the seal.
+    """
+    with open_input(path) as stream:
+        size = stream.size()
+        tail = stream.read_at(min(size, _PARQUET_TAIL), max(0, size - _PARQUET_TAIL))
+        at = max(0, size - int.from_bytes(tail[:-4], "little") - _PARQUET_TAIL)
+        end = max(0, at - _SEAL_BYTES)
+        blocks = (
+            stream.read_at(min(_BLOCK_BYTES, end - begin), begin)
+            for begin in range(0, end, _BLOCK_BYTES)
+        )
+        footer: bytes = stream.read_at(size - at, at)
+        found = _seal(base_name(path), blocks, footer)
+        _check_seal(path, stream.read_at(at - end, end), found)
+    return footer, found.hex()
 
 
 def sealed_json(text: str, kind: str) -> bytes:
@@ -111,12 +129,21 @@ def _cut(data: bytes) -> tuple[bytes, bytes]:
     return data[:at], data[at:]
 
 
-def _seal(name: str, *parts: bytes) -> bytes:
+def _seal(name: str, body: Iterable[bytes], footer: bytes = b"") -> bytes:
     digest = hashlib.sha256(f"{name}\n".encode("utf-8", "surrogateescape"))
-    for part in parts:
+    for part in body:
         digest.update(part)
+    digest.update(footer)
     return digest.digest()
 
 
+def _check_seal(path: str, seal: bytes, expected: bytes) -> None:
+    if seal != expected:
+        raise ValueError(
+            f"scores file {path} is damaged (or was changed after it was written); delete it to "
+            "have its rows scored again by the same `assay score`"
+        )
+
+
 def _end_of_json(head: bytes, kind: str) -> bytes:
-    return _LAST_KEY + _seal(kind, head).hex().encode() + b'"\n}\n'
+    return _LAST_KEY + _seal(kind, [head]).hex().encode() + b'"\n}\n'

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.ahead import made_ahead, mapped_ahead
-from cluster.parts import STATUS, Job, ShardReport, report_of, with_earlier, write_scores
+from cluster.committed import with_earlier
+from cluster.parts import STATUS, Job, ShardReport, report_of, write_scores
 from cluster.reading import read_batches
 from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
 from cluster.shards import Shard

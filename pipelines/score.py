@@ -9,7 +9,6 @@ computes these alone, and puts them beside the scores it has. How a shard is sco
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,29 +23,28 @@ from cluster import (
     Shard,
     ShardReport,
     committed,
+    committed_parts,
     knowing,
     longest_first,
-    part_path,
     plan_shards,
     with_content,
 )
+from cluster.committed import check_parts
 from cluster.output import Output
-from cluster.parts import SCORES_FOLDER
 from cluster.reading import Wanted, read_files
 from cluster.schema import ONE_SYSTEM
-from cluster.store import StorageFull, absolute, base_name, delete_file, join, local_folder
+from cluster.store import StorageFull, absolute, delete_file, join, local_folder
 from cluster.worker import node_name
 from pipelines.fetched import fetched_config
+from pipelines.runs.closing import close, sum_up
 from pipelines.runs.corpus import (
     check_kept,
-    check_unchanged,
     checked_columns,
     find_inputs,
     needs_copies,
     read_at_all,
     with_copies,
 )
-from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.history import History, delete_history, read_history
 from pipelines.runs.live import LOCK_FILE, LiveRun, LockLost
 from pipelines.runs.machines import Machines, Runner
@@ -55,14 +53,12 @@ from pipelines.runs.manifest import (
     PROGRESS_FILE,
     SUCCESS_FILE,
     Manifest,
-    delete_other_files,
     delete_own_files,
     library_versions,
     read_manifest,
     refusal,
     what_is_added,
     write_manifest,
-    write_success,
 )
 from pipelines.runs.progress import SCORING, Progress
 from pipelines.runs.score_run import RunInterrupted, ScoreRun
@@ -277,8 +273,9 @@ def _run(request: _Request, inputs: Sequence[InputFile], live: LiveRun, started:
             runner = machines.runner(make_scorer, manifest.versions)
             _score_rest(job, manifest, history, runner, request.tell, live)
         live.check()
-        run = _sum_up(out, manifest, history, before, started, is_strict=request.settings.strict)
-        _close(out, manifest, run, history)
+        run = sum_up(out, manifest, history, before, started, is_strict=request.settings.strict)
+        request.tell(Progress(stage="finishing the scores files"))
+        close(out, manifest, run, history)
     except KeyboardInterrupt as interrupt:
         n_committed = len(committed(out, plan, manifest.fingerprint))
         raise RunInterrupted(n_committed, len(plan)) from interrupt
@@ -378,11 +375,15 @@ def _begin(out: str, manifest: Manifest, history: History, live: LiveRun) -> Non
 
 def _job(request: _Request, manifest: Manifest, fields: Sequence[str]) -> Job:
     """Say what is the same for every shard."""
+    base: Mapping[int, str] = {}
+    if manifest.base:
+        base = committed_parts(request.out, manifest.shards, manifest.base["fingerprint"])
+        check_parts(dict.fromkeys(base.values()))
     return Job(
         out=request.out,
         fingerprint=manifest.fingerprint,
         wanted=request.wanted,
-        base=manifest.base.get("fingerprint", ""),
+        base=base,
         fields=tuple(fields),
         batch_rows=BATCH_ROWS_NEURAL if request.is_neural else BATCH_ROWS,
         metadata={
@@ -432,70 +433,3 @@ def _progress(manifest: Manifest, history: History) -> Progress:
         n_done=history.n_rows,
         n_earlier=history.n_rows,
     )
-
-
-def _sum_up(
-    out: str,
-    manifest: Manifest,
-    history: History,
-    before: tuple[int, int],
-    started: float,
-    *,
-    is_strict: bool,
-) -> ScoreRun:
-    """Sum up what became of all shards, and count duplicate keys over what they wrote."""
-    parts = [
-        part_path(out, shard.index, manifest.fingerprint)
-        for shard in manifest.shards
-        if shard.index not in history.errors
-    ]
-    return ScoreRun(
-        out=out,
-        scores=join(out, SCORES_FOLDER),
-        n_rows=history.n_rows,
-        n_planned_rows=sum(shard.n_rows for shard in manifest.shards),
-        n_earlier_rows=before[0],
-        n_with_status=history.statuses.total(),
-        statuses=dict(sorted(history.statuses.items())),
-        n_duplicate_keys=count_duplicate_keys(parts),
-        means=history.sums.means(),
-        metrics=tuple(manifest.configuration["metrics"]),
-        signatures=manifest.signatures,
-        counters=dict(history.counters),
-        n_shards=len(manifest.shards),
-        n_new_shards=history.n_done - before[1],
-        failed_shards=dict(sorted(history.errors.items())),
-        seconds=time.monotonic() - started,
-        is_strict=is_strict,
-    )
-
-
-def _close(out: str, manifest: Manifest, run: ScoreRun, history: History) -> None:
-    """Write down what came of the run, and `_SUCCESS` if nothing is missing."""
-    result = {
-        "n_rows": run.n_rows,
-        "n_with_status": run.n_with_status,
-        "statuses": dict(run.statuses),
-        "n_duplicate_keys": run.n_duplicate_keys,
-        "counters": dict(run.counters),
-        "means": {
-            system: {name: None if math.isnan(mean) else mean for name, mean in means.items()}
-            for system, means in run.means.items()
-        },
-        **history.to_json(),
-    }
-    base = manifest.base if run.failed_shards else {}
-    write_manifest(out, replace(manifest, result=result, base=base))
-    if run.failed_shards:
-        return
-    if run.n_new_shards:
-        check_unchanged(manifest)
-    there = committed(out, manifest.shards, manifest.fingerprint)
-    if run.n_rows != run.n_planned_rows or len(there) != run.n_shards:
-        raise RuntimeError(
-            f"{out} must have {run.n_planned_rows} rows in {run.n_shards} files, got "
-            f"{run.n_rows} in {len(there)}; was something deleted meanwhile?"
-        )
-    parts = (part_path(out, index, manifest.fingerprint) for index in sorted(there))
-    write_success(out, (f"{SCORES_FOLDER}/{base_name(part)}" for part in parts))
-    delete_other_files(out, manifest.fingerprint)

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from cluster import committed, part_path
+from cluster import committed_parts
+from cluster.committed import check_parts
 from cluster.inputs import READERS
-from cluster.seals import read_sealed_parquet
 from cluster.store import absolute, list_names
 from cluster.worker import node_name
 from pipelines.runs.history import last_errors, written_groups
@@ -28,7 +28,7 @@ from pipelines.runs.live import (
     read_progress,
     shows_life,
 )
-from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, Manifest, read_manifest
+from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from sms.naming import AnyPath
 
 COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", "stopped", "died"
@@ -123,11 +123,12 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
         if live is not None and _is_alive(out, live, sleep):
             return RunStatus(out=out, state=STARTING, driver=driver_of(live))
         raise ValueError(f"{out} must be a folder of `assay score`, but has no {RUN_FILE}")
-    done = committed(out, manifest.shards, manifest.fingerprint)
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    done = set(parts)
     state, driver = _state(out, live, sleep)
     if live is not None and live["fingerprint"] != manifest.fingerprint:
         live = None
-    damaged = {} if state in (STARTING, RUNNING) else _damaged(out, manifest, done)
+    damaged = {} if state in (STARTING, RUNNING) else _damaged(parts)
     done -= damaged.keys()
     if state == COMPLETE and len(done) < len(manifest.shards):  # some have been deleted since
         state = STOPPED
@@ -168,18 +169,20 @@ def _state(
     return (RUNNING if live["fingerprint"] else STARTING), driver
 
 
-def _damaged(out: str, manifest: Manifest, done: set[int]) -> dict[int, str]:
+def _damaged(parts: Mapping[int, str]) -> dict[int, str]:
     """Read the scores files of shards and say what is wrong with those that are not sound."""
 
-    def check(index: int) -> tuple[int, str] | None:
+    def check(path: str) -> tuple[str, str] | None:
         try:
-            read_sealed_parquet(part_path(out, index, manifest.fingerprint))
+            check_parts([path])
         except (ValueError, OSError) as error:
-            return index, str(error)
+            return path, str(error)
         return None
 
     with ThreadPoolExecutor(READERS) as pool:
-        return dict(found for found in pool.map(check, sorted(done)) if found is not None)
+        found = pool.map(check, dict.fromkeys(parts.values()))
+        wrong = dict(one for one in found if one is not None)
+    return {index: wrong[path] for index, path in parts.items() if path in wrong}
 
 
 def _is_alive(out: str, live: Mapping[str, Any], sleep: Callable[[float], None]) -> bool:

@@ -229,8 +229,8 @@ PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path], object]
     (cluster.part_path, "out", "run", lambda x, h: cluster.part_path(x, 0, "abc")),
     (cluster.committed, "out", "run", lambda x, h: cluster.committed(x, [], "abc")),
     (
-        *(cluster.report_from_file, "path", "part-000000-abc.parquet"),
-        lambda x, h: cluster.report_from_file(x),
+        *(cluster.reports_from_file, "path", "part-000000-abc.parquet"),
+        lambda x, h: cluster.reports_from_file(x),
     ),
     (cluster.write_whole, "path", "written", lambda x, h: cluster.write_whole(x, b"")),
     (Job, "out", "run", lambda x, h: Job(out=x, fingerprint="abc")),

@@ -71,15 +71,19 @@ def _hashes(part: str) -> np.ndarray:
 
     try:
         with open_input(part) as stream:
-            table = pq.read_table(stream, columns=list(IDS))
-        table.validate(full=True)  # polars panics at text that is none, in metadata, too
+            file = pq.ParquetFile(stream)
+            found = []
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=list(IDS))
+                table.validate(full=True)  # polars panics at text that is none, in metadata, too
+                keys = pl.DataFrame({name: pl.from_arrow(table[name]) for name in IDS}).drop_nulls()
+                found.append(np.stack([keys.hash_rows(seed).to_numpy() for seed in _SEEDS], axis=1))
     except (pa.ArrowException, OSError, KeyError) as error:
         raise ValueError(
             f"scores file {part} is damaged ({one_line(error)}); delete it to have its rows "
             "scored again"
         ) from error
-    keys = pl.DataFrame({name: pl.from_arrow(table[name]) for name in IDS}).drop_nulls()
-    return np.stack([keys.hash_rows(seed).to_numpy() for seed in _SEEDS], axis=1)
+    return np.concatenate(found) if found else np.empty((0, len(_SEEDS)), dtype=np.uint64)
 
 
 def _repeated(hashes: np.ndarray) -> int:

@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 from uuid import uuid4
 
-from cluster import ShardReport, committed, part_path, report_from_file, write_whole
+from cluster import ShardReport, committed_parts, reports_from_file, write_whole
+from cluster.committed import check_parts
 from cluster.inputs import READERS
-from cluster.parts import check_parts
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import delete_file, is_url, join, list_names
 from pipelines.runs.exact_sums import ScoreSums
@@ -147,11 +148,8 @@ def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> Hist
     history = History()
     if earlier is None:
         return history
-    parts = {
-        index: part_path(out, index, manifest.fingerprint)
-        for index in sorted(committed(out, manifest.shards, manifest.fingerprint))
-    }
-    there = dict(zip(parts, check_parts(list(parts.values())), strict=True))
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    there = check_parts(dict.fromkeys(parts.values()))
     past: dict[int, dict[str, Any]] = {}
     for group in (earlier.result, *written_groups(out, manifest.fingerprint)):
         records = [r for r in group.get("shards", []) if r.get("error") is None]
@@ -162,9 +160,11 @@ def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> Hist
             history.sums.merge(ScoreSums.from_json(group["sums"]))
             for record in records:
                 history.add_record(record)
-    unknown = [part for index, part in parts.items() if index not in history]
+    unknown = dict.fromkeys(part for index, part in parts.items() if index not in history)
     with ThreadPoolExecutor(READERS) as pool:
-        for report in pool.map(report_from_file, unknown):
+        for report in chain.from_iterable(pool.map(reports_from_file, unknown)):
+            if report.index in history:
+                continue
             known = past.get(report.index, {})
             measured = {name: known[name] for name in _MEASURED if name in known}
             history.add(replace(report, **measured))

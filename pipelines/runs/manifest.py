@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,7 +58,7 @@ LIBRARIES = (
 )
 """Distributions whose version may change a score."""
 
-_PART = re.compile(r"part-\d{6,}-[0-9a-f]+\.(parquet|jsonl)(\.[0-9a-f]+\.partial)?")
+_PART = re.compile(r"part-\d{6,}(-\d{6,})?-[0-9a-f]+\.(parquet|jsonl)(\.[0-9a-f]+\.partial)?")
 _COPY = re.compile(r"[0-9a-f]{32}\.parquet(\.[0-9a-f]+\.partial)?")
 _FORMAT = 4
 _HISTORY = re.compile(r"\d{20}-[0-9a-f]{8}\.json")
@@ -272,17 +272,19 @@ def delete_own_files(out: str) -> None:
             delete_file(join(out, HISTORY_FOLDER, name))
 
 
-def delete_other_files(out: str, fingerprint: str) -> None:
+def delete_other_files(out: str, fingerprint: str, parts: Collection[str]) -> None:
     """Delete what a complete run has no more use for.
 
-    That is what killed processes had begun to write, scores without the metrics that were added,
-    and copies of the inputs.
+    That is what killed processes had begun to write, scores files that are in a merged one, scores
+    without the metrics that were added, and copies of the inputs. `parts` are the scores files.
     """
     mine = f"-{fingerprint[:FINGERPRINT_LENGTH]}."
-    for folder in (SCORES_FOLDER, ERRORS_FOLDER):
-        for name in list_names(join(out, folder)):
-            if _PART.fullmatch(name) and (mine not in name or name.endswith(".partial")):
-                delete_file(join(out, folder, name))
+    for name in list_names(join(out, SCORES_FOLDER)):
+        if _PART.fullmatch(name) and name not in parts:
+            delete_file(join(out, SCORES_FOLDER, name))
+    for name in list_names(join(out, ERRORS_FOLDER)):
+        if _PART.fullmatch(name) and (mine not in name or name.endswith(".partial")):
+            delete_file(join(out, ERRORS_FOLDER, name))
     _delete_copies(out)
 
 

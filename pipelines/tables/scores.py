@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow.fs as pafs
 
-from cluster import InputFile, committed, part_path
-from cluster.parts import check_parts, is_part
+from cluster import InputFile, committed_parts
+from cluster.committed import check_parts, is_part
 from cluster.store import absolute, filesystem_for, list_names, naming, real_path
 from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from pipelines.tables.keyed import (
@@ -103,7 +103,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
             f"the run in {path} has not finished; finish it with the same `assay score`, or take "
             "what there is with `--accept-unfinished`"
         )
-    there = sorted(committed(folder, manifest.shards, manifest.fingerprint))
+    there = committed_parts(folder, manifest.shards, manifest.fingerprint)
     notes = []
     if len(there) < len(manifest.shards):
         if is_finished or not there:
@@ -112,7 +112,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
                 f"{len(there)}; score again with `assay score`"
             )
         notes.append(f"{path} is unfinished: {len(there)} of {len(manifest.shards)} shards")
-    parts = [part_path(folder, index, manifest.fingerprint) for index in there]
+    parts = list(dict.fromkeys(there.values()))
     check_parts(parts)
     return ScoreInput(
         path=folder,

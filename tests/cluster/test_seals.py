@@ -8,7 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.seals import read_sealed_json, read_sealed_parquet, sealed_json, sealed_parquet
+from cluster import seals
+from cluster.seals import (
+    check_sealed_parquet,
+    read_sealed_json,
+    read_sealed_parquet,
+    sealed_json,
+    sealed_parquet,
+)
 
 TABLE = pa.table({"document_id": ["d0", "d1", "d2"], "sms": [0.25, 0.5, None]})
 
@@ -22,7 +29,17 @@ def part(tmp_path):
     data, seal = sealed_parquet(sink.getvalue(), path.name)
     path.write_bytes(data)
     assert read_sealed_parquet(str(path)) == (data, seal)
+    footer, checked = check_sealed_parquet(str(path))
+    assert data.endswith(footer)
+    assert checked == seal
     return path
+
+
+@pytest.fixture(params=[read_sealed_parquet, check_sealed_parquet])
+def checked(request, monkeypatch):
+    """What reads a file whole, and what does so in small blocks."""
+    monkeypatch.setattr(seals, "_BLOCK_BYTES", 7)
+    return request.param
 
 
 def test_sealed_parquet_reads_like_any_other(part):
@@ -30,29 +47,29 @@ def test_sealed_parquet_reads_like_any_other(part):
     assert pl.scan_parquet(part).collect().equals(pl.from_arrow(TABLE))
 
 
-def test_every_flipped_bit_of_a_parquet_file_is_found(part):
+def test_every_flipped_bit_of_a_parquet_file_is_found(part, checked):
     data = part.read_bytes()
     for at in range(len(data)):
         changed = bytearray(data)
         changed[at] ^= 1 << at % 8
         part.write_bytes(changed)
         with pytest.raises(ValueError, match=r"scores file .* is damaged .*delete it"):
-            read_sealed_parquet(str(part))
+            checked(str(part))
 
 
 @pytest.mark.parametrize(
     "change", [lambda data: data[:-1], lambda data: data + b"\0", lambda _: b"", lambda _: b"PAR1"]
 )
-def test_parquet_of_another_length_is_found(part, change):
+def test_parquet_of_another_length_is_found(part, checked, change):
     part.write_bytes(change(part.read_bytes()))
     with pytest.raises(ValueError, match=r"is damaged"):
-        read_sealed_parquet(str(part))
+        checked(str(part))
 
 
-def test_parquet_under_the_name_of_another_is_found(part):
+def test_parquet_under_the_name_of_another_is_found(part, checked):
     other = part.rename(part.with_name("part-000001-0123456789ab.parquet"))
     with pytest.raises(ValueError, match=r"part-000001-0123456789ab\.parquet is damaged"):
-        read_sealed_parquet(str(other))
+        checked(str(other))
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '{\n "a": "é \udcff",\n "b": {"seal": "x"}\n}\n'])

@@ -21,7 +21,7 @@ from cluster import (
     list_inputs,
     part_path,
     plan_shards,
-    report_from_file,
+    reports_from_file,
     score_shard,
     worker,
 )
@@ -241,7 +241,7 @@ def test_sums_by_hand(write_corpus, scorer, job):
 
 def test_report_from_file_equals_the_report_of_the_run(shard, scorer, job):
     report = score_shard(shard, scorer, job)
-    later = report_from_file(part_path(job.out, shard.index, job.fingerprint))
+    (later,) = reports_from_file(part_path(job.out, shard.index, job.fingerprint))
     times = {"seconds": 0.0, "cpu_seconds": 0.0, "stage_seconds": {}}
     assert later == replace(report, **times, counters={}, node="", processor="")
     assert set(report.stage_seconds) == {"read", "prepare", "compare", "write"}
@@ -280,7 +280,7 @@ def test_processor_is_named_without_linux(monkeypatch):
 
 def test_report_from_another_file_rejected():
     with pytest.raises(ValueError, match="`path` must be a scores file"):
-        report_from_file("scores/stray.parquet")
+        reports_from_file("scores/stray.parquet")
 
 
 def test_only_whole_files_of_this_run_count_as_committed(write_corpus, make_rows, scorer, job):
@@ -321,7 +321,8 @@ def test_missing_columns_are_put_beside_those_of_an_earlier_run(shard, scorer, j
     Path(part_path(job.out, shard.index, job.fingerprint)).unlink()
     score_shard(shard, Half(), replace(job, fingerprint="0" * 12))
     fields = ("characters", "half")
-    added = score_shard(shard, Characters(), replace(job, base="0" * 12, fields=fields))
+    base = {shard.index: part_path(job.out, shard.index, "0" * 12)}
+    added = score_shard(shard, Characters(), replace(job, base=base, fields=fields))
     Path(part_path(job.out, shard.index, "0" * 12)).unlink()
     assert read_scores(job.out).equals(expected, check_metadata=True)
     assert (added.sums, added.counts, added.seal) == (whole.sums, whole.counts, whole.seal)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster import part_path, report_from_file
+from cluster import part_path, reports_from_file
 from pipelines.runs.history import HistoryWriter
 from pipelines.runs.live import LiveRun
 from pipelines.runs.manifest import read_manifest, write_manifest
@@ -144,7 +144,8 @@ def _as_killed(out: Path) -> None:
     writer = HistoryWriter(str(out), manifest.fingerprint)
     for index in (0, 1):
         part = part_path(str(out), index, manifest.fingerprint)
-        writer.add(replace(report_from_file(part), node="here", seconds=1.0))
+        (report,) = reports_from_file(part)
+        writer.add(replace(report, node="here", seconds=1.0))
         writer.write()
     Path(part_path(str(out), 3, manifest.fingerprint)).unlink()
     LiveRun(str(out)).begin(manifest, Progress(stage=SCORING, n_rows=12, n_done=9))

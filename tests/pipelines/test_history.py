@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster import ShardReport
+from cluster import ShardReport, part_path
 from pipelines.runs import history as module
 from pipelines.runs.history import HistoryWriter, read_history
 from pipelines.runs.manifest import read_manifest, write_manifest
@@ -35,8 +35,8 @@ def reads(monkeypatch):
         seen.append(path.rsplit("/", 1)[-1][:11])
         return real(path)
 
-    real = module.report_from_file
-    monkeypatch.setattr(module, "report_from_file", watched)
+    real = module.reports_from_file
+    monkeypatch.setattr(module, "reports_from_file", watched)
     return seen
 
 
@@ -48,7 +48,7 @@ def as_killed(out, kept=()):
     writer = HistoryWriter(out, manifest.fingerprint)
     for group in kept:
         for index in group:
-            report = module.report_from_file(module.part_path(out, index, manifest.fingerprint))
+            (report,) = module.reports_from_file(part_path(out, index, manifest.fingerprint))
             writer.add(replace(report, node=records[index]["node"], seconds=4.0))
         writer.write()
     return read_manifest(out)
@@ -76,7 +76,7 @@ def test_only_what_was_not_written_before_the_end_is_read(finished, reads):
 def test_sums_with_a_shard_that_is_gone_do_not_count(finished, reads):
     out, run = finished
     manifest = as_killed(out, kept=[(0, 3), (1, 2, 4)])
-    parts = [module.part_path(out, i, manifest.fingerprint) for i in range(5)]
+    parts = [part_path(out, i, manifest.fingerprint) for i in range(5)]
     Path(parts[3]).unlink()
     reads.clear()
     found = read_history(out, manifest, manifest)
@@ -93,7 +93,7 @@ def test_sums_with_a_shard_that_is_gone_do_not_count(finished, reads):
 def test_scores_file_of_another_size_is_read_and_named(finished):
     out, _ = finished
     manifest = read_manifest(out)
-    path = module.part_path(out, 1, manifest.fingerprint)
+    path = part_path(out, 1, manifest.fingerprint)
     with open(path, "ab") as file:
         file.write(b"x")
     with pytest.raises(ValueError, match=r"part-000001-\w+\.parquet is damaged .*delete it"):

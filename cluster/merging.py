@@ -1,0 +1,113 @@
+"""Merges the scores files of a large run into few, so that people and tools can read them.
+
+A shard's file is the commit while a run goes on. At the end files of neighbouring shards are
+written into one, and deleted once that is there, whole. At every moment each shard so has a file of
+its own, or is in a merged one, or both; then the merged one counts. A process that is killed
+meanwhile leaves nothing to mend: the next start merges what is left.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
+from itertools import chain, groupby
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cluster.committed import SHARDS, Member, is_merged, read_part
+from cluster.parts import merged_path
+from cluster.seals import sealed_parquet
+from cluster.store import base_name, delete_file, write_whole
+
+MERGED_BYTES = 64 << 20
+"""No merged file is smaller, unless all of a run is, and most are smaller than twice that."""
+MOST_FILES = 100
+"""A run of no more shards keeps a file for each, unless together they have `MERGED_BYTES`."""
+ROWS_PER_GROUP = 100_000
+"""A row group of a merged file has so many rows, or those of one shard more."""
+
+
+def is_large(sizes: Mapping[int, int]) -> bool:
+    """Say whether the files of a run are to be merged.
+
+    Parameters
+    ----------
+    sizes : mapping of int to int
+        By shard, the bytes of its file.
+    """
+    return len(sizes) > MOST_FILES or sum(sizes.values()) >= MERGED_BYTES
+
+
+def merge_parts(
+    out: str, fingerprint: str, parts: Mapping[int, str], sizes: Mapping[int, int]
+) -> None:
+    """Merge the files of a run whose shards are all committed.
+
+    Parameters
+    ----------
+    out : str
+        Folder or URL of the run.
+    fingerprint : str
+    parts : mapping of int to str
+        By shard, in their order, the file it is in.
+    sizes : mapping of int to int
+        By shard, the bytes of its own file.
+
+    Raises
+    ------
+    ValueError
+        If a file is damaged or was changed.
+    """
+    for merged, some in groupby(parts.items(), key=lambda item: is_merged(item[1])):
+        if not merged:
+            left = dict(some)
+            for group in _groups({index: sizes[index] for index in left}):
+                _merge(out, fingerprint, [left[index] for index in group])
+
+
+def _groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Cut shards into neighbours of about the same size together."""
+    total = sum(sizes.values())
+    n_files = max(1, total // MERGED_BYTES)
+    before = 0
+    groups: list[list[int]] = [[] for _ in range(n_files)]
+    for index, size in sizes.items():
+        groups[min(n_files - 1, before * n_files // max(total, 1))].append(index)
+        before += size
+    yield from filter(None, groups)
+
+
+def _merge(out: str, fingerprint: str, paths: Sequence[str]) -> None:
+    """Write files into one, in their order, and delete them once it is there, whole."""
+    if len(paths) == 1:
+        return
+    sink = io.BytesIO()
+    members: list[Member] = []
+    tables = _row_groups(paths, members)
+    first = next(tables)
+    writer = pq.ParquetWriter(sink, first.schema, compression="zstd", write_page_checksum=True)
+    for table in chain([first], tables):
+        writer.write_table(table, row_group_size=max(1, len(table)))
+    writer.add_key_value_metadata({SHARDS: json.dumps([astuple(member) for member in members])})
+    writer.close()
+    shards = range(members[0].index, members[-1].index + 1)
+    merged = merged_path(out, shards, fingerprint)
+    payload, _ = sealed_parquet(sink.getvalue(), base_name(merged))
+    write_whole(merged, payload)
+    for path in paths:
+        delete_file(path)
+
+
+def _row_groups(paths: Sequence[str], members: list[Member]) -> Iterator[pa.Table]:
+    """Read files, joined to tables of many rows, and add to `members` what they are."""
+    held: list[pa.Table] = []
+    for path in paths:
+        scores, member = read_part(path)
+        members.append(member)
+        held.append(scores)
+        if sum(map(len, held)) >= ROWS_PER_GROUP or path == paths[-1]:
+            yield pa.concat_tables(held).unify_dictionaries()
+            held = []

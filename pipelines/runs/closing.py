@@ -1,0 +1,93 @@
+"""The end of a run: what became of all shards, and the files that a complete run consists of."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+from cluster.committed import committed_parts, is_merged
+from cluster.merging import is_large, merge_parts
+from cluster.parts import SCORES_FOLDER
+from cluster.store import base_name, delete_file, join
+from pipelines.runs.corpus import check_unchanged
+from pipelines.runs.duplicate_keys import count_duplicate_keys
+from pipelines.runs.history import History
+from pipelines.runs.manifest import (
+    SUCCESS_FILE,
+    Manifest,
+    delete_other_files,
+    write_manifest,
+    write_success,
+)
+from pipelines.runs.score_run import ScoreRun
+
+
+def sum_up(
+    out: str,
+    manifest: Manifest,
+    history: History,
+    before: tuple[int, int],
+    started: float,
+    *,
+    is_strict: bool,
+) -> ScoreRun:
+    """Sum up what became of all shards, and count duplicate keys over what they wrote."""
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    for index in history.errors:
+        parts.pop(index, None)
+    return ScoreRun(
+        out=out,
+        scores=join(out, SCORES_FOLDER),
+        n_rows=history.n_rows,
+        n_planned_rows=sum(shard.n_rows for shard in manifest.shards),
+        n_earlier_rows=before[0],
+        n_with_status=history.statuses.total(),
+        statuses=dict(sorted(history.statuses.items())),
+        n_duplicate_keys=count_duplicate_keys(list(dict.fromkeys(parts.values()))),
+        means=history.sums.means(),
+        metrics=tuple(manifest.configuration["metrics"]),
+        signatures=manifest.signatures,
+        counters=dict(history.counters),
+        n_shards=len(manifest.shards),
+        n_new_shards=history.n_done - before[1],
+        failed_shards=dict(sorted(history.errors.items())),
+        seconds=time.monotonic() - started,
+        is_strict=is_strict,
+    )
+
+
+def close(out: str, manifest: Manifest, run: ScoreRun, history: History) -> None:
+    """Write down what came of the run, and `_SUCCESS` if nothing is missing."""
+    result = {
+        "n_rows": run.n_rows,
+        "n_with_status": run.n_with_status,
+        "statuses": dict(run.statuses),
+        "n_duplicate_keys": run.n_duplicate_keys,
+        "counters": dict(run.counters),
+        "means": {
+            system: {name: None if math.isnan(mean) else mean for name, mean in means.items()}
+            for system, means in run.means.items()
+        },
+        **history.to_json(),
+    }
+    base = manifest.base if run.failed_shards else {}
+    write_manifest(out, replace(manifest, result=result, base=base))
+    if run.failed_shards:
+        return
+    if run.n_new_shards:
+        check_unchanged(manifest)
+    there = committed_parts(out, manifest.shards, manifest.fingerprint)
+    if run.n_rows != run.n_planned_rows or len(there) != run.n_shards:
+        raise RuntimeError(
+            f"{out} must have {run.n_planned_rows} rows in {run.n_shards} files, got "
+            f"{run.n_rows} in {len(there)}; was something deleted meanwhile?"
+        )
+    sizes = {record["index"]: record["n_bytes"] for record in history.records()}
+    if is_large(sizes) and not all(map(is_merged, there.values())):
+        delete_file(join(out, SUCCESS_FILE))  # it lists files that are about to go
+        merge_parts(out, manifest.fingerprint, there, sizes)
+        there = committed_parts(out, manifest.shards, manifest.fingerprint)
+    names = list(dict.fromkeys(map(base_name, there.values())))
+    write_success(out, (f"{SCORES_FOLDER}/{name}" for name in names))
+    delete_other_files(out, manifest.fingerprint, names)

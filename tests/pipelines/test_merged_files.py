@@ -1,0 +1,265 @@
+"""Scores files that are merged at the end of a large run: whole, in order, whatever happens."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cluster import merging
+from cluster.committed import committed_parts, read_shard
+from pipelines.runs import closing
+from pipelines.runs.history import read_history
+from pipelines.runs.manifest import read_manifest, write_manifest
+from pipelines.score import RunInterrupted, score_corpus
+from pipelines.status import run_status
+from pipelines.tables.scores import find_scores
+
+N_ROWS = 47
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A corpus of twelve shards in two files, whose column `year` is kept as numbers of texts."""
+    for number in range(2):
+        rows = range(number * 24, min(N_ROWS, number * 24 + 24))
+        columns = {
+            "document_id": pa.array([f"d{i}" for i in rows]),
+            "system_id": pa.array(["ab"[i % 2] for i in rows]),
+            "candidate": pa.array([None if i == 30 else f"some{' words' * i}" for i in rows]),
+            "reference": pa.array([f"some words {i}" for i in rows]),
+            "year": pa.array([f"20{i:02}" for i in rows]).dictionary_encode(),
+        }
+        (tmp_path / "corpus").mkdir(exist_ok=True)
+        path = tmp_path / "corpus" / f"{number}.parquet"
+        pq.write_table(pa.table(columns), path, row_group_size=4)
+    return str(tmp_path / "corpus")
+
+
+@pytest.fixture
+def score(corpus):
+    def score(out, metrics=("length", "rougeL_f"), **more):
+        more = {"local": True, "workers": 1, "rows_per_shard": 4, **more}
+        return score_corpus(corpus, out, metrics=list(metrics), **more)
+
+    return score
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Runs of five shards and more are large, and their files of some three shards."""
+    monkeypatch.setattr(merging, "MOST_FILES", 4)
+    monkeypatch.setattr(merging, "MERGED_BYTES", 18_000)
+    monkeypatch.setattr(merging, "ROWS_PER_GROUP", 6)
+
+
+@pytest.fixture
+def plain(score, tmp_path):
+    """The scores of a run that was not merged."""
+    return score(tmp_path / "plain").to_arrow()
+
+
+def names(out):
+    return sorted(path.name for path in Path(out, "scores").iterdir())
+
+
+def counted(out):
+    return sorted(Path(part).name for part in Path(out, "_SUCCESS").read_text().split())
+
+
+def test_files_of_a_large_run_are_merged_in_order(score, large, plain, tmp_path):
+    out = tmp_path / "out"
+    run = score(out)
+    assert run.to_arrow().equals(plain)
+    assert names(out) == counted(out)
+    assert 2 <= len(names(out)) <= 5
+    assert names(out)[0].startswith("part-000000-0000")
+    assert pl.read_parquet(out / "scores" / "part-*.parquet").equals(pl.DataFrame(plain))
+    found = [file.path for file in find_scores(out).files]
+    assert [Path(path).name for path in found] == names(out)
+
+
+def test_finished_run_is_left_as_it_is(score, large, tmp_path):
+    out = tmp_path / "out"
+    first = score(out)
+    before = {path: path.stat().st_mtime_ns for path in (out / "scores").iterdir()}
+    again = score(out)
+    assert (again.n_new_shards, again.means, again.n_rows) == (0, first.means, N_ROWS)
+    assert {path: path.stat().st_mtime_ns for path in (out / "scores").iterdir()} == before
+    status = run_status(out)
+    assert (status.state, status.n_done, status.n_done_rows) == ("complete", 12, N_ROWS)
+
+
+def test_small_run_keeps_a_file_for_each_shard(score, tmp_path):
+    score(tmp_path / "out")
+    assert len(names(tmp_path / "out")) == 12
+
+
+def test_each_shard_is_read_out_of_a_merged_file(score, large, plain, tmp_path):
+    out = str(tmp_path / "out")
+    score(out)
+    manifest = read_manifest(out)
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    tables = [read_shard(path, index) for index, path in parts.items()]
+    assert [table.num_rows for table in tables] == [shard.n_rows for shard in manifest.shards]
+    assert pa.concat_tables(tables).equals(plain)
+
+
+def test_metrics_are_added_to_merged_files(score, large, tmp_path):
+    together = score(tmp_path / "whole", ["length", "rougeL_f", "rouge2_f"]).to_arrow()
+    out = tmp_path / "out"
+    score(out)
+    run = score(out, ["length", "rougeL_f", "rouge2_f"])
+    assert run.to_arrow().equals(together)
+    assert names(out) == counted(out)
+    score(out, ["length", "rougeL_f", "rouge2_f", "rouge1_f"])  # to what was added to, too
+    assert names(out) == counted(out)
+
+
+def test_kept_columns_are_merged(score, large, tmp_path):
+    expected = score(tmp_path / "plain", keep=["year"], rows_per_shard=24).to_arrow()
+    assert score(tmp_path / "out", keep=["year"]).to_arrow().equals(expected)
+    assert len(names(tmp_path / "out")) < 6
+
+
+class Killed(BaseException):
+    """Stands for a process that ends at once."""
+
+
+def killed_at(monkeypatch, call):
+    """Let the merge die right before, or after, one of its changes on storage."""
+    left = [call]
+
+    def dying(real):
+        def wrapped(*arguments):
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+            real(*arguments)
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+
+        return wrapped
+
+    for name in ("write_whole", "delete_file"):
+        monkeypatch.setattr(merging, name, dying(getattr(merging, name)))
+    monkeypatch.setattr(closing, "delete_other_files", dying(closing.delete_other_files))
+    monkeypatch.setattr(closing, "write_success", dying(closing.write_success))
+
+
+@pytest.mark.parametrize("call", [*range(8), 13, 21, 25, 27, 28, 29, 30, 31])
+def test_no_row_is_lost_or_doubled_by_a_kill(score, large, plain, tmp_path, monkeypatch, call):
+    out = str(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        killed_at(patch, call)
+        with pytest.raises(Killed):
+            score(out)
+    manifest = read_manifest(out)
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    there = [read_shard(path, index) for index, path in parts.items()]
+    assert pa.concat_tables(there).equals(plain)
+    run = score(out)
+    assert run.n_new_shards == 0
+    assert run.to_arrow().equals(plain)
+    assert names(out) == counted(out)
+
+
+def test_interrupt_in_the_merge_says_that_all_is_committed(score, large, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(merging, "write_whole", interrupted)
+    with pytest.raises(RunInterrupted, match="12 of 12 shards are committed"):
+        score(tmp_path / "out")
+
+
+def test_no_list_names_files_that_are_about_to_go(score, plain, tmp_path, monkeypatch, request):
+    out = tmp_path / "out"
+    score(out)  # small then
+    request.getfixturevalue("large")
+    with monkeypatch.context() as patch:
+        killed_at(patch, 3)
+        with pytest.raises(Killed):
+            score(out)
+    assert not Path(out, "_SUCCESS").exists()
+    assert score(out).to_arrow().equals(plain)
+
+
+def test_shards_of_a_deleted_file_are_scored_again(score, large, plain, tmp_path):
+    out = tmp_path / "out"
+    first = score(out)
+    Path(out, "scores", names(out)[1]).unlink()
+    assert run_status(out).state == "stopped"
+    run = score(out)
+    assert 2 <= run.n_new_shards < 12
+    assert (run.means, run.n_rows) == (first.means, N_ROWS)
+    assert run.to_arrow().equals(plain)
+    assert names(out) == counted(out)
+
+
+def test_damaged_merged_file_is_named(score, large, tmp_path):
+    out = tmp_path / "out"
+    score(out)
+    path = Path(out, "scores", names(out)[1])
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=rf"{path.name} is damaged .*delete it"):
+        score(out)
+    with pytest.raises(ValueError, match=rf"{path.name} is damaged"):
+        score(out, ["length", "rougeL_f", "rouge2_f"])
+    with pytest.raises(ValueError, match=rf"{path.name} is damaged"):
+        find_scores(out)
+    assert any(f"{path.name} is damaged" in error for error in run_status(out).errors)
+
+
+def test_counts_come_from_merged_files_where_the_history_is_lost(score, large, tmp_path):
+    out = str(tmp_path / "out")
+    run = score(out)
+    manifest = read_manifest(out)
+    write_manifest(out, replace(manifest, result={}))
+    found = read_history(out, manifest, read_manifest(out))
+    assert (found.n_rows, found.n_done, found.sums.means()) == (N_ROWS, 12, run.means)
+    records = {record["index"]: record for record in manifest.result["shards"]}
+    for record in found.records():
+        for name in ("n_rows", "n_bytes", "seal", "n_status"):
+            assert record[name] == records[record["index"]][name]
+
+
+def test_file_of_a_late_worker_does_not_count(score, large, plain, tmp_path):
+    """A frozen worker's copy of a shard, written after all others were merged."""
+    out = tmp_path / "out"
+    score(out)
+    manifest = read_manifest(str(out))
+    late = out / "scores" / f"part-000003-{manifest.fingerprint[:12]}.parquet"
+    pq.write_table(plain.slice(0, 4), late)
+    assert sum(len(pq.read_table(file.path)) for file in find_scores(out).files) == N_ROWS
+    score(out)
+    assert not late.exists()
+
+
+def test_fresh_replaces_merged_files(score, large, tmp_path):
+    out = tmp_path / "out"
+    score(out)
+    run = score(out, ["length"], fresh=True)
+    assert names(out) == counted(out)
+    assert run.to_arrow().num_rows == N_ROWS
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([1] * 4, [[0, 1, 2, 3]]),
+        ([50] * 8, [[0, 1], [2, 3], [4, 5], [6, 7]]),
+        ([10, 300, 10], [[0, 1], [2]]),
+        ([0, 0], [[0, 1]]),
+    ],
+)
+def test_groups_are_neighbours_of_about_the_same_size(sizes, expected, monkeypatch):
+    monkeypatch.setattr(merging, "MERGED_BYTES", 100)
+    groups = list(merging._groups(dict(enumerate(sizes))))
+    assert json.dumps(groups) == json.dumps(expected)
