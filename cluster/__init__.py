@@ -7,7 +7,6 @@ is handed a function that makes a `Scorer`. Importing it does not import Ray.
 
 from __future__ import annotations
 
-from cluster.committed import committed, committed_parts, reports_from_file
 from cluster.inputs import InputFile, is_unchanged, list_inputs, with_content
 from cluster.local_runner import run_local
 from cluster.on_ray import run_ray
@@ -19,6 +18,7 @@ from cluster.parts import (
 from cluster.ray_options import RayOptions
 from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
+from cluster.scores_files import committed, committed_parts, reports_from_file
 from cluster.shards import Piece, Shard, knowing, longest_first, plan_shards
 from cluster.store import write_whole
 from cluster.worker import score_shard

@@ -17,8 +17,8 @@ from itertools import chain, groupby
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster.committed import SHARDS, Member, is_merged, read_part
 from cluster.parts import merged_path
+from cluster.scores_files import SHARDS, Member, is_merged, read_part
 from cluster.seals import sealed_parquet
 from cluster.store import base_name, delete_file, write_whole
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from cluster.committed import committed, reports_from_file
 from cluster.parts import Job, ShardReport, part_path
 from cluster.ray_options import RayOptions
 from cluster.ray_process import ProcessLost, call_apart
+from cluster.scores_files import committed, reports_from_file
 from cluster.shards import Shard
 from cluster.store import absolute
 from sms.scorers import Scorer
@@ -114,6 +114,27 @@ class _Reports:
     def _from_file(self, index: int) -> ShardReport:
         (report,) = reports_from_file(part_path(self.job.out, index, self.job.fingerprint))
         return report
+
+
+def gpus_of_cluster(address: str, *, is_open_allowed: bool) -> int:
+    """Count the GPUs of the nodes that a cluster has now.
+
+    Raises
+    ------
+    ConnectionError
+        If no cluster answers at the address.
+    ValueError
+        If the cluster asks for no token, and that is not allowed.
+    """
+    found: int = call_apart(_count_gpus, address, is_open_allowed, tell={}, address=address)
+    return found
+
+
+def _count_gpus(*arguments: Any) -> int:  # noqa: ANN401
+    """Count GPUs, in the process that may import Ray."""
+    from cluster.ray_cluster import count_gpus
+
+    return count_gpus(*arguments)
 
 
 def _drive(*arguments: Any) -> None:  # noqa: ANN401

@@ -216,6 +216,12 @@ def alive_nodes() -> list[dict]:  # type: ignore[type-arg]  # Ray's records
     return [node for node in ray.nodes() if node["Alive"]]
 
 
+def count_gpus(address: str, is_open_allowed: bool, _: object) -> int:
+    """Join a cluster and count the GPUs of its nodes."""
+    with connected(address, 1, is_open_allowed=is_open_allowed):
+        return int(sum(node["Resources"].get("GPU", 0) for node in alive_nodes()))
+
+
 class HeadLost(RuntimeError):
     """The head node of the cluster has been silent for too long."""
 

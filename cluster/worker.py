@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.ahead import made_ahead, mapped_ahead
-from cluster.committed import with_earlier
 from cluster.parts import STATUS, Job, ShardReport, report_of, write_scores
 from cluster.reading import read_batches
 from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
+from cluster.scores_files import with_earlier
 from cluster.shards import Shard
 from cluster.store import StorageFull
 from sms.scorers import Scorer

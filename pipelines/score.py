@@ -29,10 +29,10 @@ from cluster import (
     plan_shards,
     with_content,
 )
-from cluster.committed import check_parts
 from cluster.output import Output
 from cluster.reading import Wanted, read_files
 from cluster.schema import ONE_SYSTEM
+from cluster.scores_files import check_parts
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder
 from cluster.worker import node_name
 from pipelines.fetched import fetched_config
@@ -142,6 +142,8 @@ class _Request:
     config: ScoringConfig
     machines: Machines
     wanted: Wanted
+    note: str
+    """With what the run computes, for people."""
     cache_folder: str | None
 
     @classmethod
@@ -163,8 +165,10 @@ class _Request:
             precision=settings.precision,
             models=settings.models or {},
         )
-        machines = Machines.of(settings)
-        if config.precision == "auto" and (_is_neural(config) or config.model_paths):
+        is_neural = _is_neural(config) or bool(config.model_paths)
+        machines = Machines.of(settings, is_neural=is_neural)
+        note = machines.found(may_use_bf16=is_neural and config.precision == "auto")
+        if config.precision == "auto" and is_neural:
             config = replace(config, precision=machines.precision)
         cache = settings.embedding_cache
         return cls(
@@ -180,13 +184,14 @@ class _Request:
                 system=settings.system or ONE_SYSTEM,
                 sentence_end=sentence_end(settings.sentences),
             ),
+            note=note,
             cache_folder=None if cache is None else str(local_folder("embedding_cache", cache)),
         )
 
     def tell(self, progress: Progress) -> None:
         """Say how far the run is."""
         if self.settings.on_progress is not None:
-            self.settings.on_progress(progress)
+            self.settings.on_progress(replace(progress, note=self.note))
 
     @cached_property
     def is_neural(self) -> bool:
@@ -270,12 +275,12 @@ def _run(request: _Request, inputs: Sequence[InputFile], live: LiveRun, started:
     try:
         if len(history) < len(plan):
             _begin(out, manifest, history, live)
+            machines.warn_of_idle_gpus()
             runner = machines.runner(make_scorer, manifest.versions)
             _score_rest(job, manifest, history, runner, request.tell, live)
         live.check()
         run = sum_up(out, manifest, history, before, started, is_strict=request.settings.strict)
-        request.tell(Progress(stage="finishing the scores files"))
-        close(out, manifest, run, history)
+        close(out, manifest, run, history, request.tell)
     except KeyboardInterrupt as interrupt:
         n_committed = len(committed(out, plan, manifest.fingerprint))
         raise RunInterrupted(n_committed, len(plan)) from interrupt

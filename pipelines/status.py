@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster import committed_parts
-from cluster.committed import check_parts
 from cluster.inputs import READERS
+from cluster.scores_files import check_parts
 from cluster.store import absolute, list_names
 from cluster.worker import node_name
 from pipelines.runs.history import last_errors, written_groups

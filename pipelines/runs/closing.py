@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
-from cluster.committed import committed_parts, is_merged
 from cluster.merging import is_large, merge_parts
 from cluster.parts import SCORES_FOLDER
+from cluster.scores_files import committed_parts, is_merged
 from cluster.store import base_name, delete_file, join
 from pipelines.runs.corpus import check_unchanged
 from pipelines.runs.duplicate_keys import count_duplicate_keys
@@ -20,6 +21,7 @@ from pipelines.runs.manifest import (
     write_manifest,
     write_success,
 )
+from pipelines.runs.progress import Progress
 from pipelines.runs.score_run import ScoreRun
 
 
@@ -57,7 +59,13 @@ def sum_up(
     )
 
 
-def close(out: str, manifest: Manifest, run: ScoreRun, history: History) -> None:
+def close(
+    out: str,
+    manifest: Manifest,
+    run: ScoreRun,
+    history: History,
+    tell: Callable[[Progress], None],
+) -> None:
     """Write down what came of the run, and `_SUCCESS` if nothing is missing."""
     result = {
         "n_rows": run.n_rows,
@@ -85,6 +93,7 @@ def close(out: str, manifest: Manifest, run: ScoreRun, history: History) -> None
         )
     sizes = {record["index"]: record["n_bytes"] for record in history.records()}
     if is_large(sizes) and not all(map(is_merged, there.values())):
+        tell(Progress(stage="merging the scores files"))
         delete_file(join(out, SUCCESS_FILE))  # it lists files that are about to go
         merge_parts(out, manifest.fingerprint, there, sizes)
         there = committed_parts(out, manifest.shards, manifest.fingerprint)

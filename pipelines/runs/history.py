@@ -22,8 +22,8 @@ from typing import Any
 from uuid import uuid4
 
 from cluster import ShardReport, committed_parts, reports_from_file, write_whole
-from cluster.committed import check_parts
 from cluster.inputs import READERS
+from cluster.scores_files import check_parts
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import delete_file, is_url, join, list_names
 from pipelines.runs.exact_sums import ScoreSums

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from cluster import Job, RayOptions, Scorer, Shard, ShardReport, run_local, run_ray
+from cluster.on_ray import gpus_of_cluster
 from cluster.ray_options import cluster_address
+from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import EncoderRuntime
+from sms.naming import counted
 
 Runner: TypeAlias = Callable[
     [Sequence[Shard], Job, Callable[[ShardReport], None], Callable[[int, str], None]],
     Sequence[ShardReport],
 ]
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,20 +36,96 @@ class Machines:
     asks_for_local: bool
     device: str
     """Where encoders run: `auto`, `cpu` or `cuda`."""
+    n_gpus: int = 0
+    """GPUs that the run could use, as far as somebody looked for them."""
 
     @classmethod
-    def of(cls, settings: ScoreSettings) -> Machines:
-        """Read the settings of a run, and `RAY_ADDRESS`."""
-        local, address = settings.local, settings.address
-        return cls(
+    def of(cls, settings: ScoreSettings, *, is_neural: bool) -> Machines:
+        """Read the settings of a run and `RAY_ADDRESS`; look for GPUs if a neural model runs."""
+        local, asked = settings.local, settings.gpus_per_worker
+        machines = cls(
             workers=settings.workers,
             cpus_per_worker=settings.cpus_per_worker,
-            gpus_per_worker=settings.gpus_per_worker,
-            address=address if local else cluster_address(address),
+            gpus_per_worker=0.0 if asked == "auto" else asked,
+            address=settings.address if local else cluster_address(settings.address),
             is_open_allowed=settings.insecure_cluster,
             asks_for_local=local,
             device=settings.device,
         )
+        if is_neural and machines.device != "cpu":
+            n_gpus = machines.found_gpus(is_asked_for=asked == "auto")
+            machines = replace(machines, n_gpus=n_gpus)
+            if asked == "auto" and not machines.is_local:
+                machines = replace(machines, gpus_per_worker=machines.share_of_gpus)
+        machines.check_device()
+        return machines
+
+    def found_gpus(self, *, is_asked_for: bool) -> int:
+        """Count the GPUs here, or, if that has to be known, those of the cluster."""
+        if self.address is None:
+            from sms.encoders.devices import count_gpus  # brings torch
+
+            return count_gpus()
+        if not is_asked_for:
+            return 0
+        return gpus_of_cluster(self.address, is_open_allowed=self.is_open_allowed)
+
+    @property
+    def share_of_gpus(self) -> float:
+        """GPUs of a worker where the workers share out all there are, a whole one at most."""
+        if not self.n_gpus:
+            return 0.0
+        n_workers = self.workers if isinstance(self.workers, int) else self.n_gpus
+        return 1 / -(-n_workers // self.n_gpus)
+
+    @property
+    def n_idle_gpus(self) -> int:
+        """GPUs that the run could use and does not."""
+        if self.is_local:
+            n_used = 1
+        elif not self.gpus_per_worker or not isinstance(self.workers, int):
+            n_used = self.n_gpus if self.gpus_per_worker else 0
+        elif self.gpus_per_worker > 1:
+            n_used = round(self.workers * self.gpus_per_worker)
+        else:
+            n_used = -(-self.workers // int(1 / self.gpus_per_worker + 1e-9))
+        return max(0, self.n_gpus - n_used)
+
+    def warn_of_idle_gpus(self) -> None:
+        """Say which GPUs the run could use and does not, and what would change that."""
+        if n_idle := self.n_idle_gpus:
+            logger.warning(
+                "%d of %s %s idle; %s",
+                n_idle,
+                counted(self.n_gpus, "GPU"),
+                "stays" if n_idle == 1 else "stay",
+                "add `--workers auto`, which gives each a worker"
+                if self.is_local or self.gpus_per_worker
+                else "leave out `--gpus-per-worker 0` to use them",
+            )
+
+    def found(self, *, may_use_bf16: bool) -> str:
+        """Say in a line with what the run computes; nothing of the nodes of a cluster.
+
+        Parameters
+        ----------
+        may_use_bf16 : bool
+            Whether a neural model runs and nobody chose its number format.
+        """
+        if self.address is not None:
+            return ""
+        from sms.compiled import available_threads
+
+        text = f"Found: {counted(available_threads(), 'core')}"
+        if may_use_bf16 and self.device != "cpu":
+            text += f", {counted(self.n_gpus, 'GPU') if self.n_gpus else 'no GPU'}"
+        runs_on_cores = self.n_idle_gpus == self.n_gpus
+        if may_use_bf16 and runs_on_cores and "amx_bf16" in processor_kind():
+            text += (
+                '; this processor has AMX: `precision = "bf16"` in the file of `--config` makes '
+                "encoders about three times as fast"
+            )
+        return text
 
     def __post_init__(self) -> None:
         EncoderRuntime(device=self.device)
@@ -52,6 +135,9 @@ class Machines:
                 "`--local` scores in one process without Ray; leave out `--address` and "
                 "`--gpus-per-worker`, or `--local`"
             )
+
+    def check_device(self) -> None:
+        """Refuse a GPU for workers that have none."""
         if not self.is_local and self.device == "cuda" and not self.gpus_per_worker:
             raise ValueError(
                 "`--device cuda` needs GPUs for the workers; add `--gpus-per-worker 1`, or a "

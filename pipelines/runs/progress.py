@@ -30,6 +30,8 @@ class Progress:
     n_failed_shards: int = 0
     unit: str = "rows"
     """What is counted as rows."""
+    note: str = ""
+    """With what it is done, in one line for people, who are told once."""
 
 
 class Pace:
@@ -111,8 +113,9 @@ class Lines:
             self._write(self._latest)
 
     def _write(self, progress: Progress) -> None:
-        print_line = f"{describe(progress, self._pace)}\n"
-        self._stream.write(print_line)
+        if self._shown is None and progress.note:
+            self._stream.write(f"{progress.note}\n")
+        self._stream.write(f"{describe(progress, self._pace)}\n")
         self._stream.flush()
         self._shown, self._shown_at = progress, self._clock()
 
@@ -174,7 +177,7 @@ def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-    pace = Pace()
+    pace, note = Pace(), ""
 
     class TimeLeft(ProgressColumn):
         def render(self, task: Task) -> Text:
@@ -197,9 +200,13 @@ def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("", total=None, rows="", rate="", failed="")
 
         def show(progress: Progress) -> None:
+            nonlocal note
             if not progress.n_rows:
                 bar.update(task, description=progress.stage)
                 return
+            if progress.note != note:
+                note = progress.note
+                bar.console.print(note, highlight=False, markup=False)
             pace.update(progress)
             bar.update(
                 task,

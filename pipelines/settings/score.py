@@ -59,8 +59,9 @@ class ScoreSettings(Settings):
     cpus_per_worker: Annotated[int | None, "N"] = None
     """Cores, and threads, of a worker. Default: 1, and with a GPU its share of the node's; in this
     process all."""
-    gpus_per_worker: Annotated[float, "G"] = 0.0
-    """GPUs of a worker on Ray; may be a fraction."""
+    gpus_per_worker: Annotated[float | Literal["auto"], "G"] = "auto"
+    """GPUs of a worker on Ray, which may be a fraction; auto shares out the GPUs there are among
+    the workers where a neural model runs."""
     address: Annotated[str | None, "auto|HOST"] = None
     """Ray cluster to join. Default: that of RAY_ADDRESS, which Ray sets within its jobs; else one
     is started on this machine where Ray is needed."""

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow.fs as pafs
 
 from cluster import InputFile, committed_parts
-from cluster.committed import check_parts, is_part
+from cluster.scores_files import check_parts, is_part
 from cluster.store import absolute, filesystem_for, list_names, naming, real_path
 from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from pipelines.tables.keyed import (

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster import merging
-from cluster.committed import committed_parts, read_shard
+from cluster.scores_files import committed_parts, read_shard
 from pipelines.runs import closing
 from pipelines.runs.history import read_history
 from pipelines.runs.manifest import read_manifest, write_manifest

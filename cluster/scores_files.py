@@ -91,7 +91,9 @@ def check_parts(paths: Iterable[str]) -> dict[int, str]:
 
     def check(path: str) -> dict[int, str]:
         footer, seal = check_sealed_parquet(path)
-        told = pq.read_metadata(pa.BufferReader(b"PAR1" + footer)).metadata
+        told: Mapping[bytes, bytes] = {}
+        if is_merged(path):
+            told = pq.read_metadata(pa.BufferReader(b"PAR1" + footer)).metadata
         return {one.index: one.seal for one in _members(path, told, seal=seal)}
 
     with ThreadPoolExecutor(READERS) as pool:
