@@ -15,6 +15,7 @@ from cluster.parts import (
     ShardReport,
     part_path,
 )
+from cluster.process_runner import run_processes
 from cluster.ray_options import RayOptions
 from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
@@ -45,6 +46,7 @@ __all__ = [
     "reports_from_file",
     "resolve_columns",
     "run_local",
+    "run_processes",
     "run_ray",
     "score_shard",
     "with_content",

@@ -68,7 +68,7 @@ def run_ray(
     """
     if not shards:
         return []
-    reports = _Reports(replace(job, out=absolute(job.out)), on_report)
+    reports = Reports(replace(job, out=absolute(job.out)), on_report)
     tell = {"report": reports.add, "start": on_start or _nobody_listens}
     work = (shards, partial(_made_in, os.getcwd(), make_scorer), reports.job, options)
     try:
@@ -86,7 +86,7 @@ def run_ray(
     return [reports.by_index[shard.index] for shard in shards]
 
 
-class _Reports:
+class Reports:
     """The reports of a run so far."""
 
     def __init__(self, job: Job, on_report: Callable[[ShardReport], None] | None) -> None:
@@ -95,6 +95,7 @@ class _Reports:
         self.by_index: dict[int, ShardReport] = {}
 
     def add(self, report: ShardReport) -> None:
+        """Pass on a report, or, where the shard is committed all the same, what its file says."""
         if report.error is not None:
             # a worker may have been lost just after it committed
             with suppress(OSError, ValueError):

@@ -206,7 +206,7 @@ def _child(handle: int) -> None:
     try:
         say("result", function(*arguments, say))
     except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
-        say("error", _sendable(error))
+        say("error", sendable(error))
     except KeyboardInterrupt:  # nobody listens any more
         pass
 
@@ -218,7 +218,8 @@ def _stop_with_parent(connection: Connection) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _sendable(error: Exception) -> Exception:
+def sendable(error: Exception) -> Exception:
+    """Return an exception, or one that says the same if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001  (an exception's own pickling may fail in any way)

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from cluster.node_check import NodeFacts, node_facts, refusal
 from cluster.parts import Job, ShardReport
+from cluster.process_runner import MAX_FAILED_STARTS, worker_environment
 from cluster.ray_cluster import (
     PACKAGES,
     HeadLost,
@@ -38,29 +39,16 @@ from cluster.ray_cluster import (
 )
 from cluster.ray_metrics import RunMetrics, ShardMetrics
 from cluster.ray_options import RayOptions
-from cluster.ray_process import import_path
 from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
 from cluster.worker import node_name, one_line, try_shard
 from sms.scorers import Scorer
 
-MAX_FAILED_STARTS = 5
-"""A worker that dies so many times in a row before it is ready is given up."""
 MAX_WISHES = 100
 """A cluster is asked for room for no more further workers at a time."""
 LOOK_AROUND_EVERY_S = 5.0
 """So often the driver asks whether the head node answers and there is room for more workers."""
 
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "RAYON_NUM_THREADS",
-    "POLARS_MAX_THREADS",
-)
 _RESTARTING = "The actor is restarting"  # how Ray puts it, in an error that has no other sign
 _RETRY_WAIT_S = 0.5
 _TICK_S = 1.0
@@ -419,11 +407,3 @@ class _Driver:
         logger.info("worker %d is not ready: %s", worker, one_line(error))
         if self._failed_starts[worker] < MAX_FAILED_STARTS:
             self._ask_at[worker] = time.monotonic() + _RETRY_WAIT_S
-
-
-def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:
-    """Pin the thread pools of a worker; on this machine it also imports from where we do."""
-    variables = dict.fromkeys(_THREAD_VARIABLES, str(n_threads))
-    if is_local:
-        variables["PYTHONPATH"] = import_path()
-    return variables

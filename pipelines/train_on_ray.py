@@ -41,8 +41,8 @@ def _drive(
     _say: Callable[..., None],  # workers write their news into the folder
 ) -> None:
     """Be the driver: connect, then have Ray Train start the workers."""
+    from cluster.process_runner import worker_environment
     from cluster.ray_cluster import connected
-    from cluster.ray_runner import worker_environment
 
     try:
         from ray.train import RunConfig, ScalingConfig

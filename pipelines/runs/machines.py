@@ -1,4 +1,4 @@
-"""Where a run is computed: in this process or on Ray, with how many threads, on which device."""
+"""Where a run is computed: in this process, several or on Ray; with which threads and devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from cluster import Job, RayOptions, Scorer, Shard, ShardReport, run_local, run_ray
+from cluster import Job, RayOptions, Scorer, Shard, ShardReport, run_local, run_processes, run_ray
 from cluster.on_ray import gpus_of_cluster
 from cluster.ray_options import cluster_address
 from cluster.worker import processor_kind
@@ -152,6 +152,20 @@ class Machines:
         return self.address is None and not self.gpus_per_worker and self.workers in (None, 1)
 
     @property
+    def is_on_ray(self) -> bool:
+        """Whether workers are Ray's: on a cluster, or where it hands out GPUs."""
+        return not self.is_local and (self.address is not None or self.gpus_per_worker > 0)
+
+    @property
+    def n_workers(self) -> int:
+        """Processes of this machine that score: as many as were asked for, or as fill it."""
+        from sms.compiled import available_threads  # brings the compiler, which takes a moment
+
+        if isinstance(self.workers, int):
+            return self.workers
+        return max(1, available_threads() // (self.cpus_per_worker or 1))
+
+    @property
     def worker_device(self) -> str:
         """Where a worker's encoders run; Ray hides from a worker the GPUs it was not given."""
         if self.is_local or self.device != "auto":
@@ -173,9 +187,7 @@ class Machines:
             return n_cpus
         if self.workers is None:
             return self.cpus_per_worker or n_cpus
-        cpus = self.cpus_per_worker or 1
-        n_workers = max(1, n_cpus // cpus) if self.workers == "auto" else self.workers
-        return n_workers * cpus
+        return self.n_workers * (self.cpus_per_worker or 1)
 
     @property
     def precision(self) -> str:
@@ -202,6 +214,16 @@ class Machines:
             threads = self.driver_threads
             return lambda shards, job, on_report, on_start: run_local(
                 shards, make_scorer, replace(job, threads=threads), on_report, on_start=on_start
+            )
+        if not self.is_on_ray:
+            job_threads = self.cpus_per_worker or 1
+            return lambda shards, job, on_report, on_start: run_processes(
+                shards,
+                make_scorer,
+                replace(job, threads=job_threads),
+                on_report,
+                on_start=on_start,
+                n_workers=self.n_workers,
             )
         options = replace(self.ray_options(), versions=versions)
         return lambda shards, job, on_report, on_start: run_ray(

@@ -110,7 +110,9 @@ def _mapped(folder: Path) -> WordTable | None:
         return None
     # Copy on write: nobody writes, so no page is copied; and compiled code needs no second variant
     # for arrays that are read-only.
-    arrays = (np.load(folder / f"{name}.npy", mmap_mode="c") for name in _ARRAYS)
+    arrays = (
+        np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False) for name in _ARRAYS
+    )
     return WordTable(*map(np.asarray, arrays))
 
 

@@ -53,7 +53,7 @@ def places_of(names, say):
 def look_around_on_ray(path, say):
     """Start a cluster, say where it is, and keep it until a file is there."""
     from cluster import ray_cluster
-    from cluster.ray_runner import worker_environment
+    from cluster.process_runner import worker_environment
 
     with ray_cluster.connected(None, 1):
         ray = ray_cluster.ray

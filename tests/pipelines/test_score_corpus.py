@@ -272,6 +272,7 @@ def test_driver_decides_precision_for_its_workers(
         return run_local(shards, make_scorer, job, on_report)
 
     monkeypatch.setattr(machines, "run_ray", run_here)
+    monkeypatch.setattr(machines, "run_processes", run_here)
     score(corpus, out, **fake, local=False, workers=2, gpus_per_worker=gpus, device=device)
     assert given == {"device": worker, "cache_folder": None, "expected": {"fake": "fake"}}
     driver, worker_s = FakeEncoder.loaded
@@ -308,7 +309,8 @@ def test_gpu_for_workers_without_one_refused(corpus, out):
     assert not out.exists()
 
 
-# what is asked for, RAY_ADDRESS, threads of this process of 8 cores, or what Ray is asked for
+# what is asked for, RAY_ADDRESS; threads of this process of 8 cores, or processes and the threads
+# of each, or what Ray is asked for
 MACHINES = [
     pytest.param({}, None, 8, id="nothing"),
     pytest.param({"workers": 1}, None, 1, id="one"),
@@ -322,8 +324,9 @@ MACHINES = [
     ),
     pytest.param({"local": True}, "head:6379", 8, id="local-in-a-job"),
     pytest.param({}, "http://head:8265", 8, id="dashboard-in-the-environment"),
-    pytest.param({"workers": 2}, None, RayOptions(workers=2), id="two"),
-    pytest.param({"workers": "auto"}, None, RayOptions(), id="auto"),
+    pytest.param({"workers": 2}, None, (2, 1), id="two"),
+    pytest.param({"workers": "auto"}, None, (8, 1), id="auto"),
+    pytest.param({"workers": "auto", "cpus_per_worker": 3}, None, (2, 3), id="auto-cores"),
     pytest.param({"gpus_per_worker": 0.5}, None, RayOptions(gpus_per_worker=0.5), id="gpus"),
     pytest.param(
         {"workers": 1, "gpus_per_worker": 1}, None, RayOptions(workers=1, gpus_per_worker=1),
@@ -362,8 +365,13 @@ def asked(monkeypatch):
         found.append(job.threads)
         raise Asked
 
+    def in_processes(shards, make_scorer, job, on_report, *, on_start, n_workers):
+        found.append((n_workers, job.threads))
+        raise Asked
+
     monkeypatch.setattr(machines, "run_ray", on_ray)
     monkeypatch.setattr(machines, "run_local", here)
+    monkeypatch.setattr(machines, "run_processes", in_processes)
     monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
     return found, Asked
 

@@ -13,6 +13,8 @@ PACKAGES = ["sms", "reffree", "cluster", "pipelines", "reinforce"]
 ALLOWED = {
     # through a pipe to a process that the same user's driver has started
     ("cluster/ray_process.py", "import pickle"),
+    ("cluster/process_runner.py", "import pickle"),
+    ("cluster/process_worker.py", "import pickle"),
     # to name what `torch.load` raises
     ("reffree/checkpoint.py", "import pickle"),
 }

@@ -1,0 +1,54 @@
+"""A process that scores what it is sent through a pipe; it ends when the one that sends does."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+import pyarrow as pa
+
+from cluster.parts import ShardReport
+from cluster.ray_process import sendable
+from cluster.worker import try_shard
+
+
+def work(connection: Connection) -> None:
+    """Make the scorer, say that it is there, and score what is sent, each answered by a report.
+
+    After a failure the scorer is made anew, since nobody knows what is left in it.
+    """
+
+    def say(answer: object) -> None:
+        connection.send_bytes(pickle.dumps(answer))
+
+    make_scorer, job = pickle.loads(connection.recv_bytes())
+    pa.set_cpu_count(job.threads)
+    while True:
+        try:
+            scorer = make_scorer(job.threads)
+        except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
+            say(sendable(error))
+            return
+        say(None)
+        report = ShardReport(index=-1)
+        while report.error is None:
+            report = try_shard(pickle.loads(connection.recv_bytes()), scorer, job)
+            say(report)
+        del scorer  # before the next is made: there may be no memory for two
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of standard input, which the driver holds open as long as it lives."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, ConnectionError):  # nobody sends any more
+        work(Connection(int(sys.argv[1])))
+    os._exit(0)
