@@ -19,9 +19,9 @@ from dataclasses import replace
 from multiprocessing.connection import Pipe, wait
 from typing import Any
 
-from cluster.on_ray import Reports
 from cluster.parts import Job, ShardReport
 from cluster.ray_process import import_path
+from cluster.reports import Reports
 from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
 from cluster.store import absolute

@@ -53,18 +53,17 @@ class ScoreSettings(Settings):
     """Folder that keeps embeddings, and what models answered, for later runs; workers may share
     it."""
     workers: int | Literal["auto"] | None = None
-    """Processes that score, on Ray where that is more than one; auto is as many as there is room
-    for, and more when nodes join. Default: this process with all cores; auto with `--address` or
-    GPUs."""
+    """Processes that score; auto is as many as there is room for, on a cluster more when nodes
+    join. Default: this process with all cores; auto with `--address` or `--gpus-per-worker`."""
     cpus_per_worker: Annotated[int | None, "N"] = None
     """Cores, and threads, of a worker. Default: 1, and with a GPU its share of the node's; in this
     process all."""
     gpus_per_worker: Annotated[float | Literal["auto"], "G"] = "auto"
-    """GPUs of a worker on Ray, which may be a fraction; auto shares out the GPUs there are among
+    """GPUs of a worker, which may be a fraction; auto shares out the GPUs there are among
     the workers where a neural model runs."""
     address: Annotated[str | None, "auto|HOST"] = None
-    """Ray cluster to join. Default: that of RAY_ADDRESS, which Ray sets within its jobs; else one
-    is started on this machine where Ray is needed."""
+    """Ray cluster to join. Default: that of RAY_ADDRESS, which Ray sets within its jobs; else
+    there is none, but for one of this machine where workers share out its GPUs."""
     insecure_cluster: Annotated[bool, "rare"] = False
     """Join a Ray cluster that asks for no token: whoever reaches its ports runs code on it."""
     local: bool = False

@@ -719,10 +719,7 @@ def test_progress_counts_rows(corpus, out, watched):
     assert [(p.n_done, p.n_earlier) for p in told[2:]] == [(8, 8), (10, 8)]
 
 
-@pytest.mark.slow
-@pytest.mark.ray
-@pytest.mark.filterwarnings("default")
-def test_ray_and_local_give_the_same_table(corpus, out, monkeypatch):
+def test_two_processes_and_one_give_the_same_table(corpus, out, monkeypatch):
     """Workers find vectors by a path relative to the folder of the command, too."""
     vectors = corpus.with_name("vectors.txt")
     vectors.write_text("cats 1 0\nmats 0 1\nsat 1 1\n", encoding="utf-8")

@@ -18,6 +18,13 @@ from tests.rare import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = "pLaNtEd0123456789"
+ON_RAY = """
+from pipelines.cli.app import main
+from pipelines.runs.machines import Machines
+
+Machines.is_on_ray = True  # as where Ray hands out the GPUs of this machine
+main()
+"""
 
 
 @pytest.fixture
@@ -155,7 +162,7 @@ def test_secrets_are_not_in_what_ray_writes(corpus, tmp_path):
     data[4:400] = b"\xff" * 396
     broken.write_bytes(data)
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli.app", "score", str(path), str(broken), "--workers=2",
+        [sys.executable, "-c", ON_RAY, "score", str(path), str(broken), "--workers=2",
          f"--encoder=glove:{vectors}", "--metrics=sms", f"--out={tmp_path / 'out'}"],
         cwd=ROOT, capture_output=True, text=True, timeout=500,
         env=os.environ | {name: f"{PLANTED}{k}" for k, name in enumerate(SECRET_VARIABLES)},
