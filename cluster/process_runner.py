@@ -91,8 +91,12 @@ def run_processes(
     reports = Reports(job, on_report)
     schedule = Schedule(shards, max_attempts, SLOW_AFTER_S)
     work = pickle.dumps((make_scorer, job))
-    workers = [_Worker(number, work, job.threads) for number in range(min(n_workers, len(shards)))]
+    workers: list[_Worker] = []
     try:
+        for number in range(min(n_workers, len(shards))):
+            workers.append(_Worker(number, work, job.threads))
+        for worker in workers:  # when all have been started
+            worker.hand_over()
         _Driver(schedule, workers, reports, on_start).run()
     finally:
         for worker in workers:
@@ -109,10 +113,9 @@ class _Worker:
         self.shard: Shard | None = None
         self.is_ready = False
         self.n_failed_starts = 0
-        self.start()
+        self._spawn()
 
-    def start(self) -> None:
-        """Start the process; it is ready once it says so."""
+    def _spawn(self) -> None:
         self.connection, theirs = Pipe()
         self.is_ready, self.shard = False, None
         self._process = subprocess.Popen(
@@ -123,8 +126,16 @@ class _Worker:
             start_new_session=True,  # an interrupt from the keyboard is for this process alone
         )
         theirs.close()
+
+    def hand_over(self) -> None:
+        """Say what the work is, once the process reads it; it is ready when it says so."""
         with suppress(ConnectionError):  # it has ended; that shows when it is listened to
             self.connection.send_bytes(self._work)
+
+    def restart(self) -> None:
+        """Start another process in place of one that has ended."""
+        self._spawn()
+        self.hand_over()
 
     def send(self, shard: Shard) -> None:
         """Hand out a shard."""
@@ -207,7 +218,7 @@ class _Driver:
             if answer.error is not None:
                 if self._schedule.needs_restart(worker.number):
                     worker.kill()
-                    worker.start()
+                    worker.restart()
                 else:
                     worker.is_ready = False  # it makes its scorer anew
 
@@ -215,7 +226,7 @@ class _Driver:
         self._last_failure = reason
         worker.n_failed_starts += 1
         if worker.n_failed_starts < MAX_FAILED_STARTS:
-            worker.start()
+            worker.restart()
             return
         self._workers.remove(worker)
         if not self._workers and not self._was_ready:
@@ -230,7 +241,7 @@ class _Driver:
         logger.info("worker %d lost shard %d: %s", worker.number, worker.shard.index, reason)
         self._settle(worker, ShardReport(index=worker.shard.index, error=reason, node=node_name()))
         self._schedule.leave(worker.number)
-        worker.start()
+        worker.restart()
 
     def _settle(self, worker: _Worker, report: ShardReport) -> None:
         shard, worker.shard = worker.shard, None
