@@ -6,7 +6,6 @@ code that lies with a model.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-import numpy as np
-import torch
-
 from sms.encoders import EncoderRuntime
+from sms.encoders.batches import Batches
 from sms.encoders.devices import Machine
 from sms.encoders.hugging_face import (
     check_weights,
@@ -40,7 +37,6 @@ CLASSIFIER = "classifier"
 _SANE_LENGTH = 1_000_000
 """Tokenisers write a number beyond this where they know of no limit."""
 
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
@@ -121,43 +117,6 @@ class Pretrained:
         )
 
 
-class Batches:
-    """Runs a model over many sequences in batches of about as long ones, within the memory.
-
-    Where memory is too short, batches are made smaller from then on.
-    """
-
-    def __init__(self, machine: Machine) -> None:
-        self.tokens = BATCH_TOKENS[machine.device.type]
-        """Most tokens of a batch, padding included; a longer sequence is a batch of its own."""
-
-    def run(self, lengths: np.ndarray, compute: Callable[[np.ndarray], None]) -> None:
-        """Call `compute` with the numbers of the sequences of each batch, the longest first.
-
-        It is called again with fewer of them where it runs out of memory.
-
-        Raises
-        ------
-        torch.OutOfMemoryError
-            If memory is too short for a single sequence; it is a RuntimeError.
-        """
-        order = np.argsort(-lengths, kind="stable")
-        at = 0
-        while at < order.size:
-            width = max(int(lengths[order[at]]), 1)
-            batch = order[at : at + max(self.tokens // width, 1)]
-            try:
-                compute(batch)
-            except torch.OutOfMemoryError as error:
-                if batch.size == 1:
-                    raise torch.OutOfMemoryError(
-                        f"out of GPU memory with a single sequence of {width} tokens; give the "
-                        "model more memory or run it with `device` cpu"
-                    ) from error
-                self.tokens = batch.size // 2 * width
-                message = "out of GPU memory with %d tokens at once; going on with at most %d"
-                logger.warning(message, batch.size * width, self.tokens)
-            else:
-                at += batch.size
-                continue
-            torch.cuda.empty_cache()  # here the error, and what it holds, is gone
+def batches(machine: Machine) -> Batches:
+    """Return what runs a model in batches that fit into the memory of its device."""
+    return Batches(BATCH_TOKENS[machine.device.type])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from reffree.language_models import Batches, Pretrained
+from reffree.language_models import Pretrained, batches
 from sms.encoders import SCORE_TOLERANCE
 
 _PROBE = (np.arange(1, 12), (np.array([5, 3, 8, 2, 9, 4]), np.array([7, 6])))
@@ -34,7 +34,7 @@ class PrefixScorer:
     def __init__(self, pretrained: Pretrained) -> None:
         self._model, self._machine = pretrained.model, pretrained.machine
         self._name = pretrained.name
-        self._batches, self._parts = Batches(pretrained.machine), Batches(pretrained.machine)
+        self._batches, self._parts = batches(pretrained.machine), batches(pretrained.machine)
         self._read = self._encode if pretrained.has_encoder else self._read_prefixes
         accepted = inspect.signature(self._model.forward).parameters
         self._takes_positions = "position_ids" in accepted

@@ -32,6 +32,7 @@ from reffree.features import PairFeatures
 from reffree.linear import LinearModel, linear_model
 from reffree.models import ModelConfig
 from reffree.naming import BOUND, SCORER_FILE, find_scorer, split_head
+from sms.encoders.batches import Batches
 from sms.naming import AnyPath, nearest
 from sms.signature import version
 from sms.text import TextRules
@@ -231,20 +232,19 @@ class NeuralPairs:
         self.encoder_content = built.encoder_content
         self._reader, self._where = built.reader, torch.device(device)
         self._model = built.model.to(self._where).eval()
+        self._batches = Batches(BATCH_PIECES[self._where.type])
 
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs in batches of about the same length."""
         readings = self._reader.read(sources, candidates)
         lengths = np.array([reading.length for reading in readings], dtype=np.int64)
         scores = np.empty((len(readings), 1))
-        budget = BATCH_PIECES[self._where.type]
-        order = np.argsort(-lengths, kind="stable")
-        at = 0
-        while at < order.size:
-            rows = order[at : at + max(1, budget // int(lengths[order[at]]))]
+
+        def compute(rows: np.ndarray) -> None:
             inputs = self._reader.collate([readings[row] for row in rows])
             scores[rows, 0] = self._probabilities(inputs)
-            at += rows.size
+
+        self._batches.run(lengths, compute)
         reasons = {row: reading.unseen for row, reading in enumerate(readings) if reading.unseen}
         scores[list(reasons)] = np.nan
         is_cut = np.array([reading.is_cut for reading in readings], dtype=bool)

@@ -81,6 +81,7 @@ class TokenAligner:
 
     def __init__(self, path: str, settings: BertScoreSettings, runtime: EncoderRuntime) -> None:
         from sms.encoders import hugging_face as hf
+        from sms.encoders.batches import Batches
         from sms.encoders.bert import BLOCK_TOKENS, minilm_folder
         from sms.encoders.devices import Machine
         from sms.encoders.layers import LayerChoice
@@ -111,7 +112,7 @@ class TokenAligner:
         parts += [f"idf:{_hash_of(Path(settings.idf))}"] if settings.idf else ["idf:no"]
         parts += [f"baseline:{_hash_of(Path(settings.baseline))}"] if settings.baseline else []
         self.signature = "|".join(parts) + machine.signature
-        self._budget = BLOCK_TOKENS[machine.device.type]
+        self._batches = Batches(BLOCK_TOKENS[machine.device.type], is_padded=self._model.is_padded)
         self._n_cut = 0
 
     def state(self) -> Mapping[str, int]:
@@ -186,23 +187,16 @@ class TokenAligner:
 
         lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
         found: list[Any] = [None] * len(sequences)
-        waiting = np.argsort(-lengths, kind="stable")
-        while waiting.size:
-            sums = np.cumsum(lengths[waiting])
-            block = waiting[: max(int(np.searchsorted(sums, self._budget, "right")), 1)]
+
+        def compute(block: np.ndarray) -> None:
             ids = np.concatenate([np.asarray(sequences[k], dtype=np.int64) for k in block])
-            try:
-                states = self._model.states(ids, lengths[block])
-            except torch.OutOfMemoryError:
-                if block.size == 1:
-                    raise
-                self._budget = ids.size // 2
-                continue
+            states = self._model.states(ids, lengths[block])
             states = torch.nn.functional.normalize(states, dim=1)
             parts = states.split(lengths[block].tolist())
             for k, part in zip(block.tolist(), parts, strict=True):
                 found[k] = part
-            waiting = waiting[block.size :]
+
+        self._batches.run(lengths, compute)
         return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reffree.language_models import Batches
+from reffree.language_models import batches
 from reffree.pair.aggregation import Convolution, by_summary_piece, score_of
 from reffree.pair.cutting import document_pieces, summary_pieces
 from reffree.pair.inputs import Input, InputMaker, Pair
@@ -87,7 +87,7 @@ class PairModel:
         self._maker = InputMaker(own.tokenizer, settings, most_tokens(own, settings.max_tokens))
         self._read = reading(own, settings)
         self._n_answers = 2 if settings.value == "difference" else 1
-        self._batches = Batches(own.machine)
+        self._batches = batches(own.machine)
         self._convolution = None
         self.content_hash = own.content_hash
         if settings.over_document == HISTOGRAM:

@@ -9,7 +9,8 @@ Not here: loading, except of the packaged model (`hugging_face`, `sentence_trans
 from __future__ import annotations
 
 import json
-import logging
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -21,6 +22,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders.batches import Batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
@@ -30,11 +32,11 @@ from sms.encoders.pieces import PieceCutter, SentencePieces, Windows
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.text import SegmentedTexts
 
-logger = logging.getLogger(__name__)
-
 BLOCK_TOKENS = {"cpu": 2048, "cuda": 65_536}
-"""Most tokens that go through a model together, by device; a longer sequence is a block alone."""
+"""Most tokens that go through a model together, padding included, by device."""
 
+BLOCKS_UNDER_WAY = 2
+"""So many are sent to the model before the results of the first are waited for."""
 POOLINGS = ("mean", "max", "cls")
 
 
@@ -127,7 +129,10 @@ class BertEncoder(ContextualEncoder):
         self._max_pieces = max_tokens - cutter.n_special
         if self._max_pieces < 1:
             raise ValueError(f"`max_tokens` must leave room for a piece of text, got {max_tokens}")
-        self._budget = BLOCK_TOKENS[model.machine.device.type]
+        most = BLOCK_TOKENS[model.machine.device.type]
+        self._batches = Batches(
+            model.machine.room_for(model.bytes_per_token, most), is_padded=model.is_padded
+        )
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words have no unknown piece."""
@@ -144,46 +149,34 @@ class BertEncoder(ContextualEncoder):
         self.counts["tokens"] += int(tokens.lengths.sum())
         words = np.empty((tokens.word_first.size, self.dimension), dtype=np.float32)
         pooled = np.zeros((tokens.lengths.size, self.dimension), dtype=np.float32)
-        order = np.argsort(-tokens.lengths, kind="stable")
-        order = order[tokens.lengths[order] > 0]  # without special tokens, some may have none
-        filled = offsets_of(tokens.lengths[order])
-        at = 0
-        while at < order.size:
-            end = int(np.searchsorted(filled, filled[at] + self._budget, side="right")) - 1
-            block = tokens.block(order[at : max(end, at + 1)], self._cutter)
-            computed = self._try(block)
-            if computed is not None:
-                words[block.kept], pooled[block.windows] = computed
-                at += block.windows.size
+        filled = np.flatnonzero(tokens.lengths)  # without special tokens, some may have none
+        under_way: deque[_UnderWay] = deque()
+
+        def take() -> None:
+            done = under_way.popleft()
+            words[done.block.kept], pooled[done.block.windows] = done.words(), done.pooled()
+
+        def compute(chosen: np.ndarray) -> None:
+            under_way.append(self._compute(tokens.block(filled[chosen], self._cutter)))
+            if len(under_way) > BLOCKS_UNDER_WAY:
+                take()
+
+        self._batches.run(tokens.lengths[filled], compute)
+        while under_way:
+            take()
         return words, self._pooling.of_sentences(pooled, tokens.windows, tokens.lengths)
 
-    def _try(self, block: _Block) -> tuple[np.ndarray, np.ndarray] | None:
-        """Compute a block; None if memory was short and smaller blocks are to follow."""
-        try:
-            return self._compute(block)
-        except torch.OutOfMemoryError as error:
-            if block.windows.size == 1:
-                raise RuntimeError(
-                    f"out of GPU memory with a single sequence of {block.ids.size} tokens; give "
-                    "the encoder more memory or run it with `device` cpu"
-                ) from error
-        self._budget = max(block.ids.size // 2, 1)
-        message = "out of GPU memory with %d tokens at once; going on with at most %d"
-        logger.warning(message, block.ids.size, self._budget)
-        torch.cuda.empty_cache()
-        return None
-
     @torch.inference_mode()
-    def _compute(self, block: _Block) -> tuple[np.ndarray, np.ndarray]:
-        """Return the vectors of a block's kept words, and of its windows."""
-        send = self._model.machine.send
+    def _compute(self, block: _Block) -> _UnderWay:
+        """Begin to compute the vectors of a block's kept words, and of its windows."""
+        send, fetch = self._model.machine.send, self._model.machine.fetch
         states = self._model.states(block.ids, block.lengths)
         pooled = self._pooling.of_windows(states, send(block.lengths))
         words = states[:0]
         if block.word_lengths.size:
             rows, lengths = states[send(block.word_rows)], send(block.word_lengths)
             words = torch.segment_reduce(rows, "mean", lengths=lengths, axis=0, unsafe=True)
-        return words.cpu().numpy(), pooled.cpu().numpy()
+        return _UnderWay(block, fetch(words), fetch(pooled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +243,17 @@ class _Block:
     word_rows: np.ndarray
     """Tokens of its kept words, word after word."""
     word_lengths: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A block that a GPU may still be computing."""
+
+    block: _Block
+    words: Callable[[], np.ndarray]
+    """Waits for the vectors of its kept words."""
+    pooled: Callable[[], np.ndarray]
+    """Waits for those of its windows."""
 
 
 def load_minilm(

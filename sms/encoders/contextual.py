@@ -8,7 +8,6 @@ into vectors and knows nothing of the rest.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -198,22 +197,3 @@ def _means(points: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         means[filled] = np.add.reduceat(points, offsets[filled], axis=0, dtype=np.float64)
         means[filled] /= lengths[filled, None]
     return means
-
-
-def padded_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Cut sequences, longest first, into batches that hold at most `budget` places when padded.
-
-    A longer sequence is a batch of its own. Yields numbers of sequences, longest first.
-
-    Examples
-    --------
-    >>> [batch.tolist() for batch in padded_batches(np.array([2, 9, 3, 2]), 6)]
-    [[1], [2, 0], [3]]
-    """
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < order.size:
-        width = max(int(lengths[order[start]]), 1)
-        end = start + max(budget // width, 1)
-        yield order[start:end]
-        start = end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +11,9 @@ import torch
 
 from sms.compiled import model_threads
 from sms.encoders import EncoderRuntime
+
+SHARE_OF_MEMORY = 0.4
+"""Of a GPU's memory that is free when a model is loaded, what its batches may take."""
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -52,8 +57,48 @@ class Machine:
         return cls(torch.device("cuda" if uses_gpu else "cpu"), precision)
 
     def send(self, array: np.ndarray) -> torch.Tensor:
-        """Copy to the device."""
-        return torch.from_numpy(array).to(self.device)
+        """Copy to the device; a GPU goes on with what it computes meanwhile."""
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cpu":
+            return tensor
+        stream, _ = _copy_streams(self.device)
+        with torch.cuda.stream(stream):
+            copy = tensor.pin_memory().to(self.device, non_blocking=True)
+        computing = torch.cuda.current_stream(self.device)
+        computing.wait_stream(stream)
+        copy.record_stream(computing)
+        return copy
+
+    def fetch(self, tensor: torch.Tensor) -> Callable[[], np.ndarray]:
+        """Begin to copy back; calling what is returned waits for the copy and returns it."""
+        if self.device.type == "cpu":
+            return tensor.numpy
+        _, stream = _copy_streams(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):
+            copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            copy.copy_(tensor, non_blocking=True)
+            arrived = stream.record_event()
+        tensor.record_stream(stream)
+
+        def wait() -> np.ndarray:
+            arrived.synchronize()
+            return copy.numpy()
+
+        return wait
+
+    def room_for(self, bytes_per_token: int, most: int) -> int:
+        """Return how many tokens fit into the free memory of a GPU, `most` at most."""
+        if self.device.type == "cpu":
+            return most
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return max(min(int(free * SHARE_OF_MEMORY) // bytes_per_token, most), 1)
+
+
+@functools.cache
+def _copy_streams(device: torch.device) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
+    """Return the streams of copies to a GPU and back."""
+    return torch.cuda.Stream(device), torch.cuda.Stream(device)
 
 
 def count_gpus() -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.contextual import ContextualEncoder, padded_batches
+from sms.encoders.batches import Batches
+from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.tf_hub import HubModel, load_model
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.text import SegmentedTexts
@@ -50,6 +51,7 @@ class ElmoEncoder(ContextualEncoder):
             dimension=self._width(model) * (len(_LAYERS) if self._concatenates else 1),
             pooling=pooling,
         )
+        self._batches = Batches(BATCH_WORDS, shortages=model.shortages)
 
     def _width(self, model: HubModel) -> int:
         """Return the width of the upper layers, after a first call."""
@@ -79,7 +81,8 @@ class ElmoEncoder(ContextualEncoder):
         is_max = self.pooling == "max"
         combine = np.maximum if is_max else np.add
         pooled = np.full((wanted.size, self.dimension), -np.inf if is_max else 0, dtype=np.float32)
-        for batch in padded_batches(windows.lengths, BATCH_WORDS):
+
+        def compute(batch: np.ndarray) -> None:
             part = windows.take(batch)
             states = self._states(Ragged(tokens[part.values], part.offsets))
             is_kept = kept.values[part.values]
@@ -87,6 +90,8 @@ class ElmoEncoder(ContextualEncoder):
             combine.at(
                 pooled, sentence_of_window[batch], combine.reduceat(states, part.offsets[:-1])
             )
+
+        self._batches.run(windows.lengths, compute)
         if is_max:
             pooled[words.lengths == 0] = 0  # nothing to take the largest of
         else:

@@ -18,7 +18,8 @@ from torch import nn
 from torch.nn.utils import rnn
 
 from sms.encoders import EncoderRuntime, hash_of_files
-from sms.encoders.contextual import ContextualEncoder, padded_batches
+from sms.encoders.batches import Batches
+from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.static import open_table
 from sms.encoders.word_table import WordTable
@@ -84,6 +85,7 @@ class InferSentEncoder(ContextualEncoder):
         self._vectors = torch.from_numpy(table.vectors)
         self._version = version
         self._tokenizer = NLTKWordTokenizer()
+        self._batches = Batches(BATCH_WORDS)
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words have a vector, or a part that has one."""
@@ -101,8 +103,11 @@ class InferSentEncoder(ContextualEncoder):
         filled = np.flatnonzero(lengths)
         self.counts["tokens"] += int(lengths.sum())
         vectors = np.zeros((wanted.size, self.dimension), dtype=np.float32)
-        for batch in padded_batches(lengths[filled], BATCH_WORDS):
+
+        def compute(batch: np.ndarray) -> None:
             vectors[filled[batch]] = self._read([rows[k] for k in filled[batch].tolist()])
+
+        self._batches.run(lengths[filled], compute)
         return np.empty((0, self.dimension), dtype=np.float32), vectors
 
     def _rows_of(self, sentence: str) -> list[int]:

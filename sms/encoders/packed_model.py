@@ -1,7 +1,7 @@
 """BERT and its relatives without padding: all tokens of a block in one matrix.
 
-The tokens of a block go through the linear layers together; attention runs per group of
-sequences of equal length, so that nothing is padded and nothing masked.
+The tokens of a block go through the linear layers together, and attend to those of their own
+sequence (`attention`).
 
 Not here: tokens, pooling, and architectures that differ in more than names, positions and an
 attention bias (`padded_model`).
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from sms.encoders.attention import attention_of
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice, LayerCollector
 from sms.encoders.linear import Linear
@@ -30,6 +31,9 @@ whatever its neighbours, the size of the block and the number of threads (on one
 other formats that depends on the processor: with AMX, bf16 differs by 1e-3."""
 
 
+_WIDTHS_AT_WORK = 16
+"""Rows of a state's width for a token inside a layer: state, queries, keys, values, context, the
+inner layer before and after GELU and what comes of it."""
 _QKV = ("query", "key", "value")
 
 
@@ -123,6 +127,9 @@ class PackedModel:
     ignored.
     """
 
+    is_padded = False
+    """Whether short sequences take as many places as the longest one beside them."""
+
     def __init__(
         self,
         shape: PackedShape,
@@ -145,10 +152,19 @@ class PackedModel:
         self._stack = [
             self._layer(f"{names.layer}.{number}", names) for number in range(layers.highest)
         ]
-        self._bias_table: torch.Tensor | None = None
+        bias = None
         if shape.family == "mpnet":
             self._bias_table = self._tensor("encoder.relative_attention_bias.weight")
+            self._biases = self._bias_table.new_empty(1, shape.heads, 0, 0)
+            bias = self._bias
+        self._attention = attention_of(machine, shape.heads, shape.dimension // shape.heads, bias)
         self._weights = {}  # laid out anew by now
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Memory of a token on its way: layers that are kept, and the widest one at work."""
+        widths = (_WIDTHS_AT_WORK + len(self._layers.numbers)) * self._shape.dimension
+        return widths * self.machine.dtype.itemsize + 2 * 4 * self.dimension
 
     @torch.inference_mode()
     def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
@@ -163,45 +179,24 @@ class PackedModel:
         x = self._words.new_zeros(rows, self._shape.dimension)
         x[:n_tokens] = self._words[self.machine.send(ids)] + self._places[self.machine.send(places)]
         x = self._normed(x, self._norm)
-        groups = self._groups(lengths)
+        attend = self._attention.over(lengths)
         context = torch.zeros_like(x)  # rows past the last token stay zero
         collected = LayerCollector(self._layers)
         collected.add(0, x[:n_tokens])
         for number, layer in enumerate(self._stack, start=1):
-            self._attend(layer.qkv(x), groups, context)
+            attend(layer.qkv(x), context)
             x = self._normed(layer.attended(context).add_(x), layer.attended_norm)
             x = self._normed(layer.outer(layer.inner(x)).add_(x), layer.outer_norm)
             collected.add(number, x[:n_tokens])
         return collected.result()
 
-    def _attend(
-        self, qkv: torch.Tensor, groups: list[_EqualLengths], context: torch.Tensor
-    ) -> None:
-        """Write what every token attends to into `context`."""
-        heads = self._shape.heads
-        at = 0
-        for group in groups:
-            end = at + group.length * group.count
-            packed = qkv[at:end].view(group.count, group.length, 3, heads, -1)
-            q, k, v = packed.permute(2, 0, 3, 1, 4)
-            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=group.bias)
-            context[at:end].view(group.count, group.length, heads, -1).copy_(mixed.transpose(1, 2))
-            at = end
-
-    def _groups(self, lengths: np.ndarray) -> list[_EqualLengths]:
-        sizes, counts = np.unique(-lengths, return_counts=True)
-        return [
-            _EqualLengths(-size, count, self._attention_bias(-size))
-            for size, count in zip(sizes.tolist(), counts.tolist(), strict=True)
-        ]
-
-    def _attention_bias(self, length: int) -> torch.Tensor | None:
-        """Return MPNet's bias by relative position, shape (1, heads, length, length)."""
-        if self._bias_table is None:
-            return None
-        places = torch.arange(length)
-        buckets = _relative_buckets(places[None, :] - places[:, None])
-        return self._bias_table[buckets.to(self.machine.device)].permute(2, 0, 1)[None].contiguous()
+    def _bias(self, width: int) -> torch.Tensor:
+        """Return MPNet's bias by relative position, shape (1, heads, width, width)."""
+        if self._biases.shape[-1] < width:  # it goes by distance, so a part serves fewer tokens
+            places = torch.arange(width)
+            buckets = _relative_buckets(places[None, :] - places[:, None])
+            self._biases = self._bias_table[buckets.to(self.machine.device)].permute(2, 0, 1)[None]
+        return self._biases[..., :width, :width].contiguous()
 
     def _normed(self, x: torch.Tensor, pair: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         return F.layer_norm(x, (self._shape.dimension,), *pair, eps=self._shape.epsilon)
@@ -237,16 +232,6 @@ class PackedModel:
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to(self.machine.device, self.machine.dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class _EqualLengths:
-    """Sequences of a block that follow each other and are equally long."""
-
-    length: int
-    count: int
-    bias: torch.Tensor | None
-    """Added to their attention scores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,18 @@ import torch
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice, LayerCollector
 
+_WIDTHS_AT_WORK = 24
+"""Rows of a state's width for a token inside a layer of any architecture."""
+
 
 class PaddedModel:
     """The library's own forward pass, over sequences of about one length.
 
     `dimension` is that of one layer; `padding` is the token that fills short sequences up.
     """
+
+    is_padded = True
+    """Whether short sequences take as many places as the longest one beside them."""
 
     def __init__(
         self,
@@ -30,6 +36,13 @@ class PaddedModel:
         self.machine = machine
         self._model = model.to(machine.device, machine.dtype).eval()
         self._padding, self._layers = padding, layers
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Memory of a token on its way: all layers, which the library keeps, and one at work."""
+        own = self._model.config
+        widths = (_WIDTHS_AT_WORK + own.num_hidden_layers) * own.hidden_size
+        return int(widths * self.machine.dtype.itemsize + 2 * 4 * self.dimension)
 
     @torch.inference_mode()
     def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:

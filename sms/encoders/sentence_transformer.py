@@ -16,8 +16,9 @@ import pyarrow as pa
 import torch
 
 from sms.encoders import CannotSplit, EncoderRuntime
+from sms.encoders.batches import Batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
-from sms.encoders.contextual import ContextualEncoder, padded_batches
+from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.hugging_face import (
     check_weights,
@@ -36,8 +37,8 @@ from sms.text import SegmentedTexts, Segmenter
 
 logger = logging.getLogger(__name__)
 
-BATCH_TOKENS = 4096
-"""Tokens that the library encodes together, padding included."""
+BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
+"""Tokens that the library encodes together, padding included, by device."""
 _MOST_SPECIAL = 8
 PROBE = "A probe, of 12 words or so."
 PROBE_ATOL = 1e-5
@@ -65,6 +66,7 @@ class LibraryEncoder(ContextualEncoder):
             dimension=model.encode(PROBE, show_progress_bar=False).size,
         )
         self._model = model.to(machine.device, machine.dtype)
+        self._batches = Batches(BATCH_TOKENS[machine.device.type])
         tokenizer = getattr(model, "tokenizer", None)
         self._tokenizer = tokenizer if callable(tokenizer) else None
 
@@ -102,7 +104,8 @@ class LibraryEncoder(ContextualEncoder):
             lengths = np.minimum(lengths, self._model.max_seq_length)
         self.counts["tokens"] += int(lengths.sum())
         vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
-        for batch in padded_batches(lengths, BATCH_TOKENS):
+
+        def compute(batch: np.ndarray) -> None:
             encoded = self._model.encode(
                 [sentences[k] for k in batch.tolist()],
                 batch_size=batch.size,
@@ -110,6 +113,8 @@ class LibraryEncoder(ContextualEncoder):
                 show_progress_bar=False,
             )
             vectors[batch] = encoded.float().cpu().numpy()
+
+        self._batches.run(lengths, compute)
         return np.empty((0, self.dimension), dtype=np.float32), vectors
 
     def _lengths(self, texts: SegmentedTexts, wanted: np.ndarray) -> np.ndarray:

@@ -46,6 +46,11 @@ class HubModel:
     """What `tensorflow_hub.load` returned, with `signatures` by name; callable or not."""
     tensorflow: ModuleType
 
+    @property
+    def shortages(self) -> tuple[type[Exception], ...]:
+        """What TensorFlow raises where memory is short."""
+        return (self.tensorflow.errors.ResourceExhaustedError,)
+
     def probe(self, use: str, run: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Return the arrays of a first call, which must be finite float32.
 

@@ -14,7 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.contextual import ContextualEncoder, padded_batches
+from sms.encoders.batches import Batches
+from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.tf_hub import HubModel, load_model
 from sms.encoders.use_lite import is_lite, lite_embed
 from sms.ragged import Ragged
@@ -59,6 +60,7 @@ class UseEncoder(ContextualEncoder):
             unit=unit,
         )
         self._limit = _limit_of(self._embed)
+        self._batches = Batches(BATCH_WORDS, shortages=model.shortages)
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have more words than the model reads."""
@@ -71,8 +73,11 @@ class UseEncoder(ContextualEncoder):
         n_words = texts.sentence_words.lengths[wanted]
         self.counts["tokens"] += int(n_words.sum())
         vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
-        for batch in padded_batches(n_words, BATCH_WORDS):
+
+        def compute(batch: np.ndarray) -> None:
             vectors[batch] = self._embed([texts.sentences[k] for k in wanted[batch].tolist()])
+
+        self._batches.run(n_words, compute)
         return np.empty((0, self.dimension), dtype=np.float32), vectors
 
 

@@ -271,6 +271,47 @@ def test_out_of_memory_with_one_sentence_is_an_error(segmented, encoder, monkeyp
         encoder.encode(segmented)
 
 
+# Beside what is computed
+
+
+def test_next_block_is_sent_before_results_are_waited_for(segmented, together, monkeypatch):
+    """A GPU always has a further block: only results of the one before the last are waited for."""
+    monkeypatch.setitem(bert.BLOCK_TOKENS, "cpu", 64)
+    encoder, trace = load_minilm(runtime=CPU), []
+    states, fetch = packed_model.PackedModel.states, Machine.fetch
+
+    def sent(self, ids, lengths):
+        trace.append("sent")
+        return states(self, ids, lengths)
+
+    def fetched(self, tensor):
+        late = fetch(self, tensor.clone())
+
+        def wait():
+            trace.append("waited")
+            return late()
+
+        return wait
+
+    monkeypatch.setattr(packed_model.PackedModel, "states", sent)
+    monkeypatch.setattr(Machine, "fetch", fetched)
+    assert_equal_bits(encoder.encode(segmented), together)
+    n_blocks = trace.count("sent")
+    assert n_blocks > 5
+    waits = [k for k, what in enumerate(trace) if what == "waited"][::2]  # of words, of sentences
+    n_sent = [trace[:wait].count("sent") for wait in waits]
+    ahead = bert.BLOCKS_UNDER_WAY + 1
+    assert n_sent == [min(number + ahead, n_blocks) for number in range(n_blocks)]
+
+
+def test_budget_follows_the_free_memory_of_the_card(monkeypatch):
+    gpu, most = Machine(torch.device("cuda"), "bf16"), bert.BLOCK_TOKENS["cuda"]
+    for free, expected in ((140 << 30, most), (1 << 30, (4 << 30) // 10 // 16_384), (1, 1)):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, 140 << 30))
+        assert gpu.room_for(16_384, most) == pytest.approx(expected, abs=1)
+    assert Machine(torch.device("cpu"), "fp32").room_for(16_384, 2_048) == 2_048
+
+
 # Number formats
 
 
