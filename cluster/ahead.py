@@ -1,4 +1,7 @@
-"""Work that is done in other threads before it is asked for, in order and never far ahead."""
+"""Work that is done in other threads before it is asked for, in order and never far ahead.
+
+And rows put together to as much as one piece of that work should be.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster.schema import TEXTS
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,3 +45,28 @@ def mapped_ahead(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def gathered(tables: Iterable[pa.Table], n_bytes: int) -> Iterator[pa.Table]:
+    """Put tables together until they have so much distinct text, so that a GPU has enough to do."""
+    held: list[pa.Table] = []
+    n_held = 0
+    for table in tables:
+        held.append(table)
+        n_held += _text_bytes(table)
+        if n_held >= n_bytes:
+            yield pa.concat_tables(held)
+            held, n_held = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _text_bytes(table: pa.Table) -> int:
+    """Count the bytes of a table's distinct texts."""
+    total = 0
+    for name in TEXTS:
+        if name in table.column_names:
+            column = table[name]
+            texts = pc.list_flatten(column) if pa.types.is_list(column.type) else column
+            total += pc.sum(pc.binary_length(pc.unique(texts))).as_py() or 0
+    return total

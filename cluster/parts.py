@@ -32,6 +32,8 @@ SCORES_FOLDER = "scores"
 ERRORS_FOLDER = "errors"
 FINGERPRINT_LENGTH = 12
 """Characters of the fingerprint that a file's name carries."""
+MAX_TEXT_PROCESSES = 24
+"""Each has half a gigabyte; so many cut 20 million tokens a second."""
 FIELDS = "assay.scores"
 """In the metadata of a scores file: its score columns, as JSON."""
 
@@ -66,6 +68,16 @@ class Job:
         Not with a single thread and no GPU: three would only take turns.
         """
         return self.threads > 1 or self.has_gpu
+
+    @property
+    def shards_at_once(self) -> int:
+        """Shards that a worker has under way: a GPU begins the next while one is written."""
+        return 2 if self.has_gpu else 1
+
+    @property
+    def text_processes(self) -> int:
+        """Processes beside the worker's own that handle text: a GPU would wait for one."""
+        return min(self.threads - 1, MAX_TEXT_PROCESSES) if self.has_gpu else 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "out", os.fspath(self.out))

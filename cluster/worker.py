@@ -9,7 +9,6 @@ import logging
 import platform
 import socket
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -20,18 +19,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster.ahead import made_ahead, mapped_ahead
+from cluster.ahead import gathered, made_ahead, mapped_ahead
 from cluster.parts import STATUS, Job, ShardReport, report_of, write_scores
 from cluster.reading import read_batches
 from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
 from cluster.scores_files import with_earlier
 from cluster.shards import Shard
+from cluster.shared_scorer import Ledger, SharedScorer, Spoiled
 from cluster.store import StorageFull
 from sms.scorers import Scorer
 from sms.urls import redacted
 
 _UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 """What products of matrices are computed with on x86, as Linux calls it."""
+GPU_BATCH_BYTES = 4 << 20
+"""Distinct text that a GPU gets at a time, about a million tokens: sixteen blocks of
+`sms.encoders.bert.BLOCK_TOKENS`, of which only the last is not full."""
 _HAND_OFF = 2  # batches that are being compared or wait for it
 _UNREADABLE = "unreadable"
 _T = TypeVar("_T")
@@ -53,13 +56,15 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         If the scorer does not return what it promised.
     """
     clock = _Clock()
-    before = Counter(scorer.counters())
+    ledger = scorer.ledger if isinstance(scorer, SharedScorer) else Ledger(scorer)
     wanted = job.wanted or Wanted(needed=tuple(scorer.input_columns))
     batches = read_batches(shard, wanted, job.batch_rows, use_threads=job.threads > 1)
+    if job.has_gpu:
+        batches = gathered(batches, GPU_BATCH_BYTES)
     tables = clock.each("read", batches)
     if job.overlaps:
         tables = made_ahead(tables)
-    prepared = (_prepared(rows, scorer, clock) for rows in tables)
+    prepared = (_prepared(rows, scorer, clock) for rows in _with_text(tables, scorer))
 
     def finish(batch: _Prepared) -> pa.Table:
         return _finished(batch, scorer, clock)
@@ -71,14 +76,15 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     )
     found = [table for table in results if table.num_rows]
     scores = pa.concat_tables(found).combine_chunks()
+    if isinstance(scorer, SharedScorer):
+        scorer.check()
     fields = tuple(scorer.score_fields)
     if job.base:
         scores, fields = with_earlier(scores, shard, job), job.fields
     with clock.stage("write"):
         n_bytes, seal = write_scores(scores, fields, shard, job)
     report = report_of(shard.index, scores, fields)
-    counters = {name: n - before[name] for name, n in scorer.counters().items()}
-    seconds, cpu_seconds = clock.total()
+    counters, seconds, cpu_seconds = ledger.take(clock.started)
     return replace(
         report,
         seconds=seconds,
@@ -93,9 +99,17 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
 
 
 def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
-    """Score a shard; a failure becomes the report's `error` instead of an exception."""
+    """Score a shard; a failure becomes the report's `error` instead of an exception.
+
+    Raises
+    ------
+    Spoiled
+        If another shard has failed on the same scorer.
+    """
     try:
         return score_shard(shard, scorer, job)
+    except Spoiled:
+        raise
     except Exception as error:  # one shard's failure must not stop the others
         logger.info("shard %d failed", shard.index, exc_info=True)
         reason = f"{one_line(error)} [{shard}]"
@@ -146,7 +160,7 @@ class _Clock:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = dict.fromkeys(("read", "prepare", "compare", "write"), 0.0)
-        self._started, self._cpu_started = time.perf_counter(), time.process_time()
+        self.started = time.perf_counter()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -165,17 +179,44 @@ class _Clock:
                 return
             yield item
 
-    def total(self) -> tuple[float, float]:
-        """Return the seconds of the clock and of the cores."""
-        return time.perf_counter() - self._started, time.process_time() - self._cpu_started
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A batch as it was read."""
+
+    all: pa.Table
+    readable: pa.Table
+    text: Any = None
+    """What a text process has made of it, where there is one."""
+    text_s: float = 0.0
 
 
-def _prepared(rows: pa.Table, scorer: Scorer, clock: _Clock) -> _Prepared:
-    kept = [name for name in rows.column_names if name not in TEXTS]
-    readable = rows.filter(pc.is_null(rows[UNREADABLE])).drop_columns(UNREADABLE)
+def _with_text(tables: Iterator[pa.Table], scorer: Scorer) -> Iterator[_Rows]:
+    """Have text processes, where there are some, handle the text of the next batches."""
+    rows = (_Rows(t, t.filter(pc.is_null(t[UNREADABLE])).drop_columns(UNREADABLE)) for t in tables)
+    processes = scorer.text if isinstance(scorer, SharedScorer) else None
+    if processes is None:
+        return rows
+    ask, n = processes.read, processes.n_processes
+
+    def read(batch: _Rows) -> _Rows:
+        text, seconds = ask(batch.readable)
+        return replace(batch, text=text, text_s=seconds)
+
+    return mapped_ahead(read, rows, threads=n, most=n + 1)
+
+
+def _prepared(rows: _Rows, scorer: Scorer, clock: _Clock) -> _Prepared:
+    kept = [name for name in rows.all.column_names if name not in TEXTS]
+    value = None
     with clock.stage("prepare"):
-        value = scorer.prepare(readable) if readable.num_rows else None
-    return _Prepared(rows.select(kept), value)
+        if rows.readable.num_rows:
+            is_read = isinstance(scorer, SharedScorer) and rows.text is not None
+            read = (rows.text,) if is_read else ()
+            value = scorer.prepare(rows.readable, *read)
+    if rows.text is not None:
+        clock.seconds["text"] = clock.seconds.get("text", 0.0) + rows.text_s
+    return _Prepared(rows.all.select(kept), value)
 
 
 def _finished(batch: _Prepared, scorer: Scorer, clock: _Clock) -> pa.Table:

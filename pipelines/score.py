@@ -202,8 +202,7 @@ class _Request:
         """Return what the scores depend on; a run that goes on keeps the size of its shards."""
         rows = ROWS_PER_SHARD
         if self.is_neural:
-            is_fast = self.machines.worker_device == "cuda"
-            rows = ROWS_PER_SHARD_GPU if is_fast else ROWS_PER_SHARD_NEURAL
+            rows = ROWS_PER_SHARD_GPU if self.machines.uses_gpu else ROWS_PER_SHARD_NEURAL
         if earlier is not None:
             rows = earlier.configuration["rows_per_shard"]
         return {
@@ -391,6 +390,7 @@ def _job(request: _Request, manifest: Manifest, fields: Sequence[str]) -> Job:
         base=base,
         fields=tuple(fields),
         batch_rows=BATCH_ROWS_NEURAL if request.is_neural else BATCH_ROWS,
+        has_gpu=request.is_neural and request.machines.uses_gpu,
         metadata={
             "assay.version": manifest.versions["assay"],
             "assay.fingerprint": manifest.fingerprint,

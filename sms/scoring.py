@@ -16,7 +16,8 @@ import pyarrow as pa
 from sms.comparing import leave_out_unsplit, statuses
 from sms.compiled import available_threads
 from sms.config import ScoringConfig
-from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, encode_texts
+from sms.cutting import ReadBatch, TextReader, first_tokens
+from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, PlansAhead, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
 from sms.metric import Batch, Model, Setting
@@ -80,7 +81,7 @@ class SummaryScorer:
     ) -> None:
         self.config = config
         self.threads = threads or available_threads()
-        self._segmenter = Segmenter(config.rules)
+        self._reader = TextReader(config, {})
         runtime = EncoderRuntime(
             zero_unknown=config.preset == "clark2019",
             precision=config.precision,
@@ -189,33 +190,44 @@ class SummaryScorer:
         """Prepare and compare in one step."""
         return self.compare(self.prepare(rows))
 
-    def prepare(self, rows: pa.Table) -> Batch:
+    def reader(self) -> TextReader:
+        """Return what another process may read text with, for `prepare`."""
+        planners = {}
+        for alias, encoder in self.encoders.items():
+            planner = encoder.planner() if isinstance(encoder, PlansAhead) else None
+            if planner is not None:
+                planners[alias] = planner
+        return TextReader(self.config, planners)
+
+    def prepare(self, rows: pa.Table, read: ReadBatch | None = None) -> Batch:
         """Cut the distinct texts of a batch and encode their distinct sentences.
 
         Parameters
         ----------
         rows : pyarrow.Table
             `candidate` (string) and, as needed, `references` and `sources` (list of string).
+        read : ReadBatch, optional
+            What a `reader` in another process has made of the texts.
         """
-        texts, candidate, sides, is_null = _distinct_texts(rows, self.config)
-        segmented = self._segmenter.segment(texts)
+        read = read or self._reader.read(rows)
         encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}
         cannot_be_split: dict[str, np.ndarray] = {}
         for alias, encoder in self.encoders.items():
-            needed = np.zeros(len(segmented.text_sentences), dtype=bool)
-            needed[candidate] = True
-            for side in self.config.sides_of(alias):
-                needed[sides[side].values] = True
-            own, text_sentences, failed = encode_texts(encoder, segmented, needed)
+            if alias in read.plans and isinstance(encoder, PlansAhead):
+                plan, text_sentences, failed = read.plans[alias]
+                own = encoder.run(plan)
+            else:
+                needed = read.needed(self.config, alias)
+                own, text_sentences, failed = encode_texts(encoder, read.segmented, needed)
             encoded[alias], cannot_be_split[alias] = (own, text_sentences), failed
         batch = Batch(
             self._setting,
             rows,
-            texts,
-            segmented,
-            candidate,
-            sides,
-            is_null,
+            read.texts,
+            read.segmented,
+            read.candidate,
+            read.sides,
+            read.is_null,
             encoded,
             cannot_be_split,
         )
@@ -242,53 +254,6 @@ class SummaryScorer:
         status = statuses(batch, scores)
         columns = {name: pa.array(scores[name], from_pandas=True) for name in self.score_fields}
         return pa.table(columns | {"status": status})
-
-
-def _distinct_texts(
-    rows: pa.Table, config: ScoringConfig
-) -> tuple[pa.StringArray, np.ndarray, dict[str, Ragged], np.ndarray]:
-    """Give the distinct texts of a batch numbers, and each row's texts by number."""
-    columns: list[pa.Array] = [_combined(rows["candidate"]).cast(pa.string())]
-    offsets = {}
-    for side in config.text_sides:
-        lists = _combined(rows[side])
-        lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        offsets[side] = lengths.astype(np.int64)
-        values = lists.flatten().cast(pa.string())  # a null list has no values
-        if side == "references" and config.multi_reference == "first":
-            has = offsets[side] > 0
-            starts = np.cumsum(offsets[side]) - offsets[side]
-            values = values.take(pa.array(starts[has]))
-            offsets[side] = has.astype(np.int64)
-        if side == "sources" and config.source_tokens is not None:
-            values = first_tokens(values, config.source_tokens)
-        columns.append(values)
-    encoded = pa.chunked_array(columns, pa.string()).combine_chunks().dictionary_encode("encode")
-    numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    is_null = encoded.dictionary.is_null().to_numpy(zero_copy_only=False)
-    n_rows = len(rows)
-    sides, at = {}, n_rows
-    for side, lengths in offsets.items():
-        size = int(lengths.sum())
-        sides[side] = Ragged.from_lengths(numbers[at : at + size], lengths)
-        at += size
-    return encoded.dictionary, numbers[:n_rows], sides, is_null
-
-
-def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:
-    """Keep the first `n_tokens` whitespace-separated tokens of each text, spacing untouched."""
-    found = []
-    for text in texts.to_pylist():
-        # a text has no more tokens than characters
-        parts = text.split(maxsplit=min(n_tokens, len(text))) if text else []
-        if len(parts) > n_tokens:
-            text = text[: -len(parts[n_tokens])].rstrip()
-        found.append(text)
-    return pa.array(found, pa.string())
 
 
 def score_texts(

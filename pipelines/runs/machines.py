@@ -173,6 +173,15 @@ class Machines:
         return "cuda" if self.gpus_per_worker else "cpu"
 
     @property
+    def uses_gpu(self) -> bool:
+        """Whether neural encoders run on a GPU."""
+        if not self.is_local:
+            return self.worker_device == "cuda"
+        from sms.encoders.devices import Machine  # brings torch
+
+        return Machine.choose(EncoderRuntime(device=self.device)).device.type == "cuda"
+
+    @property
     def driver_device(self) -> str:
         """Where the driver's encoders run, which on Ray only have to name themselves."""
         return self.device if self.is_local else "cpu"

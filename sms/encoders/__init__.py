@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
+
+T = TypeVar("T")
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 """Number formats a model may compute in; `auto` is fp32 on a CPU and bf16 on a GPU."""
@@ -142,6 +144,28 @@ class Encoder(Protocol):
         """
 
 
+class Planner(Protocol):
+    """What does an encoder's share of the text, without its model; it can be pickled."""
+
+    @property
+    def unit(self) -> str:
+        """As that of the encoder."""
+
+    def plan(self, texts: SegmentedTexts) -> Any:  # noqa: ANN401  (the encoder's own business)
+        """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""
+
+
+@runtime_checkable
+class PlansAhead(Protocol):
+    """An encoder whose share of the text may be done before, and by another process."""
+
+    def planner(self) -> Planner | None:
+        """Return what does it; None if it cannot be done ahead with these settings."""
+
+    def run(self, plan: Any) -> EncodedSentences:  # noqa: ANN401
+        """Encode the sentences of a plan."""
+
+
 def encode_texts(
     encoder: Encoder, texts: SegmentedTexts, needed: np.ndarray
 ) -> tuple[EncodedSentences, Ragged, np.ndarray]:
@@ -155,16 +179,23 @@ def encode_texts(
     cannot_be_split : ndarray of bool, shape (n_texts,)
         Texts that the tokeniser failed on.
     """
+    return for_texts(encoder.encode, encoder.unit, texts, needed)
+
+
+def for_texts(
+    encode: Callable[[SegmentedTexts], T], unit: str, texts: SegmentedTexts, needed: np.ndarray
+) -> tuple[T, Ragged, np.ndarray]:
+    """Call what may raise `CannotSplit` for the `needed` texts; the rest as `encode_texts`."""
     part = texts.restrict(needed)
-    if encoder.unit == "text":
+    if unit == "text":
         part = part.whole()
     try:
-        encoded = encoder.encode(part)
+        found = encode(part)
     except CannotSplit as error:
         failed = part.texts_with(error.sentences)
-        encoded, text_sentences, others = encode_texts(encoder, texts, needed & ~failed)
-        return encoded, text_sentences, others | failed
-    return encoded, part.text_sentences, np.zeros(needed.size, dtype=bool)
+        found, text_sentences, others = for_texts(encode, unit, texts, needed & ~failed)
+        return found, text_sentences, others | failed
+    return found, part.text_sentences, np.zeros(needed.size, dtype=bool)
 
 
 def hash_of_files(paths: Iterable[Path]) -> str:

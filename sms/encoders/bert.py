@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,15 +21,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders import EncodedSentences, EncoderRuntime, hash_of_files
 from sms.encoders.batches import Batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
 from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.padded_model import PaddedModel
-from sms.encoders.pieces import PieceCutter, SentencePieces, Windows
-from sms.ragged import Ragged, offsets_of, ranges
+from sms.encoders.pieces import PieceCutter, Windows
+from sms.encoders.tokens import Block, SentencePlan, SentenceTokens, TokenPlanner
+from sms.ragged import Ragged
 from sms.text import SegmentedTexts
 
 BLOCK_TOKENS = {"cpu": 2048, "cuda": 65_536}
@@ -126,8 +127,8 @@ class BertEncoder(ContextualEncoder):
                 "a sentence, got cls"
             )
         self._model, self._cutter, self._pooling = model, cutter, pooling
-        self._max_pieces = max_tokens - cutter.n_special
-        if self._max_pieces < 1:
+        self._planner = TokenPlanner(cutter, max_tokens - cutter.n_special, has_words)
+        if self._planner.max_pieces < 1:
             raise ValueError(f"`max_tokens` must leave room for a piece of text, got {max_tokens}")
         most = BLOCK_TOKENS[model.machine.device.type]
         self._batches = Batches(
@@ -136,16 +137,28 @@ class BertEncoder(ContextualEncoder):
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words have no unknown piece."""
-        return self._cutter.known_words(texts, self._max_pieces)
+        return self._planner.known_words(texts)
 
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
-        pieces = self._cutter.cut(texts, wanted, self._max_pieces)
-        tokens = _Tokens.of(
-            pieces, pieces.windows(self._max_pieces), np.flatnonzero(kept.values), self._cutter
-        )
+        return self._vectors(self._planner.tokens(texts, wanted, kept.values))
+
+    def planner(self) -> TokenPlanner | None:
+        """Return what makes plans for `run`, in this process or another.
+
+        None where vectors are kept on disk: which ones are there is not known beforehand.
+        """
+        return None if self._disk is not None else replace(self._planner, has_words=self.has_words)
+
+    def run(self, plan: SentencePlan) -> EncodedSentences:
+        """Encode planned sentences, all of them: none is looked for among recent ones."""
+        self.counts["sentences"] += plan.counted.n_kept.size
+        return self.together(plan.counted, *self._vectors(plan.tokens))
+
+    def _vectors(self, tokens: SentenceTokens) -> tuple[np.ndarray, np.ndarray]:
+        """Return the vectors of kept words, and each sentence's own."""
         self.counts["tokens"] += int(tokens.lengths.sum())
         words = np.empty((tokens.word_first.size, self.dimension), dtype=np.float32)
         pooled = np.zeros((tokens.lengths.size, self.dimension), dtype=np.float32)
@@ -167,7 +180,7 @@ class BertEncoder(ContextualEncoder):
         return words, self._pooling.of_sentences(pooled, tokens.windows, tokens.lengths)
 
     @torch.inference_mode()
-    def _compute(self, block: _Block) -> _UnderWay:
+    def _compute(self, block: Block) -> _UnderWay:
         """Begin to compute the vectors of a block's kept words, and of its windows."""
         send, fetch = self._model.machine.send, self._model.machine.fetch
         states = self._model.states(block.ids, block.lengths)
@@ -180,76 +193,10 @@ class BertEncoder(ContextualEncoder):
 
 
 @dataclass(frozen=True, slots=True)
-class _Tokens:
-    """Sentences that are sorted and encoded together."""
-
-    ids: np.ndarray
-    """All pieces, special tokens left out."""
-    windows: Windows
-    lengths: np.ndarray
-    """Tokens of every window, special ones included."""
-    word_first: np.ndarray
-    """First piece of every kept word, relative to its window."""
-    word_count: np.ndarray
-    """Pieces of every kept word."""
-    words_of_window: np.ndarray
-    """Where each window's kept words begin, and the end; int64, (n_windows + 1,)."""
-
-    @classmethod
-    def of(
-        cls, pieces: SentencePieces, windows: Windows, kept: np.ndarray, cutter: PieceCutter
-    ) -> _Tokens:
-        first, count = pieces.first[kept], pieces.count[kept]
-        window = np.searchsorted(windows.first, first, side="right") - 1
-        relative = first - windows.first[window]
-        return cls(
-            pieces.ids.values,
-            windows,
-            windows.lengths + cutter.n_special,
-            relative,
-            np.minimum(count, windows.lengths[window] - relative),
-            np.searchsorted(window, np.arange(windows.first.size + 1)),
-        )
-
-    def block(self, chosen: np.ndarray, cutter: PieceCutter) -> _Block:
-        """Lay out the tokens of some windows and say which are those of kept words."""
-        lengths, n_pieces = self.lengths[chosen], self.windows.lengths[chosen]
-        starts = offsets_of(lengths)
-        body = starts[:-1] + cutter.prefix.size
-        ids = np.empty(starts[-1], dtype=np.int64)
-        ids[ranges(body, n_pieces)] = self.ids[ranges(self.windows.first[chosen], n_pieces)]
-        for place, token in enumerate(cutter.prefix):
-            ids[starts[:-1] + place] = token
-        for place, token in enumerate(cutter.suffix[::-1], start=1):
-            ids[starts[1:] - place] = token
-        first_kept = self.words_of_window[chosen]
-        n_kept = self.words_of_window[chosen + 1] - first_kept
-        kept = ranges(first_kept, n_kept)
-        counts = self.word_count[kept]
-        rows = ranges(self.word_first[kept] + np.repeat(body, n_kept), counts)
-        return _Block(chosen, ids, lengths, kept, rows, counts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """What goes through the model together."""
-
-    windows: np.ndarray
-    """Numbers of its windows, the longest first."""
-    ids: np.ndarray
-    lengths: np.ndarray
-    kept: np.ndarray
-    """Numbers of its kept words."""
-    word_rows: np.ndarray
-    """Tokens of its kept words, word after word."""
-    word_lengths: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
 class _UnderWay:
     """A block that a GPU may still be computing."""
 
-    block: _Block
+    block: Block
     words: Callable[[], np.ndarray]
     """Waits for the vectors of its kept words."""
     pooled: Callable[[], np.ndarray]

@@ -8,6 +8,7 @@ into vectors and knows nothing of the rest.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +24,34 @@ COUNTERS = ("tokens", "sentences", "cached", "from_disk", "truncated", "words", 
 """Tokens computed; distinct sentences asked for, and how many of them were found in memory, read
 from disk, and are too long for a model whose own library cuts them, cached or not; words that count
 in them, and how many of those the encoder does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What is known of sentences before they are encoded."""
+
+    kept: Ragged
+    """Which words count and are known, bool."""
+    n_words: np.ndarray
+    n_kept: np.ndarray
+    """Words that count; int64, (n_sentences,)."""
+    n_known: np.ndarray
+    """How many of these are known."""
+    is_seen: np.ndarray
+    """Whether there is anything to encode."""
+
+
+def count_words(texts: SegmentedTexts, known_words: np.ndarray) -> Counted:
+    """Count the words of every sentence, by which words of the vocabulary are known."""
+    words = texts.sentence_words
+    is_known = known_words[words.values]
+    counts = texts.is_kept[words.values]
+    kept = Ragged(counts & is_known, words.offsets)
+    n_kept, n_known = words.sums(counts), words.sums(kept.values)
+    has_content = words.sums((texts.lower[words.values] >= 0) & is_known)
+    # without a word that counts, stop words will do
+    is_seen = np.where(n_kept > 0, n_known, has_content) > 0
+    return Counted(kept, words.lengths, n_kept, n_known, is_seen)
 
 
 class ContextualEncoder(ABC):
@@ -93,27 +122,29 @@ class ContextualEncoder(ABC):
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch that are not in the cache."""
-        words = texts.sentence_words
-        is_known = self.known_words(texts)[words.values]
-        counts = texts.is_kept[words.values]
-        kept = Ragged(counts & is_known, words.offsets)
-        n_kept, n_known = words.sums(counts), words.sums(kept.values)
-        has_content = words.sums((texts.lower[words.values] >= 0) & is_known)
-        # without a word that counts, stop words will do
-        is_seen = np.where(n_kept > 0, n_known, has_content) > 0
+        counted = count_words(texts, self.known_words(texts))
         is_cut = self.is_cut(texts)
-        found = self._look_up(texts, kept, n_known)
         self.counts["truncated"] += int(is_cut.sum())
-        self.counts["words"] += int(n_kept.sum())
-        self.counts["unknown"] += int(n_kept.sum() - n_known.sum())
+        found = self._look_up(texts, counted.kept, counted.n_known)
+        points, own = np.empty((0, self.dimension), dtype=np.float32), np.empty((0, self.dimension))
         if found:
             points = np.concatenate([entry[0] for entry in found])
-            own = np.stack([entry[1] for entry in found]).astype(np.float64)
-        else:
-            points = np.empty((0, self.dimension), dtype=np.float32)
-            own = np.empty((0, self.dimension))
+            own = np.stack([entry[1] for entry in found])
+        return self.together(counted, points, own, is_cut)
+
+    def together(
+        self,
+        counted: Counted,
+        points: np.ndarray,
+        own: np.ndarray,
+        is_cut: np.ndarray | None = None,
+    ) -> EncodedSentences:
+        """Put vectors of kept words, and sentences' own, beside what is known of the sentences."""
+        n_kept, n_known, own = counted.n_kept, counted.n_known, own.astype(np.float64)
+        self.counts["words"] += int(n_kept.sum())
+        self.counts["unknown"] += int(n_kept.sum() - n_known.sum())
         # a model that looks words up itself may have found none
-        is_seen &= own.any(axis=1)
+        is_seen = counted.is_seen & own.any(axis=1)
         weights = n_known * is_seen
         offsets = offsets_of(n_known if self.has_words else np.zeros_like(n_known))
         return EncodedSentences(
@@ -122,7 +153,7 @@ class ContextualEncoder(ABC):
             sentence_points=_means(points, offsets) if self.has_words else own,
             weights=weights,
             pooled=own,
-            pooled_weights=np.where(is_seen, words.lengths, 0).astype(np.float64),
+            pooled_weights=np.where(is_seen, counted.n_words, 0).astype(np.float64),
             n_kept=n_kept,
             n_known=weights,
             is_cut=is_cut,

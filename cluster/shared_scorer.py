@@ -1,0 +1,101 @@
+"""One scorer for the two shards that a worker with a GPU has under way, and its text processes.
+
+While one shard is compared and written, the next one's text is read and encoded. They take turns
+with the scorer, batch by batch; what it has done since the last report is in the next one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from cluster.text_processes import TextProcesses
+from sms.scorers import Scorer
+
+
+class Spoiled(Exception):
+    """Another shard has failed on the scorer, and nobody knows what that has left in it."""
+
+
+class Ledger:
+    """What was done since the shard before was reported, so that it is reported once."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._lock = threading.Lock()
+        self._scorer = scorer
+        self._counters = Counter(scorer.counters())
+        self._seconds, self._cpu_seconds = time.perf_counter(), time.process_time()
+
+    def take(self, started: float) -> tuple[dict[str, int], float, float]:
+        """Return counters, seconds of the clock since `started` at most, and of the cores."""
+        with self._lock:
+            counters = Counter(self._scorer.counters())
+            seconds, cpu_seconds = time.perf_counter(), time.process_time()
+            found = (
+                {name: n - self._counters[name] for name, n in counters.items()},
+                seconds - max(started, self._seconds),
+                cpu_seconds - self._cpu_seconds,
+            )
+            self._counters = counters
+            self._seconds, self._cpu_seconds = seconds, cpu_seconds
+            return found
+
+
+class SharedScorer:
+    """A scorer that several threads use in turns; `close` ends its text processes."""
+
+    def __init__(self, scorer: Scorer, n_text_processes: int) -> None:
+        self._scorer = scorer
+        self.input_columns = tuple(scorer.input_columns)
+        self.score_fields = tuple(scorer.score_fields)
+        self.ledger = Ledger(scorer)
+        self._preparing, self._comparing = threading.Lock(), threading.Lock()
+        self._is_spoiled = False
+        reader = getattr(scorer, "reader", None)
+        self.text: TextProcesses | None = None
+        if n_text_processes and reader is not None:
+            self.text = TextProcesses(reader().read_alone, n_text_processes)
+
+    def prepare(self, rows: pa.Table, *read: object) -> Any:  # noqa: ANN401
+        """Prepare a batch, whose text a process may have read, when it is its turn."""
+        with self._turn(self._preparing):
+            return self._scorer.prepare(rows, *read)
+
+    def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
+        """Compare a batch when it is its turn."""
+        with self._turn(self._comparing):
+            return self._scorer.compare(prepared)
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what was done so far."""
+        return self._scorer.counters()
+
+    def check(self) -> None:
+        """Raise `Spoiled` if a batch of any shard has failed."""
+        if self._is_spoiled:
+            raise Spoiled
+
+    def spoil(self) -> None:
+        """Have every thread that uses it stop at its next turn."""
+        self._is_spoiled = True
+
+    def close(self) -> None:
+        """End the text processes."""
+        if self.text is not None:
+            self.text.close()
+
+    @contextmanager
+    def _turn(self, lock: threading.Lock) -> Iterator[None]:
+        with lock:
+            self.check()
+            try:
+                yield
+            except BaseException:
+                self.spoil()
+                raise

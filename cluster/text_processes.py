@@ -1,0 +1,140 @@
+"""Processes that handle text for a worker whose GPU would wait for a single one.
+
+Rows go in as an Arrow stream. What comes back is pickled with its arrays out of band: numbers
+travel as the buffers they are, and are not copied again.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from cluster.ray_process import import_path
+
+Read: TypeAlias = Callable[[pa.Table], Any]
+"""What is done with the text of some rows; it can be pickled."""
+
+_PROGRAM = "import sys; from cluster.text_processes import serve; serve(int(sys.argv[1]))"
+_GRACE_S = 5.0  # for a process that nobody listens to any more
+
+
+class TextProcesses:
+    """So many processes that each call `read` for one batch at a time.
+
+    They end with this process, however that ends. `read` may be called from as many threads.
+    """
+
+    def __init__(self, read: Read, n_processes: int) -> None:
+        call = pickle.dumps(read)
+        self._free: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._all: list[tuple[Connection, subprocess.Popen[bytes]]] = []
+        self.n_processes = n_processes
+        for _ in range(n_processes):
+            ours, theirs = Pipe()
+            with theirs:
+                self._all.append((ours, _started(theirs)))
+            ours.send_bytes(call)
+            self._free.put(ours)
+
+    def read(self, rows: pa.Table) -> tuple[Any, float]:
+        """Have some rows read by a process that is free; return its answer, and its seconds.
+
+        Raises
+        ------
+        RuntimeError
+            If the process ends without an answer.
+        """
+        connection = self._free.get()
+        try:
+            connection.send_bytes(_stream(rows))
+            found, seconds = _receive(connection)
+        except (EOFError, OSError) as error:
+            raise RuntimeError(
+                "a process that handles text has ended; is there memory enough for "
+                f"{self.n_processes} of them?"
+            ) from error
+        finally:
+            self._free.put(connection)
+        if isinstance(found, _Failed):
+            raise RuntimeError(found.reason)
+        return found, seconds
+
+    def close(self) -> None:
+        """End the processes."""
+        for connection, _ in self._all:
+            connection.close()
+        for _, process in self._all:
+            try:
+                process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    reason: str
+
+
+def _started(connection: Connection) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _PROGRAM, str(connection.fileno())],
+        env={**os.environ, "PYTHONPATH": import_path(), "CUDA_VISIBLE_DEVICES": ""},
+        pass_fds=[connection.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,  # an interrupt from the keyboard is for the worker alone
+    )
+
+
+def _stream(rows: pa.Table) -> pa.Buffer:
+    """Write rows so that of a slice only its own part is sent."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
+
+
+def _send(connection: Connection, value: object) -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    views = [buffer.raw() for buffer in buffers]
+    connection.send_bytes(pickle.dumps((head, [view.nbytes for view in views])))
+    for view in views:
+        if view.nbytes:
+            connection.send_bytes(view)
+
+
+def _receive(connection: Connection) -> Any:  # noqa: ANN401
+    """Receive what our own child has sent."""
+    head, sizes = pickle.loads(connection.recv_bytes())
+    buffers = [bytearray(size) for size in sizes]
+    for buffer in buffers:
+        if buffer:
+            connection.recv_bytes_into(buffer)
+    return pickle.loads(head, buffers=buffers)
+
+
+def serve(handle: int) -> None:
+    """Be such a process."""
+    with suppress(EOFError, OSError), Connection(handle) as connection:  # nobody listens any more
+        read: Read = pickle.loads(connection.recv_bytes())
+        while True:
+            rows = pa.ipc.open_stream(connection.recv_bytes()).read_all()
+            started = time.perf_counter()
+            try:
+                found = read(rows)
+            except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
+                found = _Failed(f"{type(error).__name__}: {error}")
+            _send(connection, (found, time.perf_counter() - started))

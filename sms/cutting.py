@@ -1,0 +1,127 @@
+"""The text of a batch: distinct texts, their sentences and words, and plans for the encoders.
+
+It needs no model, so a `TextReader` may work in a process of its own, ahead of the encoders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sms.config import ScoringConfig
+from sms.encoders import Planner, for_texts
+from sms.ragged import Ragged
+from sms.text import SegmentedTexts, Segmenter
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """The text of some rows."""
+
+    texts: pa.StringArray
+    """The distinct ones, some of them null."""
+    segmented: SegmentedTexts
+    """The same cut into sentences and words."""
+    candidate: np.ndarray
+    """Text of every row's candidate, int64, shape (n_rows,)."""
+    sides: Mapping[str, Ragged]
+    """Texts of every row's references and sources."""
+    is_null: np.ndarray
+    """Texts that were null, bool, shape (n_texts,)."""
+    plans: Mapping[str, tuple[object, Ragged, np.ndarray]]
+    """By encoder, where it plans ahead: the plan, the sentences of each text in it, and which texts
+    its tokeniser fails on."""
+
+    def needed(self, config: ScoringConfig, alias: str) -> np.ndarray:
+        """Tell which texts an encoder is asked for, bool, shape (n_texts,)."""
+        needed = np.zeros(len(self.segmented.text_sentences), dtype=bool)
+        needed[self.candidate] = True
+        for side in config.sides_of(alias):
+            needed[self.sides[side].values] = True
+        return needed
+
+
+class TextReader:
+    """Cuts the texts of batches, remembering words from one to the next.
+
+    `planners` say what encoders need to know of sentences, by alias.
+    """
+
+    def __init__(self, config: ScoringConfig, planners: Mapping[str, Planner]) -> None:
+        self._config, self._planners = config, planners
+        self._segmenter = Segmenter(config.rules)
+
+    def read(self, rows: pa.Table) -> ReadBatch:
+        """Cut the distinct texts of some rows, and plan their encoding."""
+        texts, candidate, sides, is_null = _distinct_texts(rows, self._config)
+        batch = ReadBatch(
+            texts, self._segmenter.segment(texts), candidate, sides, is_null, plans={}
+        )
+        plans = {
+            alias: for_texts(
+                planner.plan, planner.unit, batch.segmented, batch.needed(self._config, alias)
+            )
+            for alias, planner in self._planners.items()
+        }
+        return replace(batch, plans=plans)
+
+    def read_alone(self, rows: pa.Table) -> ReadBatch:
+        """Do the same for another process: words are numbered within the batch."""
+        found = self.read(rows)
+        return replace(found, segmented=found.segmented.alone())
+
+    def __getstate__(self) -> tuple[ScoringConfig, Mapping[str, Planner]]:
+        return self._config, self._planners
+
+    def __setstate__(self, state: tuple[ScoringConfig, Mapping[str, Planner]]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+
+def _distinct_texts(
+    rows: pa.Table, config: ScoringConfig
+) -> tuple[pa.StringArray, np.ndarray, dict[str, Ragged], np.ndarray]:
+    """Give the distinct texts of a batch numbers, and each row's texts by number."""
+    columns: list[pa.Array] = [_combined(rows["candidate"]).cast(pa.string())]
+    offsets = {}
+    for side in config.text_sides:
+        lists = _combined(rows[side])
+        lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        offsets[side] = lengths.astype(np.int64)
+        values = lists.flatten().cast(pa.string())  # a null list has no values
+        if side == "references" and config.multi_reference == "first":
+            has = offsets[side] > 0
+            starts = np.cumsum(offsets[side]) - offsets[side]
+            values = values.take(pa.array(starts[has]))
+            offsets[side] = has.astype(np.int64)
+        if side == "sources" and config.source_tokens is not None:
+            values = first_tokens(values, config.source_tokens)
+        columns.append(values)
+    encoded = pa.chunked_array(columns, pa.string()).combine_chunks().dictionary_encode("encode")
+    numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    is_null = encoded.dictionary.is_null().to_numpy(zero_copy_only=False)
+    n_rows = len(rows)
+    sides, at = {}, n_rows
+    for side, lengths in offsets.items():
+        size = int(lengths.sum())
+        sides[side] = Ragged.from_lengths(numbers[at : at + size], lengths)
+        at += size
+    return encoded.dictionary, numbers[:n_rows], sides, is_null
+
+
+def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:
+    """Keep the first `n_tokens` whitespace-separated tokens of each text, spacing untouched."""
+    found = []
+    for text in texts.to_pylist():
+        # a text has no more tokens than characters
+        parts = text.split(maxsplit=min(n_tokens, len(text))) if text else []
+        if len(parts) > n_tokens:
+            text = text[: -len(parts[n_tokens])].rstrip()
+        found.append(text)
+    return pa.array(found, pa.string())

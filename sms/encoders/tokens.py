@@ -1,0 +1,119 @@
+"""What a BERT-like model is given: the tokens of sentences, laid out in blocks.
+
+A `TokenPlanner` makes it without the model, so that another process may do it while the model
+computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sms.encoders.contextual import Counted, count_words
+from sms.encoders.pieces import PieceCutter, SentencePieces, Windows
+from sms.ragged import offsets_of, ranges
+from sms.text import SegmentedTexts
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePlan:
+    """All that is known of the sentences of a batch before the model has read them."""
+
+    counted: Counted
+    tokens: SentenceTokens
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPlanner:
+    """Cuts sentences into the tokens of one model."""
+
+    cutter: PieceCutter
+    max_pieces: int
+    """Of a window, special tokens left out."""
+    has_words: bool
+    """Whether vectors of words are asked for."""
+    unit = "sentence"
+
+    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words have no unknown piece."""
+        return self.cutter.known_words(texts, self.max_pieces)
+
+    def plan(self, texts: SegmentedTexts) -> SentencePlan:
+        """Plan all sentences of a batch, or raise `CannotSplit`."""
+        counted = count_words(texts, self.known_words(texts))
+        asked = counted.kept.values if self.has_words else np.zeros_like(counted.kept.values)
+        return SentencePlan(counted, self.tokens(texts, np.arange(len(texts.sentences)), asked))
+
+    def tokens(self, texts: SegmentedTexts, wanted: np.ndarray, kept: np.ndarray) -> SentenceTokens:
+        """Cut the sentences of these numbers; `kept` says which of their words need a vector."""
+        pieces = self.cutter.cut(texts, wanted, self.max_pieces)
+        windows = pieces.windows(self.max_pieces)
+        return SentenceTokens.of(pieces, windows, np.flatnonzero(kept), self.cutter)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceTokens:
+    """Sentences that are sorted and encoded together."""
+
+    ids: np.ndarray
+    """All pieces, special tokens left out."""
+    windows: Windows
+    lengths: np.ndarray
+    """Tokens of every window, special ones included."""
+    word_first: np.ndarray
+    """First piece of every kept word, relative to its window."""
+    word_count: np.ndarray
+    """Pieces of every kept word."""
+    words_of_window: np.ndarray
+    """Where each window's kept words begin, and the end; int64, (n_windows + 1,)."""
+
+    @classmethod
+    def of(
+        cls, pieces: SentencePieces, windows: Windows, kept: np.ndarray, cutter: PieceCutter
+    ) -> SentenceTokens:
+        """Lay out windows, with the words of these numbers."""
+        first, count = pieces.first[kept], pieces.count[kept]
+        window = np.searchsorted(windows.first, first, side="right") - 1
+        relative = first - windows.first[window]
+        return cls(
+            pieces.ids.values,
+            windows,
+            windows.lengths + cutter.n_special,
+            relative,
+            np.minimum(count, windows.lengths[window] - relative),
+            np.searchsorted(window, np.arange(windows.first.size + 1)),
+        )
+
+    def block(self, chosen: np.ndarray, cutter: PieceCutter) -> Block:
+        """Lay out the tokens of some windows and say which are those of kept words."""
+        lengths, n_pieces = self.lengths[chosen], self.windows.lengths[chosen]
+        starts = offsets_of(lengths)
+        body = starts[:-1] + cutter.prefix.size
+        ids = np.empty(starts[-1], dtype=np.int64)
+        ids[ranges(body, n_pieces)] = self.ids[ranges(self.windows.first[chosen], n_pieces)]
+        for place, token in enumerate(cutter.prefix):
+            ids[starts[:-1] + place] = token
+        for place, token in enumerate(cutter.suffix[::-1], start=1):
+            ids[starts[1:] - place] = token
+        first_kept = self.words_of_window[chosen]
+        n_kept = self.words_of_window[chosen + 1] - first_kept
+        kept = ranges(first_kept, n_kept)
+        counts = self.word_count[kept]
+        rows = ranges(self.word_first[kept] + np.repeat(body, n_kept), counts)
+        return Block(chosen, ids, lengths, kept, rows, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What goes through the model together."""
+
+    windows: np.ndarray
+    """Numbers of its windows, the longest first."""
+    ids: np.ndarray
+    lengths: np.ndarray
+    kept: np.ndarray
+    """Numbers of its kept words."""
+    word_rows: np.ndarray
+    """Tokens of its kept words, word after word."""
+    word_lengths: np.ndarray
