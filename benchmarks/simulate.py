@@ -180,13 +180,14 @@ def on_gpus(
     row: Mapping[str, float], options: argparse.Namespace, rows_per_shard: int, hand_out_s: float
 ) -> list[Outcome]:
     """Simulate GPU workers, each with so many cores beside it, on the whole corpus."""
-    cpu_s = row["read_s"] + row["compare_s"] + row["write_s"] + row["tokens"] * options.text_s
+    cpu_s = row["read_s"] + row["compare_s"] + row["write_s"]
     shard = ShardWork(
         n_rows=rows_per_shard,
         read_bytes=rows_per_shard * row["read_bytes"],
         write_bytes=rows_per_shard * row["write_bytes"],
         accelerator_s=rows_per_shard * row["tokens"] / options.tokens_per_s,
         cpu_s=rows_per_shard * cpu_s,
+        text_s=rows_per_shard * row["tokens"] * options.text_s,
     )
     shards: Sequence[ShardWork] = [shard] * max(1, options.corpus_rows // rows_per_shard)
     return [
@@ -195,6 +196,7 @@ def on_gpus(
             Machines(
                 n_workers=n_workers,
                 cores_per_worker=options.cores,
+                text_processes=max(int(options.cores) - 1, 1),
                 overlaps=options.cores > 1,
                 reads_ahead=options.cores > 1,
                 driver_start_s=options.driver_start_s,
@@ -212,7 +214,7 @@ def on_gpus(
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     say(
         f"{'GPUs':>6}{'s':>10}{'rows/s':>12}{'of ideal':>10}{'driver':>8}{'storage':>8}{'GPU':>6}"
-        f"{'cores':>7}  bottleneck"
+        f"{'cores':>7}{'text':>6}  bottleneck"
     )
     alone = outcomes[0].rows_per_s
     for found in outcomes:
@@ -221,6 +223,7 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
             f"{found.n_workers:>6}{found.seconds:>10,.0f}{found.rows_per_s:>12,.0f}"
             f"{found.rows_per_s / alone / found.n_workers:>10.0%}{busy['driver']:>8.0%}"
             f"{busy['storage']:>8.0%}{busy['accelerator']:>6.0%}{busy['cpu']:>7.0%}"
+            f"{busy['text']:>6.0%}"
             f"  {found.bottleneck}"
         )
 

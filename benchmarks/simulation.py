@@ -22,7 +22,9 @@ class ShardWork:
     accelerator_s: float = 0.0
     """Seconds of the worker's GPU."""
     cpu_s: float = 0.0
-    """Seconds of one core."""
+    """Seconds of one core, of work that all of a worker's cores share."""
+    text_s: float = 0.0
+    """Seconds of one core in handling text, which is one thread's work in each text process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class Machines:
     n_workers: int
     cores_per_worker: float = 1.0
     """Cores a worker really has: fewer than it was given where a machine has not enough."""
+    text_processes: int = 1
+    """Processes of a worker that handle text."""
     overlaps: bool = False
     """Whether a worker's cores and its GPU work at the same time, on different batches."""
     reads_ahead: bool = False
@@ -61,7 +65,7 @@ class Outcome:
     n_workers: int
     busy: dict[str, float] = field(default_factory=dict)
     """Share of the time between the first shard and the last that each resource was busy:
-    `driver`, `storage`, and the workers' `accelerator`, `cpu` and `waiting`."""
+    `driver`, `storage`, and the workers' `accelerator`, `cpu`, `text` and `waiting`."""
     start_share: float = 0.0
     """Share of all the time before the first shard and after the last."""
 
@@ -100,7 +104,7 @@ def simulate(shards: Sequence[ShardWork], machines: Machines) -> Outcome:
     n_streams = int(min(most, machines.n_workers))
     streams = _Servers(n_streams)
     driver = _Servers(1)
-    work = {"driver": 0.0, "storage": 0.0, "accelerator": 0.0, "cpu": 0.0}
+    work = dict.fromkeys(("driver", "storage", "accelerator", "cpu", "text", "busy"), 0.0)
     # When, number, what happens then (a worker asks, reads, works or writes), since when it waits.
     events: list[tuple[float, int, str, ShardWork | None, float]] = []
     for number in range(machines.n_workers):
@@ -122,13 +126,17 @@ def simulate(shards: Sequence[ShardWork], machines: Machines) -> Outcome:
             next_step = "work" if step == "read" else "ask"
             work["storage"] += flow
         elif shard is not None:
-            cpu_s = shard.cpu_s / machines.cores_per_worker
-            together = max(cpu_s, shard.accelerator_s)
-            busy_s = together if machines.overlaps else cpu_s + shard.accelerator_s
+            text_s = shard.text_s / min(machines.text_processes, machines.cores_per_worker)
+            cpu_s = (shard.cpu_s + shard.text_s) / machines.cores_per_worker
+            one_by_one = text_s + shard.cpu_s / machines.cores_per_worker + shard.accelerator_s
+            together = max(text_s, cpu_s, shard.accelerator_s)
+            busy_s = together if machines.overlaps else one_by_one
             after = max(now, since + busy_s) if machines.reads_ahead else now + busy_s
             next_step = "write"
             work["accelerator"] += shard.accelerator_s
             work["cpu"] += cpu_s
+            work["text"] += text_s
+            work["busy"] += busy_s
         number += 1
         heapq.heappush(events, (after, number, next_step, shard, now))
     return _outcome(shards, machines, work, begin, end, n_streams)
@@ -161,12 +169,9 @@ def _outcome(
         "storage": work["storage"] / span / n_streams,
         "accelerator": work["accelerator"] / span / machines.n_workers,
         "cpu": work["cpu"] / span / machines.n_workers,
+        "text": work["text"] / span / machines.n_workers,
     }
-    busy["waiting"] = 1 - (
-        max(busy["accelerator"], busy["cpu"])
-        if machines.overlaps
-        else busy["accelerator"] + busy["cpu"]
-    )
+    busy["waiting"] = 1 - work["busy"] / span / machines.n_workers
     seconds = end + machines.end_s
     return Outcome(
         seconds=seconds,

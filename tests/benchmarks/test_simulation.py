@@ -81,6 +81,27 @@ def test_cores_and_accelerator_overlap_or_do_not(simulation, overlaps, seconds):
     assert found.seconds == seconds
 
 
+# text processes, cores, whether stages overlap, seconds by hand of 4 s of text, 2 s of other work
+# of cores and 3 s of a GPU
+TEXT = [
+    pytest.param(1, 1, False, 9.0, id="one-by-one"),
+    pytest.param(1, 4, False, 7.5, id="text-is-one-thread"),  # 4 + 2 / 4 + 3
+    pytest.param(1, 4, True, 4.0, id="more-cores-do-not-help-text"),
+    pytest.param(2, 4, True, 3.0, id="two-text-processes"),
+    pytest.param(2, 1, True, 6.0, id="no-more-processes-than-cores"),
+    pytest.param(4, 1.5, True, 4.0, id="cores-do-all-the-work"),
+]
+
+
+@pytest.mark.parametrize(("processes", "cores", "overlaps", "seconds"), TEXT)
+def test_text_is_one_thread_of_each_text_process(simulation, processes, cores, overlaps, seconds):
+    shard = simulation.ShardWork(n_rows=1, cpu_s=2.0, text_s=4.0, accelerator_s=3.0)
+    machines = simulation.Machines(
+        n_workers=1, cores_per_worker=cores, text_processes=processes, overlaps=overlaps
+    )
+    assert simulation.simulate([shard], machines).seconds == pytest.approx(seconds)
+
+
 # what is slow, the name of the bottleneck
 BOTTLENECKS = [
     pytest.param({"hand_out_s": 0.5}, {"cpu_s": 1.0}, "driver", id="driver"),
@@ -88,6 +109,9 @@ BOTTLENECKS = [
     pytest.param({"overlaps": True}, {"cpu_s": 2.0, "accelerator_s": 1.0}, "cpu", id="cpu"),
     pytest.param(
         {"overlaps": True}, {"cpu_s": 1.0, "accelerator_s": 2.0}, "accelerator", id="accelerator"
+    ),
+    pytest.param(
+        {"overlaps": True, "cores_per_worker": 8}, {"text_s": 2.0, "cpu_s": 8.0}, "text", id="text"
     ),
     pytest.param({"worker_start_s": 1e3}, {"cpu_s": 1.0}, "start-up", id="start-up"),
 ]
