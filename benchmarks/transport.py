@@ -42,7 +42,19 @@ try:
 except ImportError:
     pyemd_emd = None
 
-SIZES = ("3x3", "4x4", "10x10", "20x20", "25x25", "40x40", "45x45", "70x70", "80x80", "400x60")
+SIZES = (
+    "3x3",
+    "4x4",
+    "10x10",
+    "20x20",
+    "25x25",
+    "40x40",
+    "45x45",
+    "70x70",
+    "80x80",
+    "400x60",
+    "100x16000",
+)
 DIMENSION = 300
 N_POINTS = 4_000
 """About the distinct content words of 1,000 rows of news summaries, a batch of a run."""
@@ -51,6 +63,8 @@ CELLS_PER_ROUND = 1_500_000
 """Sets how many problems a round has; 50 to 100 ms of ours."""
 FEWEST, MOST, MOST_OF_PEERS = 60, 60_000, 1_000
 """Bounds of the number of problems in a round; the peers get the first ones of them."""
+LARGE_CELLS, FEWEST_LARGE = 1_000_000, 2
+"""Problems of more cells take up to a second, and a round has only so many."""
 MAX_ITERATIONS = 1_000_000
 EXACT_RTOL = 1e-9
 """Two exact solvers in float64 agree so well."""
@@ -62,6 +76,7 @@ TARGETS = {
     (20, 25): (18, 4, 13),
     (40, 45): (8, 4, 9),
     (70, 80): (6, 4.5, 7),
+    (100, 100): (1, 1, 1),
     (400, 400): (4, 4, 5),
 }
 """By first and last number of rows: what the three ratios must reach."""
@@ -228,7 +243,9 @@ def make_gensim(problems: Problems):
 
 def measure(n: int, m: int, n_rounds: int, n_points: int, seed: int) -> tuple[Rounds, int, int]:
     """Check that all agree, then time them; return how many problems a round has, too."""
-    n_problems = int(np.clip(CELLS_PER_ROUND // (n * m), FEWEST, MOST))
+    fewest = FEWEST if n * m < LARGE_CELLS else FEWEST_LARGE
+    n_problems = int(np.clip(CELLS_PER_ROUND // (n * m), fewest, MOST))
+    n_points = max(n_points, n + m)
     problems = make_problems(n, m, n_problems, n_points, np.random.default_rng(seed))
     ours = {
         "matrices": from_matrices,

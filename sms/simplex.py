@@ -50,6 +50,7 @@ _PAD_COST = np.int64(1) << np.int64(60)
 _LARGEST_BITS = np.int64(np.float64(LARGEST).view(np.int64))
 _SMALL_CELLS = 64  # up to here a plain start and pivots without a call cost less
 _PRICED_ROWS = 6  # rows priced before the best candidate among them enters
+_PRICED_CELLS = 6_144  # and fewer rows where they have more cells than that
 
 
 @intrinsic
@@ -139,6 +140,7 @@ def _pivot(
         for k in range(words):
             below[above, k] |= below[x, k]
 
+    n_priced = max(1, min(_PRICED_ROWS, _PRICED_CELLS // mp))
     next_row = 0
     rows_clean = 0
     while True:
@@ -157,7 +159,7 @@ def _pivot(
                 i = 0
             rows_clean += 1
             priced += 1
-            if priced >= _PRICED_ROWS and row >= 0:
+            if priced >= n_priced and row >= 0:
                 break
         next_row = i
         if row < 0:

@@ -239,6 +239,16 @@ def test_largest_sizes_match_pot():
     assert check_one(problem).cost == pytest.approx(cost_by_pot(problem), rel=COST_RTOL)
 
 
+def test_few_rows_and_many_columns_match_pot():
+    """There, fewer rows are priced before each pivot."""
+    rng = np.random.default_rng(12)
+    for n, m in ((5, 1500), (4, 9000), (30, 3100)):
+        ground_cost = cdist(rng.normal(size=(n, 8)), rng.normal(size=(m, 8)))
+        a, b = rng.integers(1, 9, n), rng.integers(1, 9, m)
+        problem = Problem(a * b.sum(), b * a.sum(), ground_cost)
+        assert check_one(problem).cost == pytest.approx(cost_by_pot(problem), rel=COST_RTOL)
+
+
 # Zero weights and scales
 
 
