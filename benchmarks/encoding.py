@@ -115,7 +115,8 @@ def encode_ours(encoder: BertEncoder, sentences: list[str]) -> EncodedSentences:
 
 def cut_ours(encoder: BertEncoder, sentences: list[str]) -> object:
     texts = cut(sentences)  # a new table of words, and so one of word pieces
-    return encoder._cutter.cut(texts, np.arange(len(texts.sentences)), encoder._max_pieces)
+    every = np.arange(len(texts.sentences))
+    return encoder._planner.tokens(texts, every, np.zeros(texts.sentence_words.values.size, bool))
 
 
 def make_products():

@@ -220,3 +220,80 @@ def test_rows_are_gathered_until_they_are_enough():
     lists = lists.set_column(2, "sources", pa.array([["cccc"]], pa.list_(pa.string())))
     assert len([*gathered(iter([lists] * 4), 14)]) == 2  # 7 bytes each
     assert [*gathered(iter([]), 5)] == []
+
+
+class _Texts:
+    """Text processes of this process, which say how many batches they have read."""
+
+    n_processes = 2
+
+    def __init__(self):
+        self.n_read, self.news = 0, threading.Condition()
+
+    def read(self, rows):
+        with self.news:
+            self.n_read += 1
+            self.news.notify_all()
+        return {"process": 0, "texts": rows["candidate"]}, 0.0
+
+    def wait_for(self, n_batches):
+        with self.news:
+            return self.news.wait_for(lambda: self.n_read >= n_batches, WAIT_S)
+
+    def close(self):
+        pass
+
+
+def test_device_is_busy_for_95_percent_of_the_batches(plan, gpu_job, monkeypatch):
+    """By a made-up clock: the device takes for a batch what a text process takes for one.
+
+    It is done with a batch when the text of one more has been read, here or in the next shard, and
+    waits if nothing is there for it to begin with.
+    """
+    texts, waits, n_batches = _Texts(), [], 30
+    monkeypatch.setattr("cluster.shared_scorer.TextProcesses", lambda *_: texts)
+
+    class Device(ReadsApart):
+        def prepare(self, rows, read=None):
+            done = len(self.seen)
+            waits.append(done == 0 or texts.n_read <= done)
+            assert texts.wait_for(min(done + 2, n_batches)), f"no text for batch {done + 1}"
+            return super().prepare(rows, read)
+
+    reports = run_local(plan, lambda threads: Device(), replace(gpu_job, batch_rows=2))
+    assert [report.error for report in reports] == [None] * 3
+    assert len(waits) == n_batches
+    assert sum(not has_waited for has_waited in waits) / n_batches >= 0.95
+
+
+def test_batches_of_a_gpu_fill_its_blocks():
+    """1,024 rows gave 1.6 blocks of tokens, the second mostly empty."""
+    from sms.encoders.batches import Batches
+    from sms.encoders.bert import BLOCK_TOKENS
+
+    rng = np.random.default_rng(0)
+    words = np.array([f"word{k}" for k in range(2_000)])
+
+    def rows(n):
+        texts = [" ".join(words[rng.integers(0, 2_000, 60)]) for _ in range(n)]
+        return pa.table({"candidate": texts, "references": [[text[9:]] for text in texts]})
+
+    block, bytes_per_token = BLOCK_TOKENS["cuda"], 5
+
+    def filled(tables):
+        """Return the share of places that are used when a batch fills its blocks one by one."""
+        n_tokens = n_blocks = 0
+        for table in tables:
+            lengths = [len(text) for text in table["candidate"].to_pylist()]
+            lengths += [len(text) for texts in table["references"].to_pylist() for text in texts]
+            lengths = np.array(lengths) // 3 // bytes_per_token  # three sentences of a text
+            Batches(block, is_padded=False).run(np.repeat(lengths, 3), lambda _: count.append(1))
+            n_tokens += int(lengths.sum()) * 3
+        n_blocks = len(count)
+        count.clear()
+        return n_tokens / n_blocks / block
+
+    count: list[int] = []
+    tables = [rows(1_024) for _ in range(16)]
+    assert filled(tables) < 0.9
+    assert filled([*gathered(iter(tables), worker.GPU_BATCH_BYTES)][:-1]) > 0.93
