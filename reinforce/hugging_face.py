@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,13 @@ class TransformersSummariser:
     def greedy_and_drawn(
         self, batch: SummaryBatch, n_drawn: int
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Write one after the other."""
+        """Write one after the other; documents are read once."""
+        with torch.no_grad():
+            encoded = self._model.get_encoder()(**batch.inputs, return_dict=True)
+        inputs = {
+            "encoder_outputs": encoded, "attention_mask": batch.inputs["attention_mask"],
+        }  # fmt: skip
+        batch = replace(batch, inputs=inputs)
         # All pieces may be drawn: the library's own default is the 50 likeliest.
         options = {"do_sample": True, "top_k": 0, "top_p": 1.0}
         return self.greedy(batch), [self._generate(batch, **options) for _ in range(n_drawn)]

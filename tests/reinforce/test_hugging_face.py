@@ -54,6 +54,21 @@ def test_greedy_words_are_the_likeliest(summariser):
             assert (others[:, 0] <= logs[:, 0] + 1e-6).all()
 
 
+def test_documents_are_read_once_for_all_summaries_of_a_step(summariser):
+    batch, calls = batch_of(summariser, 3), []
+    encoder = summariser.module.model.get_encoder()
+    torch.manual_seed(0)
+    expected = [summariser.greedy(batch)]
+    sampling = {"do_sample": True, "top_k": 0, "top_p": 1.0, "max_new_tokens": 13, "num_beams": 1}
+    for _ in range(2):
+        expected.append(summariser.module.model.generate(**batch.inputs, **sampling)[:, 1:])
+    torch.manual_seed(0)
+    with encoder.register_forward_hook(lambda *_arguments: calls.append(1)):
+        greedy, drawn = summariser.greedy_and_drawn(batch, 2)
+    assert len(calls) == 1
+    assert all(torch.equal(*pair) for pair in zip([greedy, *drawn], expected, strict=True))
+
+
 def test_what_the_folder_says_of_generation_changes_nothing(folder, tmp_path):
     """Published checkpoints force first pieces, forbid repetition, ask for least lengths."""
     poisoned = shutil.copytree(folder, tmp_path / "poisoned")
