@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sms.reward import Reward
+from tests.docs.blocks import read_page
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "reward_trl.py"
@@ -93,6 +94,32 @@ def test_grpo_of_conversations_is_rewarded_with_the_reply(example, tmp_path):
     replies = [completion[-1]["content"] for completion in completions]
     assert rewards == Reward("rouge1_f")(replies, references=references)
     assert log[0]["reward"] == pytest.approx(sum(rewards) / len(rewards), abs=1e-5)
+
+
+def test_guide_can_be_pasted(example, tmp_path):
+    """With a tiny model on a CPU in place of the one that the page names."""
+    page = read_page((ROOT / "docs" / "reward.md").read_text(encoding="utf-8"))
+    (block,) = [block for block in page.blocks if "GRPOTrainer(" in block.text]
+    model, tokenizer = example.tiny_model([block.text])
+    tokenizer.chat_template = CHAT_TEMPLATE
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    on_cpu = 'use_cpu=True, bf16=False, max_steps=1, report_to="none", save_strategy="no",'
+    changes = {
+        "HuggingFaceTB/SmolLM2-135M-Instruct": str(tmp_path / "model"),
+        'output_dir="summariser",': f"output_dir={str(tmp_path)!r}, {on_cpu}",
+        "logging_steps=10": "logging_steps=1",
+    }
+    text = block.text
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    done = {}
+    exec(text, done)
+    (entry,) = [entry for entry in done["trainer"].state.log_history if "reward" in entry]
+    shown = ["sms", "rougeL_f", "repetition"]
+    assert {f"reward/{name}" for name in shown} | {"reward_std", "kl"} <= entry.keys()
+    assert f"rewards/{done['reward'].__name__}/mean" in entry
 
 
 def test_example_runs():
