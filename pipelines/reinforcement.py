@@ -61,6 +61,8 @@ from reinforce.stages import RewardConfig, StageConfig
 from reinforce.summarisers import SUMMARISER_FILE, Summariser
 from sms.baselines import LEAD_SENTENCES
 from sms.naming import AnyPath, OneOrMore, several
+from sms.reward import weights_of
+from sms.scoring import ScoringConfig
 from sms.text import split_sentences
 
 RESULTS_FILE = "results.json"
@@ -75,7 +77,7 @@ CONTROL = "mle+mle"
 by than this one is due to the reward."""
 LEAD = f"lead-{LEAD_SENTENCES}"
 METRICS = ("rouge1", "rouge2", "rougeL", "wms", "sms", "s+wms", "length", "repetition")
-"""By which all are compared."""
+"""By which all are compared, and by what their rewards add up."""
 
 _Stage: TypeAlias = tuple[str, Path, StageConfig, RewardConfig | None]
 """Its system, the summariser it begins with, how it learns, what it is rewarded for."""
@@ -107,7 +109,7 @@ class ReinforceRecipe:
 
     def systems(self) -> dict[str, RewardConfig]:
         """Return what is trained after the likelihood, by name."""
-        control = replace(self.rewards[0], gamma_first=0.0, gamma_last=0.0)
+        control = replace(self.rewards[0], gamma_first=0.0, gamma_last=0.0, kl=0.0)
         first = {CONTROL: control} if self.has_control else {}
         return first | {f"{LIKELIHOOD}+{reward.metric}": reward for reward in self.rewards}
 
@@ -320,7 +322,7 @@ class _Run:
         run = score_corpus(
             self.folder / SUMMARIES_FILE,
             scores,
-            metrics=METRICS,
+            metrics=_compared_by(self.recipe.rewards),
             encoders={"encoder": self.recipe.rewards[0].encoder},
             cpus_per_worker=self.threads,
             local=True,
@@ -378,6 +380,14 @@ def _leads(documents: Sequence[Document]) -> list[str]:
     cut = (split_sentences(document.source, "en") for document in documents)
     filled = ([text.strip() for text in sentences if text.strip()] for sentences in cut)
     return [" ".join(sentences[:LEAD_SENTENCES]) for sentences in filled]
+
+
+def _compared_by(rewards: Sequence[RewardConfig]) -> tuple[str, ...]:
+    """Return `METRICS` and whatever else the rewards add up."""
+    requests = ScoringConfig(metrics=METRICS).requests
+    known = {column for request in requests for column in request.columns}
+    parts = {name: None for reward in rewards for name in weights_of(reward.metric)}
+    return (*METRICS, *(name for name in parts if name not in known))
 
 
 def _folder_name(system: str) -> str:

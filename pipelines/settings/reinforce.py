@@ -59,7 +59,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     advantage: Annotated[Literal["raw", "unit"], "rare"] = "raw"
     """Take advantages as they are, or divide them by their root mean square in the batch."""
     kl: Annotated[float, "rare"] = 0.0
-    """Weight of the divergence from the summariser that the reward begins with; try .05."""
+    """Weight of the divergence from the first summariser; try .05, with unit advantages .5."""
     drawn: Annotated[int, "rare"] = 1
     """Summaries drawn of a document; several are compared with each other."""
     control: Annotated[bool, "rare"] = True

@@ -105,6 +105,20 @@ def test_no_control(reinforce, capsys):
     assert json.loads(log[-1])["learning_rate"] == 0
 
 
+def test_sum_that_is_held_near_its_start(reinforce, capsys):
+    status, folder = reinforce("--reward", "rougeL_f - .1*novelty", "--kl", 0.1)
+    assert status == 0
+    assert "novelty" in capsys.readouterr().out  # what is rewarded is compared, too
+    figures, kl = {}, {}
+    for name in ("mle+mle", "mle+rougeL_f---.1-novelty"):
+        log = (folder / "training" / name / "metrics.jsonl").read_text().splitlines()
+        figures[name] = {figure for line in log for figure in json.loads(line)}
+        kl[name] = json.loads((folder / name / "training.json").read_text())["reward"]["kl"]
+    assert kl == {"mle+mle": 0.0, "mle+rougeL_f---.1-novelty": 0.1}
+    control, rewarded = figures.values()
+    assert {"reward[rougeL_f]", "reward[novelty]", "kl"} <= rewarded - control
+
+
 def test_interrupted_run_goes_on_to_the_same_weights(reinforce, monkeypatch, capsys):
     _, whole = reinforce(out="whole")
     learn = module.learn_stage
