@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import InputFile, list_inputs, with_content
-from cluster.store import base_name, local_folder
+from cluster.store import base_name
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_pairs
 from pipelines.runs.manifest import library_versions
@@ -54,12 +54,15 @@ def train_any(
     recipe: Recipe | LinearRecipe,
     *,
     on_news: Callable[[TrainNews], None] | None = None,
+    embedding_cache: AnyPath | None = None,
     **options: Any,  # noqa: ANN401  (of `train.train_scorer`)
 ) -> TrainedScorer:
     """Train what the recipe is for."""
     if isinstance(recipe, LinearRecipe):
         return train_features(paths, out, recipe, **options)
-    return train_scorer(paths, out, recipe, on_news=on_news, **options)
+    return train_scorer(
+        paths, out, recipe, on_news=on_news, embedding_cache=embedding_cache, **options
+    )
 
 
 def train_features(
@@ -68,7 +71,6 @@ def train_features(
     recipe: LinearRecipe,
     *,
     machines: Machines,
-    embedding_cache: AnyPath | None = None,
     resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     **of_pairs: Any,  # noqa: ANN401
@@ -82,10 +84,7 @@ def train_features(
         if on_progress is not None:
             on_progress(Progress(stage=stage))
 
-    check_on_disk(encoder=recipe.encoder, language_model=recipe.language_model)
-    cache = None
-    if embedding_cache is not None:
-        cache = str(local_folder("embedding_cache", embedding_cache))
+    check_on_disk(language_model=recipe.language_model)
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     device = chosen_device(machines.device)
     inputs = with_content(list_inputs(several(paths)))
@@ -99,7 +98,6 @@ def train_features(
         material.training,
         recipe.feature_config,
         device=device,
-        cache_folder=cache,
         on_stage=tell,
     )
     tell("judging")

@@ -1,18 +1,59 @@
-"""What the default scorer learns: a head for every aspect, and which negatives teach it.
+"""What the default scorer learns: a head for every aspect, which negatives teach it, what it reads.
 
 Fixed before any rating is read. A head sees nothing of the kinds of another: missing sentences
 teach that more is better, exchanged names that copying is, and in one score the two would cancel.
+A feature may speak in one direction only, for weights that make made-up mistakes stand out do so
+by any means; and none of the length, which people in one place like and in another do not.
 """
 
 from __future__ import annotations
 
+from reffree.features import LIKELIHOOD_FEATURES, WORD_FEATURES
+
 KINDS_OF_HEAD: dict[str, tuple[str, ...]] = {
     "coherence": ("repeat", "sentence-shuffle", "sentence-replace", "unimportant"),
     "consistency": ("exchange", "negate", "claim", "fuse", "sentence-replace"),
-    "fluency": ("swap", "delete", "replace", "repeat", "truncate", "fuse"),
+    "fluency": ("swap", "delete", "replace", "repeat", "truncate", "fuse", "break"),
     "relevance": ("cross-pair", "cross-pair-hard", "sentence-delete", "unimportant"),
 }
 """Kinds of negatives, out of `negatives.KINDS`, by head."""
 POSITIVES_OF_HEADS = ("reference", "lead", "extract")
 """What they are made from, out of `positives.POSITIVES`."""
 ALL_KINDS = tuple(dict.fromkeys(kind for kinds in KINDS_OF_HEAD.values() for kind in kinds))
+
+_OF_LENGTH = ("length", "sentence_length", "compression")
+FEATURES_OF_HEAD: dict[str, tuple[str, ...]] = {
+    "coherence": (
+        "lead3", "lead_words", "order", "place", "first_place", "neighbours", "redundancy_words",
+        "repetition", "pointing", "copy_least", *LIKELIHOOD_FEATURES,
+    ),
+    "consistency": tuple(
+        name
+        for name in (*WORD_FEATURES, *LIKELIHOOD_FEATURES)
+        if name not in (*_OF_LENGTH, "word_order")
+    ),
+    "fluency": (
+        "word_order", "repetition", "redundancy_words", "pointing", "ending", *LIKELIHOOD_FEATURES,
+    ),
+    "relevance": (
+        "lead3", "lead_words", "copied", "place", "first_place", "unknown_words", "unknown_names",
+        *LIKELIHOOD_FEATURES,
+    ),
+}  # fmt: skip
+"""What a head reads, out of `features.NAMES`; a head that is not here reads all."""
+DIRECTIONS: dict[str, int] = dict.fromkeys((*WORD_FEATURES, *LIKELIHOOD_FEATURES), 1) | {
+    **dict.fromkeys(
+        ("novelty", "joined", "unknown_words", "unknown_names", "words_bad", "place", "first_place",
+         "redundancy_words", "repetition", "pointing"),
+        -1,
+    ),
+    "neighbours": 0,
+}  # fmt: skip
+"""Whether more of a feature is better (1), worse (-1) or may be either (0), for heads that are
+here."""
+
+
+def directions_of(head: str) -> dict[str, int] | None:
+    """Return the features that a head reads, and their directions; None for all and any."""
+    names = FEATURES_OF_HEAD.get(head)
+    return None if names is None else {name: DIRECTIONS[name] for name in names}

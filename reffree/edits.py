@@ -17,6 +17,9 @@ from reffree.cut_text import Sentence, Token, arranged, count_words, foreign, jo
 PHRASE_WORDS = (2, 8)
 """Words of a phrase that is repeated, fewest and most."""
 
+FEWEST_BROKEN = 4
+"""Words that a sentence must have to be broken."""
+
 
 class CannotEdit(Exception):
     """Why a text cannot be edited in some way; counted by the caller."""
@@ -197,6 +200,40 @@ def repeat(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
     phrase = foreign(tokens[end - length : end])
     phrase = (phrase[0]._replace(gap=phrase[0].gap or " "), *phrase[1:])
     return Draft(substituted(text, {end - 1: (tokens[end - 1], *phrase)}), 1, n)
+
+
+def break_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+    """Let sentences begin or end in the middle; their last mark stays.
+
+    So do sentences of systems that cut what they copy. A beginning gets a capital as often as not.
+    """
+    n = count_words(text)
+    fitting = [k for k, sentence in enumerate(text) if _n_body(sentence) >= FEWEST_BROKEN]
+    if not fitting:
+        raise CannotEdit("no sentence to break")
+    edited = list(text)
+    count = rate.draw(len(fitting), rng, most=len(fitting))
+    for k in rng.choice(len(fitting), size=count, replace=False).tolist():
+        own = text[fitting[k]]
+        body, mark = own[: _n_body(own)], own[_n_body(own) :]
+        gone = int(rng.integers(1, len(body) // 2 + 1))
+        if rng.random() < 0.5:
+            left = body[:-gone]
+        else:
+            word = body[gone].word
+            shown = word[:1].upper() + word[1:] if rng.random() < 0.5 else word
+            first = Token(own[0].gap, shown, body[gone].is_kept)
+            left = (first, *body[gone + 1 :])
+        edited[fitting[k]] = (*left, *mark)
+    return Draft(tuple(edited), count, n)
+
+
+def _n_body(sentence: Sentence) -> int:
+    """Count the tokens of a sentence before the marks at its end."""
+    n = len(sentence)
+    while n and not sentence[n - 1].word[:1].isalnum():
+        n -= 1
+    return n
 
 
 def truncate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:

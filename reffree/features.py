@@ -1,9 +1,9 @@
 """What a scorer of features sees of a summary beside its document: numbers that tell why it is bad.
 
 A mean hides one bad sentence, so each sentence is looked at: how much of it one sentence of the
-document says, by words and by vectors, where that sentence stands, and how bad the worst one is.
-The rest says how much is copied, repeated and left out. Every number has a name in `NAMES`, with
-what it means. Whole texts are read, whatever their length.
+document says, where that sentence stands, and how bad the worst one is. The rest says how much is
+copied, repeated and left out, and how usual the order of the words is. Every number has a name in
+`NAMES`, with what it means. Whole texts are read, whatever their length.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from reffree.copying import FIRST_SHARES, components, fit_shares
 from reffree.english import POINTING
-from reffree.matching import NO_WORD, best_sentences, best_vectors, counts_in, share_linked
+from reffree.matching import NO_WORD, best_sentences, counts_in, share_linked
+from reffree.word_order import classes_of, commonest, fit_order, read_order, steps
 from sms import baselines
-from sms.encoders import EncoderRuntime, encode_texts
-from sms.encoders.registry import load_encoder
+from sms.encoders import EncoderRuntime
 from sms.naming import nearest
 from sms.overlap import number, number_ngrams, rouge_n
 from sms.ragged import Ragged, offsets_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reffree.likelihood import LanguageModel
 
 BAD_SHARE = 0.5
-"""A sentence of which the document's nearest sentence has less is a bad one; a cosine likewise."""
+"""A sentence of which the document's nearest sentence has less is a bad one."""
 LEAD_SENTENCES = 5
 """Sentences of a document that a summary of news should not leave out."""
 STEM_LETTERS = 6
@@ -64,22 +64,16 @@ WORD_FEATURES = {
     "repetition": "share of the trigrams that were there before",
     "pointing": "1 if the first word points at something not said",
     "ending": "1 if the text ends as a sentence does",
+    "word_order": "how much likelier a word's class is after the one before than anywhere, the mean",
 }  # fmt: skip
-VECTOR_FEATURES = {
-    "vectors_mean": "cosine of a sentence with the nearest sentence of the document, the mean",
-    "vectors_least": "the same of the worst sentence",
-    "vectors_bad": "share of the sentences for which it is below .5",
-    "lead_vectors": "cosine of a sentence of the document's lead with the nearest of the summary",
-    "redundancy_vectors": "cosine of two sentences of the summary, the largest",
-}
 LIKELIHOOD_FEATURES = {
     "likelihood": "log probability of a token after the document, the mean",
     "likelihood_low": "that below which a tenth of the tokens are",
-    "prior": "log probability of a token without the document, the mean",
-    "pmi": "what the document adds to it, the mean",
 }
-NAMES = {**WORD_FEATURES, **VECTOR_FEATURES, **LIKELIHOOD_FEATURES}
-"""Every feature by name; those of vectors need an encoder, the last a language model."""
+NAMES = {**WORD_FEATURES, **LIKELIHOOD_FEATURES}
+"""Every feature by name; those of likelihood need a language model."""
+MEASURED_COPIES = 500
+"""Pairs that the shares of the copy model are fitted to, at most."""
 
 _PAIRS_AT_ONCE = 512
 _ENDS = (".", "!", "?", '."', '!"', '?"', ".'", ".”", "!”", "?”", "。", "!", "?", ". ''")
@@ -91,28 +85,26 @@ class FeatureConfig:
 
     names: tuple[str, ...] = tuple(WORD_FEATURES)
     """Out of `NAMES`, in order."""
-    encoder: str | None = None
-    """Specification as in `sms.encoders.registry`, for features of vectors."""
     language_model: str | None = None
     """Folder or id of a generator of transformers, for features of likelihood."""
     copy_shares: tuple[float, ...] = FIRST_SHARES
     """Of the copy model; see `copying`."""
+    common_words: tuple[str, ...] = ()
+    """Of the model of word order, which is in `word_order`; with none the feature is not known."""
+    word_order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.names:
             if name not in NAMES:
                 raise ValueError(f"unknown feature `{name}`; {nearest(name, NAMES)}")
-        if self.encoder is None and set(self.names) & set(VECTOR_FEATURES):
-            raise ValueError("`encoder` must be given for features of vectors, got none")
         if self.language_model is None and set(self.names) & set(LIKELIHOOD_FEATURES):
             raise ValueError("`language_model` must be given for features of likelihood, got none")
 
     @classmethod
-    def of(cls, encoder: str | None, language_model: str | None) -> FeatureConfig:
-        """Name all features that there are with an encoder, a language model, or neither."""
-        names = {**WORD_FEATURES, **(VECTOR_FEATURES if encoder else {})}
-        names |= LIKELIHOOD_FEATURES if language_model else {}
-        return cls(names=tuple(names), encoder=encoder, language_model=language_model)
+    def of(cls, language_model: str | None) -> FeatureConfig:
+        """Name all features that there are with a language model, or without."""
+        names = {**WORD_FEATURES, **(LIKELIHOOD_FEATURES if language_model else {})}
+        return cls(names=tuple(names), language_model=language_model)
 
 
 class PairFeatures:
@@ -124,31 +116,35 @@ class PairFeatures:
         *,
         device: str = "cpu",
         threads: int | None = None,
-        cache_folder: str | None = None,
     ) -> None:
         self.config = config
         self._segmenter = Segmenter()
-        runtime = EncoderRuntime(
-            device=device, threads=threads, cache_folder=cache_folder, sentences_only=True
-        )
-        self._encoder = load_encoder(config.encoder, runtime) if config.encoder else None
         self._language_model: LanguageModel | None = None
         if config.language_model:
             from reffree.likelihood import LanguageModel  # brings torch
 
+            runtime = EncoderRuntime(device=device, threads=threads)
             self._language_model = LanguageModel.load(config.language_model, runtime=runtime)
 
     @property
     def encoder_content(self) -> str:
-        """Hashes of the encoder and of the language model, empty if there is none."""
-        models = (self._encoder, self._language_model)
-        return "+".join(model.content_hash for model in models if model)
+        """Hash of the language model, empty if there is none."""
+        return self._language_model.content_hash if self._language_model else ""
 
-    def fit_copies(self, sources: Sequence[str], candidates: Sequence[str]) -> None:
-        """Fit the shares of the copy model to pairs."""
+    def fit(self, sources: Sequence[str], candidates: Sequence[str]) -> None:
+        """Fit the shares of the copy model to pairs, and the model of word order to the sources."""
         pairs = self._pairs(sources, candidates)
-        parts = components(pairs.words, pairs.candidate, pairs.source)
-        self.config = replace(self.config, copy_shares=fit_shares(parts))
+        few = slice(MEASURED_COPIES)
+        parts = components(pairs.words, pairs.candidate[few], pairs.source[few])
+        texts = pairs.texts
+        sentences = texts.lower_words.take(texts.text_sentences.take(np.unique(pairs.source)).values)
+        used, counts = np.unique(sentences.values, return_counts=True)
+        spelled = _spelled(texts)
+        common = commonest([spelled[form] for form in used.tolist()], counts)
+        order = fit_order(_in_classes(sentences, spelled, common), len(common))
+        self.config = replace(
+            self.config, copy_shares=fit_shares(parts), common_words=common, word_order=order
+        )
 
     def values(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
         """Compute the features of pairs: float64, shape (n_pairs, n_features).
@@ -166,17 +162,11 @@ class PairFeatures:
         pairs = self._pairs(sources, candidates)
         columns = {**_of_words(pairs), **_of_copying(pairs, self.config.copy_shares)}
         columns |= {**_of_sentences(pairs), **_of_form(pairs)}
-        is_readable = pairs.has_words
-        if self._encoder:
-            encoded, text_sentences, failed = encode_texts(
-                self._encoder, pairs.texts, ~pairs.texts.cannot_be_split
-            )
-            columns |= _of_vectors(pairs, encoded.pooled, text_sentences)
-            is_readable &= ~(failed[pairs.candidate] | failed[pairs.source])
+        columns["word_order"] = _of_order(pairs, self.config)
         if self._language_model:
             columns |= _of_likelihood(self._language_model, sources, candidates)
         made = np.column_stack([columns[name] for name in self.config.names])
-        made[~is_readable] = np.nan
+        made[~pairs.has_words] = np.nan
         return made
 
     def _pairs(self, sources: Sequence[str], candidates: Sequence[str]) -> _Pairs:
@@ -330,39 +320,43 @@ def _of_form(pairs: _Pairs) -> dict[str, np.ndarray]:
     }
 
 
-def _of_vectors(pairs: _Pairs, vectors: np.ndarray, texts: Ragged) -> dict[str, np.ndarray]:
-    """Where its sentences come from, by vectors."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
-    best, leads, twice = best_vectors(
-        units, texts, pairs.candidate, pairs.source, n_lead=LEAD_SENTENCES
-    )
-    n, owner = pairs.candidate.size, _owners(texts.lengths[pairs.candidate])
-    return {
-        "vectors_mean": _means(best, owner, n),
-        "vectors_least": _least(best, owner, n),
-        "vectors_bad": _means(best < BAD_SHARE, owner, n),
-        "lead_vectors": leads,
-        "redundancy_vectors": twice,
-    }
+def _of_order(pairs: _Pairs, config: FeatureConfig) -> np.ndarray:
+    """How usual the order of its words is."""
+    n = pairs.candidate.size
+    if not config.word_order:
+        return np.full(n, np.nan)
+    asked, place = np.unique(pairs.candidate, return_inverse=True)
+    own = pairs.texts.text_sentences.take(asked)
+    sentences = pairs.texts.lower_words.take(own.values)
+    classes = _in_classes(sentences, _spelled(pairs.texts), config.common_words)
+    before, after, sentence = steps(classes)
+    gains = read_order(config.word_order)[before, after]
+    return _means(gains, _owners(own.lengths)[sentence], asked.size)[place]
+
+
+def _spelled(texts: SegmentedTexts) -> dict[int, str]:
+    """Return how every lower-cased form is written."""
+    words = zip(texts.lower.tolist(), texts.vocabulary.words, strict=True)
+    return {form: word.lower() for form, word in words}
+
+
+def _in_classes(sentences: Ragged, spelled: dict[int, str], common: Sequence[str]) -> Ragged:
+    """Put the class of each word in its place."""
+    used, places = np.unique(sentences.values, return_inverse=True)
+    classes = classes_of([spelled[form] for form in used.tolist()], common)
+    return Ragged(classes[places], sentences.offsets)
 
 
 def _of_likelihood(
     model: LanguageModel, sources: Sequence[str], candidates: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """How likely a language model finds the summary, after the document and without it."""
-    after, without = (
-        model.log_probabilities(contexts, candidates).log_p
-        for contexts in (sources, [""] * len(sources))
-    )
+    """How likely a language model finds the summary after the document."""
+    log_p = model.log_probabilities(sources, candidates).log_p
     n = len(sources)
-    means, prior = (_means(own.values, _owners(own.lengths), n) for own in (after, without))
-    low = [np.quantile(after[k], 0.1) if after.lengths[k] else np.nan for k in range(n)]
+    low = [np.quantile(log_p[k], 0.1) if log_p.lengths[k] else np.nan for k in range(n)]
     return {
-        "likelihood": means,
+        "likelihood": _means(log_p.values, _owners(log_p.lengths), n),
         "likelihood_low": np.array(low),
-        "prior": prior,
-        "pmi": means - prior,
     }
 
 

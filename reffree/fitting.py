@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from reffree.aspects import KINDS_OF_HEAD
+from reffree.aspects import KINDS_OF_HEAD, directions_of
 from reffree.comparisons import comparisons_of, heads_of
 from reffree.evaluation import Judged, KindFigures
 from reffree.examples import Example
@@ -19,8 +19,6 @@ from reffree.scorer import LinearPairs
 
 FITTED_DOCUMENTS = 400
 """Documents that weights are fitted to, at most."""
-MEASURED_COPIES = 500
-"""Positives that the shares of the copy model are fitted to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +26,13 @@ class LinearRecipe:
     """All that decides what a scorer of features becomes, given its pairs."""
 
     negatives: NegativesConfig
-    encoder: str | None = None
-    """For features of vectors, in addition to those of words; None for none."""
     language_model: str | None = None
-    """For features of likelihood; likewise."""
+    """For features of likelihood, in addition to those of words; None for none."""
 
     @property
     def feature_config(self) -> FeatureConfig:
         """What is read of each pair."""
-        return FeatureConfig.of(self.encoder, self.language_model)
+        return FeatureConfig.of(self.language_model)
 
 
 def fit_scorer(
@@ -45,21 +41,21 @@ def fit_scorer(
     *,
     kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
     device: str = "cpu",
-    cache_folder: str | None = None,
     on_stage: Callable[[str], None] = lambda _stage: None,
 ) -> LinearPairs:
-    """Fit the copy model, then a head to the comparisons of each aspect.
+    """Fit what the features need, then a head to the comparisons of each aspect.
 
     `on_stage` is told what is being done.
     """
     on_stage("computing the features")
-    features = PairFeatures(config, device=device, cache_folder=cache_folder)
+    features = PairFeatures(config, device=device)
     good = [one for one in examples if one.kind == POSITIVE] or list(examples)
-    features.fit_copies(*texts_of(good[:MEASURED_COPIES]))
+    features.fit(*texts_of(good))
     values = features.values(*texts_of(examples))
     on_stage("fitting")
     comparisons = comparisons_of(examples, kinds_of_head)
-    return LinearPairs(fit_linear(features.config, values, comparisons), features)
+    directions = {head: own for head in comparisons if (own := directions_of(head))}
+    return LinearPairs(fit_linear(features.config, values, comparisons, directions), features)
 
 
 def judge_heads(

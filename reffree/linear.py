@@ -103,11 +103,16 @@ def linear_model(said: Mapping[str, Any]) -> LinearModel:
 
 
 def fit_linear(
-    features: FeatureConfig, values: np.ndarray, comparisons: Mapping[str, Comparisons]
+    features: FeatureConfig,
+    values: np.ndarray,
+    comparisons: Mapping[str, Comparisons],
+    directions: Mapping[str, Mapping[str, int]] | None = None,
 ) -> LinearModel:
     """Fit a head to the comparisons of each aspect.
 
-    `values` are the features of all candidates, shape (n, n_features).
+    `values` are the features of all candidates, shape (n, n_features). `directions` has by head the
+    features that it reads, and whether more is better (1), worse (-1) or either (0); a head
+    that is not there reads all.
     """
     is_known = ~np.isnan(values)
     n_known = np.maximum(is_known.sum(axis=0), 1)
@@ -124,7 +129,11 @@ def fit_linear(
     scaled = plain.scaled(values)
     heads = {}
     for name, own in comparisons.items():
-        weights = fit_weights(scaled, own)
+        known = (directions or {}).get(name, dict.fromkeys(features.names, 0))
+        read = np.array([place for place, one in enumerate(features.names) if one in known])
+        signs = np.array([known[features.names[place]] for place in read])
+        weights = np.zeros(len(features.names))
+        weights[read] = fit_in_directions(scaled[:, read], own, signs)
         sums = scaled[np.unique(np.concatenate([own.better, own.worse]))] @ weights
         heads[name] = Head(
             weights=tuple(weights.tolist()),
@@ -132,6 +141,25 @@ def fit_linear(
             deviation=float(max(sums.std(), _NO_SPREAD)),
         )
     return replace(plain, heads=heads)
+
+
+def fit_in_directions(
+    scaled: np.ndarray, comparisons: Comparisons, signs: np.ndarray
+) -> np.ndarray:
+    """Fit weights of which none goes against its sign; features for which one would count 0.
+
+    They are left out and the others fitted anew, until no weight is wrong.
+    """
+    weights = np.zeros(scaled.shape[1])
+    left = np.arange(weights.size)
+    while left.size:
+        found = fit_weights(scaled[:, left], comparisons)
+        is_wrong = found * signs[left] < 0
+        if not is_wrong.any():
+            weights[left] = found
+            break
+        left = left[~is_wrong]
+    return weights
 
 
 def fit_weights(scaled: np.ndarray, comparisons: Comparisons) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Which sentence of a document each sentence of a summary comes from, by words and by vectors.
+"""Which sentence of a document each sentence of a summary comes from, by words.
 
 Texts come as packed numbers, pairs as index arrays into the texts (int64, shape (n_pairs,)), as in
 `sms.overlap`. What is said of sentences comes back flat, pair by pair.
@@ -6,13 +6,11 @@ Texts come as packed numbers, pairs as index arrays into the texts (int64, shape
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from sms.compiled import kernel
 from sms.overlap import number
-from sms.ragged import Ragged, ranges
+from sms.ragged import Ragged
 
 NO_WORD = -1.0
 """Share of a sentence that has no word."""
@@ -72,52 +70,6 @@ def counts_in(rows: Ragged, n_distinct: int, first: np.ndarray, second: np.ndarr
     array([0, 2])
     """
     return _counts_in(rows.values, rows.offsets, first, second, n_distinct)
-
-
-def by_document(source: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Give every document, by number, with the pairs that have it."""
-    order = np.argsort(source, kind="stable")
-    ends = np.flatnonzero(np.diff(source[order])) + 1
-    for pairs in np.split(order, ends):
-        if pairs.size:
-            yield int(source[pairs[0]]), pairs
-
-
-def best_vectors(
-    vectors: np.ndarray,
-    text_sentences: Ragged,
-    candidate: np.ndarray,
-    source: np.ndarray,
-    *,
-    n_lead: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compare the vectors of the sentences of candidates and documents, of length 1.
-
-    Returns the largest cosine of each sentence of a candidate with one of its document, flat; and
-    by pair the mean over the document's first `n_lead` sentences of the largest cosine with one of
-    the candidate, and the largest cosine of two sentences of the candidate (NaN if it has one).
-    """
-    lengths = text_sentences.lengths[candidate]
-    starts = np.cumsum(lengths) - lengths
-    best = np.zeros(int(lengths.sum()))
-    leads, twice = np.zeros(candidate.size), np.full(candidate.size, np.nan)
-    for text, pairs in by_document(source):
-        document = vectors[text_sentences[text]]
-        own = text_sentences.take(candidate[pairs])
-        sentences = vectors[own.values]
-        filled = own.lengths > 0
-        if not len(document) or not filled.any():
-            continue
-        cosines = sentences @ document.T
-        best[ranges(starts[pairs], own.lengths)] = cosines.max(axis=1)
-        tops = np.maximum.reduceat(cosines[:, :n_lead], own.offsets[:-1][filled], axis=0)
-        leads[pairs[filled]] = tops.mean(axis=1)
-        owner = np.repeat(np.arange(pairs.size), own.lengths)
-        i, j = np.nonzero(np.triu(owner[:, None] == owner, 1))
-        most = np.full(pairs.size, np.nan)
-        np.fmax.at(most, owner[i], np.einsum("nd,nd->n", sentences[i], sentences[j]))
-        twice[pairs] = most
-    return best, leads, twice
 
 
 @kernel()

@@ -181,6 +181,8 @@ KINDS = {
     # sentences or a phrase said twice; the end dropped, often in mid-sentence
     "repeat": Kind(lambda m, rate, rng: edits.repeat(m.positive, rate, rng)),
     "truncate": Kind(lambda m, rate, rng: edits.truncate(m.positive, rate, rng)),
+    # sentences that begin or end in the middle
+    "break": Kind(lambda m, rate, rng: edits.break_sentences(m.positive, rate, rng)),
 }
 """Every kind of negative by name."""
 

@@ -312,11 +312,10 @@ def signature_of(built: Built, loss: str, weights_hash: str) -> str:
 def signature_of_linear(model: LinearModel) -> str:
     """Build the signature of a scorer of features."""
     weights = hashlib.blake2b(json.dumps(asdict(model), sort_keys=True).encode(), digest_size=16)
-    encoder = f"|enc:{model.features.encoder}" if model.features.encoder else ""
-    if model.features.language_model:
-        encoder += f"|lm:{Path(model.features.language_model).name}"
+    read = model.features.language_model
+    language_model = f"|lm:{Path(read).name}" if read else ""
     return (
-        f"reffree|scorer:{FEATURES}{encoder}|heads:{'+'.join(model.heads)}|{TextRules().signature}"
+        f"reffree|scorer:{FEATURES}{language_model}|heads:{'+'.join(model.heads)}|{TextRules().signature}"
         f"|weights:{weights.hexdigest()[:_HASH_LENGTH]}|v:{version()}"
     )
 
@@ -389,7 +388,7 @@ def load_scorer(
     with _naming_damage(folder):
         _warn_of_versions(folder, settings)
         if is_linear(settings):
-            pairs, signature = _load_linear(folder, settings, device, kept)
+            pairs, signature = _load_linear(folder, settings, device)
         else:
             pairs, signature = _load_neural(folder, settings, device, kept)
     if _without_version(signature) != _without_version(settings["signature"]):
@@ -428,10 +427,10 @@ def _load_neural(
 
 
 def _load_linear(
-    folder: Path, settings: Mapping[str, Any], device: str, cache_folder: str | None
+    folder: Path, settings: Mapping[str, Any], device: str
 ) -> tuple[PairScorer, str]:
     model = linear_model({k: v for k, v in settings["model"].items() if k != "scorer"})
-    features = PairFeatures(model.features, device=device, cache_folder=cache_folder)
+    features = PairFeatures(model.features, device=device)
     if features.encoder_content != settings["encoder_content"]:
         raise ValueError(
             f"the models of {folder} must be those that the scorer was "

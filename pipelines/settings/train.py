@@ -18,7 +18,7 @@ FEATURES = "features"
 OF_MODELS = (
     "head", "dropout", "preset", "loss", "calibration", "epochs", "batch_size", "learning_rate",
     "max_pieces", "frozen_layers", "patience", "ema_decay", "checkpoint_steps", "precision",
-    "workers", "gpus_per_worker", "address", "per_positive",
+    "workers", "gpus_per_worker", "address", "per_positive", "encoder", "embedding_cache",
 )  # fmt: skip
 """What is not for the scorer of features."""
 
@@ -33,8 +33,8 @@ class TrainSettings(PairSettings, MachineSettings):
     """Weights of features of the texts for every aspect, a transformer over document and summary,
     or a head over vectors of sentences or words. Default: features, bert with a preset."""
     encoder: Annotated[str | None, "SPEC"] = None
-    """What it begins with; see `assay encoders`. `bert` takes minilm and hf:PATH; `features` then
-    also compares vectors of sentences. Default: minilm, none for features."""
+    """What it begins with; see `assay encoders`. `bert` takes minilm and hf:PATH. Default: minilm;
+    features has none."""
     language_model: Annotated[str | None, "rare"] = None
     """Folder of a generator of transformers whose likelihoods of the summary are features, too."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
@@ -106,9 +106,7 @@ class TrainSettings(PairSettings, MachineSettings):
                 seed=self.seed,
                 length_tolerance=self.length_tolerance,
             )
-            return LinearRecipe(
-                negatives=config, encoder=self.encoder, language_model=self.language_model
-            )
+            return LinearRecipe(negatives=config, language_model=self.language_model)
         return self._recipe_of_model(scorer)
 
     def _recipe_of_model(self, scorer: str) -> Recipe:
