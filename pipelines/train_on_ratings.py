@@ -97,7 +97,7 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
     tell("computing the features")
     device = chosen_device(settings.device)
     features = PairFeatures(recipe.feature_config, device=device)
-    features.fit(rated.sources, rated.candidates)
+    features.fit_copies(rated.sources, rated.candidates)
     values = features.values(rated.sources, rated.candidates)
     tell("cross-validating")
     others = _others(rated, features, values)

@@ -1,6 +1,6 @@
 """What the default scorer learns: a head for every aspect, which negatives teach it, what it reads.
 
-Fixed before any rating is read. A head sees nothing of the kinds of another: missing sentences
+A head sees nothing of the kinds of another: missing sentences
 teach that more is better, exchanged names that copying is, and in one score the two would cancel.
 A feature may speak in one direction only, for weights that make made-up mistakes stand out do so
 by any means; and none of the length, which people in one place like and in another do not.
@@ -13,7 +13,7 @@ from reffree.features import LIKELIHOOD_FEATURES, WORD_FEATURES
 KINDS_OF_HEAD: dict[str, tuple[str, ...]] = {
     "coherence": ("repeat", "sentence-shuffle", "sentence-replace", "unimportant"),
     "consistency": ("exchange", "negate", "claim", "fuse", "sentence-replace"),
-    "fluency": ("swap", "delete", "replace", "repeat", "truncate", "fuse", "break"),
+    "fluency": ("swap", "delete", "replace", "repeat", "fuse", "break"),
     "relevance": ("cross-pair", "cross-pair-hard", "sentence-delete", "unimportant"),
 }
 """Kinds of negatives, out of `negatives.KINDS`, by head."""
@@ -21,19 +21,19 @@ POSITIVES_OF_HEADS = ("reference", "lead", "extract")
 """What they are made from, out of `positives.POSITIVES`."""
 ALL_KINDS = tuple(dict.fromkeys(kind for kinds in KINDS_OF_HEAD.values() for kind in kinds))
 
-_OF_LENGTH = ("length", "sentence_length", "compression")
 FEATURES_OF_HEAD: dict[str, tuple[str, ...]] = {
     "coherence": (
         "lead3", "lead_words", "order", "place", "first_place", "neighbours", "redundancy_words",
         "repetition", "pointing", "copy_least", *LIKELIHOOD_FEATURES,
     ),
-    "consistency": tuple(
-        name
-        for name in (*WORD_FEATURES, *LIKELIHOOD_FEATURES)
-        if name not in (*_OF_LENGTH, "word_order")
+    "consistency": (
+        "coverage", "density", "novelty", "joined", "rouge2_p", "copy_mean", "copy_least",
+        "unknown_words", "unknown_names", "words_mean", "words_least", "words_bad", "linked",
+        *LIKELIHOOD_FEATURES,
     ),
     "fluency": (
-        "word_order", "repetition", "redundancy_words", "pointing", "ending", *LIKELIHOOD_FEATURES,
+        "joined", "linked", "words_mean", "words_least", "words_bad", "repetition",
+        "redundancy_words", "ending", *LIKELIHOOD_FEATURES,
     ),
     "relevance": (
         "lead3", "lead_words", "copied", "place", "first_place", "unknown_words", "unknown_names",

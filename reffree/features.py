@@ -2,8 +2,8 @@
 
 A mean hides one bad sentence, so each sentence is looked at: how much of it one sentence of the
 document says, where that sentence stands, and how bad the worst one is. The rest says how much is
-copied, repeated and left out, and how usual the order of the words is. Every number has a name in
-`NAMES`, with what it means. Whole texts are read, whatever their length.
+copied, repeated and left out. Every number has a name in `NAMES`, with what it means. Whole texts
+are read, whatever their length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import pyarrow as pa
 from reffree.copying import FIRST_SHARES, components, fit_shares
 from reffree.english import POINTING
 from reffree.matching import NO_WORD, best_sentences, counts_in, share_linked
-from reffree.word_order import classes_of, commonest, fit_order, read_order, steps
 from sms import baselines
 from sms.encoders import EncoderRuntime
 from sms.naming import nearest
@@ -64,7 +63,6 @@ WORD_FEATURES = {
     "repetition": "share of the trigrams that were there before",
     "pointing": "1 if the first word points at something not said",
     "ending": "1 if the text ends as a sentence does",
-    "word_order": "how much likelier a word's class is after the one before than anywhere, the mean",
 }  # fmt: skip
 LIKELIHOOD_FEATURES = {
     "likelihood": "log probability of a token after the document, the mean",
@@ -72,8 +70,6 @@ LIKELIHOOD_FEATURES = {
 }
 NAMES = {**WORD_FEATURES, **LIKELIHOOD_FEATURES}
 """Every feature by name; those of likelihood need a language model."""
-MEASURED_COPIES = 500
-"""Pairs that the shares of the copy model are fitted to, at most."""
 
 _PAIRS_AT_ONCE = 512
 _ENDS = (".", "!", "?", '."', '!"', '?"', ".'", ".”", "!”", "?”", "。", "!", "?", ". ''")
@@ -89,9 +85,6 @@ class FeatureConfig:
     """Folder or id of a generator of transformers, for features of likelihood."""
     copy_shares: tuple[float, ...] = FIRST_SHARES
     """Of the copy model; see `copying`."""
-    common_words: tuple[str, ...] = ()
-    """Of the model of word order, which is in `word_order`; with none the feature is not known."""
-    word_order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -131,20 +124,11 @@ class PairFeatures:
         """Hash of the language model, empty if there is none."""
         return self._language_model.content_hash if self._language_model else ""
 
-    def fit(self, sources: Sequence[str], candidates: Sequence[str]) -> None:
-        """Fit the shares of the copy model to pairs, and the model of word order to the sources."""
+    def fit_copies(self, sources: Sequence[str], candidates: Sequence[str]) -> None:
+        """Fit the shares of the copy model to pairs."""
         pairs = self._pairs(sources, candidates)
-        few = slice(MEASURED_COPIES)
-        parts = components(pairs.words, pairs.candidate[few], pairs.source[few])
-        texts = pairs.texts
-        sentences = texts.lower_words.take(texts.text_sentences.take(np.unique(pairs.source)).values)
-        used, counts = np.unique(sentences.values, return_counts=True)
-        spelled = _spelled(texts)
-        common = commonest([spelled[form] for form in used.tolist()], counts)
-        order = fit_order(_in_classes(sentences, spelled, common), len(common))
-        self.config = replace(
-            self.config, copy_shares=fit_shares(parts), common_words=common, word_order=order
-        )
+        parts = components(pairs.words, pairs.candidate, pairs.source)
+        self.config = replace(self.config, copy_shares=fit_shares(parts))
 
     def values(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
         """Compute the features of pairs: float64, shape (n_pairs, n_features).
@@ -162,7 +146,6 @@ class PairFeatures:
         pairs = self._pairs(sources, candidates)
         columns = {**_of_words(pairs), **_of_copying(pairs, self.config.copy_shares)}
         columns |= {**_of_sentences(pairs), **_of_form(pairs)}
-        columns["word_order"] = _of_order(pairs, self.config)
         if self._language_model:
             columns |= _of_likelihood(self._language_model, sources, candidates)
         made = np.column_stack([columns[name] for name in self.config.names])
@@ -318,33 +301,6 @@ def _of_form(pairs: _Pairs) -> dict[str, np.ndarray]:
         "pointing": is_pointing[pairs.candidate],
         "ending": is_ended[pairs.candidate],
     }
-
-
-def _of_order(pairs: _Pairs, config: FeatureConfig) -> np.ndarray:
-    """How usual the order of its words is."""
-    n = pairs.candidate.size
-    if not config.word_order:
-        return np.full(n, np.nan)
-    asked, place = np.unique(pairs.candidate, return_inverse=True)
-    own = pairs.texts.text_sentences.take(asked)
-    sentences = pairs.texts.lower_words.take(own.values)
-    classes = _in_classes(sentences, _spelled(pairs.texts), config.common_words)
-    before, after, sentence = steps(classes)
-    gains = read_order(config.word_order)[before, after]
-    return _means(gains, _owners(own.lengths)[sentence], asked.size)[place]
-
-
-def _spelled(texts: SegmentedTexts) -> dict[int, str]:
-    """Return how every lower-cased form is written."""
-    words = zip(texts.lower.tolist(), texts.vocabulary.words, strict=True)
-    return {form: word.lower() for form, word in words}
-
-
-def _in_classes(sentences: Ragged, spelled: dict[int, str], common: Sequence[str]) -> Ragged:
-    """Put the class of each word in its place."""
-    used, places = np.unique(sentences.values, return_inverse=True)
-    classes = classes_of([spelled[form] for form in used.tolist()], common)
-    return Ragged(classes[places], sentences.offsets)
 
 
 def _of_likelihood(

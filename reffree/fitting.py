@@ -19,6 +19,8 @@ from reffree.scorer import LinearPairs
 
 FITTED_DOCUMENTS = 400
 """Documents that weights are fitted to, at most."""
+MEASURED_COPIES = 500
+"""Positives that the shares of the copy model are fitted to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +45,14 @@ def fit_scorer(
     device: str = "cpu",
     on_stage: Callable[[str], None] = lambda _stage: None,
 ) -> LinearPairs:
-    """Fit what the features need, then a head to the comparisons of each aspect.
+    """Fit the copy model, then a head to the comparisons of each aspect.
 
     `on_stage` is told what is being done.
     """
     on_stage("computing the features")
     features = PairFeatures(config, device=device)
     good = [one for one in examples if one.kind == POSITIVE] or list(examples)
-    features.fit(*texts_of(good))
+    features.fit_copies(*texts_of(good[:MEASURED_COPIES]))
     values = features.values(*texts_of(examples))
     on_stage("fitting")
     comparisons = comparisons_of(examples, kinds_of_head)
