@@ -222,7 +222,7 @@ def break_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generat
         else:
             word = body[gone].word
             shown = word[:1].upper() + word[1:] if rng.random() < 0.5 else word
-            first = Token(own[0].gap, shown, body[gone].is_kept)
+            first = Token(own[0].gap, shown, body[gone].is_kept and shown == word)
             left = (first, *body[gone + 1 :])
         edited[fitting[k]] = (*left, *mark)
     return Draft(tuple(edited), count, n)

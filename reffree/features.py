@@ -83,6 +83,8 @@ class FeatureConfig:
     """Out of `NAMES`, in order."""
     language_model: str | None = None
     """Folder or id of a generator of transformers, for features of likelihood."""
+    prompt: str | None = None
+    """What the generator reads, as in `likelihood_settings`."""
     copy_shares: tuple[float, ...] = FIRST_SHARES
     """Of the copy model; see `copying`."""
 
@@ -92,12 +94,14 @@ class FeatureConfig:
                 raise ValueError(f"unknown feature `{name}`; {nearest(name, NAMES)}")
         if self.language_model is None and set(self.names) & set(LIKELIHOOD_FEATURES):
             raise ValueError("`language_model` must be given for features of likelihood, got none")
+        if self.prompt is not None and self.language_model is None:
+            raise ValueError("`prompt` is what a language model reads; give `language_model`")
 
     @classmethod
-    def of(cls, language_model: str | None) -> FeatureConfig:
+    def of(cls, language_model: str | None, prompt: str | None = None) -> FeatureConfig:
         """Name all features that there are with a language model, or without."""
         names = {**WORD_FEATURES, **(LIKELIHOOD_FEATURES if language_model else {})}
-        return cls(names=tuple(names), language_model=language_model)
+        return cls(names=tuple(names), language_model=language_model, prompt=prompt)
 
 
 class PairFeatures:
@@ -115,9 +119,13 @@ class PairFeatures:
         self._language_model: LanguageModel | None = None
         if config.language_model:
             from reffree.likelihood import LanguageModel  # brings torch
+            from reffree.likelihood_settings import LikelihoodSettings
 
-            runtime = EncoderRuntime(device=device, threads=threads)
-            self._language_model = LanguageModel.load(config.language_model, runtime=runtime)
+            self._language_model = LanguageModel.load(
+                config.language_model,
+                LikelihoodSettings(prompt=config.prompt),
+                runtime=EncoderRuntime(device=device, threads=threads),
+            )
 
     @property
     def encoder_content(self) -> str:

@@ -30,11 +30,13 @@ class LinearRecipe:
     negatives: NegativesConfig
     language_model: str | None = None
     """For features of likelihood, in addition to those of words; None for none."""
+    prompt: str | None = None
+    """What it reads; None for the default of likelihoods."""
 
     @property
     def feature_config(self) -> FeatureConfig:
         """What is read of each pair."""
-        return FeatureConfig.of(self.language_model)
+        return FeatureConfig.of(self.language_model, self.prompt)
 
 
 def fit_scorer(

@@ -426,9 +426,7 @@ def _load_neural(
     return NeuralPairs(built, device), signature
 
 
-def _load_linear(
-    folder: Path, settings: Mapping[str, Any], device: str
-) -> tuple[PairScorer, str]:
+def _load_linear(folder: Path, settings: Mapping[str, Any], device: str) -> tuple[PairScorer, str]:
     model = linear_model({k: v for k, v in settings["model"].items() if k != "scorer"})
     features = PairFeatures(model.features, device=device)
     if features.encoder_content != settings["encoder_content"]:

@@ -37,6 +37,9 @@ class TrainSettings(PairSettings, MachineSettings):
     features has none."""
     language_model: Annotated[str | None, "rare"] = None
     """Folder of a generator of transformers whose likelihoods of the summary are features, too."""
+    prompt: Annotated[str | None, "rare"] = None
+    """What the generator reads, with {context} and, at its end, {text}. Default: that of
+    `likelihood@MODEL`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """What people said of the candidates in PAIRS, which then are rows as `assay score` reads: fit
     a head to each rated aspect."""
@@ -106,7 +109,9 @@ class TrainSettings(PairSettings, MachineSettings):
                 seed=self.seed,
                 length_tolerance=self.length_tolerance,
             )
-            return LinearRecipe(negatives=config, language_model=self.language_model)
+            return LinearRecipe(
+                negatives=config, language_model=self.language_model, prompt=self.prompt
+            )
         return self._recipe_of_model(scorer)
 
     def _recipe_of_model(self, scorer: str) -> Recipe:
@@ -155,7 +160,7 @@ class TrainSettings(PairSettings, MachineSettings):
         wrong = [] if scorer == "bert" else ["max_pieces", "frozen_layers"]
         if scorer == "bert" or self.head != "fc":
             wrong.append("dropout")
-        wrong += OF_MODELS if scorer == FEATURES else ("language_model",)
+        wrong += OF_MODELS if scorer == FEATURES else ("language_model", "prompt")
         defaults = {one.name: one.default for one in fields(self)}
         for name in wrong:
             if getattr(self, name) != defaults[name]:

@@ -27,6 +27,7 @@ EDITS = {
     "shuffle": lambda text, _rate, rng: edits.shuffle_sentences(text, rng),
     "repeat": edits.repeat,
     "truncate": edits.truncate,
+    "break": edits.break_sentences,
 }
 
 # edit, rate, text, words that stay, words after
@@ -191,6 +192,28 @@ def test_replacement_differs_in_more_than_case(rng):
 def test_single_word_cannot_be_cut(edit, rng):
     with pytest.raises(CannotEdit, match="one word only"):
         EDITS[edit](cut_text("Alone"), Rate(), rng)
+
+
+def test_broken_sentences_begin_or_end_in_the_middle(rng):
+    first, second = "The old bridge was opened on Monday", "Anna Bell sang three long songs"
+    beginnings = endings = 0
+    for _ in range(40):
+        draft = edits.break_sentences(cut_text(f"{first}. {second}!"), HALF, rng)
+        made = draft.text
+        whole = first if first in made else second
+        left = made.replace(whole, "").strip(" .!")
+        other = second if whole == first else first
+        assert made.count(".") == made.count("!") == draft.n_edits == 1
+        assert 3 <= len(left.split()) < len(other.split())
+        endings += other.startswith(left)
+        beginnings += other.lower().endswith(left.lower())
+    assert beginnings + endings == 40
+    assert min(beginnings, endings) > 5
+
+
+def test_short_sentences_cannot_be_broken(rng):
+    with pytest.raises(CannotEdit, match="no sentence to break"):
+        edits.break_sentences(cut_text("It was closed. Why?"), ALL, rng)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-0.1, 0.5), (0.6, 0.5), (0.5, 1.1), (float("nan"), 1)])

@@ -6,9 +6,8 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from reffree.copying import components, fit_shares
 from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
-from reffree.matching import best_sentences, best_vectors, share_linked
+from reffree.matching import best_sentences, share_linked
 from sms.ragged import Ragged
-from tests.reffree.tiny_bert import write_tiny_bert
 from tests.reinforce.tiny_models import write_tiny_model
 
 SOURCE = "Anna Bell opened the old bridge on Monday. It rained in the town. Carl Dunn sang songs."
@@ -69,30 +68,6 @@ def test_text_without_words_has_no_features():
     assert np.isnan(found).all(axis=1).tolist() == [True, True, False]
 
 
-def test_vectors_match_numpy(tmp_path):
-    encoder = f"hf:{write_tiny_bert(tmp_path)}"
-    features = PairFeatures(FeatureConfig.of(encoder, None))
-    sources = ["word1 word2. word3 word4. word5."] * 2
-    candidates = ["word2 word1. word6.", "word5."]
-    names = features.config.names
-    found = dict(zip(names, features.values(sources, candidates).T, strict=True))
-    from sms.scoring import score_texts
-
-    cosines = score_texts(
-        [a for a in ("word2 word1.", "word6.", "word5.") for _ in range(3)],
-        sources=["word1 word2.", "word3 word4.", "word5."] * 3,
-        metrics=("cosine:source",), encoders={"tiny": encoder},
-    )["cosine:source"].to_numpy().reshape(3, 3)  # fmt: skip
-    best = cosines.max(axis=1)
-    expected = {
-        "vectors_mean": [best[:2].mean(), best[2]],
-        "vectors_least": [best[:2].min(), best[2]],
-        "lead_vectors": [cosines[:2].max(axis=0).mean(), cosines[2].mean()],
-    }
-    for name, own in expected.items():
-        np.testing.assert_allclose(found[name], own, atol=1e-5)
-
-
 def test_best_sentences_match_sets(rng):
     words = Ragged.from_rows([rng.integers(0, 9, rng.integers(0, 7)) for _ in range(30)])
     texts = Ragged.from_rows([range(k, k + 5) for k in range(0, 30, 5)])
@@ -122,15 +97,6 @@ def test_linked_words_match_sets(rng):
         assert value == pytest.approx(np.mean(hits))
 
 
-def test_best_vectors_by_hand():
-    vectors = np.array([[1, 0], [0, 1], [0.6, 0.8], [0.8, 0.6]], dtype=np.float32)
-    texts = Ragged.from_rows([[0, 1], [2, 3], [2]])
-    best, leads, twice = best_vectors(vectors, texts, np.array([1, 2]), np.array([0, 0]), n_lead=1)
-    np.testing.assert_allclose(best, [0.8, 0.8, 0.8], atol=1e-6)
-    np.testing.assert_allclose(leads, [0.8, 0.6], atol=1e-6)
-    np.testing.assert_allclose(twice, [0.96, np.nan], atol=1e-6)
-
-
 def test_copy_shares_fit_what_was_drawn():
     # Half of the words follow the two words before them, half are drawn from the text's words.
     rng = np.random.default_rng(0)
@@ -151,8 +117,8 @@ def test_copy_shares_fit_what_was_drawn():
     ("fields", "rule"),
     [
         ({"names": ("lenght",)}, "unknown feature `lenght`; did you mean `length`?"),
-        ({"names": ("vectors_mean",)}, "`encoder` must be given for features of vectors"),
-        ({"names": ("pmi",)}, "`language_model` must be given for features of likelihood"),
+        ({"names": ("likelihood",)}, "`language_model` must be given for features of likelihood"),
+        ({"prompt": "{context} {text}"}, "`prompt` is what a language model reads"),
     ],
 )
 def test_wrong_features_rejected(fields, rule):
@@ -160,18 +126,17 @@ def test_wrong_features_rejected(fields, rule):
         FeatureConfig(**fields)
 
 
-def test_likelihood_features_are_those_of_the_language_model(tmp_path):
+@pytest.mark.parametrize("prompt", [None, "Article: {context} Summary: {text}"])
+def test_likelihood_features_are_those_of_the_language_model(prompt, tmp_path):
     from reffree.likelihood import LanguageModel
+    from reffree.likelihood_settings import LikelihoodSettings
 
     folder = write_tiny_model(tmp_path / "lm", "llama", [SOURCE, *TEXTS])
-    features = PairFeatures(FeatureConfig.of(None, folder))
+    features = PairFeatures(FeatureConfig.of(folder, prompt))
     found = dict(zip(features.config.names, features.values([SOURCE] * 4, TEXTS).T, strict=True))
-    model = LanguageModel.load(folder)
-    after = model.log_probabilities([SOURCE] * 4, TEXTS).log_p
-    without = model.log_probabilities([""] * 4, TEXTS).log_p
+    model = LanguageModel.load(folder, LikelihoodSettings(prompt=prompt))
+    log_p = model.log_probabilities([SOURCE] * 4, TEXTS).log_p
     for k in range(4):
-        assert found["likelihood"][k] == pytest.approx(after[k].mean(), abs=1e-6)
-        assert found["prior"][k] == pytest.approx(without[k].mean(), abs=1e-6)
-        assert found["likelihood_low"][k] == pytest.approx(np.quantile(after[k], 0.1), abs=1e-6)
-    np.testing.assert_allclose(found["pmi"], found["likelihood"] - found["prior"])
+        assert found["likelihood"][k] == pytest.approx(log_p[k].mean(), abs=1e-6)
+        assert found["likelihood_low"][k] == pytest.approx(np.quantile(log_p[k], 0.1), abs=1e-6)
     assert features.encoder_content == model.content_hash

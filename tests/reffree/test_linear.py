@@ -5,10 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from reffree.aspects import ALL_KINDS, KINDS_OF_HEAD, POSITIVES_OF_HEADS
+from reffree.aspects import (
+    ALL_KINDS,
+    DIRECTIONS,
+    FEATURES_OF_HEAD,
+    KINDS_OF_HEAD,
+    POSITIVES_OF_HEADS,
+    directions_of,
+)
 from reffree.comparisons import comparisons_of, rated_comparisons
 from reffree.examples import Example
-from reffree.features import FeatureConfig
+from reffree.features import NAMES, FeatureConfig
 from reffree.fitting import LinearRecipe, fit_scorer, judge_heads, texts_of
 from reffree.linear import PENALTIES, Comparisons, fit_linear, fit_weights
 from reffree.naming import BOUND
@@ -105,6 +112,26 @@ def test_scores_are_standardised_and_contributions_add_up():
     assert np.isnan(model.scores(odd)[:, 0]).tolist() == [True, False]
 
 
+def test_feature_that_would_count_the_wrong_way_counts_nothing():
+    values, compared = drawn()
+    config = FeatureConfig(names=("length", "density", "order"))
+
+    def weights(**directions):
+        model = fit_linear(config, values, {"a": compared}, {"a": directions})
+        return np.array(model.heads["a"].weights)
+
+    free = weights(length=0, density=0, order=0)
+    np.testing.assert_array_equal(
+        free, fit_linear(config, values, {"a": compared}).heads["a"].weights
+    )
+    assert free[0] > 0 > free[1]
+    np.testing.assert_array_equal(weights(length=1, density=-1, order=0), free)
+    alone = weights(length=1, density=1, order=0)
+    assert alone[1] == 0
+    np.testing.assert_allclose(alone, weights(length=0, order=0))  # as if it were not read
+    assert weights(length=-1, density=1).tolist() == [0, 0, 0]
+
+
 def test_one_document_rejected():
     values, compared = drawn(10)
     alone = Comparisons(
@@ -119,6 +146,21 @@ def test_table_of_heads_names_kinds_and_positives_that_there_are():
     assert set(ALL_KINDS) <= set(KINDS)
     assert set(POSITIVES_OF_HEADS) <= set(POSITIVES)
     assert list(KINDS_OF_HEAD) == ["coherence", "consistency", "fluency", "relevance"]
+
+
+def test_heads_read_features_that_there_are_and_none_of_length():
+    assert list(FEATURES_OF_HEAD) == list(KINDS_OF_HEAD)
+    assert set(DIRECTIONS) == set(NAMES)
+    for head, names in FEATURES_OF_HEAD.items():
+        assert set(names) <= set(NAMES) - {"length", "sentence_length", "compression"}
+        assert set(directions_of(head)) == set(names)
+    assert directions_of("mine") is None
+    model = load_scorer("news")._pairs.model
+    for head, own in model.heads.items():
+        for name, weight in zip(model.features.names, own.weights, strict=True):
+            assert weight == 0 or (
+                weight * DIRECTIONS[name] >= 0 and name in FEATURES_OF_HEAD[head]
+            )
 
 
 GOOD = "Anna Bell opened the old bridge. It had been closed since May."
