@@ -182,6 +182,7 @@ def test_ratings_train_a_head_for_each_rated_aspect(tmp_path, capsys):
         (("--max-pieces", "8"), "`max_pieces` is not for the scorer features; leave it out"),
         (("--workers", "2"), "`workers` is not for the scorer features"),
         (("--head", "match"), "`head` is not for the scorer features"),
+        (("--encoder", "minilm"), "`encoder` is not for the scorer features"),
         (("--scorer", "word", "--max-pieces", "8"), "`max_pieces` is not for the scorer word"),
         (
             ("--scorer", "sentence", "--head", "cnn", "--dropout", "0.5"),
