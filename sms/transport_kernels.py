@@ -194,7 +194,7 @@ def solve_clouds(
         n_cells = 0
 
         # what is left of each side once the mass on shared points has cancelled
-        n = m = n_words = m_words = n_wrong = 0
+        n = m = n_words = m_words = n_wrong = np.int64(0)  # a literal 0 is a type of its own
         for part in range(2):
             i = offsets[cloud_x] if part == 0 else splits[cloud_x]
             i_end = splits[cloud_x] if part == 0 else offsets[cloud_x + 1]

@@ -1,6 +1,7 @@
 """Environment, hypothesis profiles and the fixtures every test may use."""
 
 import atexit
+import gc
 import os
 import secrets
 import sys
@@ -24,9 +25,10 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
+gc.disable()  # until everything is imported, see `pytest_collection_finish`
 os.fsync = lambda handle: None  # what a test writes need not survive a power cut; a fifth faster
 
-settings.register_profile("assay", deadline=None)
+settings.register_profile("assay", deadline=None, max_examples=40)  # others each time
 settings.register_profile("assay-ci", deadline=None, derandomize=True)
 settings.load_profile("assay-ci" if os.environ.get("CI") else "assay")
 
@@ -46,8 +48,32 @@ def end_at_once_where_ray_was():
         os._exit(_status[-1])
 
 
+def pytest_collection_modifyitems(items):
+    """Have the second of two processes begin with statistics, which need nothing compiled.
+
+    Meanwhile the first one compiles what both need, where nothing has been compiled yet.
+    """
+    first = [item for item in items if item.path.parent == ROOT / "tests" / "agreement"]
+    others = [item for item in items if item.path.parent != ROOT / "tests" / "agreement"]
+    middle = len(items) // 2
+    items[:] = [*others[:middle], *first, *others[middle:]]
+
+
+def pytest_collection_finish():
+    """Collect garbage again, but look neither at what was imported nor at everything so often.
+
+    Half a million objects of libraries and tests outlive every test: to look through them takes up
+    to a second each time.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+    gc.enable()
+
+
 def pytest_sessionfinish(exitstatus):
     _status.append(int(exitstatus))
+    gc.collect()
+    gc.freeze()  # pytest looks for garbage ten times more
 
 
 @pytest.fixture(scope="session")

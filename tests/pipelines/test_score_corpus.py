@@ -165,7 +165,7 @@ class FakeEncoder:
         self.seen |= set(texts.sentences)
         ones = np.ones(n, dtype=np.int64)
         return EncodedSentences(
-            word_points=np.empty((0, 2)),
+            word_points=np.empty((0, 2), np.float32),
             sentence_words=Ragged.from_rows([[]] * n),
             sentence_points=np.ones((n, 2)),
             weights=ones,

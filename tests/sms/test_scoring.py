@@ -249,7 +249,7 @@ class SentenceVectors:
         words = texts.sentence_words
         n_kept = words.sums(texts.is_kept[words.values])
         return EncodedSentences(
-            word_points=np.empty((0, 2)),
+            word_points=np.empty((0, 2), np.float32),
             sentence_words=Ragged(np.empty(0, np.int64), np.zeros(len(words) + 1, np.int64)),
             sentence_points=points,
             weights=n_kept,

@@ -425,7 +425,10 @@ def problem_of(clouds, left, right):
     return Problem(a / a.sum(), b / b.sum(), cdist(x, y))
 
 
-@pytest.mark.parametrize("point_type", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "point_type",
+    [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)],  # compiles anew
+)
 def test_clouds_match_cdist_and_pot(point_type):
     rng = np.random.default_rng(9)
     clouds = draw_clouds(rng, rng.normal(size=(60, 17)).astype(point_type), 30)
@@ -447,7 +450,7 @@ def test_clouds_match_cdist_and_pot(point_type):
 
 def test_doubled_weights_change_nothing():
     rng = np.random.default_rng(12)
-    clouds = draw_clouds(rng, rng.normal(size=(40, 8)), 20)
+    clouds = draw_clouds(rng, rng.normal(size=(40, 8)).astype(np.float32), 20)
     doubled = clouds_of(clouds.word_points, clouds.members, 2 * clouds.weights.values)
     left, right = np.divmod(np.arange(400), 20)
     np.testing.assert_allclose(
@@ -457,7 +460,7 @@ def test_doubled_weights_change_nothing():
 
 def test_counts_beyond_a_million_match_their_shares():
     rng = np.random.default_rng(15)
-    clouds = draw_clouds(rng, rng.normal(size=(40, 8)), 10)
+    clouds = draw_clouds(rng, rng.normal(size=(40, 8)).astype(np.float32), 10)
     many = clouds_of(clouds.word_points, clouds.members, 10**6 * clouds.weights.values)
     left, right = np.divmod(np.arange(100), 10)
     np.testing.assert_allclose(
@@ -476,14 +479,15 @@ def test_threads_and_batch_change_no_bit_of_clouds():
 
 
 def test_no_pairs():
-    clouds = clouds_of(np.zeros((1, 2)), Ragged.from_rows([[0]]), np.ones(1, dtype=np.int64))
+    points = np.zeros((1, 2), np.float32)
+    clouds = clouds_of(points, Ragged.from_rows([[0]]), np.ones(1, dtype=np.int64))
     nothing = np.empty(0, dtype=np.int64)
     assert word_costs(clouds, nothing, nothing).shape == (0,)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_points_that_are_no_numbers_rejected(wrong):
-    points = np.array([[1, 0], [wrong, 1], [1, 1]])
+    points = np.array([[1, 0], [wrong, 1], [1, 1]], np.float32)
     clouds = clouds_of(points, Ragged.from_rows([[0], [2], [0, 1]]), np.ones(4, dtype=np.int64))
     with pytest.raises(ValueError, match="must be finite, got others in pair 1"):
         word_costs(clouds, np.array([0, 1]), np.array([1, 2]))

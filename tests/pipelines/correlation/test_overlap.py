@@ -62,7 +62,7 @@ def numbers(text):
     return re.findall(r"\d[\d.,]*", "\n".join(kept))
 
 
-def test_report_over_partial_scores_is_that_over_files_cut_by_hand(reports):
+def test_report_over_partial_scores_is_that_over_files_cut_by_hand_and_says_so_once(reports):
     (partial, said), (by_hand, said_by_hand) = reports
     for name in TABLES:
         folder = "" if name == "correlations" else "tables/long"
@@ -82,10 +82,6 @@ def test_report_over_partial_scores_is_that_over_files_cut_by_hand(reports):
         one, other = ((each / name).read_text() for each in (partial, by_hand))
         assert numbers(one) == numbers(other)
     assert numbers(said) == numbers(said_by_hand)
-
-
-def test_cut_is_said_once_in_one_line(reports):
-    (partial, said), _ = reports
     line = (
         "Compared: 29 rows of 5 systems and 6 documents, with every score and rating; 40 are "
         "rated: 10 without a score, poor lacks 1; without any value, and left out: empty"

@@ -3,6 +3,7 @@
 Each takes the folder of a model, a document (for one, a reference) and a summary.
 """
 
+import functools
 import re
 
 import numpy as np
@@ -23,6 +24,7 @@ def sentences(text):
     return re.split(r"(?<=[.!?])\s+", text.strip())
 
 
+@functools.lru_cache(maxsize=1)
 def _classes(folder):
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -111,6 +113,7 @@ def _minicheck_chunks(document, most, count):
     return [chunk for chunk in chunks if chunk]
 
 
+@functools.lru_cache(maxsize=1)
 def _generator(folder):
     model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
