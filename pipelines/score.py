@@ -60,10 +60,11 @@ from pipelines.runs.manifest import (
     what_is_added,
     write_manifest,
 )
-from pipelines.runs.progress import SCORING, Progress
+from pipelines.runs.progress import COMPILING, SCORING, Progress
 from pipelines.runs.score_run import RunInterrupted, ScoreRun
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
+from sms.compiled import is_compiled
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import ScoringConfig, SummaryScorer
@@ -409,7 +410,7 @@ def _score_rest(
 ) -> None:
     """Score the shards that are not done, and add them to the history."""
     so_far = _progress(manifest, history)
-    tell(so_far)
+    tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
 
     def on_report(report: ShardReport) -> None:
         nonlocal so_far

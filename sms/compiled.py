@@ -58,6 +58,11 @@ def cache_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="sms-kernels-")) / name
 
 
+def is_compiled() -> bool:
+    """Say whether anything of these sources has been compiled before, by whatever process."""
+    return next(cache_folder().rglob("*.nbi"), None) is not None
+
+
 def _home_cache() -> Path | None:
     try:
         return Path.home() / ".cache" / "assay"

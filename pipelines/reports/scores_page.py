@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy import stats
+from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
 from cluster.store import join, read_whole
 from pipelines.reports.numbers import UNDEFINED
@@ -87,7 +87,7 @@ def document_means(rows: pl.DataFrame, metric: str) -> dict[str, tuple[float, fl
             residuals = totals - mean * counts
             variance = n_documents / (n_documents - 1) * (residuals**2).sum()
             error = np.sqrt(variance) / counts.sum()
-            half = stats.t.ppf(0.5 + 0.5 * CONFIDENCE, n_documents - 1) * error
+            half = stdtrit(n_documents - 1, 0.5 + 0.5 * CONFIDENCE) * error
             low, high = mean - half, mean + half
         found[str(system or "")] = float(mean), float(low), float(high), n_documents
     return found

@@ -719,6 +719,16 @@ def test_progress_counts_rows(corpus, out, watched):
     assert [(p.n_done, p.n_earlier) for p in told[2:]] == [(8, 8), (10, 8)]
 
 
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_first_run_says_that_it_compiles(corpus, out, monkeypatch, is_compiled):
+    monkeypatch.setattr("pipelines.score.is_compiled", lambda: is_compiled)
+    told = []
+    score(corpus, out, on_progress=told.append)
+    stages = [p.stage for p in told if p.n_rows]
+    assert stages[0] == ("scoring" if is_compiled else "compiling, which only the first run does")
+    assert set(stages[1:]) == {"scoring"}
+
+
 def test_two_processes_and_one_give_the_same_table(corpus, out, monkeypatch):
     """Workers find vectors by a path relative to the folder of the command, too."""
     vectors = corpus.with_name("vectors.txt")

@@ -70,3 +70,11 @@ def test_threads_follow_the_worker(declared, expected, monkeypatch):
 def test_threads_without_a_declaration(declared, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", declared)
     assert compiled.available_threads() >= 1
+
+
+def test_first_run_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
+    assert not compiled.is_compiled()
+    (tmp_path / "sms_1").mkdir()
+    (tmp_path / "sms_1" / "simplex.solve-1.py311.nbi").touch()
+    assert compiled.is_compiled()

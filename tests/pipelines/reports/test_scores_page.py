@@ -1,6 +1,8 @@
 """The pages of a run and of a comparison."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import polars as pl
@@ -100,3 +102,8 @@ def test_comparison_has_a_page_with_every_document(scored, tmp_path, capsys):
     assert heights == sorted(heights, reverse=True)
     assert max(map(abs, heights)) == 100.0
     assert capsys.readouterr().out.count("M2") >= 2
+
+
+def test_page_of_a_run_needs_no_statistics_that_are_slow_to_import():
+    told = "import sys, pipelines.reports.scores_page; sys.exit('scipy.stats' in sys.modules)"
+    subprocess.run([sys.executable, "-c", told], check=True)
