@@ -78,8 +78,8 @@ def run_ray(
             logger.warning("all shards were committed before the cluster was lost: %s", error)
         elif isinstance(error, ProcessLost):
             raise RuntimeError(
-                f"the Ray cluster was lost ({error}); what is committed stays, the same "
-                "command goes on from there once the cluster is back"
+                f"the Ray cluster was lost ({error}); committed shards are kept: run the "
+                "same command again once the cluster is back"
             ) from error
         else:
             raise

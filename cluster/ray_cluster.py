@@ -96,8 +96,8 @@ def connected(
     if ray.is_initialized():
         if check is not None and (lacking := check()):
             raise ValueError(
-                f"the nodes have not the packages of this driver ({', '.join(lacking)}), and they "
-                "can only be sent when Ray is started; leave out `ray.init` or install them there"
+                f"the nodes lack packages of this driver ({', '.join(lacking)}), which can only be "
+                "sent when Ray starts; leave out `ray.init`, or install them on the nodes"
             )
         yield
         return
@@ -142,7 +142,7 @@ def _join(address: str, packages: Sequence[str]) -> None:
         )
     except AuthenticationError as error:
         raise ConnectionError(
-            f"the Ray cluster at `{address}` asks for a token, and not for this driver's; set "
+            f"the Ray cluster at `{address}` asks for another token than this driver has; set "
             "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, as on its nodes"
         ) from error
     except RuntimeError as error:
@@ -247,8 +247,8 @@ class HeadWatch:
         except OSError as error:
             if time.monotonic() - self._heard > HEAD_PATIENCE_S:
                 raise HeadLost(
-                    f"the head node of the Ray cluster at {self.address} no longer answers; what "
-                    "is committed stays, the same command goes on from there once it is back"
+                    f"the head node of the Ray cluster at {self.address} no longer answers; "
+                    "committed shards are kept: run the same command again once it is back"
                 ) from error
             return False
         self._heard = time.monotonic()

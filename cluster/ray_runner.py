@@ -233,20 +233,20 @@ class _Driver:
         n_workers = len(self._pool.actors)
         if self._idle:
             return (
-                f"no worker is left: on {len(self._idle)} of {n_workers} shards kept failing, also "
-                f"after a restart, at last by {self._last_failure}; what is committed stays, the "
-                "same command goes on from there"
+                f"no worker is left: shards kept failing on {len(self._idle)} of {n_workers}, even "
+                f"after a restart (last error: {self._last_failure}); committed shards are kept: "
+                "run the same command again to continue"
             )
         if self._nodes:
             return (
                 f"the Ray cluster was lost (none of its {n_workers} workers could be started "
-                f"again, at last by: {self._last_death}); what is committed stays, the same "
-                "command goes on from there"
+                f"again; last error: {self._last_death}); committed shards are kept: run the "
+                "same command again to continue"
             )
         return (
-            f"all {n_workers} workers died {MAX_FAILED_STARTS} times before they were ready, at "
-            f"last by {self._last_death}; can they import what the driver can, and is there memory "
-            "enough to load the scorer?"
+            f"all {n_workers} workers died {MAX_FAILED_STARTS} times before they were ready (last "
+            f"error: {self._last_death}); check that they can import what the driver can and have "
+            "enough memory to load the scorer"
         )
 
     def _wait(self) -> None:
@@ -311,14 +311,14 @@ class _Driver:
             del self._running[reference]
             node = self._nodes[worker]
             logger.warning(
-                "worker %d on %s has had shard %d for %.0f s and is started anew",
+                "worker %d on %s has worked on shard %d for %.0f s and is restarted",
                 worker,
                 node,
                 shard.index,
                 seconds,
             )
             ray.kill(self._pool.actors[worker], no_restart=False)
-            reason = f"not done after {seconds:.0f} s, far more than others take; worker killed"
+            reason = f"not done after {seconds:.0f} s, far longer than other shards; worker killed"
             self._lose(worker, shard, reason)
 
     def _lose(self, worker: int, shard: Shard, reason: str) -> None:
@@ -367,7 +367,7 @@ class _Driver:
             self._idle.append(worker)
         elif self._schedule.needs_restart(worker):
             logger.warning(
-                "worker %d on %s failed twice in a row and is started anew, at last by %s",
+                "worker %d on %s failed twice in a row and is restarted; last error: %s",
                 worker,
                 report.node,
                 report.error,
@@ -383,7 +383,7 @@ class _Driver:
             self._last_failure = report.error
         if self._is_left_out(worker) and not was_left_out:
             logger.warning(
-                "worker %d on %s is left out: shards fail on it, also after a restart, at last by "
+                "worker %d on %s is left out: shards fail on it even after a restart; last error: "
                 "%s",
                 worker,
                 report.node,

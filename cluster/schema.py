@@ -140,7 +140,7 @@ def resolve_columns(
         )
     for found in (*wanted.values(), *keep):
         if (n := list(names).count(found)) > 1:
-            raise ValueError(f"column `{found}` must be there once in {where}, got it {n} times")
+            raise ValueError(f"column `{found}` must be in {where} once, got it {n} times")
     return wanted
 
 

@@ -341,8 +341,8 @@ def storage_full(error: OSError, what: str) -> StorageFull | None:
     if error.errno not in _FULL:
         return None
     return StorageFull(
-        f"{_FULL[error.errno]} for {what}; make room and run the same command again, what is "
-        "committed stays"
+        f"{_FULL[error.errno]} for {what}; make room and run the same command again; "
+        "committed shards are kept"
     )
 
 

@@ -10,11 +10,11 @@ from pipelines.settings.compare import CompareSettings
 
 @command(CompareSettings, "SCORES_A", "SCORES_B")
 def compare(scores_a: str, scores_b: str, settings: CompareSettings) -> None:
-    """Say which system has the higher scores, without ratings: SCORES_A or SCORES_B.
+    """Compare the scores of two systems, or of two runs, without human ratings.
 
-    Both are folders of `assay score` or files of scores. Where they hold the same systems, two
-    runs of each are compared, else every system of the one with every system of the other, on
-    the documents both have. A metric whose signature differs is refused.
+    Both are folders of `assay score` or files of scores. If both have the same systems, the two
+    runs of each system are compared; otherwise every system of one side with every system of the
+    other, on the documents that both sides have. A metric whose signatures differ is refused.
     """
     result = verbs.compare(scores_a, scores_b, settings)
     from pipelines.reports.comparison import comparison_sheet

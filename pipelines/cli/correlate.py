@@ -12,15 +12,16 @@ from pipelines.settings.correlate import CorrelateSettings
 
 @command(CorrelateSettings, "SCORES...")
 def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> int:
-    """Correlate SCORES with human ratings: folders of `assay score`, or any tool's files.
+    """Correlate SCORES with human ratings.
 
-    A file (Parquet, CSV, JSONL) has a row per candidate: `document_id`, `system_id` and a column
-    of numbers per metric, or per aspect in the ratings, which may also name a `rater`. A metric
-    that several inputs have is called INPUT/METRIC. All numbers are about the rows that have every
-    score and rating. DIR gets report.html, report.md, report.json and correlations.parquet.
+    SCORES are folders of `assay score`, or files of any tool (Parquet, CSV, JSONL). A file has one
+    row per candidate: `document_id`, `system_id`, and one column of numbers per metric. The
+    ratings have one such column per aspect, and may name a `rater`. A metric that several inputs
+    have is called INPUT/METRIC. All numbers are about the rows that have every score and rating.
+    DIR gets report.html, report.md, report.json and correlations.parquet.
     """
     if settings.out is None:
-        raise click.UsageError("`--out` is missing; name a folder for the report")
+        raise click.UsageError("`--out DIR` is missing: name a folder for the report")
     from pipelines.correlation.summary import summary_text
 
     with shown_progress(settings) as settings:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @command(EvaluateSettings, "SCORER", "[PAIRS...]")
 def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) -> int:
-    """Say how well SCORER tells references from negatives, for each of PAIRS.
+    """Measure how well SCORER tells references from negatives, on each file of PAIRS.
 
-    Judged are documents it was not trained on. With several files of pairs, or several scorers,
-    a matrix of trained on against judged by comes first. With `--corpus` and `--ratings`, of
-    which PAIRS may be left out, it is judged by people as well.
+    Only documents that the scorer was not trained on count. With several files of pairs, or
+    several scorers, a matrix comes first: what a scorer was trained on against what it is judged
+    on. With `--corpus` and `--ratings` the scorer is also judged by people; PAIRS may then be left
+    out.
     """
     from cluster.output import Output
 

@@ -16,9 +16,9 @@ FILES = {
 def example(out: str) -> None:
     """Write a small corpus to try the other commands on, and ratings for it.
 
-    The texts are invented. The ratings are no human judgements: they say what each summary was
+    The texts are invented. The ratings are not human judgements: they say what each summary was
     written to be, from 5 (good) over 4 (copied), 3 (vague) and 2 (corrupted) to 1 (of another
-    document). A file that is there already is replaced only if it is the same.
+    document). An existing file is never replaced by a different one.
     """
     from importlib.resources import files
 

@@ -14,11 +14,11 @@ from pipelines.settings.explain import ExplainSettings
 def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> int:
     """Show what a score is made of: which words and sentences move where, and at what cost.
 
-    CORPUS is what `assay score` reads. Mover's similarities are explained by their transport plan,
-    other metrics by what the score loses when a sentence is left out.
+    CORPUS is what `assay score` reads. A mover's similarity is explained by its transport plan,
+    any other metric by how much the score loses when a sentence is left out.
     """
     if settings.out is None:
-        raise click.UsageError("`--out` is missing; name a page (.html) or a picture (.svg)")
+        raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")
     for each in verbs.explain(corpora, settings):
         found = each.explanation
         shown = f"no score: {found.status}" if found.score is None else str(found.score)

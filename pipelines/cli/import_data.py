@@ -20,10 +20,10 @@ _WIDTH = 96
 
 @command(ImportSettings, "[NAME]", "[FILES...]", name="import")
 def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettings) -> int:
-    """Turn a data set, as its owner gives it out, into our columns.
+    """Convert a data set, as its owner distributes it, into the columns that `assay` reads.
 
-    NAME is one of `assay import --list`; alone, it shows what the data set is and what FILES it
-    takes. FILES are files, folders or tar archives. The files appear when all has been read.
+    NAME is one of `assay import --list`; without FILES, the command says what the data set is and
+    which FILES it needs: files, folders or tar archives. Nothing is written before all are read.
     """
     from pipelines.datasets.run import SOURCES, find_source
 
@@ -39,7 +39,7 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
     if not files:
         raise click.UsageError(f"name the files of {name}: {source.takes}")
     if settings.out is None:
-        raise click.UsageError("`--out` is missing; name a Parquet file to write")
+        raise click.UsageError("`--out FILE` is missing: name a Parquet file to write")
 
     from pipelines.datasets.run import import_data as run_import
 
@@ -52,8 +52,8 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
 def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> int:
     """Write corpora and scores in the format of another tool.
 
-    NAME is sacrerouge. FILES are corpora (files with a column `candidate`),
-    ratings, score files, and folders of `assay score`.
+    NAME is sacrerouge. FILES are corpora (files with a column `candidate`), ratings, score files,
+    and folders of `assay score`.
     """
     from pipelines.datasets.exporting import export_data as run_export
 

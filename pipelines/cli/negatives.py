@@ -18,11 +18,11 @@ _SHOWN_CHARACTERS = 150
 
 @command(NegativesSettings, "PAIRS...")
 def negatives(pairs: tuple[str, ...], settings: NegativesSettings) -> int:
-    """Make wrong summaries from the right ones in PAIRS, with labels, and write them to a file.
+    """Make wrong summaries from the right ones in PAIRS, and write both to a file, with labels.
 
     One row of PAIRS (Parquet, JSONL or CSV; files, folders, globs or URLs) is one document:
-    `document_id`, `source`, `reference` or `references`, and perhaps `split`. Documents without
-    one are split 80/10/10; those that share a text are on the same side.
+    `document_id`, `source`, `reference` or `references`, and optionally `split`. Documents without
+    a split are split 80/10/10; documents that share a text go to the same side.
     """
     with shown_progress(settings) as settings:
         run = verbs.negatives(pairs, settings)

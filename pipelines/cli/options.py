@@ -64,8 +64,8 @@ def command(
             click.Option(
                 ["--config"],
                 metavar="FILE",
-                help="TOML file with these options and rarer ones, written with underscores; the "
-                "command line wins.",
+                help="Read these options and rarer ones from this TOML file, written with "
+                "underscores; the command line wins.",
             )
         )
     if any(setting.name == "on_progress" for setting in known):
@@ -88,7 +88,8 @@ def command(
                 if setting.default is MISSING and setting.name not in values:
                     text = setting.help.rstrip(".")
                     raise click.UsageError(
-                        f"`{setting.option}` is missing; {text[0].lower()}{text[1:]}"
+                        f"`{setting.option} {setting.metavar}` is missing: "
+                        f"{text[0].lower()}{text[1:]}"
                     )
             chosen = settings(**values)
             return function(*own.values(), chosen)

@@ -27,17 +27,21 @@ _SHOWN = {
 
 @command(ReinforceSettings, "PAIRS...")
 def reinforce(pairs: tuple[str, ...], settings: ReinforceSettings) -> int:
-    """Train a summariser with a metric as reward, and compare it with one that has none.
+    """Train a summariser with a metric as reward, and compare it with one trained without.
 
     One row of PAIRS is one document: `document_id`, `source`, `reference` or `references`, and
-    perhaps `split`. First by maximum likelihood, then by likelihood and reward (Clark et al. 2019,
-    section 5). A run that was interrupted goes on when the same command is given again.
+    optionally `split`. The summariser is trained by maximum likelihood first, then by likelihood
+    and reward (Clark et al. 2019, section 5). To continue an interrupted run, give the same
+    command again.
     """
     try:
         with shown_progress(settings, on_news=_show_news) as settings:
             found = verbs.reinforce(pairs, settings)
     except KeyboardInterrupt:
-        return fail("interrupted; the same command (without `--fresh`) goes on", INTERRUPTED)
+        return fail(
+            "interrupted; run the same command (without `--fresh`) to continue",
+            INTERRUPTED,
+        )
     show("\n".join(_summary(found)))
     return DONE
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @command(ReproduceCommand, "[TABLES...]")
 def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
-    """Make tables of the three papers: published, ours, and the difference.
+    """Make the tables of the three papers: published values, ours, and the difference.
 
-    What can be computed from what is in `--data` is computed; what is missing is named. `summeval`
-    is what the papers did, done on SummEval. With `--scores` and `--ratings`, TABLES (or
+    Everything that the files in `--data` allow is computed; what is missing is named. `summeval`
+    repeats the papers' analyses on SummEval. With `--scores` and `--ratings`, TABLES (or
     clark2019, sun2019, bao2020) are made from a study of your own.
     """
     from pipelines.papers.run import find_tables, needs_of
@@ -64,7 +64,7 @@ def _needs_text(name: str, found: Sequence[Found], needs_nothing: bool) -> str:
     from pipelines.reports.terminal import table_text
 
     if not found:
-        return f"{name} needs nothing but what the paper prints"
+        return f"{name} only needs what the paper prints"
     rows = [
         ("yes" if need.is_there else "no", need.kind, need.name, need.what, need.place)
         for need in found
@@ -73,5 +73,5 @@ def _needs_text(name: str, found: Sequence[Found], needs_nothing: bool) -> str:
     n_there = sum(need.is_there for need in found)
     lines = [f"{name}: {n_there} of {len(found)} are there", table]
     if needs_nothing:
-        lines.append("Some of it can be made from what the paper prints alone.")
+        lines.append("Some of it can be made from the numbers that the paper prints.")
     return "\n".join([*lines, ""])

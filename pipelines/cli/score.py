@@ -22,8 +22,8 @@ def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
     """Score the summaries in CORPORA: Parquet, JSONL or CSV; files, folders, globs or URLs.
 
     One row is one candidate: `document_id`, `system_id`, `candidate`, and `reference` or
-    `references` and `source` where a metric needs them. A run that was interrupted goes on when
-    the same command is given again.
+    `references` and `source` where a metric needs them. To continue an interrupted run, give the
+    same command again.
     """
     from pipelines.runs.score_run import RunInterrupted
     from pipelines.summary import summary_text
@@ -33,8 +33,8 @@ def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
             result = verbs.score(corpora, settings)
     except RunInterrupted as interrupt:
         return fail(
-            f"interrupted; {interrupt.n_committed} of {interrupt.n_shards} shards are committed, "
-            "the same command (without `--fresh`) goes on from there",
+            f"interrupted; {interrupt.n_committed} of {interrupt.n_shards} shards are committed; "
+            "run the same command (without `--fresh`) to continue",
             INTERRUPTED,
         )
     except KeyboardInterrupt:
@@ -63,8 +63,8 @@ def _status(result: ScoreRun) -> int:
         more = len(result.failed_shards) - len(shown)
         others = f"; and {more} more, all in run.json" if more else ""
         return fail(
-            f"{len(result.failed_shards)} of {result.n_shards} shards failed, the same command "
-            f"(without `--fresh`) tries them again: {text}{others}",
+            f"{len(result.failed_shards)} of {result.n_shards} shards failed; run the same "
+            f"command (without `--fresh`) to try them again: {text}{others}",
             NOT_ACCEPTED,
         )
     if not result.is_accepted:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @command(StatusSettings, "DIR")
 def status(folder: str, settings: StatusSettings) -> int:
-    """Say how far the run in DIR (a folder or URL) is, while it goes on or after its end.
+    """Show how far the run in DIR (a folder or URL) has come, while it runs or after it ended.
 
-    Exit status: 0 the run is complete, or goes on and no shard has been given up; 1 it has
-    stopped or died before its end, or shards have failed; 2 there is no run.
+    Exit status: 0 if the run is complete, or is running and no shard has been given up; 1 if it
+    stopped or died early, or shards have failed; 2 if there is no run.
     """
     from cluster.output import Output
     from pipelines.status import run_status

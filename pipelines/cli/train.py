@@ -24,18 +24,21 @@ _SHOWN_LOSS = 4  # digits
 
 @command(TrainSettings, "PAIRS...")
 def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
-    """Train a scorer that needs no reference on the right and made-up wrong summaries in PAIRS.
+    """Train a scorer that needs no reference on the summaries in PAIRS and wrong ones made of them.
 
     One row of PAIRS is one document: `document_id`, `source`, `reference` or `references`, and
-    perhaps `split`; or one candidate with a `label`, as `assay negatives` writes. The training of a
-    model that was interrupted goes on when the same command is given again.
+    optionally `split`; or one candidate with a `label`, as `assay negatives` writes it. To
+    continue the interrupted training of a model, give the same command again.
     """
     out = str(settings.out)
     try:
         with shown_progress(settings, on_news=_show_news) as settings:
             found = verbs.train(pairs, settings)
     except KeyboardInterrupt:
-        return fail("interrupted; the same command (without `--fresh`) goes on", INTERRUPTED)
+        return fail(
+            "interrupted; run the same command (without `--fresh`) to continue",
+            INTERRUPTED,
+        )
     from pipelines.train import TrainedScorer
 
     if isinstance(found, TrainedScorer):

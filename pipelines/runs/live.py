@@ -166,7 +166,7 @@ class LiveRun:
         """
         if self._loss:
             raise LockLost(
-                f"{self._out} was taken over by {self._loss}; what this run has committed stays"
+                f"{self._out} was taken over by {self._loss}; what this run has committed is kept"
             )
 
     def write(self) -> None:

@@ -15,21 +15,23 @@ class CompareSettings(Settings):
     """How two sets of scores are compared."""
 
     metrics: Sequence[str] = ()
-    """Names or patterns, separated by commas. Default: all that both have."""
+    """Compare these metrics, given as names or patterns separated by commas. Default: all that
+    both sides have."""
     systems_a: Sequence[str] = ()
-    """Systems of SCORES_A to compare, names or patterns. Default: all."""
+    """Compare these systems of SCORES_A, given as names or patterns. Default: all."""
     systems_b: Sequence[str] = ()
-    """Systems of SCORES_B to compare, names or patterns. Default: all."""
+    """Compare these systems of SCORES_B, given as names or patterns. Default: all."""
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
-    """What the files call a column, for example system_id=model."""
+    """Read our column OURS from the column THEIRS of the files, for example system_id=model."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Write it to a file, too: a page (.html) or a table (.csv, .json, .md) by its name."""
+    """Also write the comparison to FILE: a page (.html) or a table (.csv, .json, .md), by its
+    name."""
     resamples: Annotated[int, "rare"] = 10_000
-    """Bootstrap resamples of the documents."""
+    """Number of bootstrap resamples of the documents."""
     confidence: Annotated[float, "rare"] = 0.95
-    """Of the intervals; one minus it is the level of the tests."""
+    """Confidence of the intervals; the tests' level is 1 minus it."""
     seed: Annotated[int, "rare"] = 0
-    """Of the draws."""
+    """Seed of all random numbers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,46 +20,50 @@ class CorrelateSettings(Settings):
     """How scores are held against human ratings."""
 
     ratings: Annotated[AnyPath, "FILE"]
-    """Human ratings: a row per candidate, and `rater` where raters are named."""
+    """Read human ratings from FILE: one row per candidate, with a column `rater` where raters are
+    named."""
     out: Annotated[AnyPath | None, "DIR"] = None
-    """Folder for the report and its tables. Required on the command line."""
+    """Write the report and its tables to this folder. Required on the command line."""
     aspects: Annotated[Sequence[str], "rare"] = ()
-    """Columns of the ratings. Default: all that hold numbers."""
+    """Columns of the ratings to use. Default: all columns of numbers."""
     raters: Sequence[str] = ()
-    """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
-    pool."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, if they
+    are of one pool."""
     metrics: Sequence[str] = ()
-    """Columns of the scores, names or patterns. Default: all that hold numbers, but for precision
-    and recall that `assay score` was not asked for by name."""
+    """Correlate these columns of the scores, given as names or patterns. Default: all columns of
+    numbers, except precision and recall that `assay score` was not asked for by name."""
     systems: Annotated[Sequence[str], "rare"] = ()
-    """Systems to keep, names or patterns. Default: all that are rated."""
+    """Systems to keep, names or patterns. Default: all rated systems."""
     exclude_systems: Annotated[Sequence[str], "rare"] = ()
-    """Systems to leave out, likewise."""
+    """Systems to leave out, names or patterns."""
     levels: Sequence[str] = LEVELS
-    """Means of systems; systems inside each document, averaged; all cells at once."""
+    """Correlate at these levels: means of systems (system); systems within each document, then
+    averaged (summary); all rows at once (global)."""
     coefficients: Sequence[str] = ("pearson", "spearman", "kendall_b", *ACCURACIES)
-    """Also kendall_c. The first that the levels have is shown here: pairwise_accuracy is not
-    defined at global level, soft_pairwise_accuracy at system level only."""
+    """Compute these coefficients; kendall_c is available, too. The terminal shows the first one
+    that each level has. pairwise_accuracy is not defined at global level, and
+    soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000
-    """Bootstrap resamples, and swaps of a permutation test (or 25 for each metric, where that is
-    more). 10000 is for print, and takes ten times as long."""
+    """Number of bootstrap resamples, and of swaps in a permutation test (or 25 for each metric, if
+    that is more). 10000 is enough for print and takes ten times as long."""
     pairs: Annotated[Literal["best", "all"], "rare"] = "best"
-    """Metrics that are tested against each other: every one against the best and against the
-    baselines, or all pairs, which takes many times as long."""
+    """Test every metric against the best one and the baselines, or test all pairs, which takes
+    many times as long."""
     seed: Annotated[int, "rare"] = 0
-    """Of all random numbers."""
+    """Seed of all random numbers."""
     corpus: Annotated[AnyPath | None, "rare"] = None
-    """The texts: file, folder, glob or URL. They are shown where metric and people disagree."""
+    """File, folder, glob or URL of the texts, to show them where metric and people disagree."""
     explain: Annotated[bool, "rare"] = False
-    """Also a page for each score of `assay score` that people disagree with most."""
+    """Also write a page for each score of `assay score` that people disagree with most."""
     all_tables: Annotated[bool, "rare"] = False
-    """Also every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG."""
+    """Also write every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG."""
     columns: Mapping[str, str] | None = None
-    """What the files call a column, for example system_id=model; repeated or with commas."""
+    """Read our column OURS from the column THEIRS of the files, for example system_id=model.
+    Repeat the option or separate pairs by commas."""
     accept_unfinished: Annotated[bool, "rare"] = False
-    """Take what an unfinished `assay score` has so far."""
+    """Use what an unfinished `assay score` has scored so far."""
     fresh: bool = False
-    """Replace the report that is in DIR."""
+    """Replace the report in DIR."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Called with a `Progress` at every stage and after every test."""
 

@@ -14,13 +14,13 @@ class ImportSettings(Settings):
     """Where the tables of a data set go."""
 
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Parquet file for the corpus, or the pairs."""
+    """Write the corpus, or the pairs, to this Parquet file."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Parquet file for what people said."""
+    """Write the human ratings to this Parquet file."""
     scores: Annotated[AnyPath | None, "FILE"] = None
-    """Parquet file for metric scores that come along."""
+    """Write the metric scores that come with the data set to this Parquet file."""
     list: bool = False
-    """Show the data sets, one a line."""
+    """List the data sets, one per line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,4 +28,4 @@ class ExportSettings(Settings):
     """Where the files for another tool go."""
 
     out: Annotated[AnyPath, "DIR"]
-    """Folder to make."""
+    """Write the files to this new folder."""

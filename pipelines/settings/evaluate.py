@@ -15,20 +15,23 @@ class EvaluateSettings(PairSettings):
     """How trained scorers are judged."""
 
     also: Annotated[Sequence[str], "SCORER,..."] = ()
-    """Further scorers, each a row of the matrix."""
+    """Evaluate these scorers, too; each is a row of the matrix."""
     negatives: Sequence[str] = ()
-    """Kinds separated by commas. Default: those that a scorer was trained on."""
+    """Use these kinds of negatives, separated by commas. Default: the kinds that a scorer was
+    trained on."""
     split: Annotated[Literal["test", "validation"], "rare"] = "test"
-    """Which documents."""
+    """Documents to use, by their side of the split."""
     embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
-    """Folder that keeps the vectors of `sentence` and `word` for later runs."""
+    """Keep the vectors of `sentence` and `word` in this folder for later runs."""
     corpus: Annotated[AnyPath | None, "FILE"] = None
-    """Rated candidates and their sources, judged by `--ratings`."""
+    """Also judge the scorers by people: FILE has the rated candidates and their sources; needs
+    `--ratings`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
-    """What people said of them: what is left of agreement without length and density."""
+    """Read human ratings of the candidates in `--corpus`. What is shown is the agreement that is
+    left without length and density."""
     raters: Annotated[Sequence[str], "rare"] = ()
-    """Patterns such as `expert-*`. Default: all."""
+    """Raters to use, patterns such as `expert-*`. Default: all."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
-    """Where it runs."""
+    """Device of the scorers."""
     json: Annotated[AnyPath | None, "FILE"] = None
-    """Write all figures there as well."""
+    """Also write all figures to FILE."""

@@ -15,35 +15,37 @@ class ExplainSettings(Settings):
     """Which scores are explained, and how they were computed."""
 
     document: Annotated[str, "ID"]
-    """The document_id of one document."""
+    """Explain the scores of the document with this `document_id`."""
     system: Annotated[Sequence[str], "ID,..."] = ()
-    """Systems to show. Default: all of the document."""
+    """Show these systems. Default: all systems of the document."""
     metric: Annotated[str, "NAME"] = "s+wms"
-    """METRIC[@ENCODER][:AGAINST] or a score column; see `assay metrics`."""
+    """Explain this metric, METRIC[@ENCODER][:AGAINST], or a column of the scores; `assay metrics`
+    lists the metrics."""
     encoder: Annotated[str | None, "SPEC"] = None
-    """See `assay encoders`. Default: minilm."""
+    """Use this encoder; `assay encoders` lists them. Default: minilm."""
     models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
-    """As in `assay score`."""
+    """Tables [models.ALIAS], as in `assay score`."""
     columns: Mapping[str, str] | None = None
-    """What the files call a column, for example candidate=summary; repeated or with commas."""
+    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
+    Repeat the option or separate pairs by commas."""
     preset: Annotated[Literal["default", "clark2019"] | None, "rare"] = None
-    """As in `assay score`, as are the next four. Default: default."""
+    """Rules for texts, as in `assay score`. Default: default."""
     multi_reference: Annotated[Literal["best", "mean", "first"] | None, "rare"] = None
-    """Default: best."""
+    """How several references are combined, as in `assay score`. Default: best."""
     language: Annotated[str | None, "rare"] = None
-    """Default: en."""
+    """Language of the texts, as in `assay score`. Default: en."""
     sentences: Annotated[Literal["split", "given"] | None, "rare"] = None
-    """Default: split."""
+    """Whether sentences are split or given, as in `assay score`. Default: split."""
     source_tokens: Annotated[int | None, "rare"] = None
     """Read only the first N tokens of a source."""
     scores: Annotated[AnyPath | None, "DIR"] = None
-    """Folder of `assay score`: take its settings and corpus, and check that the scores are the
-    same."""
+    """Take settings and corpus from this folder of `assay score`, and check that the scores are
+    the same."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Human ratings to show with the scores."""
+    """Show these human ratings with the scores."""
     aspects: Annotated[Sequence[str], "rare"] = ()
-    """Aspects to show. Default: all."""
+    """Aspects of the ratings to show. Default: all."""
     raters: Annotated[Sequence[str], "rare"] = ()
     """Raters to average. Default: all."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """The page (.html), or a picture of the best of the systems, for papers (.svg)."""
+    """Write a page (.html), or a picture of the best system for papers (.svg)."""

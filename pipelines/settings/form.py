@@ -6,15 +6,16 @@ choices and its help stand in one place:
     @dataclass(frozen=True, kw_only=True)
     class ScoreSettings(Settings):
         out: Annotated[AnyPath, "DIR"]
-        \"\"\"Folder or URL for the scores.\"\"\"
+        \"\"\"Write the scores to this folder or URL.\"\"\"
         metrics: Sequence[str] = ("sms", "wms")
-        \"\"\"METRIC[@ENCODER][:AGAINST]; see `assay metrics`.\"\"\"
+        \"\"\"Compute these metrics; `assay metrics` lists them.\"\"\"
         preset: Literal["default", "clark2019"] = "default"
-        \"\"\"How text is handled; `clark2019` as the released code does it.\"\"\"
+        \"\"\"Treat texts by our rules, or as the released code does.\"\"\"
         rows_per_shard: Annotated[int | None, "rare"] = None
-        \"\"\"Rows of one scores file; chosen by the encoders.\"\"\"
+        \"\"\"Rows of one scores file.\"\"\"
 
-The text under a field is its help; without a default the field must be given. Its type says what
+The text under a field is its help, a sentence that stands alone; without a default the field
+must be given. Its type says what
 may be given and how it is written on the command line:
 
     bool                       --fresh; of a default that is not False --control/--no-control

@@ -15,41 +15,45 @@ class JudgeSettings(Settings):
     """Which metrics are judged by which ratings."""
 
     ratings: Annotated[AnyPath, "FILE"]
-    """Human ratings of some rows: `document_id`, `system_id`, perhaps `rater`, and an aspect per
-    column."""
+    """Read human ratings of some rows from FILE: `document_id`, `system_id`, `rater` if you have
+    it, and one column per aspect."""
     out: Annotated[AnyPath | None, "DIR"] = None
-    """Folder or URL for the scores of the rated rows and the report. Default: none is kept."""
+    """Keep the scores of the rated rows and the report in this folder or URL. Default: nothing is
+    kept."""
     metrics: Sequence[str] = ()
-    """Metrics to judge besides the usual ones, separated by commas; see `assay metrics`. Usual are
-    ROUGE, movers, cosine, the trained scorer `reffree@news` and the trivial ones, against the
-    reference and the source where the rows have them."""
+    """Judge these metrics in addition to the usual ones, separated by commas; `assay metrics`
+    lists them. The usual ones are ROUGE, movers, cosine, the trained scorer `reffree@news` and the
+    trivial metrics, against the reference and the source where the rows have them."""
     encoders: Annotated[
         Mapping[str, str] | Sequence[str], "[ALIAS=]SPEC", "--encoder", "encoders"
     ] = "minilm"
-    """May be repeated, the first is the default; see `assay encoders`."""
+    """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
+    the default."""
     models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
     """Tables [models.ALIAS], as in `assay score`."""
     raters: Sequence[str] = ()
-    """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
-    pool."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, if they
+    are of one pool."""
     columns: Mapping[str, str] | None = None
-    """What the files call a column, for example candidate=summary; repeated or with commas."""
+    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
+    Repeat the option or separate pairs by commas."""
     fresh: bool = False
     """Replace what is in DIR."""
     aspects: Annotated[Sequence[str], "rare"] = ()
-    """Columns of the ratings. Default: all that hold numbers."""
+    """Columns of the ratings to use. Default: all columns of numbers."""
     resamples: Annotated[int, "rare"] = 1_000
-    """Bootstrap resamples, and swaps of a permutation test; see `assay correlate`."""
+    """Number of bootstrap resamples, and of swaps in a permutation test; see `assay correlate`."""
     seed: Annotated[int, "rare"] = 0
-    """Of all random numbers."""
+    """Seed of all random numbers."""
     machines: Annotated[int, "rare"] = 10
-    """Machines like this one for which the time of the whole corpus is told, too."""
+    """Also estimate the time of the whole corpus on N machines like this one."""
     multi_reference: Annotated[Literal["best", "mean", "first"], "rare"] = "best"
-    """What counts where there are several references."""
+    """Combine the scores against several references: take the best, the mean, or that of the
+    first."""
     language: Annotated[str, "rare"] = "en"
     """Language of the texts, as in `assay score`."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
-    """Where neural encoders run, as in `assay score`."""
+    """Run neural encoders on this device, as in `assay score`."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Called with a `Progress` at every stage, after every shard and every test."""
 

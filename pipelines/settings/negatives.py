@@ -22,25 +22,27 @@ class NegativesSettings(PairSettings):
     """Which wrong summaries are made from the right ones."""
 
     out: Annotated[AnyPath, "FILE"]
-    """Parquet file or URL to write."""
+    """Write the examples to this Parquet file or URL."""
     kinds: Sequence[str] = ()
-    """Kinds, each once for every positive, or `all`; with weights (add=2,cross-pair=1) they are
-    drawn. Default: what the heads of `assay train` learn from."""
+    """Make these kinds, one of each for every positive; `all` means every kind. With weights
+    (add=2,cross-pair=1) kinds are drawn at random. Default: the kinds that the heads of `assay
+    train` learn from."""
     positives: Annotated[Sequence[str], "rare"] = ()
-    """What they are made from: reference, lead, extract. Default: the reference; all three where
+    """Make negatives from these: reference, lead, extract. Default: the reference; all three if
     neither kinds nor a preset are named."""
     per_positive: Annotated[int | None, "rare"] = None
-    """Negatives of a positive: of each kind, or in all where they are drawn. Default: 1."""
+    """Negatives of each positive: of each kind, or in total where kinds are drawn. Default: 1."""
     preset: Literal["bao2020"] | None = None
-    """`bao2020` is the recipe of Bao et al."""
+    """Use the recipe of Bao et al. (bao2020)."""
     rate: Annotated[str | None, "LOW..HIGH", "rare"] = None
-    """Share of a summary that is edited, drawn evenly. Default: 0..1."""
+    """Share of a summary to edit, drawn evenly from LOW to HIGH. Default: 0..1."""
     length_tolerance: Annotated[float | None, "rare"] = None
-    """Negatives as long as their positive, within this share of its words."""
+    """Make each negative as long as its positive, within this share of its words."""
     seed: Annotated[int, "rare"] = 0
-    """Of all draws."""
+    """Seed of all random numbers."""
     split: Annotated[Literal["train", "validation", "test", "all"], "rare"] = "all"
-    """Which documents. Added words come from the training references either way."""
+    """Documents to use, by their side of the split. Added words always come from the training
+    references."""
 
     def config(self) -> NegativesConfig:
         """Return them as `reffree` takes them."""

@@ -14,13 +14,14 @@ class PairSettings(Settings):
     """How pairs are read."""
 
     columns: Mapping[str, str] | None = None
-    """What the files call a column, for example source=article; repeated or with commas."""
+    """Read our column OURS from the column THEIRS of the files, for example source=article. Repeat
+    the option or separate pairs by commas."""
     limit: Annotated[int | None, "rare"] = None
     """Read only the first N rows."""
     split_anew: Annotated[bool, "rare"] = False
-    """Split by document, whatever the files say."""
+    """Split by document, even if the files have a split."""
     leaks: Annotated[Literal["drop", "refuse"], "rare"] = "drop"
-    """What to do where the files' own split has a text on two sides."""
+    """Drop rows, or refuse the files, where their own split has a text on two sides."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Told what is being done."""
 
@@ -30,12 +31,12 @@ class MachineSettings(Settings):
     """Where something is trained."""
 
     workers: int = 1
-    """Processes that share every batch."""
+    """Train with N processes, which share every batch."""
     gpus_per_worker: Annotated[float, "rare"] = 0.0
-    """GPUs of a worker."""
+    """GPUs of each worker."""
     address: Annotated[str | None, "auto|HOST", "rare"] = None
-    """Ray cluster to join. Default: one is started on this machine where Ray is needed."""
+    """Ray cluster to join. Default: Ray is started on this machine if it is needed."""
     insecure_cluster: Annotated[bool, "rare"] = False
-    """Join a Ray cluster that asks for no token: whoever reaches its ports runs code on it."""
+    """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
-    """Where one worker without Ray trains."""
+    """Device of a single worker without Ray."""

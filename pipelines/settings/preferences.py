@@ -15,27 +15,29 @@ class PreferencesSettings(Settings):
     """How judgements of two texts each are summed up, or a new sheet for judges is made."""
 
     systems: Sequence[str] = ()
-    """Systems to compare; in every pair the earlier one is A. Default: all."""
+    """Compare these systems; in every pair the earlier one is A. Default: all."""
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
-    """What the files call a column, for example winner=choice."""
+    """Read our column OURS from the column THEIRS of the files, for example winner=choice."""
     key: Annotated[AnyPath | None, "FILE"] = None
-    """Key of the sheets. Default: SHEET.key.csv for a new one."""
+    """Read the key of the sheets from FILE, or write that of a new sheet to it. Default for a new
+    sheet: SHEET.key.csv."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Write the table to a file, too: .csv, .json or .md by its name. Or the new sheet."""
+    """Also write the table to FILE (.csv, .json or .md, by its name), or write the new sheet
+    there."""
     interval: Annotated[Literal["wilson", "clopper-pearson"], "rare"] = "wilson"
-    """Of the share of wins."""
+    """Kind of interval of the share of wins."""
     confidence: Annotated[float, "rare"] = 0.95
-    """Of the intervals; one minus it is the level of the tests."""
+    """Confidence of the intervals; the tests' level is 1 minus it."""
     seed: Annotated[int, "rare"] = 0
-    """Of the draws."""
+    """Seed of all random numbers."""
     make_sheet: Annotated[AnyPath | None, "CORPUS"] = None
-    """Instead, make a sheet for judges of a corpus: needs `--systems` and `--out`."""
+    """Make a sheet for judges from CORPUS instead; needs `--systems` and `--out`."""
     n: int = 100
-    """Documents on the new sheet."""
+    """Put N documents on the new sheet."""
     criteria: Annotated[Sequence[str], "rare"] = (
         "non-redundancy",
         "coherence",
         "focus",
         "overall",
     )
-    """Columns of the new sheet."""
+    """Columns of the new sheet that judges fill."""

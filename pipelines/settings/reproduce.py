@@ -15,38 +15,40 @@ class ReproduceSettings(Settings):
     """What the papers' tables are made from."""
 
     data: Annotated[AnyPath | None, "DIR"] = None
-    """Folder with the data sets (`NAME/` as its owner gives it out, or `NAME.parquet` of `assay
-    import`) and, in `encoders/`, the weights."""
+    """Read data sets (`NAME/` as published, or `NAME.parquet` of `assay import`) and weights (in
+    `encoders/`) from this folder."""
     out: Annotated[AnyPath | None, "DIR"] = None
-    """Folder or URL for the tables, figures and scores."""
+    """Write tables, figures and scores to this folder or URL."""
     scores: Sequence[AnyPath] = ()
-    """Folders of `assay score`, or files of any tool: make the tables from these scores of your
-    own, with `--ratings`, instead of the paper's data."""
+    """Make the tables from these scores of your own instead of the paper's data: folders of `assay
+    score`, or files of any tool. Needs `--ratings`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Human ratings of the candidates in `--scores`."""
+    """Read human ratings of the candidates in `--scores`."""
     aspects: Annotated[Sequence[str], "rare"] = ()
-    """Columns of the ratings. Default: all that hold numbers."""
+    """Columns of the ratings to use. Default: all columns of numbers."""
     raters: Sequence[str] = ()
-    """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
-    pool."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, if they
+    are of one pool."""
     metrics: Annotated[Sequence[str], "rare"] = ()
-    """Columns of the scores, names or patterns. Default: all that hold numbers."""
+    """Columns of the scores to use, names or patterns. Default: all columns of numbers."""
     human_systems: Annotated[Sequence[str], "rare"] = ("human*", "reference*")
     """Systems whose summaries people wrote, names or patterns, for Bao et al."""
     scorers: Annotated[AnyPath | None, "DIR"] = None
-    """Folder of trained scorers and summarisers, for Bao et al. and Table 4 of Clark et al."""
+    """Read trained scorers and summarisers from this folder, for Bao et al. and Table 4 of Clark
+    et al."""
     train: bool = False
-    """Train the scorers of Bao et al. that are not there; takes days."""
+    """Train the scorers of Bao et al. that are missing. This takes days."""
     encoders: Annotated[
         Mapping[str, str] | Sequence[str] | None, "ALIAS=SPEC", "--encoder", "encoders"
     ] = None
-    """Other weights than the paper's, for example ELMo=minilm; the aliases are in `--dry-run`."""
+    """Use other weights than the paper's, for example ELMo=minilm; `--dry-run` shows the
+    aliases."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
-    """Where it runs."""
+    """Device of encoders and scorers."""
     seed: Annotated[int, "rare"] = 0
-    """Of draws, splits and training."""
+    """Seed of draws, splits and training."""
     fresh: bool = False
-    """Import and score anew."""
+    """Import and score again."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Told what is being done."""
 
@@ -56,6 +58,6 @@ class ReproduceCommand(ReproduceSettings):
     """What the command shows beside."""
 
     list: bool = False
-    """Show the tables and figures, one a line."""
+    """List the tables and figures, one per line."""
     dry_run: bool = False
-    """Only say what TABLE needs, and what is there."""
+    """Only say what each table needs and what is available."""

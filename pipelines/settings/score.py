@@ -15,62 +15,66 @@ class ScoreSettings(Settings):
     """How a corpus is scored."""
 
     out: Annotated[AnyPath, "DIR"]
-    """Folder or URL for the scores."""
+    """Write the scores to this folder or URL."""
     metrics: Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL")
-    """METRIC[@ENCODER][:AGAINST], separated by commas; see `assay metrics`."""
+    """Compute these metrics, each written METRIC[@ENCODER][:AGAINST], separated by commas; `assay
+    metrics` lists them."""
     encoders: Annotated[
         Mapping[str, str] | Sequence[str], "[ALIAS=]SPEC", "--encoder", "encoders"
     ] = "minilm"
-    """May be repeated, the first is the default; see `assay encoders`. Added to the tables
-    [encoders.ALIAS] of the configuration file, in place of one with the same alias."""
+    """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
+    the default. An encoder given here replaces the table [encoders.ALIAS] of the configuration
+    file that has the same alias."""
     models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
-    """Tables [models.ALIAS] of the models of `likelihood@ALIAS` and `pair@ALIAS`, with `path` and
-    settings."""
+    """Settings of the models of `likelihood@ALIAS` and `pair@ALIAS`: tables [models.ALIAS] with
+    `path` and more."""
     columns: Mapping[str, str] | None = None
-    """What the files call a column, for example candidate=summary; repeated or with commas."""
+    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
+    Repeat the option or separate pairs by commas."""
     system: Annotated[str | None, "NAME"] = None
-    """Name of the system of files without `system_id`, whose rows are all of one. Without
-    `document_id` a document is the number of its row in the whole input, from 0. Default:
-    system."""
+    """Name the system of files without a column `system_id`. Default: system. Files without
+    `document_id` get the number of the row in the whole input, from 0."""
     keep: Annotated[Sequence[str], "COLUMN,...|all"] = ()
-    """Columns of the input that the scores get too; their place in the input they always have."""
+    """Copy these columns of the input into the scores. The row's place in the input is always
+    there."""
     preset: Literal["default", "clark2019"] = "default"
-    """How text is handled; `clark2019` does it as the released sentence mover code."""
+    """Treat texts by our rules, or as the released sentence mover code does (clark2019)."""
     multi_reference: Literal["best", "mean", "first"] = "best"
-    """What counts where there are several references."""
+    """Combine the scores against several references: take the best, the mean, or that of the
+    first."""
     language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
-    """Language of the texts; zh and ja need the extra of the same name."""
+    """Language of the texts. zh and ja need the extra of the same name."""
     sentences: Annotated[Literal["split", "given"], "rare"] = "split"
-    """`given` takes every text as a list of sentences and cuts none; several references or
+    """`given`: every text is a list of sentences and is not cut further; several references or
     sources are lists of such lists."""
     source_tokens: Annotated[int | None, "rare"] = None
     """Read only the first N tokens of a source."""
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "rare"] = "auto"
-    """What neural encoders compute in; auto is fp32 on CPUs and bf16 on GPUs."""
+    """Number format in which neural encoders compute; auto is fp32 on CPUs and bf16 on GPUs."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where neural encoders run; auto takes a GPU where the worker has one."""
+    """Run neural encoders on this device; auto is a GPU where the worker has one."""
     embedding_cache: Annotated[AnyPath | None, "DIR"] = None
-    """Folder that keeps embeddings, and what models answered, for later runs; workers may share
+    """Keep embeddings, and what models answered, in this folder for later runs. Workers may share
     it."""
     workers: int | Literal["auto"] | None = None
-    """Processes that score; auto is as many as there is room for, on a cluster more when nodes
-    join. Default: this process with all cores; auto with `--address` or `--gpus-per-worker`."""
+    """Score with N processes; auto uses all the room there is, and more when nodes join a cluster.
+    Default: this process with all cores; auto with `--address` or `--gpus-per-worker`."""
     cpus_per_worker: Annotated[int | None, "N"] = None
-    """Cores, and threads, of a worker. Default: 1, and with a GPU its share of the node's; in this
-    process all."""
+    """Give each worker N cores and threads. Default: 1; with a GPU, its share of the node's cores;
+    all cores in this process."""
     gpus_per_worker: Annotated[float | Literal["auto"], "G"] = "auto"
-    """GPUs of a worker, which may be a fraction; auto shares out the GPUs there are among
-    the workers where a neural model runs."""
+    """Give each worker G GPUs; a fraction is allowed. auto shares out the GPUs there are among the
+    workers where a neural model runs."""
     address: Annotated[str | None, "auto|HOST"] = None
-    """Ray cluster to join. Default: that of RAY_ADDRESS, which Ray sets within its jobs; else
-    there is none, but for one of this machine where workers share out its GPUs."""
+    """Join this Ray cluster. Default: the cluster of RAY_ADDRESS, which Ray sets in its jobs;
+    otherwise none, but for one on this machine where workers share out its GPUs."""
     insecure_cluster: Annotated[bool, "rare"] = False
-    """Join a Ray cluster that asks for no token: whoever reaches its ports runs code on it."""
+    """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
     local: bool = False
-    """Score in this process whatever `--workers` and RAY_ADDRESS say, with as many threads as the
+    """Score in this process, whatever `--workers` and RAY_ADDRESS say, with as many threads as the
     workers would have."""
     fresh: bool = False
-    """Replace the run that is in DIR."""
+    """Replace the run in DIR."""
     limit: int | None = None
     """Score only the first N rows."""
     strict: bool = False

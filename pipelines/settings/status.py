@@ -14,4 +14,4 @@ class StatusSettings(Settings):
     """How the state of a run is shown."""
 
     json: Annotated[AnyPath | None, "FILE"] = None
-    """Write one JSON object there instead; `-` is standard output."""
+    """Write one JSON object to FILE instead; `-` is standard output."""

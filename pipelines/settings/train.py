@@ -28,69 +28,74 @@ class TrainSettings(PairSettings, MachineSettings):
     """What a scorer without references is, and what it learns from."""
 
     out: Annotated[AnyPath, "DIR"]
-    """New folder for the scorer; all workers must see it."""
+    """Write the scorer to this new folder, which all workers must see."""
     scorer: Literal["bert", "sentence", "word", "features"] | None = None
-    """Weights of features of the texts for every aspect, a transformer over document and summary,
-    or a head over vectors of sentences or words. Default: features, bert with a preset."""
+    """Kind of scorer: weights of features of the texts for every aspect (features), a transformer
+    over document and summary (bert), or a head over vectors of sentences or words (sentence,
+    word). Default: features; bert with a preset."""
     encoder: Annotated[str | None, "SPEC"] = None
-    """What it begins with; see `assay encoders`. `bert` takes minilm and hf:PATH. Default: minilm;
-    features has none."""
+    """Begin with this encoder; `assay encoders` lists them. `bert` takes minilm and hf:PATH.
+    Default: minilm; features has none."""
     language_model: Annotated[str | None, "rare"] = None
-    """Folder of a generator of transformers whose likelihoods of the summary are features, too."""
+    """Folder of a generative model of transformers. Its likelihoods of the summary become
+    features."""
     prompt: Annotated[str | None, "rare"] = None
-    """What the generator reads, with {context} and, at its end, {text}. Default: that of
+    """What the generative model reads, with {context} and, at its end, {text}. Default: that of
     `likelihood@MODEL`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
-    """What people said of the candidates in PAIRS, which then are rows as `assay score` reads: fit
-    a head to each rated aspect."""
+    """Fit a head to each rated aspect of FILE, human ratings of the candidates in PAIRS. PAIRS are
+    then rows as `assay score` reads them."""
     raters: Annotated[Sequence[str], "rare"] = ()
-    """Patterns such as `expert-*`. Default: all."""
+    """Raters to use, patterns such as `expert-*`. Default: all."""
     head: Literal["fc", "cnn", "lstm", "match"] = "fc"
-    """Over the vectors of `sentence` and `word`; `match`, which compares, is not in the paper."""
+    """Head over the vectors of `sentence` and `word`. `match`, which compares sentences, is not in
+    the paper."""
     dropout: Annotated[float | None, "rare"] = None
-    """Share of the inputs and hidden units that a step leaves out; `fc` over vectors only.
-    Default: 0.3, 0 with a preset."""
+    """Share of inputs and hidden units that each step leaves out, for `fc` over vectors only.
+    Default: 0.3; 0 with a preset."""
     negatives: Sequence[str] | None = None
-    """Kinds separated by commas, each for every pair; with weights (add=2,cross-pair=1) they are
-    drawn. Default: those that the heads learn from; cross-pair for the other scorers."""
+    """Make these kinds of negatives, separated by commas, one of each for every pair. With weights
+    (add=2,cross-pair=1) kinds are drawn at random. Default: the kinds that the heads learn from;
+    cross-pair for the other scorers."""
     per_positive: Annotated[int | None, "rare"] = None
-    """Negatives of a pair: of each kind, or in all where they are drawn. Default: 1."""
+    """Negatives of each pair: of each kind, or in total where kinds are drawn. Default: 1."""
     preset: Literal["bao2020"] | None = None
-    """`bao2020` is the recipe of Bao et al."""
+    """Use the recipe of Bao et al. (bao2020)."""
     length_tolerance: Annotated[float | None, "rare"] = None
-    """Negatives as long as their positive, within this share of its words."""
+    """Make each negative as long as its positive, within this share of its words."""
     loss: Annotated[Literal["bce", "mse"] | None, "rare"] = None
-    """What is minimised. Default: mse if all negatives are edits, else bce."""
+    """Loss to minimise. Default: mse if all negatives are edits, otherwise bce."""
     calibration: Annotated[bool | None, "rare"] = None
-    """Scale and shift the scores to fit the validation documents, once trained. Default:
-    calibrated; not with a preset."""
+    """Scale and shift the scores after training to fit the validation documents. Default: yes; no
+    with a preset."""
     epochs: int | None = None
     """Stop after N epochs. Default: 10."""
     batch_size: Annotated[int, "rare"] = 32
-    """Examples of a step, of all workers."""
+    """Examples per step, over all workers."""
     learning_rate: Annotated[float | None, "rare"] = None
-    """Peak value. Default: 5e-5 for bert, 1e-3 for the others."""
+    """Peak learning rate. Default: 5e-5 for bert, 1e-3 for the others."""
     max_pieces: int | None = None
-    """Word pieces of document and summary together; `bert` only. Default: 512."""
+    """Read at most N word pieces of document and summary together; `bert` only. Default: 512."""
     frozen_layers: Annotated[int, "rare"] = 0
-    """First layers that are not trained; `bert` only."""
+    """Leave the first N layers untrained; `bert` only."""
     patience: Annotated[int, "rare"] = 3
-    """Validations without a better loss after which training stops."""
+    """Stop after N validations without a better loss."""
     ema_decay: Annotated[float, "rare"] = 0.0
-    """Validate and keep a running mean of the weights, in which the past counts D; 0.995 is a
-    mean over some 200 steps."""
+    """Validate and keep a running mean of the weights with this decay; 0.995 averages some 200
+    steps."""
     checkpoint_steps: Annotated[int, "rare"] = 200
     """Steps between checkpoints."""
     precision: Annotated[Literal["auto", "fp32", "bf16"], "rare"] = "auto"
-    """Of the model's products; auto is bf16 on a GPU, fp32 elsewhere."""
+    """Number format of the model's products; auto is bf16 on a GPU and fp32 elsewhere."""
     seed: Annotated[int, "rare"] = 0
-    """Of all draws."""
+    """Seed of all random numbers."""
     fresh: bool = False
-    """Replace the interrupted training that is in DIR, instead of going on with it."""
+    """Replace the interrupted training in DIR instead of continuing it."""
     embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
-    """Folder that keeps the vectors of `sentence` and `word` for later runs."""
+    """Keep the vectors of `sentence` and `word` in this folder for later runs."""
     learning_curve: Annotated[Sequence[int], "rare"] = ()
-    """Train on so many documents each, for example 100,300,1000, and write how good each is."""
+    """Train once for each of these numbers of documents, for example 100,300,1000, and write how
+    good each scorer is."""
     on_news: Annotated[Callable[..., None] | None, "python"] = None
     """Told of every figure that is logged."""
 

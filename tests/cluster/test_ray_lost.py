@@ -73,5 +73,5 @@ def test_head_killed_in_a_run_that_can_be_finished(run):
 )
 def test_server_killed_in_a_run_that_cannot_be_finished(run, server, what, tmp_path):
     (tmp_path / "hold").touch()
-    with pytest.raises(RuntimeError, match=f"^{what}; what is committed stays, .*$"):
+    with pytest.raises(RuntimeError, match=f"^{what}; committed shards are kept: .*$"):
         run(server)

@@ -113,7 +113,7 @@ def test_missing_list_named_by_both_names():
 
 def test_column_that_is_there_twice_rejected():
     names = ["document_id", "system_id", "candidate", "candidate"]
-    with pytest.raises(ValueError, match=r"must be there once in a\.csv, got it 2 times"):
+    with pytest.raises(ValueError, match=r"must be in a\.csv once, got it 2 times"):
         resolve_columns(names, ("candidate",), where="a.csv")
     assert resolve_columns(names, ())
 

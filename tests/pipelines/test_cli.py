@@ -182,7 +182,7 @@ def test_failed_shard_exits_1(score, corpus, wrong):
     data[start : start + 8] = b"\xff" * 8
     corpus.write_bytes(data)
     line = wrong(score("--quiet"), 1)
-    assert line.startswith("1 of 1 shards failed, the same command (without `--fresh`) tries them")
+    assert line.startswith("1 of 1 shards failed; run the same command (without `--fresh`) to ")
     assert "shard 0: " in line
 
 
@@ -298,7 +298,7 @@ def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
         (["scores"], "no such command `scores`; did you mean `score`?"),
         (["zzz"], "no such command `zzz`; there are score, "),
         (["score"], "name at least one file, folder, glob or URL"),
-        (["score", "a.parquet"], "`--out` is missing; folder or URL for the scores"),
+        (["score", "a.parquet"], "`--out DIR` is missing: write the scores to this folder or URL"),
         (["score", "x", "--precision=x"], "no such option `--precision`; `precision` is a key"),
         (["--verson"], "no such option `--verson`; did you mean `--version`?"),
     ],
@@ -462,8 +462,8 @@ def test_interrupt_exits_130_and_the_same_command_goes_on(corpus, tmp_path, scor
     n_parts = len(list(out.glob("scores/*.parquet")))
     assert 3 <= n_parts < 20
     assert said == (
-        f"assay: interrupted; {n_parts} of 20 shards are committed, the same command (without "
-        "`--fresh`) goes on from there\n"
+        f"assay: interrupted; {n_parts} of 20 shards are committed; run the same command "
+        "(without `--fresh`) to continue\n"
     )
     assert not (out / "_SUCCESS").exists()
     assert score("--quiet") == 0

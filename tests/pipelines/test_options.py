@@ -114,7 +114,7 @@ def test_wrong_value_is_answered(given, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["p"], "`--out` is missing; where to write"),
+        (["p"], "`--out DIR` is missing: where to write"),
         (["--out", "o"], "name at least one file, folder, glob or URL"),
         (["p", "--rows", "5"], "No such option '--rows'"),
     ],

@@ -133,7 +133,7 @@ def test_interrupted_run_goes_on_to_the_same_weights(reinforce, monkeypatch, cap
     monkeypatch.setattr(module, "learn_stage", interrupted)
     status, stopped = reinforce("--checkpoint-steps", 3, out="stopped")
     assert status == 130
-    assert "the same command (without `--fresh`) goes on" in capsys.readouterr().err
+    assert "run the same command (without `--fresh`) to continue" in capsys.readouterr().err
     monkeypatch.setattr(module, "learn_stage", learn)
     other = reinforce("--checkpoint-steps", 3, "--seed", 1, out="stopped")
     assert "must belong to the same request" in wrong(capsys, other)

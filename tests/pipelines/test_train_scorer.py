@@ -389,7 +389,7 @@ def test_interrupted_training_goes_on_to_the_same_weights(train, monkeypatch, ca
     monkeypatch.setattr(module, "learn", interrupted)
     status, stopped = train(*options, out="stopped")
     assert status == 130
-    assert "the same command (without `--fresh`) goes on" in capsys.readouterr().err
+    assert "run the same command (without `--fresh`) to continue" in capsys.readouterr().err
     monkeypatch.setattr(module, "learn", learn)
     other = train(*options, "--seed", 1, out="stopped")
     assert "must belong to the same request" in wrong(capsys, other)

@@ -69,7 +69,7 @@ def test_dry_run(command, tmp_path):
     assert there == {"chaganty2018": "no", "asap-sas": "yes", "GloVe": "no", "ELMo": "yes"}
     assert str(tmp_path / "encoders" / "glove.840B.300d.txt") in out
     assert command("clark2019-table6", "--dry-run")[1] == (
-        "clark2019-table6 needs nothing but what the paper prints\n"
+        "clark2019-table6 only needs what the paper prints\n"
     )
 
 
