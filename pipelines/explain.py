@@ -144,7 +144,6 @@ def open_explainer(
     corpora: OneOrMore = (),
     *,
     metric: str = "s+wms",
-    encoders: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
     scores: AnyPath | None = None,
     ratings: AnyPath | None = None,
@@ -160,46 +159,34 @@ def open_explainer(
         As `score_corpus` reads them; may be left out where `scores` says what was scored.
     metric : str
         A metric or a score column; a ROUGE variant without a part stands for its F measure.
-    encoders
-        As in `score_corpus`.
     columns : mapping of str to str, optional
         As in `score_corpus`, and `rater` of the ratings; added to those of `scores`.
     scores : path, optional
         Folder of `assay score`: the same settings are used, and the scores must be the same.
-    ratings : path, optional
-        Human ratings to show beside the scores.
-    aspects, raters
-        Which of them, as in `correlate`.
+    ratings, aspects, raters
+        Human ratings to show with the scores, and which of them, as in `correlate`.
     **options
-        Further fields of `ScoringConfig`.
+        Fields of `ScoringConfig`, such as `encoders`; none with `scores`.
 
     Raises
     ------
     ValueError, OSError
         If the settings are wrong or contradict those of the scores folder.
     """
-    asked = dict(options)
-    corpora, aspects, raters = several(corpora), several(aspects), several(raters)
-    if encoders is not None:
-        asked["encoders"] = dict(encoders)
+    corpora, system = several(corpora), ONE_SYSTEM
     recorded: Sequence[InputFile] = ()
-    system = ONE_SYSTEM
     if scores is None:
-        config = ScoringConfig(metrics=(metric,), **asked)
+        config = ScoringConfig(metrics=(metric,), **options)
+    elif options:
+        raise ValueError(f"`scores` has its own settings; leave out {', '.join(sorted(options))}")
     else:
-        if asked:
-            raise ValueError(
-                f"`scores` brings its own settings; leave out {', '.join(sorted(asked))}"
-            )
         config, columns, inputs, system = _settings_of(scores, metric, columns)
         corpora = corpora or inputs
         recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
-    if ratings is None and (aspects or raters):
-        raise ValueError("`aspects` and `raters` choose among ratings; name them with `--ratings`")
     names = dict(columns or {})
-    rated = {} if ratings is None else _mean_ratings(ratings, aspects, raters, names)
+    rated = _mean_ratings(ratings, several(aspects), several(raters), names)
     files = list_inputs(corpora)
     scorer = SummaryScorer(fetched_config(config))
     return Explainer(
@@ -248,8 +235,12 @@ def _tolerance(config: ScoringConfig) -> float:
 
 
 def _mean_ratings(
-    path: AnyPath, aspects: Sequence[str], raters: Sequence[str], columns: Mapping[str, str]
+    path: AnyPath | None, aspects: Sequence[str], raters: Sequence[str], columns: Mapping[str, str]
 ) -> dict[_Key, dict[str, float | None]]:
+    if path is None:
+        if aspects or raters:
+            raise ValueError("`aspects` and `raters` choose among ratings; name `--ratings`, too")
+        return {}
     own = {ours: theirs for ours, theirs in columns.items() if ours in (*IDS, RATER)}
     found = read_ratings(path, aspects=aspects, raters=raters, columns=own)
     means = found.frame.group_by(IDS).agg(pl.col(found.aspects).mean())

@@ -433,9 +433,5 @@ def _score_rest(
 
 
 def _progress(manifest: Manifest, history: History) -> Progress:
-    return Progress(
-        stage=SCORING,
-        n_rows=sum(shard.n_rows for shard in manifest.shards),
-        n_done=history.n_rows,
-        n_earlier=history.n_rows,
-    )
+    n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
+    return Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done)

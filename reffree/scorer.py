@@ -391,7 +391,7 @@ def load_scorer(
             pairs, signature = _load_linear(folder, settings, device)
         else:
             pairs, signature = _load_neural(folder, settings, device, kept)
-    if _without_version(signature) != _without_version(settings["signature"]):
+    if signature.rpartition("|v:")[0] != settings["signature"].rpartition("|v:")[0]:
         raise ValueError(
             f"`{folder / SCORER_FILE}` must have the signature of what is in the folder, "
             f"{signature}, got {settings['signature']}; train again"
@@ -491,10 +491,6 @@ def _warn_of_versions(folder: Path, settings: Mapping[str, Any]) -> None:
                 "%s was trained with %s %s, this is %s; its scores may differ",
                 folder, name, then, now,
             )  # fmt: skip
-
-
-def _without_version(signature: str) -> str:
-    return signature.rpartition("|v:")[0]
 
 
 def _hash_of(path: Path) -> str:
