@@ -205,7 +205,7 @@ def _power_table(result: AgreementResult) -> PaperTable:
         title="What a larger study would need (system-level Pearson)",
         caption=(
             "Systems needed to find the correlation with a power of 0.8, or for a Fisher interval "
-            "no wider than 0.2; the correlation expected with endless documents, and the number "
+            "no wider than 0.2; the correlation expected with unlimited documents, and the number "
             "of documents that comes within 0.05 of it."
         ),
         frame=result.power,

@@ -200,7 +200,7 @@ class AgreementResult:
     power: pl.DataFrame
     """What a larger study would need, system-level Pearson: `systems_for_correlation`
     to find the correlation different from 0 with a power of 0.8, `systems_for_width` for a Fisher
-    interval no wider than 0.2, `limit` the correlation expected with endless documents,
+    interval no wider than 0.2, `limit` the correlation expected with unlimited documents,
     `documents_for_correlation` after which it is within .05 of that. Null: no number is enough,
     `reason` says why."""
 

@@ -205,7 +205,7 @@ def test_numbers_are_faint_where_the_test_finds_nothing(opened):
 
 
 def test_reference_and_source_open_in_place(opened):
-    unfold(opened, "Where metric and people part")
+    unfold(opened, "Where the metric and people disagree")
     item = opened.locator(".panel.is-chosen .disagreements li").first
     assert "source </script>" not in item.inner_text()
     item.get_by_role("link", name="Reference and source").click()
