@@ -268,7 +268,7 @@ class LocalTree:
     def _tell(self, path: str) -> None:
         if path not in self._told:
             self._told.add(path)
-            logger.warning("passed over, for its name is not UTF-8: %s; rename it", ascii(path))
+            logger.warning("skipped, because its name is not UTF-8: %s; rename it", ascii(path))
 
 
 class StoreTree:

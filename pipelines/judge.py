@@ -146,7 +146,7 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         verdict = verdict_of(result, result.about.main_level, result.about.main_coefficient)
         best = [each.metric for each in verdict.aspects if each.metric is not None]
         if not best:
-            raise ValueError("no metric can be judged: see the reasons in the report of `--out`")
+            raise ValueError("no metric can be judged; the report in `--out` gives the reasons")
         tell(Progress(stage="timing the best metrics"))
         request_of = {column: each.name for each in config.requests for column in each.columns}
         worth = dict.fromkeys([*best, *(name for each in verdict.aspects for name in each.tied)])

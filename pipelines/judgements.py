@@ -266,7 +266,7 @@ def _check_judged_once(frame: pl.DataFrame) -> None:
     keys = ["criterion", "document_id", "judge", *_PAIR]
     named = frame.drop_nulls(["document_id", "judge"])
     repeated = named.filter(named.select(keys).is_duplicated())
-    _refuse(repeated, "a judge must judge an item once under a criterion", keys, "the judgements")
+    _refuse(repeated, "a judge must judge each item once per criterion", keys, "the judgements")
 
 
 def _require(frame: pl.DataFrame, names: Sequence[str], where: str) -> None:

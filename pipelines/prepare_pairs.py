@@ -310,7 +310,7 @@ def _deal(
             words.add(pair.reference for pair in compress(pairs, is_training.tolist()))
             is_beyond = is_training & ~sample.has(keys)
             if n_beyond := int(is_beyond.sum()):
-                left_out["beyond the training documents asked for"] += n_beyond
+                left_out["more than the training documents you asked for"] += n_beyond
             is_used &= ~is_beyond
             sources.add(compress(pairs, (is_used & is_training).tolist()))
             table = as_table(pairs, split.groups.group_of(keys))

@@ -167,8 +167,8 @@ def _build_frozen(
     spec = parse_spec(config.encoder)
     if config.unit not in spec.kind.vectors:
         raise ValueError(
-            f"`encoder` must have vectors of {config.unit} for the scorer {config.scorer}, which "
-            f"`{spec.kind.kind}` has not"
+            f"`encoder` must have vectors of {config.unit} for the scorer {config.scorer}, but "
+            f"`{spec.kind.kind}` has none"
         )
     if spec.values.get("unit") == "text":
         raise ValueError(

@@ -84,8 +84,8 @@ class ScoringConfig:
         _ = self.rules
         if self.source_tokens is not None and not LANGUAGES[self.language].has_spaces:
             raise ValueError(
-                f"`source_tokens` counts what stands between spaces, which language "
-                f"{self.language!r} does not write; cut the sources beforehand"
+                f"`source_tokens` counts words between spaces, but language "
+                f"{self.language!r} has no spaces; cut the sources yourself first"
             )
 
     @property

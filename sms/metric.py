@@ -252,7 +252,7 @@ class Metric:
             kind = specs[alias].kind
             if "words" in self.needs and "words" not in kind.vectors:
                 raise ValueError(
-                    f"metric {request.name!r} needs word vectors, which `{kind.kind}` has not; "
+                    f"metric {request.name!r} needs word vectors, but `{kind.kind}` has none; "
                     f"encoders with word vectors are {kinds_with('words')}"
                 )
 

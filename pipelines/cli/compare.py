@@ -10,7 +10,7 @@ from pipelines.settings.compare import CompareSettings
 
 @command(CompareSettings, "SCORES_A", "SCORES_B")
 def compare(scores_a: str, scores_b: str, settings: CompareSettings) -> None:
-    """Compare the scores of two systems, or of two runs, without human ratings.
+    """Compare scores of two systems or runs without human ratings.
 
     Both are folders of `assay score` or files of scores. If both have the same systems, the two
     runs of each system are compared; otherwise every system of one side with every system of the

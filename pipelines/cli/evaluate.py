@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @command(EvaluateSettings, "SCORER", "[PAIRS...]")
 def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) -> int:
-    """Measure how well SCORER tells references from negatives, on each file of PAIRS.
+    """Measure how well SCORER tells references from negatives.
 
-    Only documents that the scorer was not trained on count. With several files of pairs, or
-    several scorers, a matrix comes first: what a scorer was trained on against what it is judged
-    on. With `--corpus` and `--ratings` the scorer is also judged by people; PAIRS may then be left
-    out.
+    It is tested on each file of PAIRS. Only documents that the scorer was not trained on count.
+    With several files of pairs, or several scorers, a matrix comes first: what a scorer was
+    trained on against what it is judged on. With `--corpus` and `--ratings` the scorer is also
+    judged by people; PAIRS may then be left out.
     """
     from cluster.output import Output
 

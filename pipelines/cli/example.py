@@ -14,7 +14,7 @@ FILES = {
 @click.command()
 @click.option("--out", metavar="DIR", default=".", show_default=True, help="Where to write it.")
 def example(out: str) -> None:
-    """Write a small corpus to try the other commands on, and ratings for it.
+    """Write a small corpus, with ratings, to try the commands on.
 
     The texts are invented. The ratings are not human judgements: they say what each summary was
     written to be, from 5 (good) over 4 (copied), 3 (vague) and 2 (corrupted) to 1 (of another

@@ -12,10 +12,11 @@ from pipelines.settings.explain import ExplainSettings
 
 @command(ExplainSettings, "[CORPUS...]")
 def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> int:
-    """Show what a score is made of: which words and sentences move where, and at what cost.
+    """Show what a score is made of.
 
-    CORPUS is what `assay score` reads. A mover's similarity is explained by its transport plan,
-    any other metric by how much the score loses when a sentence is left out.
+    You see which words and sentences move where, and at what cost. CORPUS is what `assay score`
+    reads. A mover's similarity is explained by its transport plan, any other metric by how much
+    the score loses when a sentence is left out.
     """
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")

@@ -20,7 +20,7 @@ _WIDTH = 96
 
 @command(ImportSettings, "[NAME]", "[FILES...]", name="import")
 def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettings) -> int:
-    """Convert a data set, as its owner distributes it, into the columns that `assay` reads.
+    """Convert a published data set into the columns assay reads.
 
     NAME is one of `assay import --list`; without FILES, the command says what the data set is and
     which FILES it needs: files, folders or tar archives. Nothing is written before all are read.

@@ -10,12 +10,12 @@ from pipelines.settings.judge import JudgeSettings
 
 @command(JudgeSettings, "DATA...")
 def judge(data: tuple[str, ...], settings: JudgeSettings) -> None:
-    """Find the metric to trust on DATA from ratings of some rows, and the time all of DATA takes.
+    """Find out which metric to trust on DATA from some ratings.
 
     DATA is what `assay score` reads, with `document_id` and `system_id`. The rated rows are scored
     and compared with the ratings. You learn which metric agrees best with each aspect, which
-    metrics cannot be told apart from it, and whether any beats `length` and `density`; then the
-    speed on this machine, and the command that scores all of DATA.
+    metrics cannot be told apart from it, and whether any beats `length` and `density`; then how
+    long all of DATA takes on this machine, and the command that scores it.
     """
     with shown_progress(settings) as settings:
         found = verbs.judge(data, settings)

@@ -7,7 +7,7 @@ import click
 
 @click.command()
 def metrics() -> None:
-    """List the metrics, what each needs and what a higher value means."""
+    """List the metrics, what each needs and how to read it."""
     from pipelines.reports.terminal import table_text
     from sms.metrics import all_metrics
 
@@ -22,7 +22,7 @@ def metrics() -> None:
 
 @click.command()
 def encoders() -> None:
-    """List the encoders, the vectors each gives, its options and what it needs."""
+    """List the encoders, their options and what they need."""
     from pipelines.reports.terminal import table_text
     from sms.encoders.registry import ENCODERS, Option
 

@@ -10,13 +10,13 @@ from pipelines.settings.preferences import PreferencesSettings
 
 @command(PreferencesSettings, "[JUDGEMENTS...]")
 def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> None:
-    """Say which system people prefer, from JUDGEMENTS of two texts each.
+    """Say which system people prefer, from their JUDGEMENTS.
 
-    A file (Parquet, CSV, JSONL) has one row per judgement: `document_id`, `system_a`, `system_b`,
-    `winner` (one of the two systems, or tie), and optionally `judge` and `criterion`. Instead, a
-    file may hold counts: `system_a`, `system_b`, and the `wins`, `losses` and `ties` of
-    `system_a`. Or it is a sheet made by `--make-sheet`, filled with left, right or =, and read
-    with its `--key`.
+    A judgement compares two texts. A file (Parquet, CSV, JSONL) has one row per judgement:
+    `document_id`, `system_a`, `system_b`, `winner` (one of the two systems, or tie), and
+    optionally `judge` and `criterion`. Instead, a file may hold counts: `system_a`, `system_b`,
+    and the `wins`, `losses` and `ties` of `system_a`. Or it is a sheet made by `--make-sheet`,
+    filled with left, right or =, and read with its `--key`.
     """
     made = verbs.preferences(judgements, settings)
     from pipelines.judging_sheet import JudgingSheet

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @command(ReproduceCommand, "[TABLES...]")
 def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
-    """Make the tables of the three papers: published values, ours, and the difference.
+    """Make the tables of the three papers again.
 
-    Everything that the files in `--data` allow is computed; what is missing is named. `summeval`
-    repeats the papers' analyses on SummEval. With `--scores` and `--ratings`, TABLES (or
-    clark2019, sun2019, bao2020) are made from a study of your own.
+    Each shows the published values, ours, and the difference. Everything that the files in
+    `--data` allow is computed; what is missing is named. `summeval` repeats the papers' analyses
+    on SummEval. With `--scores` and `--ratings`, TABLES (or clark2019, sun2019, bao2020) are made
+    from a study of your own.
     """
     from pipelines.papers.run import find_tables, needs_of
     from pipelines.papers.run import reproduce as run_reproduce

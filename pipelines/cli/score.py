@@ -19,11 +19,11 @@ _SHOWN_FAILURES = 5
 
 @command(ScoreSettings, "CORPORA...")
 def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
-    """Score the summaries in CORPORA: Parquet, JSONL or CSV; files, folders, globs or URLs.
+    """Score the summaries in CORPORA.
 
-    One row is one candidate: `document_id`, `system_id`, `candidate`, and `reference` or
-    `references` and `source` where a metric needs them. To continue an interrupted run, give the
-    same command again.
+    CORPORA are Parquet, JSONL or CSV: files, folders, globs or URLs. One row is one candidate:
+    `document_id`, `system_id`, `candidate`, and `reference` or `references` and `source` where a
+    metric needs them. To continue an interrupted run, give the same command again.
     """
     from pipelines.runs.score_run import RunInterrupted
     from pipelines.summary import summary_text

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @command(StatusSettings, "DIR")
 def status(folder: str, settings: StatusSettings) -> int:
-    """Show how far the run in DIR (a folder or URL) has come, while it runs or after it ended.
+    """Show how far the run in DIR has come.
 
-    Exit status: 0 if the run is complete, or is running and no shard has been given up; 1 if it
-    stopped or died early, or shards have failed; 2 if there is no run.
+    DIR is a folder or URL; the run may be going on or have ended. Exit status: 0 if the run is
+    complete, or is running and no shard has been given up; 1 if it stopped or died early, or
+    shards have failed; 2 if there is no run.
     """
     from cluster.output import Output
     from pipelines.status import run_status

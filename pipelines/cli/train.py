@@ -24,11 +24,12 @@ _SHOWN_LOSS = 4  # digits
 
 @command(TrainSettings, "PAIRS...")
 def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
-    """Train a scorer that needs no reference on the summaries in PAIRS and wrong ones made of them.
+    """Train a scorer that needs no references from PAIRS.
 
-    One row of PAIRS is one document: `document_id`, `source`, `reference` or `references`, and
-    optionally `split`; or one candidate with a `label`, as `assay negatives` writes it. To
-    continue the interrupted training of a model, give the same command again.
+    It learns from the right summaries in PAIRS and from wrong ones made of them. One row of PAIRS
+    is one document: `document_id`, `source`, `reference` or `references`, and optionally `split`;
+    or one candidate with a `label`, as `assay negatives` writes it. To continue the interrupted
+    training of a model, give the same command again.
     """
     out = str(settings.out)
     try:

@@ -41,7 +41,7 @@ MAKERS = {
 MAX_MESSAGE = 3_000
 """Characters of a message; it is to be read by people."""
 
-_NOTICES = ("each file is read once: ", "passed over, for its name is not UTF-8: ")
+_NOTICES = ("each file is read once: ", "skipped, because its name is not UTF-8: ")
 """How lines begin that may come before the one that says why a command ended."""
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 _IDS = frozenset({"document_id", "system_id", "status", "input_file", "input_row"})

@@ -248,7 +248,7 @@ WRONG = [
     ),
     pytest.param(
         ("--encoder", "st:model", "--metrics", "sms,wms"),
-        "metric 'wms' needs word vectors, which `st` has not; encoders with word vectors are",
+        "metric 'wms' needs word vectors, but `st` has none; encoders with word vectors are",
         id="words",
     ),
     pytest.param(
@@ -264,7 +264,7 @@ WRONG = [
     pytest.param(("--language", "xx"), "`language` must be one of en, de", id="language"),
     pytest.param(
         ("--language", "zh", "--source-tokens", "400"),
-        "`source_tokens` counts what stands between spaces",
+        "`source_tokens` counts words between spaces",
         id="source-tokens",
     ),
     pytest.param(("--columns", "candidate"), "must be written OURS=THEIRS", id="columns"),

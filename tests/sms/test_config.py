@@ -71,7 +71,7 @@ def test_option_of_a_wrong_kind_rejected(options, message):
 @pytest.mark.parametrize("metric", ["wms", "s+wms", "wms@x", "s+wms:source"])
 def test_words_of_a_sentence_encoder_rejected(metric, alias):
     message = (
-        f"metric {metric!r} needs word vectors, which `{alias}` has not; encoders with word "
+        f"metric {metric!r} needs word vectors, but `{alias}` has none; encoders with word "
         "vectors are minilm, hf:PATH_OR_ID, glove:PATH, word2vec:PATH, fasttext:PATH, "
         "elmo:PATH_OR_URL"
     )
