@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from pipelines.reports.terminal import decimals, number, table_blocks
 from pipelines.runs.manifest import PAGE_FILE
 from pipelines.runs.progress import duration
@@ -17,6 +19,8 @@ MAX_SYSTEMS = 40
 """The table of means has no more rows."""
 MOST_UNKNOWN = 0.05
 """Share of words unknown to an encoder up to which nothing is said of them."""
+_GOOD = ("closer, ", "better", "likelier")
+"""How the meaning of a column begins of which the highest value is the best."""
 MAX_STATUSES = 10
 """No more different statuses are listed."""
 
@@ -80,15 +84,26 @@ def _counts(run: ScoreRun) -> Iterator[str]:
 
 def _means(
     means: Mapping[str, Mapping[str, float]], columns: Sequence[str]
-) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of the table of means."""
+) -> tuple[list[str], list[list[Text]]]:
+    """Return the header and rows of the table of means; on a terminal the best are bold."""
     shown = sorted(means.items(), key=lambda item: natural(item[0]))[:MAX_SYSTEMS]
     n_decimals = {name: decimals(mean[name] for _, mean in shown) for name in columns}
+    highest = {name: max(mean[name] for _, mean in shown) for name in columns if _has_best(name)}
+
+    def cell(name: str, value: float) -> Text:
+        is_best = len(shown) > 1 and value == highest.get(name)
+        return Text(number(value, n_decimals[name]), style="bold" if is_best else "")
+
     rows = [
-        [system or "(none)", *(number(mean[name], n_decimals[name]) for name in columns)]
+        [Text(system or "(none)"), *(cell(name, mean[name]) for name in columns)]
         for system, mean in shown
     ]
     return ["mean by system", *columns], rows
+
+
+def _has_best(column: str) -> bool:
+    """Whether a higher value is a better one, and not only a longer or a more copied text."""
+    return (higher_is(column) or "").startswith(_GOOD)
 
 
 def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:

@@ -9,12 +9,15 @@ import polars as pl
 
 from cluster.store import join
 from pipelines.reports.numbers import interval_text, number_text
-from pipelines.reports.terminal import table_text
+from pipelines.reports.terminal import table_blocks
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import SIGNIFICANCE
 from pipelines.settings.correlate import ACCURACIES, CORRELATIONS, LEVELS
 from pipelines.tables.records import AgreementResult
 from sms.naming import counted
+
+_NO_MARK = "\N{FIGURE SPACE}"
+"""As wide as a mark, and not stripped from the end of a cell: numbers stand below each other."""
 
 
 def summary_text(
@@ -60,8 +63,9 @@ def summary_text(
             ]
             for name in result.score_names
         ]
-        header = [aspect, *(f"{level} level  " for level in levels)]
-        parts.append(table_text(header, body, is_terminal=is_terminal, width=width))
+        header = [aspect, *(f"{level} level{2 * _NO_MARK}" for level in levels)]
+        table = table_blocks(header, body, is_terminal=is_terminal, width=width)
+        parts.append(table.replace(_NO_MARK, " "))
     if coefficient in CORRELATIONS:
         parts[-1] += f"\n* the best, = cannot be told apart from it at {SIGNIFICANCE:g}"
     parts.append("\n".join(_below(result, rows)))
@@ -72,7 +76,7 @@ def summary_text(
 
 
 def _cell(row: dict[str, Any]) -> str:
-    mark = "*" if row["is_best"] else "=" if row["is_tied"] else " "
+    mark = "*" if row["is_best"] else "=" if row["is_tied"] else _NO_MARK
     value = number_text(row["value"], minus="-")
     if row["value"] is None or row["low"] is None:
         return f"{value} {mark}"

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipelines.reports.tables import PaperTable, escape_markdown, shown_rows, to_markdown
-from pipelines.reports.terminal import table_text
+from pipelines.reports.terminal import table_blocks
+from sms.naming import counted
 from sms.signature import version
 
 SUFFIXES = (".csv", ".json", ".md")
@@ -32,7 +33,7 @@ class Sheet:
     def text(self, *, is_terminal: bool = False, width: int | None = None) -> str:
         """Lay it out for people; a table that needs more characters than `width` gets more."""
         rows = [cells for _, cells in shown_rows(self.table)]
-        table = table_text(
+        table = table_blocks(
             [column.header for column in self.table.columns],
             rows[:MAX_ROWS],
             n_left=sum(not column.is_numeric for column in self.table.columns),
@@ -40,7 +41,7 @@ class Sheet:
             width=width,
         )
         if len(rows) > MAX_ROWS:
-            table += f"\nand {len(rows) - MAX_ROWS:,} more rows; `--out` writes all"
+            table += f"\nand {counted(len(rows) - MAX_ROWS, 'more row')}; `--out` writes all"
         parts = ("\n".join(self.head), table, "\n".join(self.foot))
         return "\n\n".join(part for part in parts if part)
 

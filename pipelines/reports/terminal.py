@@ -9,15 +9,17 @@ from collections.abc import Iterable, Sequence
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-_PLAIN_WIDTH = 100
+_PLAIN_WIDTH = 80
+_BETWEEN = 2  # characters between columns
 _WIDEST = 10_000
 _SHOWN_DIGITS = 4
 
 
 def table_text(
     header: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[str | Text]],
     *,
     n_left: int = 1,
     is_terminal: bool = False,
@@ -48,24 +50,27 @@ def table_text(
 
 def table_blocks(
     header: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[str | Text]],
     *,
+    n_left: int = 1,
     is_terminal: bool = False,
     width: int | None = None,
 ) -> str:
-    """Lay out a table of many columns as several that fit, each with the first column."""
-    room = width or _PLAIN_WIDTH
-    sizes = [max(map(len, column)) + 2 for column in zip(header, *rows, strict=True)]
+    """Lay out a table of many columns as several that fit, each with the first `n_left` columns."""
+    room = (width or _PLAIN_WIDTH) + _BETWEEN  # after the last column there is nothing
+    sizes = [max(map(len, column)) + _BETWEEN for column in zip(header, *rows, strict=True)]
+    left = [*range(n_left)]
     blocks: list[list[int]] = [[]]
-    for place in range(1, len(header)):
-        used = sizes[0] + sum(sizes[i] for i in blocks[-1])
+    for place in range(n_left, len(header)):
+        used = sum(sizes[i] for i in (*left, *blocks[-1]))
         if blocks[-1] and used + sizes[place] > room:
             blocks.append([])
         blocks[-1].append(place)
     return "\n\n".join(
         table_text(
-            [header[i] for i in (0, *block)],
-            [[row[i] for i in (0, *block)] for row in rows],
+            [header[i] for i in (*left, *block)],
+            [[row[i] for i in (*left, *block)] for row in rows],
+            n_left=n_left,
             is_terminal=is_terminal,
             width=width,
         )
