@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -21,11 +20,14 @@ import pyarrow.compute as pc
 from cluster import InputFile, list_inputs, write_whole
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
-from cluster.store import absolute
+from cluster.store import absolute, join
 from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
-from pipelines.runs.manifest import read_manifest
+from pipelines.reports.scores_page import extreme_rows, read_rows
+from pipelines.runs.manifest import EXPLAIN_FOLDER, read_manifest
+from pipelines.runs.progress import Progress
+from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import RATER, collect, place, scan_files
 from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores
@@ -128,7 +130,7 @@ class Explainer:
             for each in explained:
                 name = explain_file(document, each.system_id, metric or self.column)
                 page = render_explanations(document, [each])
-                write_whole(Path(folder) / name, page.encode("utf-8", "surrogateescape"))
+                write_whole(join(os.fspath(folder), name), page.encode("utf-8", "surrogateescape"))
                 written[document, each.system_id] = name
         return written
 
@@ -200,6 +202,22 @@ def open_explainer(
         tolerance=_tolerance(config),
         ratings=rated,
     )
+
+
+def explain_extremes(run: ScoreRun, on_progress: Callable[..., None] | None = None) -> None:
+    """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
+    rows = read_rows(run)
+    rows = rows.filter(pl.struct(IDS).is_unique())  # which of several texts would not be known
+    for k, metric in enumerate(run.main_columns):
+        if on_progress is not None:
+            stage = "explaining the lowest and the highest rows"
+            n_metrics = len(run.main_columns)
+            on_progress(Progress(stage=stage, n_rows=n_metrics, n_done=k, unit="metrics"))
+        ends = extreme_rows(rows, metric)
+        keys = [(document, system) for _, document, system, _ in ends if document and system]
+        open_explainer(metric=metric, scores=run.out).write_pages(
+            keys, join(run.out, EXPLAIN_FOLDER)
+        )
 
 
 def _settings_of(

@@ -51,6 +51,10 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
 
     run = score_corpus(corpora, **vars(settings))
     if run.is_complete:
+        if settings.explain:
+            from pipelines.explain import explain_extremes  # brings encoders
+
+            explain_extremes(run, settings.on_progress)
         page = render_run(run, {name: higher_is(name) for name in run.main_columns})
         write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
     return run

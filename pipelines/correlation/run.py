@@ -22,7 +22,7 @@ from pipelines.correlation.details import (
 )
 from pipelines.correlation.estimates import CONFIDENCE, correlation_rows, estimate
 from pipelines.correlation.files import ABOUT_FILE, clear_folder, report_folder, write_tables
-from pipelines.reports.file_names import EXPLAIN_FOLDER
+from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.runs.progress import Progress
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.form import as_options

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from pipelines.reports.charts import page_charts
-from pipelines.reports.file_names import EXPLAIN_FOLDER, explain_file
+from pipelines.reports.file_names import explain_file
 from pipelines.reports.numbers import range_text
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import (
@@ -29,6 +29,7 @@ from pipelines.reports.words import (
     selection,
     statistic_name,
 )
+from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.settings.correlate import ACCURACIES
 from pipelines.settings.correlate import CORRELATIONS as TESTED
 from pipelines.tables.records import CORRELATIONS, AgreementResult

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.reports.comparison import MetricComparison, ScoreComparison, comparison_sheet
+from pipelines.reports.comparison import RUNS, MetricComparison, ScoreComparison, comparison_sheet
+from pipelines.reports.numbers import UNDEFINED
 from pipelines.reports.pages import render_page
 from pipelines.reports.sheet import MAX_ROWS
 from pipelines.reports.tables import to_markdown
 from pipelines.reports.terminal import decimals, number
+from pipelines.reports.words import SIGNIFICANCE
 from sms.naming import counted
 from sms.signature import version
 
@@ -23,15 +25,13 @@ N_EXTREMES = 5
 def render_comparison(result: ScoreComparison) -> str:
     """Render the page as one file."""
     sheet = comparison_sheet(result)
-    n_higher = {side: sum(row.higher == side for row in result.rows) for side in ("a", "b")}
     return render_page(
         "compare.html",
         styles=["scores.css"],
         result=result,
-        lead=(
-            f"A is higher in {n_higher['a']:,}, B in {n_higher['b']:,} of "
-            f"{counted(len(result.rows), 'comparison')}, after Holm’s correction"
-        ),
+        lead=_lead(result),
+        is_one_pair=len({(row.system_a, row.system_b) for row in result.rows}) == 1,
+        significance=f"{SIGNIFICANCE:g}",
         head=sheet.head,
         foot=sheet.foot,
         confidence=f"{result.confidence:.0%}",
@@ -40,6 +40,18 @@ def render_comparison(result: ScoreComparison) -> str:
         markdown=to_markdown(sheet.table),
         codes=result.signatures,
         version=version(),
+    )
+
+
+def _lead(result: ScoreComparison) -> str:
+    """Say how often each side is higher; by name where only two systems are compared."""
+    pairs = {(row.system_a, row.system_b) for row in result.rows}
+    a, b = ("A", "B") if len(pairs) > 1 or result.kind == RUNS else next(iter(pairs))
+    n_higher = {side: sum(row.higher == side for row in result.rows) for side in ("a", "b")}
+    what = "metric" if len(pairs) == 1 else "comparison"
+    return (
+        f"{a} is significantly higher in {n_higher['a']:,}, {b} in {n_higher['b']:,} of "
+        f"{counted(len(result.rows), what)}"
     )
 
 
@@ -59,7 +71,9 @@ def _row_view(row: MetricComparison) -> dict[str, Any]:
         "shown": number(row.difference, n_decimals + 1),
         "low": None if np.isnan(row.low) else row.low,
         "high": None if np.isnan(row.high) else row.high,
-        "interval": f"[{number(row.low, n_decimals)}, {number(row.high, n_decimals)}]",
+        "interval": UNDEFINED
+        if np.isnan(row.low)
+        else f"[{number(row.low, n_decimals)}, {number(row.high, n_decimals)}]",
         "from": min(ends),
         "to": max(ends) if max(ends) > min(ends) else min(ends) + 1.0,
         "p_holm": None if np.isnan(row.p_holm) else row.p_holm,

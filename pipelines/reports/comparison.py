@@ -139,8 +139,10 @@ def _head(result: ScoreComparison) -> Iterator[str]:
         yield "Two runs of the same systems, on the documents both have"
     else:
         yield "Every system of A with every system of B, on the documents both have"
-    yield f"A: {result.scores_a}"
-    yield f"B: {result.scores_b}"
+    for side in ("a", "b"):
+        systems = {getattr(row, f"system_{side}") for row in result.rows}
+        named = f"{systems.pop()}, " if result.kind == SYSTEMS and len(systems) == 1 else ""
+        yield f"{side.upper()}: {named}{getattr(result, f'scores_{side}')}"
 
 
 def _foot(result: ScoreComparison, frame: pl.DataFrame) -> Iterator[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 
-EXPLAIN_FOLDER = "explain"
-"""Beside the report; a disagreement links to its page there if there is one."""
 LONGEST_PART = 60
 """Characters kept of a name."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,12 +83,24 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.filters["breakable"] = breakable
     environment.filters["number"] = number_text
     environment.filters["count"] = count_text
     environment.filters["statistic"] = statistic_name
     environment.filters["p_value"] = p_value_text
     environment.globals["interval_text"] = interval_text
     return environment
+
+
+def breakable(text: str) -> Markup:
+    """Let the name of a metric break after its punctuation, and nowhere else.
+
+    Examples
+    --------
+    >>> str(breakable("reffree@news.fluency"))
+    'reffree@<wbr>news.<wbr>fluency'
+    """
+    return Markup("<wbr>").join(re.split(r"(?<=[@:./])(?=\S)", text))
 
 
 def _inline(text: str, element: str) -> Markup:

@@ -6,19 +6,27 @@ Of a large run a sample of its files is read; the means of all rows are in `run.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
-from cluster.store import join, read_whole
-from pipelines.reports.numbers import UNDEFINED
+from cluster.store import join, list_names, read_whole
+from pipelines.reports.file_names import explain_file
+from pipelines.reports.numbers import UNDEFINED, range_text
 from pipelines.reports.pages import render_page
-from pipelines.reports.tables import Column, PaperTable, text_column, to_latex, to_markdown
+from pipelines.reports.tables import (
+    Column,
+    PaperTable,
+    shown_rows,
+    text_column,
+    to_latex,
+    to_markdown,
+)
 from pipelines.reports.terminal import decimals, number
-from pipelines.runs.manifest import SUCCESS_FILE
+from pipelines.runs.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import collect, files_of, place, scan_files
 from sms.naming import counted, natural
@@ -39,7 +47,8 @@ _KEYS = ("document_id", "system_id")
 
 def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     """Render the page of a finished run; `meanings` says what a higher value of a column means."""
-    rows, n_read = _read(run)
+    rows = read_rows(run)
+    pages = {*list_names(join(run.out, EXPLAIN_FOLDER))}
     means = {name: document_means(rows, name) for name in run.main_columns}
     table = _means_table(run, means)
     return render_page(
@@ -47,14 +56,16 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         styles=["scores.css"],
         run=run,
         lead=f"{counted(run.n_rows, 'row')} of {counted(len(run.means), 'system')}",
-        sample=None if n_read == run.n_rows else counted(n_read, "row"),
+        documents=_documents_text(means),
+        sample=None if len(rows) == run.n_rows else counted(len(rows), "row"),
         confidence=f"{CONFIDENCE:.0%}",
         table=table,
-        cells=[
-            {"system": row["system"], "shown": [column.show(row) for column in table.columns[1:]]}
-            for row in table.frame.iter_rows(named=True)
+        cells=[column_cells for _, column_cells in shown_rows(table)],
+        metrics=[
+            _metric_view(run, rows, name, means[name], meanings.get(name))
+            | {"extremes": list(_extremes(run, rows, name, pages))}
+            for name in means
         ],
-        metrics=[_metric_view(run, rows, name, means[name], meanings.get(name)) for name in means],
         statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
         remarks=rows.filter(pl.col("status").is_not_null())
         .select(*_KEYS, "status")
@@ -93,7 +104,7 @@ def document_means(rows: pl.DataFrame, metric: str) -> dict[str, tuple[float, fl
     return found
 
 
-def _read(run: ScoreRun) -> tuple[pl.DataFrame, int]:
+def read_rows(run: ScoreRun) -> pl.DataFrame:
     """Read the scores, or those of so many files, from all over the run, as are not too many."""
     parts = read_whole(join(run.out, SUCCESS_FILE)).decode().split()
     n_files = max(1, len(parts) * MOST_ROWS // max(run.n_rows, 1))
@@ -102,8 +113,7 @@ def _read(run: ScoreRun) -> tuple[pl.DataFrame, int]:
         parts = [parts[i] for i in np.unique(places)]
     files = [file for part in parts for file in files_of(join(run.out, part))]
     lazy = scan_files(files, {}).select(*_KEYS, *run.main_columns, "status")
-    frame = collect(lazy, place(files))
-    return frame, len(frame)
+    return collect(lazy, place(files))
 
 
 def _means_table(
@@ -144,6 +154,12 @@ def _means_table(
     )
 
 
+def _documents_text(means: Mapping[str, Mapping[str, tuple[float, float, float, int]]]) -> str:
+    """Say how many documents a mean is over."""
+    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
+    return f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}"
+
+
 def _half(found: tuple[float, float, float, int] | None) -> float:
     return np.nan if found is None else found[2] - found[0]
 
@@ -159,6 +175,7 @@ def _metric_view(
     n_without = len(rows) - values.size
     n_decimals = decimals(mean for mean, *_ in means.values())
     ends = [end for found in means.values() for end in found[:3] if not np.isnan(end)]
+    ranked = sorted(means.items(), key=lambda item: -item[1][0])
     return {
         "name": metric,
         "meaning": meaning,
@@ -177,12 +194,12 @@ def _metric_view(
                 "interval": UNDEFINED
                 if np.isnan(low)
                 else f"[{number(low, n_decimals)}, {number(high, n_decimals)}]",
+                "half": UNDEFINED if np.isnan(low) else number(mean - low, n_decimals),
                 "n": n,
             }
-            for system, (mean, low, high, n) in sorted(means.items(), key=lambda x: -x[1][0])
+            for system, (mean, low, high, n) in ranked
         ],
         "bins": _bins(values, n_decimals),
-        "extremes": list(_extremes(run, rows, metric)),
     }
 
 
@@ -198,21 +215,31 @@ def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
     }
 
 
-def _extremes(run: ScoreRun, rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
-    """Yield the lowest and the highest rows, with the command that explains each."""
+def extreme_rows(
+    rows: pl.DataFrame, metric: str
+) -> Iterator[tuple[str, str | None, str | None, float]]:
+    """Yield which end, document, system and score of the lowest and the highest rows."""
     kept = rows.select(*_KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *_KEYS)
     n = min(N_EXTREMES, len(kept) // 2)
     for end, some in (("lowest", kept.head(n)), ("highest", kept.tail(n).reverse())):
-        for document, system, value in some.iter_rows():
-            yield {
-                "end": end,
-                "document": document,
-                "system": system,
-                "value": f"{value:.4g}",
-                "command": None
-                if document is None or system is None
-                else explain_command(run.out, document, system, metric),
-            }
+        for row in some.iter_rows():
+            yield end, *row
+
+
+def _extremes(
+    run: ScoreRun, rows: pl.DataFrame, metric: str, pages: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the lowest and the highest rows with their page, or the command that makes it."""
+    for end, document, system, value in extreme_rows(rows, metric):
+        row: dict[str, Any] = dict.fromkeys(("page", "command"))
+        row.update(end=end, document=document, system=system, value=f"{value:.4g}")
+        if document is not None and system is not None:
+            page = explain_file(document, system, metric)
+            if page in pages:
+                row["page"] = f"{EXPLAIN_FOLDER}/{page}"
+            else:
+                row["command"] = explain_command(run.out, document, system, metric)
+        yield row
 
 
 def explain_command(out: str, document: str, system: str, metric: str) -> str:

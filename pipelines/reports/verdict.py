@@ -15,6 +15,7 @@ WEAK = ("length", "density")
 """Baselines that a metric must beat to be worth its time."""
 MOST_NAMED = 4
 """Tied metrics that are named; the table has all."""
+NOTHING_JUDGED = "No metric can be judged: no coefficient is defined."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,16 @@ class AspectVerdict:
     beating: tuple[str, ...]
     """Metrics that agree better with people than each of these, the best first."""
 
+    @property
+    def tied_text(self) -> str:
+        """Name the tied metrics, the first few of them."""
+        return listed(_few(self.tied)) if self.tied else "none"
+
+    @property
+    def beating_text(self) -> str:
+        """Name the metrics that beat the weak ones, the first few of them."""
+        return listed(_few(self.beating)) if self.beating else "no metric"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -46,14 +57,22 @@ class Verdict:
     @property
     def title(self) -> str:
         """Return level and coefficient in words."""
-        name = COEFFICIENTS.get(self.coefficient, self.coefficient)
-        return f"{LEVELS.get(self.level, self.level)} level, {name}"
+        return f"{LEVELS.get(self.level, self.level)} level, {self.coefficient_name}"
+
+    @property
+    def coefficient_name(self) -> str:
+        """Return the coefficient in words."""
+        return COEFFICIENTS.get(self.coefficient, self.coefficient)
+
+    @property
+    def judged(self) -> tuple[AspectVerdict, ...]:
+        """Aspects that have a best metric."""
+        return tuple(each for each in self.aspects if each.metric is not None)
 
     def lines(self, cheapest: Callable[[Iterable[str]], str] | None = None) -> list[str]:
         """Write the three lines; `cheapest` says which of some metrics costs least."""
-        defined = [each for each in self.aspects if each.metric is not None]
-        if not defined:
-            return ["No metric can be judged: no coefficient is defined."]
+        if not (defined := self.judged):
+            return [NOTHING_JUDGED]
         found: dict[str, list[str]] = {}
         for each in defined:
             interval = interval_text(each.low, each.high, 2, minus="-")
@@ -116,10 +135,7 @@ def _better_than(baseline: str, tests: pl.DataFrame) -> set[str]:
 def _tied(each: AspectVerdict, cheapest: Callable[[Iterable[str]], str] | None) -> str:
     if not each.tied:
         return "none"
-    named = [*each.tied[:MOST_NAMED]]
-    if more := len(each.tied) - len(named):
-        named.append(f"{more} more")
-    text = listed(named)
+    text = each.tied_text
     if cheapest is not None and each.metric is not None:
         text += f" (cheapest of all: {cheapest((each.metric, *each.tied))})"
     return text
@@ -131,10 +147,7 @@ def _baselines(aspects: Sequence[AspectVerdict]) -> str:
     if not any(each.beating for each in aspects):
         both = "both " if len(weak) > 1 else ""
         return f"No metric agrees better with people than {both}{listed(weak)}, for any aspect"
-    found = (
-        f"{each.aspect}: {listed(_few(each.beating)) if each.beating else 'no metric'}"
-        for each in aspects
-    )
+    found = (f"{each.aspect}: {each.beating_text}" for each in aspects)
     return f"Agrees better with people than {listed(weak)}: {'; '.join(found)}"
 
 

@@ -33,9 +33,12 @@ HISTORY_FOLDER = "history"
 """What became of the shards since `run.json` was written."""
 PAGE_FILE = "scores.html"
 """What came of a run, for people."""
+EXPLAIN_FOLDER = "explain"
+"""Beside `scores.html` or a report: pages of single scores, which it links to."""
 OWN_NAMES = (
     RUN_FILE,
     PAGE_FILE,
+    EXPLAIN_FOLDER,
     SUCCESS_FILE,
     PROGRESS_FILE,
     HISTORY_FOLDER,
@@ -263,6 +266,9 @@ def delete_own_files(out: str) -> None:
     delete_file(join(out, PROGRESS_FILE))
     delete_file(join(out, PAGE_FILE))
     _delete_copies(out)
+    for name in list_names(join(out, EXPLAIN_FOLDER)):
+        if name.endswith(".html"):
+            delete_file(join(out, EXPLAIN_FOLDER, name))
     for folder in (SCORES_FOLDER, ERRORS_FOLDER):
         for name in list_names(join(out, folder)):
             if _PART.fullmatch(name):

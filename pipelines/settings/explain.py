@@ -46,6 +46,7 @@ class ExplainSettings(Settings):
     aspects: Annotated[Sequence[str], "rare"] = ()
     """Aspects of the ratings to show. Default: all."""
     raters: Annotated[Sequence[str], "rare"] = ()
-    """Raters to average. Default: all."""
+    """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
+    pool."""
     out: Annotated[AnyPath | None, "FILE"] = None
     """Write a page (.html), or a picture of the best system for papers (.svg)."""

@@ -79,6 +79,9 @@ class ScoreSettings(Settings):
     """Score only the first N rows."""
     strict: bool = False
     """Exit with status 1 if a row has a status."""
+    explain: Annotated[bool, "rare"] = False
+    """Also a page for each of the lowest and the highest rows of each metric, to which scores.html
+    links."""
     rows_per_shard: Annotated[int | None, "rare"] = None
     """Rows of one scores file, the unit of restart. Default: chosen by the encoders."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None

@@ -1,5 +1,6 @@
 """The pages of a run and of a comparison."""
 
+import html
 import re
 import subprocess
 import sys
@@ -78,6 +79,34 @@ def test_page_has_every_mean_and_escapes_names(scored):
     assert "rouge1_p" not in re.sub("(?s)<pre>.*?</pre>", "", page)
     assert "1 × candidate:empty" in page
     assert f"assay explain --scores {out} --document " in page
+
+
+def test_page_names_the_highest_and_the_lowest_system_of_each_metric(scored):
+    found, out = scored
+    page = (out / "scores.html").read_text()
+    overview = page[: page.index("</table>")]
+    for metric in ("length", "rouge1_f"):
+        means = {system: found.means[system][metric] for system in found.means}
+        row = re.search(rf'<tr><th scope="row"><a href="#metric-\d">{metric}.*?</tr>', overview)[0]
+        lowest, highest = re.findall(r"<bdi>(.*?)</bdi>", row)
+        assert html.unescape(lowest) == min(means, key=means.get)
+        assert html.unescape(highest) == max(means, key=means.get)
+        assert row.count("<i style") == len(means)
+
+
+def test_links_stand_where_explanations_are_written(corpus, scored):
+    _, out = scored
+    assert "Explanation</a>" not in (out / "scores.html").read_text()
+    assay.score(
+        corpus, metrics=["length", "rouge1"], out=out, rows_per_shard=6, explain=True
+    )  # nothing is scored again
+    page = (out / "scores.html").read_text()
+    links = re.findall(r'<a href="(explain/[^"]+)">Explanation</a>', page)
+    assert len(links) == 2 * 2 * 5  # metrics, ends, rows
+    assert all((out / html.unescape(link)).is_file() for link in links)
+    assert "assay explain --scores" not in page
+    assay.score(corpus, metrics=["length"], out=out, rows_per_shard=6, fresh=True)
+    assert not list((out / "explain").iterdir())  # they were of another run
 
 
 def test_of_a_large_run_a_sample_is_read_and_said(scored, monkeypatch, corpus):
