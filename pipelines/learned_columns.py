@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from cluster.store import is_url
 from pipelines.candidate_pairs import why_unusable
 from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
-from sms.metric import Batch, Metric, MetricRequest, Setting
+from sms.metric import Batch, Metric, MetricRequest, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.sentences import SENTENCE_END
+from sms.text import Segmenter, TextRules
 
 if TYPE_CHECKING:
     from reffree.scorer import LearnedScorer, PairScores
@@ -60,6 +62,30 @@ class LearnedModel:
         """Refuse a head that there is not."""
         if head is not None:
             self._scorer.column_of(head)
+
+    def parts(
+        self, sources: Sequence[str], candidate: str, head: str | None
+    ) -> tuple[ScorePart, ...] | None:
+        """Say what each feature adds to a score, the largest first; None if it is no such sum."""
+        from reffree.features import NAMES
+
+        if (linear := self._scorer.linear) is None:
+            return None
+        found = [linear.contributions(source, candidate, head) for source in sources]
+        parts = {name: float(np.mean([own[name] for own in found])) for name in found[0]}
+        sentences = _sentences(candidate)
+        # against several sources another sentence may be the worst each time
+        least = linear.least_sentences(sources[0], sentences) if len(sources) == 1 else {}
+        return (
+            *(
+                ScorePart(
+                    name, NAMES[name], part, sentences[least[name]] if name in least else None
+                )
+                for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))
+                if part
+            ),
+            ScorePart("constant", "makes the mean over the training data 0", linear.constant(head)),
+        )
 
     def score(self, sources: Sequence[Sequence[str]], candidates: Sequence[str]) -> PairScores:
         """Score candidates against all of their sources, a column for each head."""
@@ -133,6 +159,22 @@ class LearnedMetric(Metric):
         (cut,) = self.companions_of(request)
         return {request.name: model.chosen(scores, _head_of(request)), cut: is_cut}
 
+    def parts(self, request: MetricRequest, batch: Batch) -> Sequence[tuple[ScorePart, ...]] | None:
+        """Say of every row that has a score what each feature adds to it."""
+        model: LearnedModel = batch.setting.models[request.name]
+        by_row: list[tuple[ScorePart, ...]] = []
+        for row in batch.rows.select(["candidate", "sources"]).to_pylist():
+            candidate, given = row["candidate"], row["sources"] or ()
+            if _why_no_score(candidate, given):
+                by_row.append(())
+                continue
+            sources = [_as_text(text) for text in given if not why_unusable(text)]
+            parts = model.parts(sources, _as_text(candidate), _head_of(request))
+            if parts is None:
+                return None
+            by_row.append(parts)
+        return by_row
+
     def _scored_once(
         self, request: MetricRequest, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, dict[int, list[str]]]:
@@ -185,6 +227,12 @@ def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str |
     if all(reasons):
         return f"source:{reasons[0] if reasons else 'missing'}"
     return None
+
+
+def _sentences(text: str) -> list[str]:
+    """Cut a text as the features do."""
+    texts = Segmenter(TextRules()).segment(pa.array([text], pa.string()))
+    return [texts.sentences[number] for number in texts.text_sentences[0].tolist()]
 
 
 def _as_text(text: str) -> str:

@@ -32,6 +32,8 @@ BAD_SHARE = 0.5
 """A sentence of which the document's nearest sentence has less is a bad one."""
 LEAD_SENTENCES = 5
 """Sentences of a document that a summary of news should not leave out."""
+LEAST = "_least"
+"""How the name of a feature ends that is the lowest over the sentences of the summary."""
 STEM_LETTERS = 6
 """Words that begin with the same so many letters count as one: report, reports, reported."""
 
@@ -46,18 +48,18 @@ WORD_FEATURES = {
     "rouge2_p": "ROUGE-2 precision against the document",
     "lead3": "ROUGE-L F against the document's first three sentences",
     "copy_mean": "log probability of a word as a copy of the document, the mean",
-    "copy_least": "the same of the least likely sentence",
+    "copy_least": "log probability of a word as a copy, in the least likely sentence",
     "copied": "log probability of a word of the document as a copy of the summary, the mean",
     "unknown_words": "share of the content words that are not in the document",
     "unknown_names": "share of the content words that are names or numbers and not in the document",
     "words_mean": "share of a sentence's content words in the nearest sentence, the mean",
-    "words_least": "the same of the worst sentence",
-    "words_bad": "share of the sentences for which it is below .5",
+    "words_least": "share of a sentence's content words in the nearest sentence, the lowest",
+    "words_bad": "share of the sentences of which less than half are in the nearest sentence",
     "linked": "share of neighbouring content words that one sentence of the document has both of",
     "lead_words": "share of a lead sentence's content words in one of the summary, the mean",
     "order": "share of the steps from one sentence to the next that go forward in the document",
     "place": "where in the document the sentences come from, the mean",
-    "first_place": "where the first one comes from",
+    "first_place": "where in the document the first sentence comes from",
     "neighbours": "share of a sentence's content words in the sentence before, the mean",
     "redundancy_words": "share of a sentence's content words in another sentence, the largest",
     "repetition": "share of the trigrams that were there before",
@@ -66,7 +68,7 @@ WORD_FEATURES = {
 }  # fmt: skip
 LIKELIHOOD_FEATURES = {
     "likelihood": "log probability of a token after the document, the mean",
-    "likelihood_low": "that below which a tenth of the tokens are",
+    "likelihood_low": "log probability below which a tenth of the tokens are",
 }
 NAMES = {**WORD_FEATURES, **LIKELIHOOD_FEATURES}
 """Every feature by name; those of likelihood need a language model."""

@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save
 
 from reffree.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built, rebuild
 from reffree.checkpoint import replace_file
-from reffree.features import PairFeatures
+from reffree.features import LEAST, PairFeatures
 from reffree.linear import LinearModel, linear_model
 from reffree.models import ModelConfig
 from reffree.naming import BOUND, SCORER_FILE, find_scorer, split_head
@@ -140,11 +140,10 @@ class LearnedScorer:
             raise ValueError(f"no head `{head}` in the scorer; {there}")
         return self.heads.index(head)
 
-    def contributions(self, source: str, candidate: str, head: str) -> dict[str, float]:
-        """Say what of a score comes from which feature; see `LinearPairs.contributions`."""
-        self.column_of(head)
-        assert isinstance(self._pairs, LinearPairs), "others have no heads"  # noqa: S101
-        return self._pairs.contributions(source, candidate, head)
+    @property
+    def linear(self) -> LinearPairs | None:
+        """What computes the scores, if they are weighted sums of features."""
+        return self._pairs if isinstance(self._pairs, LinearPairs) else None
 
     def prepare(self, rows: pa.Table) -> np.ndarray:
         """Score rows with `candidate` and `sources`; NaN where either has no word.
@@ -275,16 +274,31 @@ class LinearPairs:
         reasons = dict.fromkeys(unseen, ("features:undefined",))
         return PairScores(scores, np.zeros(len(scores), dtype=bool), reasons)
 
-    def contributions(self, source: str, candidate: str, head: str) -> dict[str, float]:
-        """Split a score into the parts of its features, the largest first.
+    def contributions(self, source: str, candidate: str, head: str | None) -> dict[str, float]:
+        """Split the score of a head, or the mean of all, into the parts of its features.
 
-        With a constant they add up to the score, unless that is at a bound.
+        With the `constant` they add up to the score, unless that is at a bound.
         """
         values = self._features.values([source], [candidate])
-        parts = self.model.contributions(values, head)[0]
-        names = self.model.features.names
-        order = np.argsort(-np.abs(parts))
-        return {names[place]: float(parts[place]) for place in order.tolist()}
+        heads = self.heads if head is None else (head,)
+        parts = np.mean([self.model.contributions(values, each)[0] for each in heads], axis=0)
+        return dict(zip(self.model.features.names, parts.tolist(), strict=True))
+
+    def constant(self, head: str | None) -> float:
+        """Return what a head, or the mean of all, adds to the parts of its features."""
+        heads = self.heads if head is None else (head,)
+        return -float(
+            np.mean([self.model.heads[h].mean / self.model.heads[h].deviation for h in heads])
+        )
+
+    def least_sentences(self, source: str, sentences: Sequence[str]) -> dict[str, int]:
+        """Find the sentence behind each feature of the worst one: which has it lowest alone."""
+        values = self._features.values([source] * len(sentences), sentences)
+        return {
+            name: int(np.nanargmin(column))
+            for name, column in zip(self.model.features.names, values.T, strict=True)
+            if name.endswith(LEAST) and not np.isnan(column).all()
+        }
 
 
 def _has_word(text: str | None) -> bool:

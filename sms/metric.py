@@ -55,6 +55,17 @@ class TokenScore:
 
 
 @dataclass(frozen=True, slots=True)
+class ScorePart:
+    """What a feature adds to a score that is a weighted sum."""
+
+    feature: str
+    meaning: str
+    score: float
+    sentence: str | None = None
+    """The sentence of the candidate that the feature is about, if it is about one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """The piece of another text that decided about a piece of the candidate."""
 
@@ -311,6 +322,10 @@ class Metric:
         self, request: MetricRequest, batch: Batch
     ) -> Sequence[tuple[Evidence, ...]] | None:
         """Return by row what decided about each piece; None where scores are not made of pieces."""
+        return None
+
+    def parts(self, request: MetricRequest, batch: Batch) -> Sequence[tuple[ScorePart, ...]] | None:
+        """Return by row what adds up to the score; None where it is no weighted sum."""
         return None
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:

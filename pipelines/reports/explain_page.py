@@ -65,6 +65,7 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
         higher_is=first.higher_is,
         signature=first.signature,
         has_moves=any(system.explanation.moves for system in ranked),
+        has_parts=any(system.explanation.parts for system in ranked),
         has_effects=any(system.explanation.effects for system in ranked),
         aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
         systems=[
@@ -136,6 +137,16 @@ def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
                 "score": number_text(own.score, SCORE_DIGITS),
             }
             for own in explanation.evidence
+        ],
+        "parts": [
+            {
+                "feature": part.feature,
+                "meaning": part.meaning,
+                "value": part.score,
+                "score": signed_text(part.score),
+                "sentence": part.sentence or "",
+            }
+            for part in explanation.parts
         ],
         "similarities": _similarities_view(explanation),
         "conclusion": _conclusion(explanation),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sms.explaining.arithmetic import SCORE_DIGITS
 from sms.explaining.picture import effects_picture, moves_picture
 from sms.explaining.records import Moves, SentenceEffect, TextUnits
-from sms.metric import Evidence, TokenScore
+from sms.metric import Evidence, ScorePart, TokenScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,6 +38,9 @@ class Explanation:
     those of the one with the highest score."""
     evidence: tuple[Evidence, ...] = ()
     """For metrics that compare pieces, what decided about each piece of the candidate."""
+    parts: tuple[ScorePart, ...] = ()
+    """For weighted sums, what each feature adds; the parts add up to the score, unless that is at
+    a bound."""
 
     def name_of(self, text: TextUnits) -> str:
         """Name a text for people: its side, and which one where there are several."""

@@ -156,6 +156,10 @@ def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanatio
         if evidence is not None:
             explained = _by_omission(scorer, about, listed, scores)
             return [replace(e, evidence=own) for e, own in zip(explained, evidence, strict=True)]
+        parts = None if request is None else request.metric.parts(request, prepared)
+        if parts is not None:
+            explained = _by_omission(scorer, about, listed, scores)
+            return [replace(e, parts=own) for e, own in zip(explained, parts, strict=True)]
     return list(_by_omission(scorer, about, listed, scores))
 
 

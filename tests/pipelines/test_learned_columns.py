@@ -17,6 +17,7 @@ from reffree.building import build
 from reffree.models import ModelConfig
 from reffree.scorer import load_scorer, save_scorer
 from sms import languages
+from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
 from tests.rare import run
@@ -77,6 +78,28 @@ def test_heads_of_the_scorer_of_the_package_and_their_mean(tmp_path):
     assert table["status"].to_list()[-1] == "source:empty"
     with pytest.raises(ValueError, match="no head `style` in the scorer; there are coherence"):
         SummaryScorer(ScoringConfig(metrics=("reffree@news.style",)))
+
+
+def test_explanation_of_a_sum_of_features_adds_up_and_names_the_worst_sentence():
+    source = "A storm shut the harbour on Monday. Two ships waited outside. Nobody was hurt."
+    invented = "Farmers praised cheaper tractors."
+    candidate = f"The storm shut the harbour. {invented} Nobody was hurt."
+    for head in ("", ".consistency"):
+        found = explain(candidate, source=source, metric=f"reffree@news{head}")
+        assert sum(part.score for part in found.parts) == pytest.approx(found.score, abs=1e-12)
+        sizes = [abs(part.score) for part in found.parts[:-1]]
+        assert sizes == sorted(sizes, reverse=True)
+        assert found.parts[-1].feature == "constant"
+        behind = {part.feature: part.sentence for part in found.parts if part.sentence}
+        assert behind == {"words_least": invented, "copy_least": invented}
+    assert explain("", source=source, metric="reffree@news").parts == ()
+
+
+def test_features_of_several_sources_are_averaged(tmp_path):
+    candidate, sources = PAIRS[0][1], [PAIRS[0][0], PAIRS[1][0]]
+    found = explain(candidate, source=sources, metric="reffree@news.fluency")
+    assert sum(part.score for part in found.parts) == pytest.approx(found.score, abs=1e-12)
+    assert not [part for part in found.parts if part.sentence]
 
 
 def test_scorer_of_the_package_is_a_reward():
