@@ -389,8 +389,8 @@ def test_command_says_why_there_is_no_score(write, encoders, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        pytest.param(["--out", "x.html"], "`--document` is missing", id="document"),
-        pytest.param(["--document", "7"], "`--out` is missing", id="out"),
+        pytest.param(["--out", "x.html"], "`--document ID` is missing: explain", id="document"),
+        pytest.param(["--document", "7"], "`--out FILE` is missing: name", id="out"),
         pytest.param(
             ["--document", "7", "--out", "x.html", "--metric", "wmd"],
             "unknown metric 'wmd'; did you mean `wms`?",
@@ -415,7 +415,7 @@ def test_aspects_without_ratings_rejected(corpus, tmp_path, capsys):
         capsys, corpus, "--document", "7", "--metric", "length", "--aspects", "focus",
         "--out", tmp_path / "page.html",
     )  # fmt: skip
-    assert "name them with `--ratings`" in line
+    assert "name `--ratings`, too" in line
 
 
 def test_corpus_or_scores_must_be_named(capsys, tmp_path):

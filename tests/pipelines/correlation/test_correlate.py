@@ -238,8 +238,8 @@ def test_options_come_from_a_file(bench):
     ("arguments", "message"),
     [
         ([], "name at least one file, folder, glob or URL"),
-        (["scores.csv"], "`--ratings` is missing"),
-        (["scores.csv", "--ratings", "r.csv"], "`--out` is missing"),
+        (["scores.csv"], "`--ratings FILE` is missing"),
+        (["scores.csv", "--ratings", "r.csv"], "`--out DIR` is missing"),
     ],
 )
 def test_incomplete_request_rejected(capsys, arguments, message):

@@ -145,7 +145,7 @@ def test_unknown_data_set_gets_the_nearest_name(capsys):
     [
         ([], "name a data set"),
         (["cnn-dailymail", "--out", "x.parquet"], "name the files of cnn-dailymail"),
-        (["cnn-dailymail", "x.jsonl"], "`--out` is missing"),
+        (["cnn-dailymail", "x.jsonl"], "`--out FILE` is missing"),
         (["cnn-dailymail", "x.jsonl", "--out", "x.csv"], "`--out` must end in .parquet"),
         (
             ["cnn-dailymail", "x.jsonl", "--out", "x.parquet", "--ratings", "x.parquet"],
