@@ -129,9 +129,12 @@ def resolve_columns(
         elif name in needed or name in renamed:
             missing = " or ".join(f"`{alias}`" for alias in accepted)
             ours = "reference" if name == REFERENCES else "source" if name == SOURCES else name
+            remedy = f"name it with `--columns {ours}=NAME`"
+            if len(names) == 1 and (marks := {";", "\t"} & set(names[0])):
+                remedy = f"its cells seem to be separated by {marks.pop()!r}; write it with commas"
             raise MissingColumnError(
                 f"column {missing} is missing in {where}, which has {', '.join(names) or 'none'}; "
-                f"name it with `--columns {ours}=NAME`",
+                f"{remedy}",
                 column=ours,
             )
     if absent := [name for name in keep if name not in names]:
