@@ -64,7 +64,9 @@ class _Memory:
             )
         return self.with_columns(found)
 
-    def write(self, path: str, columns: Mapping[str, str] | None, kept: Sequence[str] = ()) -> None:
+    def write(
+        self, path: str, columns: Mapping[str, str] | None = None, kept: Sequence[str] = ()
+    ) -> None:
         """Write them as a corpus that commands read; without `columns` as the table they are."""
         from io import BytesIO
 

@@ -113,12 +113,10 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
     with TemporaryDirectory() as folder:
         tables = {"rows": rows_of(data, {}), "ratings": rows_of(settings.ratings, {})}
         paths = {name: f"{folder}/{name}.parquet" for name, found in tables.items() if found}
-        if tables["rows"] is not None:
-            tables["rows"].write(paths["rows"], settings.columns or {})
-            own["columns"] = None
-        if tables["ratings"] is not None:
-            tables["ratings"].write(paths["ratings"], None)
-            own["ratings"] = paths["ratings"]
+        for name, table in tables.items():
+            if table is not None:
+                table.write(paths[name])
+        own["ratings"] = paths.get("ratings", settings.ratings)
         found = verbs.judge(paths.get("rows") or files_of(data), JudgeSettings(**own))
     return replace(found, command=found.command.replace(f"{folder}/", ""))
 

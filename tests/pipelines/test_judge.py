@@ -96,6 +96,20 @@ def test_rows_and_ratings_in_memory_are_judged_like_files(quick, ratings):
     assert of_rows.command == of_files.command.replace(str(LADDER), "rows.parquet")
 
 
+def test_rows_and_ratings_in_memory_may_have_names_of_their_own(quick, ratings):
+    ours = {"document_id": "Artikel", "system_id": "Modell", "candidate": "Text"}
+    frame = pl.read_ndjson(LADDER)
+    rated = pl.read_csv(ratings)
+    expected = assay.judge(frame, ratings=rated, resamples=20)
+    renamed = assay.judge(
+        frame.rename(ours),
+        ratings=rated.rename({name: ours[name] for name in ("document_id", "system_id")}),
+        columns=ours,
+        resamples=20,
+    )
+    assert renamed.result.correlations.equals(expected.result.correlations)
+
+
 def test_metrics_are_those_whose_inputs_there_are(quick, ratings, tmp_path):
     corpus = tmp_path / "corpus.parquet"
     pl.read_ndjson(LADDER).drop("references").write_parquet(corpus)
