@@ -27,7 +27,7 @@ from reffree.fitting import FITTED_DOCUMENTS, LinearRecipe, fit_scorer, judge_he
 from reffree.naming import SCORER_FILE
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SourceSample
-from reffree.scorer import SOURCE_SAMPLE, save_linear
+from reffree.scorer import SOURCE_SAMPLE, LinearPairs, save_linear
 from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
@@ -55,11 +55,12 @@ def train_any(
     *,
     on_news: Callable[[TrainNews], None] | None = None,
     embedding_cache: AnyPath | None = None,
+    agreement: Callable[[LinearPairs], float] | None = None,
     **options: Any,  # noqa: ANN401  (of `train.train_scorer`)
 ) -> TrainedScorer:
     """Train what the recipe is for."""
     if isinstance(recipe, LinearRecipe):
-        return train_features(paths, out, recipe, **options)
+        return train_features(paths, out, recipe, agreement=agreement, **options)
     return train_scorer(
         paths, out, recipe, on_news=on_news, embedding_cache=embedding_cache, **options
     )
@@ -71,13 +72,15 @@ def train_features(
     recipe: LinearRecipe,
     *,
     machines: Machines,
+    agreement: Callable[[LinearPairs], float] | None = None,
     resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     **of_pairs: Any,  # noqa: ANN401
 ) -> TrainedScorer:
     """Fit a scorer to pairs, or to a table of candidates, into a new folder.
 
-    The options are those of `train.train_scorer`.
+    With an `agreement` several recipes are tried, and that with the largest is kept. The other
+    options are those of `train.train_scorer`.
     """
 
     def tell(stage: str) -> None:
@@ -94,11 +97,8 @@ def train_features(
         material = _of_table(paths, columns, of_pairs.get("limit"), recipe.negatives.seed)
     else:
         material = _of_pairs(paths, recipe, tell, **of_pairs)
-    pairs = fit_scorer(
-        material.training,
-        recipe.feature_config,
-        device=device,
-        on_stage=tell,
+    pairs, tried = fit_scorer(
+        material.training, recipe.feature_config, device=device, on_stage=tell, agreement=agreement
     )
     tell("judging")
     held_out = judge_heads(material.test, pairs) if material.test else {}
@@ -106,7 +106,10 @@ def train_features(
         folder,
         pairs,
         trained_on=_trained_on(inputs, material, recipe)
-        | {"fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs)},
+        | {
+            "fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs),
+            "recipes": tried,
+        },
         held_out={name: asdict(found) for name, found in held_out.items()},
         versions=library_versions(),
     )
@@ -116,6 +119,7 @@ def train_features(
         n_pairs=material.n_pairs,
         held_out=held_out,
         left_out=material.left_out,
+        tried=tried,
     )
 
 

@@ -31,7 +31,7 @@ from reffree.linear import MIN_GROUPS, fit_linear
 from reffree.naming import SCORER_FILE
 from reffree.pairs import SourceSample
 from reffree.scorer import SOURCE_SAMPLE, LinearPairs, load_scorer, save_linear
-from sms.naming import OneOrMore, several
+from sms.naming import AnyPath, OneOrMore, several
 
 N_FOLDS = 5
 """Of documents, and of systems where there are twice as many."""
@@ -67,7 +67,7 @@ class RatedTraining:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rated:
+class Rated:
     """Rated candidates; arrays have shape (n,)."""
 
     sources: list[str]
@@ -93,7 +93,7 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
         raise ValueError(
             "`ratings` are for the scorer features, got another; leave `scorer` and `preset` out"
         )
-    rated = _read(corpus, settings)
+    rated = read_rated(corpus, settings.ratings, settings)
     tell("computing the features")
     device = chosen_device(settings.device)
     features = PairFeatures(recipe.feature_config, device=device)
@@ -129,12 +129,12 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
     )
 
 
-def _read(corpus: OneOrMore, settings: TrainSettings) -> _Rated:
-    """Join the rows of a corpus with the mean of their ratings."""
-    assert settings.ratings is not None, "asked for"  # noqa: S101
+def read_rated(corpus: OneOrMore, rated: AnyPath | None, settings: TrainSettings) -> Rated:
+    """Join the rows of a corpus with the mean of their ratings, of `raters` or all."""
+    assert rated is not None, "asked for"  # noqa: S101
     columns = dict(settings.columns or {})
     of_ids = {ours: theirs for ours, theirs in columns.items() if ours in (*KEYS, RATER)}
-    ratings = read_ratings(settings.ratings, raters=settings.raters, columns=of_ids)
+    ratings = read_ratings(rated, raters=settings.raters, columns=of_ids)
     means = ratings.frame.group_by(KEYS).agg(
         pl.col(aspect).mean().alias(f"{_RATING}{aspect}") for aspect in ratings.aspects
     )
@@ -154,7 +154,7 @@ def _read(corpus: OneOrMore, settings: TrainSettings) -> _Rated:
             f"{both[DOCUMENT_ID].n_unique()}"
         )
     numbers = {key: both[key].rank("dense").to_numpy().astype(np.int64) - 1 for key in KEYS}
-    return _Rated(
+    return Rated(
         sources=[" ".join(own) for own in both[SOURCES].to_list()],
         candidates=both[CANDIDATE].to_list(),
         documents=numbers[DOCUMENT_ID],
@@ -163,7 +163,7 @@ def _read(corpus: OneOrMore, settings: TrainSettings) -> _Rated:
     )
 
 
-def _others(rated: _Rated, features: PairFeatures, values: np.ndarray) -> dict[str, np.ndarray]:
+def _others(rated: Rated, features: PairFeatures, values: np.ndarray) -> dict[str, np.ndarray]:
     """Compute what a fitted scorer is to be compared with."""
     shipped = load_scorer(SHIPPED)
     scores = shipped.score_against_all([[text] for text in rated.sources], rated.candidates).scores
@@ -176,7 +176,7 @@ def _others(rated: _Rated, features: PairFeatures, values: np.ndarray) -> dict[s
 def _fit_of(
     aspect: str,
     n_documents: int,
-    rated: _Rated,
+    rated: Rated,
     features: PairFeatures,
     values: np.ndarray,
     others: Mapping[str, np.ndarray],
@@ -212,7 +212,7 @@ def _fit_of(
     )
 
 
-def _agreement(scores: np.ndarray, ratings: np.ndarray, rated: _Rated) -> float:
+def _agreement(scores: np.ndarray, ratings: np.ndarray, rated: Rated) -> float:
     """Correlate scores with ratings inside documents, and average."""
     shape = int(rated.systems.max()) + 1, int(rated.documents.max()) + 1
     laid = []
@@ -223,7 +223,7 @@ def _agreement(scores: np.ndarray, ratings: np.ndarray, rated: _Rated) -> float:
     return correlate(*laid, level="summary", coefficient="spearman").value
 
 
-def _trained_on(corpus: OneOrMore, rated: _Rated, recipe: LinearRecipe) -> dict[str, Any]:
+def _trained_on(corpus: OneOrMore, rated: Rated, recipe: LinearRecipe) -> dict[str, Any]:
     sample = SourceSample()
     sample.add_texts(zip(map(str, rated.documents.tolist()), rated.sources, strict=True))
     return {

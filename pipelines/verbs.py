@@ -202,12 +202,14 @@ def train(
 
         return train_on_ratings(pairs, settings)
     recipe = settings.recipe()
+    from pipelines.development import development_agreement
     from pipelines.learning_curve import learning_curve
     from pipelines.train_features import train_any
 
     asked = {
         **_of_pairs(settings),
         "embedding_cache": settings.embedding_cache,
+        "agreement": development_agreement(settings),
         "machines": _machines(settings),
         "resume": not settings.fresh,
         "on_news": settings.on_news,

@@ -15,12 +15,21 @@ from reffree.examples import Example
 from reffree.features import FeatureConfig, PairFeatures
 from reffree.linear import fit_linear
 from reffree.negatives import POSITIVE, NegativesConfig
+from reffree.positives import REFERENCE
 from reffree.scorer import LinearPairs
 
 FITTED_DOCUMENTS = 400
 """Documents that weights are fitted to, at most."""
 MEASURED_COPIES = 500
 """Positives that the shares of the copy model are fitted to."""
+DEFAULT_RECIPE = "few features, each in one direction"
+RECIPES: dict[str, tuple[bool, tuple[str, ...] | None]] = {
+    DEFAULT_RECIPE: (True, None),
+    "all features, in any direction": (False, None),
+    "few features, from references alone": (True, (REFERENCE,)),
+    "few features, from copied summaries alone": (True, ("lead", "extract")),
+}
+"""What may be tried: whether `aspects` says what a head reads, and the positives (None for all)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +55,37 @@ def fit_scorer(
     kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
     device: str = "cpu",
     on_stage: Callable[[str], None] = lambda _stage: None,
-) -> LinearPairs:
+    agreement: Callable[[LinearPairs], float] | None = None,
+) -> tuple[LinearPairs, dict[str, float]]:
     """Fit the copy model, then a head to the comparisons of each aspect.
 
-    `on_stage` is told what is being done.
+    `on_stage` is told what is being done. With an `agreement` all of `RECIPES` are tried, and that
+    with the largest is kept; returns the agreement of each, too, the best first.
     """
     on_stage("computing the features")
     features = PairFeatures(config, device=device)
     good = [one for one in examples if one.kind == POSITIVE] or list(examples)
     features.fit_copies(*texts_of(good[:MEASURED_COPIES]))
     values = features.values(*texts_of(examples))
-    on_stage("fitting")
-    comparisons = comparisons_of(examples, kinds_of_head)
-    directions = {head: own for head in comparisons if (own := directions_of(head))}
-    return LinearPairs(fit_linear(features.config, values, comparisons, directions), features)
+    fitted: dict[str, LinearPairs] = {}
+    for name in RECIPES if agreement else [DEFAULT_RECIPE]:
+        on_stage("fitting")
+        has_directions, bases = RECIPES[name]
+        kept = [k for k, one in enumerate(examples) if bases is None or one.base in bases]
+        comparisons = comparisons_of([examples[k] for k in kept], kinds_of_head) if kept else {}
+        if not comparisons:
+            continue
+        directions = None
+        if has_directions:
+            directions = {head: own for head in comparisons if (own := directions_of(head))}
+        model = fit_linear(features.config, values[kept], comparisons, directions)
+        fitted[name] = LinearPairs(model, features)
+    if agreement is None:
+        return fitted[DEFAULT_RECIPE], {}
+    on_stage("comparing the recipes")
+    tried = {name: agreement(own) for name, own in fitted.items()}
+    order = sorted(tried, key=lambda name: -np.nan_to_num(tried[name], nan=-1.0))
+    return fitted[order[0]], {name: tried[name] for name in order}
 
 
 def judge_heads(

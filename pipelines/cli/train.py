@@ -118,6 +118,12 @@ def _summary(trained: TrainedScorer) -> list[str]:
             f"{state.step:,} steps in {state.epoch} epochs; the best validation loss, "
             f"{state.best_loss:.{_SHOWN_LOSS}f}, came after step {state.best_step:,}."
         )
+    if trained.tried:
+        from pipelines.development import STATISTIC
+
+        lines += [f"Tried {len(trained.tried)} recipes on the development set ({STATISTIC}):"]
+        lines += [f"  {shown(value)}  {name}" for name, value in trained.tried.items()]
+        lines += ["The first is kept."]
     lines += ["", figures_table(trained.held_out), ""]
     lines += [f"Left out: {n:,}, {reason}." for reason, n in trained.left_out.items()]
     return [*lines, trained.signature, f"The scorer is in {trained.out}"]

@@ -21,6 +21,8 @@ OF_MODELS = (
     "workers", "gpus_per_worker", "address", "per_positive", "encoder", "embedding_cache",
 )  # fmt: skip
 """What is not for the scorer of features."""
+OF_FEATURES = ("language_model", "prompt", "dev_corpus", "dev_ratings")
+"""What is for no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,11 @@ class TrainSettings(PairSettings, MachineSettings):
     then rows as `assay score` reads them."""
     raters: Annotated[Sequence[str], "rare"] = ()
     """Raters to use, patterns such as `expert-*`. Default: all."""
+    dev_corpus: Annotated[AnyPath | None, "FILE"] = None
+    """Rated summaries, as `assay score` reads them: of four recipes for `features` keep the one
+    that agrees best with `dev_ratings` inside documents, length held fixed."""
+    dev_ratings: Annotated[AnyPath | None, "FILE"] = None
+    """Human ratings of these summaries, by `raters`."""
     head: Literal["fc", "cnn", "lstm", "match"] = "fc"
     """Head over the vectors of `sentence` and `word`. `match`, which compares sentences, is not in
     the paper."""
@@ -165,7 +172,7 @@ class TrainSettings(PairSettings, MachineSettings):
         wrong = [] if scorer == "bert" else ["max_pieces", "frozen_layers"]
         if scorer == "bert" or self.head != "fc":
             wrong.append("dropout")
-        wrong += OF_MODELS if scorer == FEATURES else ("language_model", "prompt")
+        wrong += OF_MODELS if scorer == FEATURES else OF_FEATURES
         defaults = {one.name: one.default for one in fields(self)}
         for name in wrong:
             if getattr(self, name) != defaults[name]:

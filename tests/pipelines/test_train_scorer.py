@@ -11,12 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.special import logit
+from scipy.stats import pearsonr, rankdata
 
 from cluster import list_inputs, with_content
 from pipelines import train as module
+from pipelines.development import agreement_inside
 from pipelines.settings.train import TrainSettings
 from pipelines.train import train_fingerprint
 from pipelines.training_folder import Machines
+from reffree.fitting import RECIPES
 from reffree.scorer import load_scorer
 from sms.encoders.vector_cache import VectorCache
 from tests.rare import run, wrong
@@ -115,6 +118,49 @@ def test_default_is_a_head_for_each_aspect(stories, tmp_path, capsys):
     assert run([*judged, "--json", str(figures), "--quiet"]) == 0
     (result,) = json.loads(figures.read_text())
     assert set(result["kinds"]) == {"swap"}
+
+
+def test_recipe_is_chosen_by_a_development_set(stories, tmp_path, capsys):
+    rows, ratings = rated()
+    for name, table in (("corpus", rows), ("ratings", ratings)):
+        pq.write_table(pa.Table.from_pylist(table), tmp_path / f"{name}.parquet")
+    dev = ["--dev-corpus", str(tmp_path / "corpus.parquet")]
+    given = ["train", str(stories), "--out", str(tmp_path / "s"), "--quiet", *dev]
+    assert "belong together; give both" in wrong(capsys, (run(given), None))
+    assert run([*given, "--dev-ratings", str(tmp_path / "ratings.parquet")]) == 0
+    printed = capsys.readouterr().out
+    assert "Tried 4 recipes on the development set (rank correlation inside documents" in printed
+    tried = json.loads((tmp_path / "s" / "scorer.json").read_text())["trained_on"]["recipes"]
+    assert set(tried) == set(RECIPES)
+    assert list(tried.values()) == sorted(tried.values(), reverse=True)
+    scorer = load_scorer(tmp_path / "s")
+    scores = scorer.score(
+        [row["source"] for row in rows], [row["candidate"] for row in rows]
+    ).scores
+    documents = np.unique([row["document_id"] for row in rows], return_inverse=True)[1]
+    lengths = np.array([float(len(row["candidate"].split())) for row in rows])
+    means = {(one["document_id"], one["system_id"]): one["quality"] for one in ratings}
+    quality = np.array([means[row["document_id"], row["system_id"]] for row in rows])
+    reached = agreement_inside(scores, quality, lengths, documents)
+    assert reached == pytest.approx(max(tried.values()), abs=1e-9)
+
+
+def test_agreement_inside_documents_matches_scipy():
+    rng = np.random.default_rng(0)
+    documents = np.repeat(np.arange(4), 6)
+    scores, ratings, given = rng.normal(size=(3, 24))
+    ranks = np.array(
+        [
+            np.concatenate([rankdata(own[documents == d]) - 3.5 for d in range(4)])
+            for own in (scores, ratings, given)
+        ]
+    )
+    left = [own - ranks[2] * (own @ ranks[2]) / (ranks[2] @ ranks[2]) for own in ranks[:2]]
+    expected = pearsonr(*left).statistic
+    assert agreement_inside(scores, ratings, given, documents) == pytest.approx(expected)
+    assert np.isnan(agreement_inside(np.ones(24), ratings, given, documents))
+    alike = agreement_inside(scores, ratings, np.ones(24), documents)
+    assert alike == pytest.approx(pearsonr(ranks[0], ranks[1]).statistic)
 
 
 def test_table_of_negatives_trains_as_the_pairs_do(stories, tmp_path):

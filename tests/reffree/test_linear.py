@@ -180,7 +180,7 @@ def pairs():
                 for kind, text in rows
             ]
     config = LinearRecipe(negatives=NegativesConfig(kinds=("repeat",))).feature_config
-    return fit_scorer(made, config, kinds_of_head=TABLE), made
+    return fit_scorer(made, config, kinds_of_head=TABLE)[0], made
 
 
 def test_heads_learn_their_kinds(pairs):
