@@ -1,9 +1,9 @@
 """What the default scorer learns: a head for every aspect, which negatives teach it, what it reads.
 
-A head sees nothing of the kinds of another: missing sentences
-teach that more is better, exchanged names that copying is, and in one score the two would cancel.
-A feature may speak in one direction only, for weights that make made-up mistakes stand out do so
-by any means; and none of the length, which people in one place like and in another do not.
+A head sees nothing of the kinds of another: missing sentences teach that more is better, exchanged
+names that copying is, and in one score the two would cancel. Each feature counts in one direction
+only, so that weights cannot use it against its sense to make made-up mistakes stand out. No head
+reads the length: some people rate long summaries higher, others do not.
 """
 
 from __future__ import annotations
