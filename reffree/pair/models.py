@@ -34,7 +34,8 @@ _SAME = (
     {"contradiction", "contradict", "refutes", "refuted"},
 )
 """What NLI models call the same class, in small letters."""
-_ALIGNSCORE_HEAD = "tri_layer"  # of three: aligned, contradicting, neutral
+_ALIGNSCORE_HEAD = "tri_layer"
+_ALIGNSCORE_CLASSES = 3  # aligned, contradicting, neutral
 _SANE_LENGTH = 1_000_000  # tokenisers write a number beyond this where they know of no limit
 
 Logits = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -165,10 +166,11 @@ def _load_alignscore(path: str, runtime: EncoderRuntime) -> Answerer:
             f"{type(error).__name__}: {one_line(error)}"
         ) from error
     config = load_config(folder)
+    config.num_labels = _ALIGNSCORE_CLASSES
     parts = torch.nn.ModuleDict(
         {
             "base_model": AutoModel.from_config(config),
-            _ALIGNSCORE_HEAD: torch.nn.Linear(config.hidden_size, 3),
+            _ALIGNSCORE_HEAD: torch.nn.Linear(config.hidden_size, _ALIGNSCORE_CLASSES),
         }
     )
     _fill(parts, state, files[0])
@@ -289,13 +291,11 @@ def _first_token(pretrained: Pretrained, answer: Answer) -> int:
 
 
 def _class_number(pretrained: Pretrained, answer: Answer) -> int:
-    if isinstance(answer, int):
-        return answer
+    labels = pretrained.model.config.id2label
     own = str(answer).lower()
     same = next((names for names in _SAME if own in names), {own})
-    labels = pretrained.model.config.id2label
     for number, label in labels.items():
-        if str(label).lower() in same:
+        if answer == int(number) or str(label).lower() in same:
             return int(number)
     if len(labels) == 1:
         return 0

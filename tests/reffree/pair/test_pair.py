@@ -353,6 +353,13 @@ def test_wrong_settings_are_refused(name):
         settings_of(table)
 
 
+@pytest.mark.parametrize("number", [3, -1])
+def test_a_class_that_is_not_there_is_refused(folder_of, number):
+    said = f"must have a class {number}, got 0 CONTRADICTION, 1 NEUTRAL, 2 ENTAILMENT; give"
+    with pytest.raises(ValueError, match=said):
+        PairModel(str(folder_of("summac-zs")), {"positive": number})
+
+
 def test_a_template_must_leave_room(folder_of):
     with pytest.raises(ValueError, match="must leave room for texts in the 5 tokens"):
         PairModel(str(folder_of("trueteacher")), {"preset": "trueteacher", "max_tokens": 5})
