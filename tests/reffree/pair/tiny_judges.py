@@ -33,11 +33,18 @@ _CLASSES = {"id2label": {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}}
 
 
 def _wordpiece():
-    found = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    found.normalizer = normalizers.BertNormalizer()
-    found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    normalizer, words_of = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
-    _train(found, trainers.WordPieceTrainer, special)
+    # the library's trainer chooses other pieces each time
+    texts = map(normalizer.normalize_str, _TRAINING)
+    words = sorted({word for text in texts for word, _ in words_of.pre_tokenize_str(text)})
+    letters = sorted(set("".join(words)))
+    pieces = [*special, *letters, *(f"##{letter}" for letter in letters)]
+    pieces += [word for word in words if 1 < len(word) < 10]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    found = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    found.normalizer, found.pre_tokenizer = normalizer, words_of
+    found.add_special_tokens(special)
     found.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
@@ -65,6 +72,10 @@ def _unigram():
     found.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<pad>", "</s>", "<unk>"]
     _train(found, trainers.UnigramTrainer, special, unk_token="<unk>")
+    # the library's trainer gives them another order, and scores, each time
+    pieces = sorted(found.get_vocab().keys() - set(special))
+    scored = [(piece, -1 - number / 1000) for number, piece in enumerate(pieces)]
+    found.model = models.Unigram([(piece, 0.0) for piece in special] + scored, unk_id=2)
     found.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
