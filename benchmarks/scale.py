@@ -1,10 +1,10 @@
 """Does a row cost the same, and need no more memory, among 10 thousand, 100 thousand and a million?
 
 Static vectors, the whole `assay score` from start to exit, in one process (`--local`) and with one
-worker on Ray, both with all cores, taking turns. "Without start-up" is the time that a size takes
-longer than the smallest. Memory is the peak by the kernel of the process that was started, of the
-process that talks to Ray, and of the worker. What has been measured is kept in `--folder`: the same
-command goes on where it was stopped.
+worker in a process of its own, both with all cores, taking turns. "Without start-up" is the time
+that a size takes longer than the smallest. Memory is the peak by the kernel of the process that
+was started, and of the worker. What has been measured is kept in `--folder`: the same command goes
+on where it was stopped.
 """  # noqa: D400  (a question)
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PeakByRole:
     """Peak memory in bytes of the processes of a run."""
 
     def __init__(self) -> None:
-        self.peak = {"command": 0, "driver": 0, "worker": 0}
+        self.peak = {"command": 0, "worker": 0}
 
     def __call__(self, root: int) -> None:
         """Read once."""
@@ -51,9 +51,7 @@ class PeakByRole:
     def _role(self, is_root: bool, name: bytes) -> str | None:
         if is_root:
             return "command"
-        if name.startswith(WORKER):
-            return "worker"
-        return "driver" if b"ray_process" in name else None
+        return "worker" if WORKER in name else None
 
 
 def corpus(folder: Path, n_rows: int, words: Words, seed: int) -> Path:
@@ -80,7 +78,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, obj
     vectors = vector_file(options.vectors, folder, np.random.default_rng(options.seed)).resolve()
     words = words_of(vectors)
     one_worker = ["--workers", "auto", "--cpus-per-worker", str(len(os.sched_getaffinity(0)))]
-    ways = {"local": ["--local"], "ray": one_worker}
+    ways = {"local": ["--local"], "worker": one_worker}
     for turn in range(options.rounds):
         for n_rows in options.rows:
             for how in sorted(ways, reverse=turn % 2 == 1):
@@ -118,7 +116,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="end with one JSON line")
     options = parser.parse_args()
-    facts = machine("ray", "pyarrow")
+    facts = machine("numpy", "pyarrow")
     say(in_one_line(facts))
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -135,23 +133,20 @@ def main() -> None:
 
 def print_table(sizes: list[int], rounds: dict[tuple[int, str], list[dict]]) -> None:
     say("medians; seconds from start to exit, rows/s in all and without start-up, peak MiB")
-    say(
-        f"{'rows':>10} {'how':<6}{'s':>9}{'rows/s':>9}{'without':>9}{'command':>9}{'driver':>8}"
-        f"{'worker':>8}"
-    )
+    say(f"{'rows':>10} {'how':<6}{'s':>9}{'rows/s':>9}{'without':>9}{'command':>9}{'worker':>8}")
     for n_rows in sizes:
-        for how in ("local", "ray"):
+        for how in ("local", "worker"):
             listed = rounds[n_rows, how]
             seconds = statistics.median(one["seconds"] for one in listed)
             without = statistics.median(marginal(sizes[0], n_rows, how, rounds))
             peaks = [
                 statistics.median(one["peak_mib"][role] for one in listed)
-                for role in ("command", "driver", "worker")
+                for role in ("command", "worker")
             ]
             say(
                 f"{n_rows:>10,} {how:<6}{seconds:>9.2f}{n_rows / seconds:>9,.0f}"
                 f"{1 / without if without else 0:>9,.0f}"
-                f"{peaks[0]:>9.0f}{peaks[1]:>8.0f}{peaks[2]:>8.0f}"
+                f"{peaks[0]:>9.0f}{peaks[1]:>8.0f}"
             )
 
 
@@ -172,7 +167,7 @@ def compare(sizes: list[int], rounds: dict[tuple[int, str], list[dict]]) -> dict
     least, most = sizes[0], sizes[-1]
     middle = sizes[-2] if len(sizes) > 1 else most
     summary: dict[str, object] = {}
-    for how in ("local", "ray"):
+    for how in ("local", "worker"):
         if middle not in (least, most):
             inside = [statistics.median(marginal(least, n, how, rounds)) for n in (middle, most)]
             summary[f"{how}_speed_change"] = inside[0] / inside[1] - 1
@@ -180,7 +175,7 @@ def compare(sizes: list[int], rounds: dict[tuple[int, str], list[dict]]) -> dict
                 f"{how}: rows/s without start-up change by {summary[f'{how}_speed_change']:+.1%} "
                 f"from {middle:,} to {most:,} rows (at most {GOAL_SPEED:.0%})"
             )
-        for role in ("command", "driver", "worker"):
+        for role in ("command", "worker"):
             small, large = (
                 statistics.median(one["peak_mib"][role] for one in rounds[n, how])
                 for n in (middle, most)
@@ -192,17 +187,17 @@ def compare(sizes: list[int], rounds: dict[tuple[int, str], list[dict]]) -> dict
         (
             "with start-up",
             [
-                ray["seconds"] / local["seconds"]
-                for local, ray in zip(rounds[most, "local"], rounds[most, "ray"], strict=True)
+                apart["seconds"] / local["seconds"]
+                for local, apart in zip(rounds[most, "local"], rounds[most, "worker"], strict=True)
             ],
         ),
         (
             "without start-up",
             [
-                ray / local if local else float("nan")
-                for local, ray in zip(
+                apart / local if local else float("nan")
+                for local, apart in zip(
                     marginal(least, most, "local", rounds),
-                    marginal(least, most, "ray", rounds),
+                    marginal(least, most, "worker", rounds),
                     strict=True,
                 )
             ],
@@ -210,15 +205,15 @@ def compare(sizes: list[int], rounds: dict[tuple[int, str], list[dict]]) -> dict
         (
             "inside shards",
             [
-                ray["shard_seconds"] / local["shard_seconds"]
-                for local, ray in zip(rounds[most, "local"], rounds[most, "ray"], strict=True)
+                apart["shard_seconds"] / local["shard_seconds"]
+                for local, apart in zip(rounds[most, "local"], rounds[most, "worker"], strict=True)
             ],
         ),
     ):
         overhead = statistics.median(pairs) - 1
-        summary[f"ray_overhead_{name.replace(' ', '_')}"] = overhead
+        summary[f"worker_overhead_{name.replace(' ', '_')}"] = overhead
         say(
-            f"Ray takes {overhead:+.1%} of the time of --local for {most:,} rows, {name} "
+            f"A worker takes {overhead:+.1%} of the time of --local for {most:,} rows, {name} "
             f"({min(pairs) - 1:+.1%} to {max(pairs) - 1:+.1%}; at most {GOAL_OVERHEAD:.0%})"
         )
     return summary

@@ -1,6 +1,6 @@
 """How much memory do several workers of one core need for one table of word vectors?
 
-The whole `assay score` on Ray. While it runs, the kernel is asked of every worker: its resident
+The whole `assay score`. While it runs, the kernel is asked of every worker: its resident
 memory, its share of the pages that several processes have (PSS), and both for the vectors' file.
 The second run finds the table in the cache folder.
 """  # noqa: D400  (a question)
@@ -30,7 +30,7 @@ class SharedMemory:
         now = dict.fromkeys(("n_workers", "rss", "pss", "table_rss", "table_pss"), 0)
         for process in descendants(root):
             try:
-                if not Path(f"/proc/{process}/cmdline").read_bytes().startswith(WORKER):
+                if WORKER not in Path(f"/proc/{process}/cmdline").read_bytes():
                     continue
                 rolled = Path(f"/proc/{process}/smaps_rollup").read_text()
                 maps = Path(f"/proc/{process}/smaps").read_text()
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=160_000)
     parser.add_argument("--json", action="store_true", help="end with one JSON line")
     options = parser.parse_args()
-    facts = machine("ray", "numpy")
+    facts = machine("numpy")
     say(in_one_line(facts))
     measured = []
     with tempfile.TemporaryDirectory() as temporary:

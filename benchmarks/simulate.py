@@ -1,7 +1,7 @@
 """Where do 1, 8, 64 and 512 workers saturate, and does the simulator know two on this machine?
 
 The driver's share is measured with shards that need nothing. Then `assay score` runs with one
-thread (static vectors, no Ray), its `run.json` lets the simulator say how long two workers on Ray
+thread (static vectors), its `run.json` lets the simulator say how long two workers of this machine
 would take, whose start is measured with a few rows, and two run. Last, a run of a neural encoder
 (`--run`, any folder of `assay score`) says what a row needs, and the simulator what becomes of a
 billion. What cannot be measured here are options: a GPU's tokens per second, and what storage and
@@ -36,8 +36,8 @@ SLOW_AFTER_S = 1e6
 MIB = 1 << 20
 
 
-def predict(one: Finished, n_workers: int, hand_out_s: float, ray_start_s: float) -> float:
-    """Say how long `n_workers` on Ray would take for what one process did.
+def predict(one: Finished, n_workers: int, hand_out_s: float, start_s: float) -> float:
+    """Say how long `n_workers` would take for what one process did.
 
     A worker's stages overlap, so that one keeps more than a core busy; where there are fewer cores
     for each, a shard takes as long as they need for the same work.
@@ -51,7 +51,7 @@ def predict(one: Finished, n_workers: int, hand_out_s: float, ray_start_s: float
     outside = one.seconds - one.shard_seconds()
     machines = Machines(
         n_workers=n_workers,
-        driver_start_s=outside + ray_start_s,
+        driver_start_s=outside + start_s,
         hand_out_s=hand_out_s,
     )
     return simulate(shards, machines).seconds
@@ -76,8 +76,8 @@ def one_and_two(options: argparse.Namespace, hand_out_s: float) -> dict[str, Any
                 asked = [*command, str(n_workers)]
                 starts[n_workers] = assay_score(corpus, out.with_suffix(".few"), [*asked, *few])
                 runs[n_workers] = assay_score(corpus, out, asked)
-            ray_start_s = starts[2].seconds - starts[1].seconds
-            predicted.append(runs[1].seconds / predict(runs[1], 2, hand_out_s, ray_start_s))
+            start_s = starts[2].seconds - starts[1].seconds
+            predicted.append(runs[1].seconds / predict(runs[1], 2, hand_out_s, start_s))
             measured.append(runs[1].seconds / runs[2].seconds)
     return {"predicted": predicted, "measured": measured}
 

@@ -1,6 +1,6 @@
 """Does a run of ten million rows lose or double one when it is killed, and can its files be read?
 
-Short texts of two sentences, static vectors, two workers on Ray. A worker is killed once a quarter
+Short texts of two sentences, static vectors, two workers. A worker is killed once a quarter
 of the shards is committed, the whole command once half of them is; then the same command is given
 again. The files are counted by the place of each row in the input, and the first rows compared
 with those of a run in one process. What is in `--folder` is not made again.
@@ -107,7 +107,7 @@ class Run:
             return what
         for process in descendants(root):
             try:
-                if Path(f"/proc/{process}/cmdline").read_bytes().startswith(WORKER + b".score"):
+                if WORKER in Path(f"/proc/{process}/cmdline").read_bytes():
                     os.kill(process, signal.SIGKILL)
                     return what
             except OSError:
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="for the corpus and the scores")
     parser.add_argument("--json", action="store_true", help="end with one JSON line")
     options = parser.parse_args()
-    facts = machine("ray", "pyarrow")
+    facts = machine("numpy", "pyarrow")
     say(in_one_line(facts))
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
