@@ -18,17 +18,14 @@ import statistics
 import string
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from command import Finished, assay_score
+from command import assay_score
 from corpora import CorpusSize, vector_file, words_of, write_corpus
 from timing import in_one_line, machine, print_json, say
 
-from sms.scoring import ScoringConfig, SummaryScorer
 from sms.text import Segmenter, TextRules, stop_words
 
 try:
@@ -38,11 +35,8 @@ except ImportError:
 
 METRICS = ("wms", "sms", "s+wms")
 GOAL_RATIO = 30
-GOAL_OUTSIDE = 0.15
 SCORE_ATOL = 1e-5
 """gensim subtracts float32 vectors."""
-BATCH_ROWS = 1024
-"""As a run hands them to the scorer."""
 
 _STOP = stop_words(TextRules())
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -81,25 +75,6 @@ def check_scores(pairs: list[tuple[str, str]], ours: np.ndarray, theirs: list[fl
     return int(same.sum())
 
 
-def stages_in_process(corpus: Path, spec: str) -> dict[str, float]:
-    """Seconds by stage of the scorer, on one thread, in this process; compiled code is warm."""
-    scorer = SummaryScorer(ScoringConfig(metrics=METRICS, encoders={"vectors": spec}), 1)
-    for batch in _batches(corpus):
-        scorer.score(batch)
-        break
-    before = dict(scorer.seconds)
-    for batch in _batches(corpus):
-        scorer.score(batch)
-    return {stage: seconds - before[stage] for stage, seconds in scorer.seconds.items()}
-
-
-def _batches(corpus: Path) -> Iterator[pa.Table]:
-    for batch in pq.ParquetFile(corpus).iter_batches(BATCH_ROWS):
-        one_each = np.arange(len(batch) + 1, dtype=np.int32)
-        references = pa.ListArray.from_arrays(one_each, batch["reference"])
-        yield pa.table({"candidate": batch["candidate"], "references": references})
-
-
 def describe(table: pa.Table) -> dict[str, float]:
     """Say what the texts are like, from the first ones."""
     part = table.slice(0, 2_000)
@@ -116,32 +91,9 @@ def describe(table: pa.Table) -> dict[str, float]:
     }
 
 
-def outside(one_thread: Finished, stages: dict[str, float]) -> dict[str, float]:
-    """Share of one thread's time outside transport, cost matrices and text handling.
-
-    `run.json` has the seconds of `prepare` (text handling, word look-up) and `compare` (transport
-    with its cost matrices, the table); how each divides is measured in this process.
-    """
-    found = one_thread.stage_seconds()
-    text = found["prepare"] * stages["text"] / (stages["text"] + stages["encode"])
-    transport = found["compare"] * stages["transport"] / (stages["transport"] + stages["overlap"])
-    return {
-        "of_shards": 1 - (text + transport) / one_thread.shard_seconds(),
-        "of_wall_clock": 1 - (text + transport) / one_thread.seconds,
-        "text_s": text,
-        "look_up_s": found["prepare"] - text,
-        "transport_s": transport,
-        "rest_of_compare_s": found["compare"] - transport,
-        "read_s": found["read"],
-        "write_s": found["write"],
-        "rest_of_shards_s": one_thread.shard_seconds() - sum(found.values()),
-        "before_and_after_s": one_thread.seconds - one_thread.shard_seconds(),
-    }
-
-
-def report(result: dict[str, object], share: dict[str, float]) -> None:
+def report(result: dict[str, object]) -> None:
     say(
-        f"assay score --local: {result['assay_pairs_per_s']:,.0f} pairs/s, three metrics, "
+        f"assay score: {result['assay_pairs_per_s']:,.0f} pairs/s, three metrics, "
         f"{result['assay_seconds']:.2f} s from start to exit"
     )
     say(f"  its shards alone: {result['assay_shard_pairs_per_s']:,.0f} pairs/s")
@@ -150,15 +102,6 @@ def report(result: dict[str, object], share: dict[str, float]) -> None:
         f"ratio: {result['ratio']:.1f} ({result['ratio_lowest']:.1f}–"
         f"{result['ratio_highest']:.1f}), asked for {GOAL_RATIO}; "
         f"shards alone {result['ratio_of_shards']:.1f}"
-    )
-    say("\nOn one thread, seconds:")
-    for stage, seconds in share.items():
-        if stage.endswith("_s"):
-            say(f"  {stage.removesuffix('_s').replace('_', ' '):<18}{seconds:>8.2f}")
-    say(
-        "outside transport, cost matrices and text handling: "
-        f"{share['of_shards']:.1%} of the time of the shards, "
-        f"{share['of_wall_clock']:.1%} of the wall clock (at most {GOAL_OUTSIDE:.0%})"
     )
 
 
@@ -169,6 +112,7 @@ def main() -> None:
     parser.add_argument("--systems", type=int, default=20)
     parser.add_argument("--words", type=int, default=30)
     parser.add_argument("--sample", type=int, default=3_000, help="pairs for gensim")
+    parser.add_argument("--workers", type=int, help="processes; by default one with all cores")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="end with one JSON line")
@@ -191,14 +135,15 @@ def main() -> None:
             f"sentences, and {texts['common']:.0%} of its content words are in the reference"
         )
         spec = f"glove:{vectors.resolve()}"
-        command = ["--local", "--metrics", ",".join(METRICS), "--encoder", spec]
+        command = ["--metrics", ",".join(METRICS), "--encoder", spec]
+        workers = ["--workers", str(options.workers)] if options.workers else ["--local"]
 
         chosen = np.sort(rng.choice(len(table), min(options.sample, len(table)), replace=False))
         part = table.take(pa.array(chosen))
         pairs = list(zip(part["candidate"].to_pylist(), part["reference"].to_pylist(), strict=True))
         loaded = KeyedVectors.load_word2vec_format(vectors, no_header=True)
 
-        run = assay_score(corpus, folder / "warm", command)  # compiles; not timed
+        run = assay_score(corpus, folder / "warm", [*command, *workers])  # compiles; not timed
         if run.result["n_rows"] != len(table) or run.result["n_with_status"]:
             raise RuntimeError(f"not all rows have scores: {run.result}")
         ours = run.scores["wms"].take(pa.array(chosen)).to_numpy()
@@ -210,16 +155,13 @@ def main() -> None:
 
         runs, loops = [], []
         for turn in range(options.rounds):
-            runs.append(assay_score(corpus, folder / f"run-{turn}", command))
+            runs.append(assay_score(corpus, folder / f"run-{turn}", [*command, *workers]))
             started = time.perf_counter()
             gensim_loop(loaded, pairs)
             loops.append(len(pairs) / (time.perf_counter() - started))
-        alone = assay_score(corpus, folder / "alone", [*command, "--workers", "1"])
-        stages = stages_in_process(corpus, spec)
     rates = [len(table) / run.seconds for run in runs]
     ratios = [rate / loop for rate, loop in zip(rates, loops, strict=True)]
     shard_rates = [len(table) / run.shard_seconds() for run in runs]
-    share = outside(alone, stages)
     result = {
         "pairs": len(table),
         "assay_seconds": statistics.median(run.seconds for run in runs),
@@ -232,12 +174,10 @@ def main() -> None:
         "ratio_of_shards": statistics.median(
             rate / loop for rate, loop in zip(shard_rates, loops, strict=True)
         ),
-        "outside_share": share["of_shards"],
-        "outside_share_of_wall_clock": share["of_wall_clock"],
     }
-    report(result, share)
+    report(result)
     if options.json:
-        print_json({**result, "one_thread": share, "texts": texts, "machine": facts})
+        print_json({**result, "texts": texts, "machine": facts})
 
 
 if __name__ == "__main__":
