@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 
@@ -89,21 +89,23 @@ def _scored(
         yield from _one_by_one(waiting, scorer, job, on_start)
         return
     shared = SharedScorer(scorer, job.text_processes)
-    under_way: deque[tuple[int, Shard, Future[ShardReport]]] = deque()
+    under_way: dict[Future[ShardReport], tuple[int, Shard]] = {}
     is_fine = True
     with closing(shared), ThreadPoolExecutor(job.shards_at_once) as pool:
         try:
             while under_way or (waiting and is_fine):
                 while waiting and is_fine and len(under_way) < job.shards_at_once:
                     place, shard = _begin(waiting, on_start)
-                    under_way.append((place, shard, pool.submit(try_shard, shard, shared, job)))
-                place, shard, future = under_way.popleft()
-                try:
-                    report: ShardReport | None = future.result()
-                except Spoiled:
-                    report = None
-                is_fine = is_fine and report is not None and report.error is None
-                yield place, shard, report
+                    future = pool.submit(try_shard, shard, shared, job)
+                    under_way[future] = place, shard
+                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                    place, shard = under_way.pop(future)
+                    try:
+                        report: ShardReport | None = future.result()
+                    except Spoiled:
+                        report = None
+                    is_fine = is_fine and report is not None and report.error is None
+                    yield place, shard, report
         except BaseException:  # an interrupt: what is under way ends with its batch
             shared.spoil()
             raise

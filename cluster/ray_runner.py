@@ -41,6 +41,7 @@ from cluster.ray_metrics import RunMetrics, ShardMetrics
 from cluster.ray_options import RayOptions
 from cluster.schedule import SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
+from cluster.shared_scorer import SharedScorer
 from cluster.worker import node_name, one_line, try_shard
 from sms.scorers import Scorer
 
@@ -107,7 +108,9 @@ class _Worker:
                 here = node_facts(PACKAGES, list(self._driver.versions), os.sep)
                 if reason := refusal(self._driver, here):
                     raise ValueError(reason)
-            self._scorer = self._make_scorer(self._job.threads)
+            scorer = self._make_scorer(self._job.threads)
+            n_text = self._job.text_processes
+            self._scorer = SharedScorer(scorer, n_text) if n_text else scorer
         return node_name()
 
     def score(self, shard: Shard) -> ShardReport | None:
@@ -119,6 +122,8 @@ class _Worker:
             return None
         report = try_shard(shard, self._scorer, self._job)
         if report.error is not None:  # nobody knows what that has left in it
+            if isinstance(self._scorer, SharedScorer):
+                self._scorer.close()
             self._scorer = None
         self._metrics.count(report)
         return report

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cluster.text_processes import TextProcesses
+from cluster.text_processes import OthersEnded, ProcessEnded, TextProcesses
 from sms.scorers import Scorer
 
 
@@ -61,6 +61,18 @@ class SharedScorer:
         self.text: TextProcesses | None = None
         if n_text_processes and reader is not None:
             self.text = TextProcesses(reader().read_alone, n_text_processes)
+
+    def read(self, rows: pa.Table) -> tuple[Any, float]:
+        """Have a text process read some rows; return its answer, and its seconds."""
+        assert self.text is not None  # noqa: S101
+        self.check()
+        try:
+            return self.text.read(rows)
+        except ProcessEnded:
+            self.spoil()
+            raise
+        except OthersEnded:
+            raise Spoiled from None
 
     def prepare(self, rows: pa.Table, *read: object) -> Any:  # noqa: ANN401
         """Prepare a batch, whose text a process may have read, when it is its turn."""

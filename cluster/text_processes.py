@@ -29,6 +29,14 @@ _PROGRAM = "import sys; from cluster.text_processes import serve; serve(int(sys.
 _GRACE_S = 5.0  # for a process that nobody listens to any more
 
 
+class ProcessEnded(RuntimeError):
+    """A text process ended over the rows it was given."""
+
+
+class OthersEnded(Exception):
+    """A text process has ended over other rows, so the rest are of no use either."""
+
+
 class TextProcesses:
     """So many processes that each call `read` for one batch at a time.
 
@@ -37,7 +45,8 @@ class TextProcesses:
 
     def __init__(self, read: Read, n_processes: int) -> None:
         call = pickle.dumps(read)
-        self._free: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._free: queue.SimpleQueue[Connection | None] = queue.SimpleQueue()
+        """None once a process has ended, for everybody who asks after that."""
         self._all: list[tuple[Connection, subprocess.Popen[bytes]]] = []
         self.n_processes = n_processes
         for _ in range(n_processes):
@@ -52,20 +61,25 @@ class TextProcesses:
 
         Raises
         ------
-        RuntimeError
+        ProcessEnded
             If the process ends without an answer.
+        OthersEnded
+            If one has ended before, over other rows.
         """
         connection = self._free.get()
+        if connection is None:
+            self._free.put(None)
+            raise OthersEnded
         try:
             connection.send_bytes(_stream(rows))
             found, seconds = _receive(connection)
         except (EOFError, OSError) as error:
-            raise RuntimeError(
+            self._free.put(None)
+            raise ProcessEnded(
                 "a process that handles text has ended; is there memory enough for "
                 f"{self.n_processes} of them?"
             ) from error
-        finally:
-            self._free.put(connection)
+        self._free.put(connection)
         if isinstance(found, _Failed):
             raise RuntimeError(found.reason)
         return found, seconds

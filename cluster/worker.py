@@ -194,10 +194,9 @@ class _Rows:
 def _with_text(tables: Iterator[pa.Table], scorer: Scorer) -> Iterator[_Rows]:
     """Have text processes, where there are some, handle the text of the next batches."""
     rows = (_Rows(t, t.filter(pc.is_null(t[UNREADABLE])).drop_columns(UNREADABLE)) for t in tables)
-    processes = scorer.text if isinstance(scorer, SharedScorer) else None
-    if processes is None:
+    if not isinstance(scorer, SharedScorer) or scorer.text is None:
         return rows
-    ask, n = processes.read, processes.n_processes
+    ask, n = scorer.read, scorer.text.n_processes
 
     def read(batch: _Rows) -> _Rows:
         text, seconds = ask(batch.readable)

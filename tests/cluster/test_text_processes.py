@@ -147,6 +147,28 @@ def test_everybody_stops_at_the_next_turn_once_a_batch_has_failed():
         shared.prepare(rows_of("good"))
 
 
+@pytest.mark.ray
+def test_worker_on_ray_has_text_processes_beside_a_gpu(plan, gpu_job, make_rows, monkeypatch):
+    from cluster.ray_runner import _Worker
+
+    made = []
+
+    def make(threads):
+        made.append(ReadsApart(fails_on=None if made else make_rows(60)[25]["candidate"]))
+        return made[-1]
+
+    beside = _Worker(make, gpu_job, None)
+    monkeypatch.setattr(beside._metrics, "count", lambda report: None)
+    beside.ready()
+    assert [beside.score(shard).error is None for shard in plan[:2]] == [True, False]
+    assert beside.score(plan[1]) is None  # it has to be asked whether it is ready
+    beside.ready()
+    assert beside.score(plan[1]).error is None
+    assert os.getpid() not in made[1].seen
+    assert None not in made[1].seen
+    beside._scorer.close()
+
+
 # Nothing waits
 
 
