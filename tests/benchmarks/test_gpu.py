@@ -1,0 +1,56 @@
+"""The benchmark of a GPU, small and without one: every part runs and says something."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = {
+    "stand_in", "encoding", "files", "times", "difference", "two_runs", "memory", "likelihood",
+    "training", "run",
+}  # fmt: skip
+
+
+def test_smoke_run_has_every_figure():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--smoke"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {*found} == PARTS | {"machine"}
+    failed = {name: part for name, part in found.items() if "failed" in part}
+    assert not failed
+    assert [row["model"] for row in found["encoding"]] == ["minilm", "tiny-mpnet", "tiny-bert"]
+    assert all(row["encode_tokens_per_s"] > 0 for row in found["encoding"])
+    assert [row["metrics"] for row in found["files"]] == [
+        "cosine",
+        "sms",
+        "s+wms",
+        "cosine,sms,s+wms",
+    ]
+    assert found["two_runs"] == {"equal_bits": True, "largest_difference": 0.0}
+    assert found["memory"]["provoked"]
+    assert found["memory"]["largest_difference"] == 0.0
+    assert found["difference"]["fp32"] == 0.0
+    assert 0 < found["stand_in"]["busy_share"] <= 1
+    assert "| memory provoked | True |" in done.stdout
+
+
+def test_without_a_gpu_it_says_what_to_do():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "gpu.py")],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip() == "torch sees no GPU; --smoke runs the same code without one"
