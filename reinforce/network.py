@@ -5,8 +5,8 @@ it attends to the document (additive attention, Bahdanau et al. 2015) and either
 its vocabulary or copies one (pointer-generator, See et al. 2017, equations 8 and 9). Words of the
 document that are not in the vocabulary get numbers beyond it, so that they can be copied.
 
-What was attended to is fed back: beside the word before, the decoder reads the context of the step
-before, as in the code that See et al. published (their paper does not say so).
+The decoder reads the last word and the context of the last step, as in the code that See et al.
+published (their paper does not mention the context).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class StageConfig(LoopSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardConfig:
-    """What is rewarded, and how much it counts beside the likelihood."""
+    """What is rewarded, and how much it counts against the likelihood."""
 
     metric: str
     """A column that can be a reward, as in `sms.reward.Reward`."""

@@ -21,7 +21,7 @@ from reffree.checkpoint import replace_file
 from reinforce.decoding import BeamConfig, beam_search, write
 from reinforce.documents import Document
 from reinforce.network import NetworkConfig, PointerGenerator
-from reinforce.words import END, PAD, UNK, Vocabulary, text_of, words_of
+from reinforce.words import END, PAD, SPECIAL, UNK, Vocabulary, text_of, words_of
 
 SUMMARISER_FILE = "summariser.json"
 WEIGHTS_FILE = "weights.safetensors"
@@ -201,7 +201,7 @@ class PointerSummariser:
 
 def load_pointer(folder: Path, settings: dict[str, Any], limits: Limits) -> PointerSummariser:
     """Load what `PointerSummariser.save` wrote."""
-    vocabulary = Vocabulary(settings["words"][len(Vocabulary([]).words) :])
+    vocabulary = Vocabulary(settings["words"][len(SPECIAL) :])
     network = PointerGenerator(NetworkConfig(**settings["network"]))
     try:
         network.load_state_dict(load_file(folder / WEIGHTS_FILE))

@@ -39,7 +39,7 @@ def text_of(words: Iterable[str]) -> str:
 
 
 class Vocabulary:
-    """The words that a summariser knows by number; `SPECIAL` come first, beside those given."""
+    """The words that a summariser knows by number; `SPECIAL` come before those given."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = (*SPECIAL, *words)
