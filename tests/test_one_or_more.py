@@ -228,6 +228,7 @@ PATHS: list[tuple[Callable[..., object], str, str, Callable[[Any, Path], object]
     ),
     (cluster.part_path, "out", "run", lambda x, h: cluster.part_path(x, 0, "abc")),
     (cluster.committed, "out", "run", lambda x, h: cluster.committed(x, [], "abc")),
+    (cluster.committed_parts, "out", "run", lambda x, h: cluster.committed_parts(x, [], "abc")),
     (
         *(cluster.reports_from_file, "path", "part-000000-abc.parquet"),
         lambda x, h: cluster.reports_from_file(x),
