@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch.nn.attention.varlen import varlen_attn
 
 from sms.encoders.devices import Machine
 from sms.ragged import offsets_of
@@ -32,6 +31,15 @@ _PROBE_LENGTHS = (5, 3, 1)
 _PROBE_ATOL = 2e-2  # values of a normal distribution in half precision
 
 logger = logging.getLogger(__name__)
+
+
+def varlen_attn(*given: Any) -> torch.Tensor:  # noqa: ANN401
+    """Call torch's function; importing it brings a compiler, which takes a second."""
+    from torch.nn.attention import varlen
+
+    found = varlen.varlen_attn(*given)
+    assert isinstance(found, torch.Tensor)  # noqa: S101  (of its overloads this one)
+    return found
 
 
 class GroupedAttention:
@@ -101,7 +109,6 @@ class VarlenAttention:
         def attend(qkv: torch.Tensor, context: torch.Tensor) -> None:
             q, k, v = qkv[:n_tokens].view(n_tokens, 3, self._heads, -1).unbind(1)
             mixed = varlen_attn(q, k, v, starts, starts, longest, longest)
-            assert isinstance(mixed, torch.Tensor)  # noqa: S101  (of its overloads this one)
             context[:n_tokens].copy_(mixed.flatten(1))
 
         return attend

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,3 +128,8 @@ def test_gpu_gets_groups_for_what_one_call_cannot_do(gpu, monkeypatch, caplog):
     monkeypatch.setattr(attention, "varlen_attn", too_old)
     assert isinstance(attention_of(gpu, HEADS, WIDTH, None), GroupedAttention)
     assert "only supports Ampere" in caplog.text
+
+
+def test_loading_an_encoder_brings_no_compiler():
+    program = "import sys, sms.encoders.bert; sys.exit('torch.nn.attention.varlen' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
