@@ -54,7 +54,7 @@ class TrainSettings(PairSettings, MachineSettings):
     that agrees best with `dev_ratings` inside documents, length held fixed."""
     dev_ratings: Annotated[AnyPath | None, "FILE"] = None
     """Human ratings of these summaries, by `raters`."""
-    head: Literal["fc", "cnn", "lstm", "match"] = "fc"
+    head: Annotated[Literal["fc", "cnn", "lstm", "match"], "rare"] = "fc"
     """Head over the vectors of `sentence` and `word`. `match`, which compares sentences, is not in
     the paper."""
     dropout: Annotated[float | None, "rare"] = None
@@ -81,7 +81,7 @@ class TrainSettings(PairSettings, MachineSettings):
     """Examples per step, over all workers."""
     learning_rate: Annotated[float | None, "rare"] = None
     """Peak learning rate. Default: 5e-5 for bert, 1e-3 for the others."""
-    max_pieces: int | None = None
+    max_pieces: Annotated[int | None, "rare"] = None
     """Read at most N word pieces of document and summary together; `bert` only. Default: 512."""
     frozen_layers: Annotated[int, "rare"] = 0
     """Leave the first N layers untrained; `bert` only."""
