@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
     "stand_in", "encoding", "files", "times", "difference", "two_runs", "memory", "likelihood",
@@ -13,6 +15,7 @@ PARTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_smoke_run_has_every_figure():
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--smoke"],
