@@ -90,7 +90,7 @@ CASES = [
 FOLDERS_ONLY = {
     "train": "train @pairs.jsonl --out @new",
     "train, a curve": "train @pairs.jsonl --out @new --learning-curve 4,8",
-    "train, vectors": "train @pairs.jsonl --out local --embedding-cache @new",
+    "train, vectors": "train @pairs.jsonl --out local --scorer sentence --embedding-cache @new",
     "reinforce": "reinforce @pairs.jsonl --out @new",
     "score, vectors": "score @in --out local --embedding-cache @new --local",
     "evaluate, vectors": "evaluate @scorer @pairs.jsonl --embedding-cache @new",
@@ -100,7 +100,7 @@ FOLDERS_ONLY = {
 }
 ENCODERS = [
     "train @pairs.jsonl --out local --scorer word --encoder glove:@vectors.txt",
-    "train @pairs.jsonl --out local --encoder st:@encoder",
+    "train @pairs.jsonl --out local --scorer sentence --encoder st:@encoder",
     "reinforce @pairs.jsonl --out local --vectors glove:@vectors.txt",
     "reinforce @pairs.jsonl --out local --model hf:@encoder",
     "reinforce @pairs.jsonl --out local --encoder glove:@vectors.txt",

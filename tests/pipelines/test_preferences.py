@@ -195,8 +195,8 @@ def test_table_6_through_the_command_line(write, tmp_path, capsys):
         assert run(["preferences", path, "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in printed.splitlines()]
-    shown = "non-redundancy ROUGE-L SMS 64 144 92 69.2 [62.7, 75.1] < 0.001 < 0.001 B"
-    assert lines[1] == shown
+    assert lines[1] == "non-redundancy ROUGE-L SMS 64 144 92 69.2 [62.7, 75.1]"
+    assert "non-redundancy ROUGE-L SMS < 0.001 < 0.001 B" in lines  # of 80 columns
     assert "| overall | ROUGE-L | SMS | 85 | 179 | 36 | 67.8 |" in outs[0].read_text("utf-8")
     assert pl.read_csv(outs[1])["share_b"].to_list() == pytest.approx([144 / 208, 179 / 264])
     written = json.loads(outs[2].read_text("utf-8"))
@@ -356,6 +356,7 @@ def test_all_ties_are_dashes_and_nulls(write, tmp_path, capsys):
     out = tmp_path / "out.json"
     assert run(["preferences", path, "--out", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["overall", "old", "new", "0", "0", "2", *"–––––"]
+    cells = [cell for line in lines if line.startswith("overall") for cell in line.split()[3:]]
+    assert cells == ["0", "0", "2", *"–––––"]
     (row,) = json.loads(out.read_text("utf-8"))["rows"]
     assert row["p_value"] is row["share_b"] is row["preferred"] is None
