@@ -82,10 +82,7 @@ docs-figures: install
 	  --metrics sms,wms,s+wms,cosine,rouge2,rougeL,bleu,length
 	$(BIN)/assay correlate build/figures/scores --ratings pipelines/examples/written_quality.csv \
 	  --levels summary,system --coefficients kendall_b --out build/figures/report --quiet
-	$(BIN)/assay explain examples/quality_ladder.jsonl --document harbour-bridge --metric s+wms \
-	  --out build/figures/explain.html
-	$(BIN)/python docs/_ext/pictures.py build/figures/report/report.html docs/figures/verdict.png body 800 \
-	  build/figures/explain.html docs/figures/explanation.png .system 900
+	$(BIN)/python docs/_ext/pictures.py build/figures/report/report.html docs/figures/verdict.png body 800
 
 clean:
 	rm -rf build *.egg-info scores/ladder

@@ -103,7 +103,8 @@ def test_worker_that_fails_fast_is_started_anew_then_left_out(
 @pytest.mark.slow
 def test_run_ends_when_no_worker_works(write_corpus, job, run, make_scorer, make_rows):
     plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=2)]), 2)
-    with pytest.raises(RuntimeError, match=r"no worker is left: shards kept failing on 1 of 1.*OSError: this"):
+    message = r"no worker is left: shards kept failing on 1 of 1.*OSError: this"
+    with pytest.raises(RuntimeError, match=message):
         run(plan, make_scorer(fail), job, workers=1)
 
 
