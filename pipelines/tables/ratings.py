@@ -27,7 +27,7 @@ from pipelines.tables.keyed import (
 from pipelines.tables.records import InputRecord
 from sms.naming import AnyPath
 
-MEAN_COLUMN = "mean column"
+MEAN_COLUMN = "not named"
 """What stands for the raters where the ratings name none."""
 
 _NUMBER_AT_END = re.compile(r"[-_ .]*\d+$")

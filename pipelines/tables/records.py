@@ -117,7 +117,7 @@ class About:
     """Kept, in the order of all matrices."""
     excluded_systems: Sequence[str]
     raters: str
-    """The pattern asked for, "all" where it was none and there is one pool, "mean column" where
+    """The pattern asked for, "all" where it was none and there is one pool, "not named" where
     the ratings do not name raters."""
     n_documents: int
     main_level: str

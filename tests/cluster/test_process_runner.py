@@ -159,11 +159,9 @@ def test_interrupt_leaves_whole_shards_and_no_process(plan, run, job):
 def test_workers_end_with_a_driver_that_is_killed(write_corpus, make_rows, tmp_path):
     (tmp_path / "held").touch()
     corpus = write_corpus(make_rows(40), row_group_size=4)
-    driver = subprocess.Popen([sys.executable, __file__, corpus, str(tmp_path)])
-    out = tmp_path / "out" / "scores"
+    words = [sys.executable, "-m", "tests.cluster.test_process_runner", corpus, str(tmp_path)]
+    driver = subprocess.Popen(words, cwd=Path(__file__).parents[2])
     deadline = time.monotonic() + 60
-    while not out.is_dir() and time.monotonic() < deadline:
-        time.sleep(0.1)
     mark = f"ASSAY_TEST_MARK={tmp_path}".encode()
 
     def alive():
@@ -176,6 +174,8 @@ def test_workers_end_with_a_driver_that_is_killed(write_corpus, make_rows, tmp_p
                 continue
         return found
 
+    while len(alive()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert len(alive()) == 2
     driver.kill()
     driver.wait()

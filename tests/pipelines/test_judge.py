@@ -75,7 +75,7 @@ def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
     assert [line.partition(" (cheapest")[0] for line in lines[:3]] == verdict.lines()
     assert lines[3] == (
         "(Summary level, Spearman \N{GREEK SMALL LETTER RHO}; "
-        "35 rows of 5 systems and 7 documents, raters: mean column)"
+        "35 rows of 5 systems and 7 documents, raters: not named)"
     )
     (best,) = [each.metric.removesuffix("_f") for each in verdict.aspects]
     assert lines[5].startswith("Whole corpus: 70 rows at ")

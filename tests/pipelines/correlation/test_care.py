@@ -128,7 +128,7 @@ def test_raters_agree_perfectly_up_to_a_constant(bench):
 
 def test_ratings_without_raters_say_so(bench):
     bench.correlate()
-    assert bench.table()["raters"].unique().to_list() == ["mean column"]
+    assert bench.table()["raters"].unique().to_list() == ["not named"]
     assert bench.table("raters").height == 0
 
 

@@ -66,7 +66,7 @@ def test_a_paper_stands_for_all_its_tables_and_all_are_written(files, tmp_path, 
         lines = (tmp_path / "out" / f"{figure.name}.csv").read_text("utf-8").splitlines()
         assert lines[0].split(",") == [*figure.frame.columns]
         assert len(lines) == len(figure.frame) + 1
-        assert set(figure.frame["raters"]) == {"mean column"}
+        assert set(figure.frame["raters"]) == {"not named"}
 
 
 def test_markdown_has_numbers_and_sizes(files, tmp_path):
