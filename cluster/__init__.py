@@ -1,8 +1,8 @@
 """Runs any scorer over a corpus of rows, whole-or-nothing per shard, in one process or on Ray.
 
 The order of a run: `list_inputs` and `plan_shards` say what there is to do, `committed` says what
-an earlier run has done, `run_local` or `run_ray` does the rest. This package knows no metric: it
-is handed a function that makes a `Scorer`. Importing it does not import Ray.
+an earlier run has done, `run_local`, `run_processes` or `run_ray` does the rest. This package knows
+no metric: it is handed a function that makes a `Scorer`. Importing it does not import Ray.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cluster.parts import (
     ShardReport,
     part_path,
 )
-from cluster.process_runner import run_processes
+from cluster.process_runner import Workers, run_processes
 from cluster.ray_options import RayOptions
 from cluster.reading import column_names
 from cluster.schema import canonical_table, resolve_columns
@@ -33,6 +33,7 @@ __all__ = [
     "Scorer",
     "Shard",
     "ShardReport",
+    "Workers",
     "canonical_table",
     "column_names",
     "committed",

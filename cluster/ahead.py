@@ -1,7 +1,4 @@
-"""Work that is done in other threads before it is asked for, in order and never far ahead.
-
-And rows put together to as much as one piece of that work should be.
-"""
+"""Does work in other threads before it is asked for, in order; joins small batches."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ def mapped_ahead(
 
 
 def gathered(tables: Iterable[pa.Table], n_bytes: int) -> Iterator[pa.Table]:
-    """Put tables together until they have so much distinct text, so that a GPU has enough to do."""
+    """Join tables until they have this much distinct text, so that a GPU has enough to do."""
     held: list[pa.Table] = []
     n_held = 0
     for table in tables:

@@ -91,12 +91,12 @@ def _listed(path: str, filesystem: pafs.FileSystem, inner: str) -> list[_File]:
         if kind == pafs.FileType.File:
             return [_File(path, "")]
         selector = pafs.FileSelector(inner, recursive=True, allow_not_found=True)
-        found = [
+        listed = [
             info for info in filesystem.get_file_info(selector) if info.type == pafs.FileType.File
         ]
-    if not found:
+    if not listed:
         raise ValueError(f"no file or folder at {path}")
-    files = [_File(url_like(path, info.path), os.path.relpath(info.path, inner)) for info in found]
+    files = [_File(url_like(path, info.path), os.path.relpath(info.path, inner)) for info in listed]
     for file in files:
         if ".." in file.name.split("/") or file.name.startswith("/"):
             raise ValueError(f"{file.url} must not lead out of its folder")

@@ -25,7 +25,13 @@ from cluster.listing import Named, each_once, find_files
 from cluster.store import NAMED_BY_STORE, base_name, open_input, version_of
 from sms.naming import OneOrMore, several
 
-FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+FORMATS = {
+    ".parquet": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+}
 """What the end of a file's name says about its format; text may be compressed: `.jsonl.gz`."""
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 READERS = 32
@@ -50,16 +56,16 @@ class Outline:
 
     def rows(self) -> list[int]:
         """Return the rows of every row group."""
-        found: list[int] = self._sizes()[:, 0].tolist()
-        return found
+        rows: list[int] = self._sizes()[:, 0].tolist()
+        return rows
 
     def text_bytes(self) -> list[int]:
         """Return the bytes of text of every row group, uncompressed and in all columns.
 
         0 in files that hold vectors or other large values as well, which cannot be told apart.
         """
-        found: list[int] = self._sizes()[:, 1].tolist()
-        return found
+        text_bytes: list[int] = self._sizes()[:, 1].tolist()
+        return text_bytes
 
     def _sizes(self) -> np.ndarray:
         return np.frombuffer(self.packed_sizes, np.int64).reshape(-1, 2)
@@ -136,8 +142,10 @@ def with_content(files: Sequence[InputFile]) -> list[InputFile]:
         If a file is not the one any more that was listed.
     """
     with ThreadPoolExecutor(READERS) as pool:
-        found = pool.map(lambda file: content_of(file.path, file.version), files)
-        return [replace(file, content=content) for file, content in zip(files, found, strict=True)]
+        contents = pool.map(lambda file: content_of(file.path, file.version), files)
+        return [
+            replace(file, content=content) for file, content in zip(files, contents, strict=True)
+        ]
 
 
 def content_of(path: str, version: str) -> str:
@@ -205,15 +213,15 @@ def format_of(path: str) -> str:
 
 
 def _names_of(corpus: str) -> list[Named]:
-    found, is_folder = find_files(corpus)
+    named, is_folder = find_files(corpus)
     if is_folder:
-        found = [each for each in found if each.same_as or _suffix(each.path) in FORMATS]
-        if all(each.same_as for each in found):
+        named = [each for each in named if each.same_as or _suffix(each.path) in FORMATS]
+        if all(each.same_as for each in named):
             raise ValueError(f"nothing to read in {corpus}; files must end in {_suffixes()}")
-    for each in found:
+    for each in named:
         if not each.same_as:
             format_of(each.path)
-    return found
+    return named
 
 
 def _suffix(path: str) -> str:
@@ -236,8 +244,8 @@ class _Schemas:
 
     def of(self, footer: pq.FileMetaData) -> tuple[pa.Schema, int | None]:
         """Return the schema, and how many numbers a row has; None if it has other large values."""
-        if found := self._find(footer):
-            return found
+        if schema := self._find(footer):
+            return schema
         with self._adding:  # a second thread with a new schema finds the first one's here
             return self._find(footer) or self._add(footer)
 

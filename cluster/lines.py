@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
@@ -85,11 +86,11 @@ def text_tables(
                 return
             if not names:
                 raise ValueError(f"no line of {path} is a JSON object with columns")
-        found = resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=path)
+        theirs = resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=path)
         parse = (
-            _CsvTables(names, found, wanted.keep)
+            _CsvTables(names, theirs, wanted.keep)
             if format == "csv"
-            else _JsonTables(found, wanted.keep, wanted.sentence_end is not None)
+            else _JsonTables(theirs, wanted.keep, wanted.sentence_end is not None)
         )
         for batch in _batches(islice(records, limit)):
             table, reasons = parse(batch)
@@ -99,13 +100,19 @@ def text_tables(
 @contextmanager
 def _records(path: str, format: str) -> Iterator[Iterator[Any]]:
     """Give out the records of a file: bytes of JSONL, of CSV cells or why there are none."""
+    with _opened(path) as blocks:
+        yield _csv_rows(blocks, path) if format == "csv" else _lines(blocks, path)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Iterator[bytes]]:
+    """Give out the bytes of a file, uncompressed."""
     try:
         with open_input(path) as file:
             kind = COMPRESSIONS.get(os.path.splitext(base_name(path).lower())[1])
             stream = file if kind is None else pa.CompressedInputStream(file, kind)
             with stream:
-                blocks = _blocks(stream)
-                yield _csv_rows(blocks, path) if format == "csv" else _lines(blocks, path)
+                yield _blocks(stream)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
@@ -294,45 +301,78 @@ def _header(rows: Iterator[list[str] | str], path: str) -> list[str]:
 def _csv_rows(blocks: Iterator[bytes], path: str) -> Iterator[list[str] | str]:
     """Return the cells of each record, the header's first, or say why there are none.
 
-    A line break inside quotes belongs to a record only if that is whole: every quoted text is
-    closed, a comma or a line end follows it, and there are as many columns as the header has.
-    Otherwise a quotation mark is stray: its line is a record by itself, which cannot be read, and
-    the next line is not lost.
+    A line break inside quotes belongs to a record only if every quoted text is closed and there are
+    as many columns as in the header. Otherwise the line of the stray quotation mark alone is lost.
     """
     csv.field_size_limit(MAX_RECORD_BYTES)
     n_columns: int | None = None
-    whole = _whole_record(None)
     data, begin, line = b"", 0, 1
-    block: bytes | None = next(blocks, b"")
+    first = _with_header(blocks)
+    patterns = _patterns(_separator(first))
+    block: bytes | None = first
+    whole = patterns.record(None)
     while block is not None:
         data, begin = data[begin:] + block, 0
         block = next(blocks, None)
         is_last = block is None
         while end := data.find(b"\n", begin) + 1 or len(data) * (is_last and begin < len(data)):
             if data.find(b'"', begin, end) >= 0:
-                found = whole(data, begin)
+                match = whole(data, begin)
                 may_go_on = not is_last and len(data) - begin <= MAX_RECORD_BYTES
-                if may_go_on and _goes_on(data, begin, found):
+                if may_go_on and _goes_on(data, begin, match, patterns):
                     break
-                if found is not None and (found.end() <= end or _is_one(found[0], n_columns)):
-                    end = found.end()
+                if match is not None and (
+                    match.end() <= end or _is_one(match[0], n_columns, patterns.separator)
+                ):
+                    end = match.end()
             record = data[begin:end]
             if record.strip():
-                cells = _csv_cells(record, n_columns, line)
+                cells = _csv_cells(record, n_columns, line, patterns)
                 yield cells
                 if n_columns is None:
                     n_columns = len(cells) if isinstance(cells, list) else 0
-                    whole = _whole_record(n_columns)
+                    whole = patterns.record(n_columns)
             line += record.count(b"\n")
             begin = end
         _check_length(len(data) - begin, path)
 
 
-def _csv_cells(record: bytes, n_columns: int | None, line: int) -> list[str] | str:
-    if n_columns is not None and b'"' in record and _WELL_QUOTED(record) is None:
+def csv_separator(path: str) -> str:
+    """Return what separates the cells of a CSV file: a comma, a semicolon or a tab."""
+    with _opened(path) as blocks:
+        return _separator(_with_header(blocks))
+
+
+def _with_header(blocks: Iterator[bytes]) -> bytes:
+    """Take blocks until they hold a whole line that is not blank."""
+    data = b""
+    for block in blocks:
+        data += block
+        if b"\n" in data.lstrip() or len(data) > MAX_RECORD_BYTES:
+            break
+    return data
+
+
+def _separator(data: bytes) -> str:
+    r"""Return the separator by the header: a comma if one parts it, else a semicolon or a tab.
+
+    >>> _separator(b"a,b;c\n"), _separator(b"a;b\n"), _separator(b"a\tb\n"), _separator(b"a\n")
+    (',', ';', '\t', ',')
+    """
+    header = next((line for line in data.splitlines() if line.strip()), b"")
+    text = header.decode("utf-8", "replace")
+    cells = {mark: len(next(csv.reader([text], delimiter=mark), [])) for mark in ",;\t"}
+    return "," if cells[","] > 1 else max(cells, key=cells.__getitem__)
+
+
+def _csv_cells(
+    record: bytes, n_columns: int | None, line: int, patterns: _Patterns
+) -> list[str] | str:
+    if n_columns is not None and b'"' in record and patterns.well_quoted(record) is None:
         return f"malformed CSV: a quotation mark in line {line:,} is stray"
+    text = record.decode("utf-8", "surrogateescape")
     try:
-        rows = list(csv.reader([record.decode("utf-8", "surrogateescape")]))
+        rows = list(csv.reader([text], delimiter=patterns.separator))
     except csv.Error:
         return "malformed CSV"
     if len(rows) != 1:
@@ -342,32 +382,43 @@ def _csv_cells(record: bytes, n_columns: int | None, line: int) -> list[str] | s
     return rows[0]
 
 
-def _is_one(record: bytes, n_columns: int | None) -> bool:
+def _is_one(record: bytes, n_columns: int | None, separator: str) -> bool:
     """Say whether a record of many lines is one, or has swallowed others."""
     lines = record.split(b"\n")[1:-1]
     if n_columns is None or len(lines) < _RECORD_LINES:
         return True
-    return 2 * sum(line.count(b",") == n_columns - 1 for line in lines) <= len(lines)
+    mark = separator.encode()
+    return 2 * sum(line.count(mark) == n_columns - 1 for line in lines) <= len(lines)
 
 
-def _goes_on(data: bytes, begin: int, found: re.Match[bytes] | None) -> bool:
+def _goes_on(data: bytes, begin: int, match: re.Match[bytes] | None, patterns: _Patterns) -> bool:
     """Say whether the record that begins there may end in data that is still to come."""
-    if found is None:
-        return _BEGUN(data, begin) is not None
-    return found.end() == len(data) and not data.endswith(b"\n")
+    if match is None:
+        return patterns.begun(data, begin) is not None
+    return match.end() == len(data) and not data.endswith(b"\n")
 
 
-# Possessive (`++`), so that a text is gone through once.
-_OPEN = rb'"(?:[^"]++|"")*+'
-_CELL = rb"(?:" + _OPEN + rb'"(?=,|\r?(?:\n|\Z))|[^,"\n][^,\n]*+|)'
-_CELLS = rb"(?:" + _CELL + rb",)"
-_WELL_QUOTED = re.compile(_CELLS + rb"*+" + _CELL + rb"\r?\n?\Z").match
-_BEGUN = re.compile(_CELLS + rb"*+(?:" + _OPEN + rb'"?|' + _CELL + rb")\r?\Z").match
+class _Patterns:
+    """What a record looks like whose cells a separator parts."""
+
+    def __init__(self, separator: str) -> None:
+        self.separator = separator
+        mark = separator.encode()
+        # Possessive (`++`), so that a text is gone through once.
+        opened = rb'"(?:[^"]++|"")*+'
+        plain = rb'[^%b"\n][^%b\n]*+' % (mark, mark)
+        self._cell = rb'(?:%b"(?=%b|\r?(?:\n|\Z))|%b|)' % (opened, mark, plain)
+        self._cells = rb"(?:%b%b)" % (self._cell, mark)
+        self.well_quoted = re.compile(self._cells + rb"*+" + self._cell + rb"\r?\n?\Z").match
+        last = rb'(?:%b"?|%b)' % (opened, self._cell)
+        self.begun = re.compile(self._cells + rb"*+" + last + rb"\r?\Z").match
+
+    def record(self, n_columns: int | None) -> Any:  # noqa: ANN401  (a pattern's `match`)
+        cells = self._cells + (b"*+" if n_columns is None else b"{%d}" % max(0, n_columns - 1))
+        return re.compile(cells + self._cell + rb"\r?(?:\n|\Z)").match
 
 
-def _whole_record(n_columns: int | None) -> Any:  # noqa: ANN401  (a pattern's `match`)
-    cells = _CELLS + (b"*+" if n_columns is None else b"{%d}" % max(0, n_columns - 1))
-    return re.compile(cells + _CELL + rb"\r?(?:\n|\Z)").match
+_patterns = cache(_Patterns)
 
 
 class _CsvTables:

@@ -69,7 +69,7 @@ def find_files(path: str) -> tuple[list[Named], bool]:
 
     Returns
     -------
-    found : list of Named
+    files : list of Named
         For `each_once`. Of a folder all files in it and its subfolders but for those whose names,
         or whose folders' names, begin with `.` or `_`.
     is_folder : bool
@@ -87,31 +87,31 @@ def find_files(path: str) -> tuple[list[Named], bool]:
     with naming(path):
         own = tree.entry(inner)
         if own is not None:
-            found = list(walk(tree, inner, _ALL_BELOW)) if own.is_folder else []
+            files = list(walk(tree, inner, _ALL_BELOW)) if own.is_folder else []
         elif is_url(path) or os.path.isabs(path):
-            found = list(walk(tree, "/" if inner.startswith("/") else "", parts_of(inner)))
+            files = list(walk(tree, "/" if inner.startswith("/") else "", parts_of(inner)))
         else:  # what the working directory is called is no pattern
-            found = list(walk(tree, os.getcwd(), parts_of(path)))
-    if own is None and not found:
+            files = list(walk(tree, os.getcwd(), parts_of(path)))
+    if own is None and not files:
         is_glob = not _WILDCARDS.isdisjoint(inner)
         what = "file matches" if is_glob else "such file or folder:"
         raise FileNotFoundError(f"no {what} {path}")
     if own is not None and not own.is_folder:
         return [Named(absolute(path), own.identity)], False
     if own is not None:
-        found = [each for each in found if "/_" not in each.path.removeprefix(inner.rstrip("/"))]
+        files = [each for each in files if "/_" not in each.path.removeprefix(inner.rstrip("/"))]
     is_local = isinstance(filesystem, pafs.LocalFileSystem)
     return [
         replace(each, path=os.path.normpath(each.path) if is_local else url_like(path, each.path))
-        for each in found
+        for each in files
     ], own is not None
 
 
-def each_once(found: Iterable[Named]) -> list[str]:
+def each_once(named: Iterable[Named]) -> list[str]:
     """Return one path of every file, sorted, and say how many names are passed over."""
     names: defaultdict[Hashable, list[str]] = defaultdict(list)
     passed_over = []
-    for each in found:
+    for each in named:
         if each.same_as:
             passed_over.append((each.path, each.same_as))
         else:
@@ -149,8 +149,8 @@ def walk(tree: Tree, base: str, parts: Sequence[str]) -> Iterator[Named]:
     seen: dict[tuple[Hashable, int], str] = {}
     files: set[str] = set()
     last = len(parts) - 1
-    found = tree.folder(base)
-    waiting = [] if found is None else [(0, base, 0, found.identity)]
+    start = tree.folder(base)
+    waiting = [] if start is None else [(0, base, 0, start.identity)]
     while waiting:  # paths with fewer links first, then in the order of the alphabet
         n_links, folder, turn, identity = heapq.heappop(waiting)
         first = seen.setdefault((identity, turn), folder)
@@ -250,8 +250,8 @@ class LocalTree:
 
     def folder(self, path: str) -> _Entry | None:
         """Return a folder, followed if it is a link."""
-        found = self.entry(path)
-        return found if found is not None and found.is_folder else None
+        entry = self.entry(path)
+        return entry if entry is not None and entry.is_folder else None
 
     def entries(self, folder: str) -> Iterator[_Entry]:
         """List files and folders right inside a folder."""
@@ -317,10 +317,10 @@ class StoreTree:
     def _listed(self, folder: str, *, recursive: bool) -> list[pafs.FileInfo]:
         selector = pafs.FileSelector(folder, recursive=recursive, allow_not_found=True)
         try:
-            found: list[pafs.FileInfo] = self._filesystem.get_file_info(selector)
+            infos: list[pafs.FileInfo] = self._filesystem.get_file_info(selector)
         except NotADirectoryError:  # `folder` has not asked
             return []
-        return found
+        return infos
 
     def _entry_of(self, info: pafs.FileInfo) -> _Entry:
         return self._entry(info.path, is_folder=info.type == pafs.FileType.Directory)

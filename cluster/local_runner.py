@@ -26,8 +26,7 @@ def run_local(
 ) -> list[ShardReport]:
     """Score every shard that is handed in.
 
-    A shard that keeps failing is reported with its error and the others go on. Interrupting
-    leaves the shards that are done, and nothing of the one at work.
+    A shard that keeps failing is reported with its error. An interrupt leaves whole shards only.
 
     Parameters
     ----------
@@ -35,11 +34,11 @@ def run_local(
         Those still to do (`committed` says which are done).
     make_scorer : callable
         Given the number of threads, returns the scorer. What it raises is raised here. Called again
-        after a shard has failed: nobody knows what that has left in the scorer.
+        after a shard has failed, which may have left the scorer damaged.
     job : Job
         What is the same for all of them.
     on_report : callable, optional
-        Called with each report as soon as there is one.
+        Called with each report at once.
     on_start : callable, optional
         Called with the index of each shard that is begun, and the name of this machine.
     max_attempts : int
@@ -59,12 +58,12 @@ def run_local(
         if scorer is None:
             scorer = make_scorer(job.threads)
         with closing(_scored(waiting, scorer, job, on_start)) as results:
-            for place, shard, found in results:
-                if found is None:  # of no use, since another shard has failed on the same scorer
+            for place, shard, result in results:
+                if result is None:  # of no use, since another shard has failed on the same scorer
                     waiting.appendleft((place, shard))
                     continue
                 attempts[place] += 1
-                report = replace(found, attempts=attempts[place])
+                report = replace(result, attempts=attempts[place])
                 if report.error is not None and not report.is_out_of_room:
                     scorer = None  # before the next is made: there may be no memory for two
                     if attempts[place] < max_attempts:

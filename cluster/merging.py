@@ -1,9 +1,9 @@
 """Merges the scores files of a large run into few, so that people and tools can read them.
 
-A shard's file is the commit while a run goes on. At the end files of neighbouring shards are
-written into one, and deleted once that is there, whole. At every moment each shard so has a file of
-its own, or is in a merged one, or both; then the merged one counts. A process that is killed
-meanwhile leaves nothing to mend: the next start merges what is left.
+A shard's file is the commit while a run goes on. At the end the files of neighbouring shards are
+written into one, and deleted once that is complete. So each shard always has a file of its own or
+is in a merged one; if both, the merged one counts. If the process is killed meanwhile, the next
+start merges what is left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scores shards on Ray, by a driver in another process: what it is asked, and what it reports.
+"""Scores shards on Ray, by a driver in another process.
 
 The driver and its workers are in `ray_runner`. This process never imports Ray.
 """
@@ -35,27 +35,18 @@ def run_ray(
 ) -> list[ShardReport]:
     """Score every shard that is handed in, on a Ray cluster.
 
-    The scores are those of `run_local`, bit by bit if the scorer's are the same twice. Shards
-    committed before an interruption stay.
+    The scores are those of `run_local`, bit by bit if the scorer's are the same twice; what is not
+    listed here means what it does there.
 
     Parameters
     ----------
-    shards : sequence of Shard
-        Those still to do (`committed` says which are done).
     make_scorer : callable
-        Picklable. Given the number of threads, returns the scorer; relative paths mean in a worker
-        what they mean here, where it sees them. What it raises is raised here.
+        Picklable. Relative paths mean in a worker what they mean here, where it sees them.
     job : Job
-        What is the same for all of them; `threads` and `has_gpu` become those of a worker.
-    on_report, on_start : callable, optional
-        Called here, in the driver, with each report as soon as there is one; and with the index of
-        each shard that is handed out, and the worker's node.
+        `threads` and `has_gpu` become those of a worker.
+    on_start : callable, optional
+        Called with the index of each shard that is handed out, and the worker's node.
     options : RayOptions
-
-    Returns
-    -------
-    list of ShardReport
-        One per shard, in the order of `shards`; without their sums if `on_report` has had those.
 
     Raises
     ------
@@ -96,8 +87,8 @@ def gpus_of_cluster(address: str, *, is_open_allowed: bool) -> int:
     ValueError
         If the cluster asks for no token, and that is not allowed.
     """
-    found: int = call_apart(_count_gpus, address, is_open_allowed, tell={}, address=address)
-    return found
+    n_gpus: int = call_apart(_count_gpus, address, is_open_allowed, tell={}, address=address)
+    return n_gpus
 
 
 def _count_gpus(*arguments: Any) -> int:  # noqa: ANN401

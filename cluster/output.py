@@ -1,7 +1,7 @@
 """What a command is asked to write: where that is, whether it may be, and how it gets there.
 
-A `Output` is named and checked before any work is done, and written when all is ready: on this
-machine and on every store alike, each file whole or not at all.
+An `Output` is named and checked before any work is done and written at the end, each file whole or
+not at all, on this machine and on every store.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Output:
 
     @classmethod
     def named(cls, option: str, path: AnyPath) -> Output:
-        """Take what a user gives: a path, or a URL with `file://` or that of a store.
+        """Take what a user gives: a path or a URL.
 
         Raises
         ------
@@ -165,8 +165,8 @@ class Output:
         """List what is right inside a folder, hidden names aside; nothing where there is none."""
         filesystem, inner = filesystem_for(self.path)
         with naming(self.path):
-            found = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
-        return sorted(info.base_name for info in found if not info.base_name.startswith("."))
+            infos = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
+        return sorted(info.base_name for info in infos if not info.base_name.startswith("."))
 
     # Writing it
 
@@ -193,8 +193,8 @@ class Output:
         """
         with self._work_folder() as work:
             yield work
-            found = (path.relative_to(work) for path in work.rglob("*") if path.is_file())
-            for name in sorted(found, key=lambda name: (str(name) == last, name)):
+            written = (path.relative_to(work) for path in work.rglob("*") if path.is_file())
+            for name in sorted(written, key=lambda name: (str(name) == last, name)):
                 move_whole(work / name, self._inside(*name.parts))
 
     def _inside(self, *names: str) -> str:
@@ -207,10 +207,7 @@ class Output:
             return filesystem.get_file_info(inner).type
 
     def _check_place(self, folder: str, rule: str) -> None:
-        """Check that a folder of this machine is there or can be made, and be written to.
-
-        An object store is not asked; there the first file that is written tells.
-        """
+        """Check that a local folder can be made or written to; a store is not asked."""
         if is_url(self.path):
             return
         while not os.path.lexists(folder):
@@ -224,11 +221,7 @@ class Output:
 
     @contextmanager
     def _work_folder(self) -> Iterator[Path]:
-        """Make a folder to write in.
-
-        It lies beside a local output: what is written may be too large to be copied, or for the
-        disk of temporary files.
-        """
+        """Make a folder to write in: beside a local output, which may be too large to copy."""
         if is_url(self.path):
             with tempfile.TemporaryDirectory(prefix="assay-") as work:
                 yield Path(work)

@@ -127,8 +127,7 @@ class ShardReport:
     """Why the shard failed; None if its file is committed."""
 
     is_out_of_room: bool = False
-    """Whether it failed since there was no room for its file, which others would not have either.
-    """
+    """Whether it failed for lack of storage, which would fail other shards as well."""
 
     def without_sums(self) -> ShardReport:
         """Return the part whose size does not depend on the number of systems."""
@@ -150,7 +149,7 @@ def merged_path(out: AnyPath, shards: range, fingerprint: str) -> str:
 def write_scores(
     scores: pa.Table, fields: Sequence[str], shard: Shard, job: Job
 ) -> tuple[int, str]:
-    """Write what could not be read first: once the scores are there, the shard is done.
+    """Write `errors/` first, then the scores, whose file says that the shard is done.
 
     Returns the bytes of the scores file, and its seal.
     """

@@ -15,21 +15,21 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Pipe, wait
 from typing import Any
 
 from cluster.parts import Job, ShardReport
 from cluster.ray_process import import_path
 from cluster.reports import Reports
-from cluster.schedule import SLOW_AFTER_S, Schedule
+from cluster.schedule import CONTINUE, OVERLONG, SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
 from cluster.store import absolute
 from cluster.worker import node_name, one_line
 from sms.scorers import Scorer
 
 MAX_FAILED_STARTS = 5
-"""A worker that dies so many times in a row before it is ready is given up."""
+"""A worker that dies so often in a row before it is ready is given up."""
 _TICK_S = 1.0
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -54,31 +54,23 @@ def run_processes(
     on_start: Callable[[int, str], None] | None = None,
     n_workers: int,
     max_attempts: int = 3,
+    started: Workers | None = None,
 ) -> list[ShardReport]:
     """Score every shard that is handed in, in processes of this machine.
 
-    The scores are those of `run_local`, bit by bit if the scorer's are the same twice.
+    The scores are those of `run_local`, bit by bit if the scorer's are the same twice; what is not
+    listed here means what it does there.
 
     Parameters
     ----------
-    shards : sequence of Shard
-        Those still to do (`committed` says which are done).
     make_scorer : callable
-        Picklable. Given the number of threads, returns the scorer. What it raises is raised here.
+        Picklable.
     job : Job
-        What is the same for all of them; `threads` are those of a worker.
-    on_report, on_start : callable, optional
-        Called here with each report as soon as there is one; and with the index of each shard that
-        is handed out, and the name of this machine.
+        Its `threads` are those of a worker.
     n_workers : int
-        At most; no more than there are shards.
-    max_attempts : int
-        After so many failures a shard is given up.
-
-    Returns
-    -------
-    list of ShardReport
-        One per shard, in the order of `shards`; without their sums if `on_report` has had those.
+        Never more than there are shards.
+    started : Workers, optional
+        Processes that load this scorer already. They are ended here.
 
     Raises
     ------
@@ -90,18 +82,118 @@ def run_processes(
     job = replace(job, out=absolute(job.out))
     reports = Reports(job, on_report)
     schedule = Schedule(shards, max_attempts, SLOW_AFTER_S)
-    work = pickle.dumps((make_scorer, job))
-    workers: list[_Worker] = []
+    workers = started or Workers(make_scorer, min(n_workers, len(shards)), job.threads)
     try:
-        for number in range(min(n_workers, len(shards))):
-            workers.append(_Worker(number, work, job.threads))
-        for worker in workers:  # when all have been started
-            worker.hand_over()
-        _Driver(schedule, workers, reports, on_start).run()
+        workers.end_all_but(len(shards))
+        _Driver(schedule, workers, job, reports, on_start).run()
     finally:
-        for worker in workers:
-            worker.kill()
+        workers.close()
     return [reports.by_index[shard.index] for shard in shards]
+
+
+class Workers:
+    """Processes that load a scorer as soon as they are started, and then wait for shards.
+
+    Parameters
+    ----------
+    make_scorer : callable
+        Picklable. Given the number of threads, returns the scorer.
+    n_workers, n_threads : int
+        Processes, and threads of each.
+    describe : callable, optional
+        Picklable. Says what a scorer is; all workers must say the same.
+    """
+
+    def __init__(
+        self,
+        make_scorer: Callable[[int], Scorer],
+        n_workers: int,
+        n_threads: int,
+        describe: Callable[[Any], Any] = type,
+    ) -> None:
+        self._description: Any = None
+        self.was_ready = False
+        self.last_failure = ""
+        work = pickle.dumps((make_scorer, describe, n_threads))
+        self.all: list[_Worker] = []
+        try:
+            for number in range(n_workers):
+                self.all.append(_Worker(number, work, n_threads))
+        except BaseException:
+            self.close()
+            raise
+
+    def description(self) -> Any:  # noqa: ANN401
+        """Wait for the first worker that has made its scorer; return what it says of that.
+
+        Raises
+        ------
+        RuntimeError
+            If all workers die before.
+        Exception
+            Whatever making the scorer raises.
+        """
+        while not self.was_ready:
+            by_connection: dict[Any, _Worker] = {one.connection: one for one in self.all}
+            for connection in wait(list(by_connection)):
+                worker = by_connection[connection]
+                answer = worker.answer()
+                if isinstance(answer, _Ended):
+                    self.failed_to_start(worker, answer.how)
+                else:
+                    self.take_ready(worker, answer)
+        return self._description
+
+    def take_ready(self, worker: _Worker, answer: object) -> None:
+        """Take what a worker says once it has made its scorer, or why it cannot."""
+        if not self.was_ready and not isinstance(answer, Exception):
+            self._description = answer
+            self.was_ready = True
+        elif isinstance(answer, Exception) or answer != self._description:
+            if not isinstance(answer, Exception):
+                answer = ValueError(
+                    "a worker has loaded another scorer than the first one; were its files changed "
+                    "meanwhile?"
+                )
+            if not self.was_ready:
+                raise answer
+            worker.kill()
+            self.failed_to_start(worker, one_line(answer))
+            return
+        worker.is_ready = True
+        worker.n_failed_starts = 0
+
+    def failed_to_start(self, worker: _Worker, reason: str) -> None:
+        """Start a worker again that has ended before it was ready, unless it does so each time."""
+        self.last_failure = reason
+        worker.n_failed_starts += 1
+        if worker.n_failed_starts < MAX_FAILED_STARTS:
+            worker.start()
+            return
+        self.all.remove(worker)
+        if not self.all and not self.was_ready:
+            raise RuntimeError(
+                f"all workers died {MAX_FAILED_STARTS} times before they were ready (last error: "
+                f"{reason}); is there enough memory to load the scorer?"
+            )
+
+    def end_all_but(self, n_workers: int) -> None:
+        """End those for which there is nothing to do; those that are ready first stay."""
+        self.all.sort(key=lambda worker: not worker.is_ready)
+        for worker in self.all[n_workers:]:
+            worker.kill()
+        del self.all[n_workers:]
+
+    def close(self) -> None:
+        """End all processes."""
+        self.end_all_but(0)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """In place of an answer: how the process ended."""
+
+    how: str
 
 
 class _Worker:
@@ -110,38 +202,40 @@ class _Worker:
     def __init__(self, number: int, work: bytes, n_threads: int) -> None:
         self.number = number
         self._work, self._n_threads = work, n_threads
-        self.shard: Shard | None = None
-        self.is_ready = False
         self.n_failed_starts = 0
-        self._spawn()
+        self.start()
 
-    def _spawn(self) -> None:
+    def start(self) -> None:
+        """Start a process; where there was one, it has ended."""
         self.connection, theirs = Pipe()
-        self.is_ready, self.shard = False, None
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cluster.process_worker", str(theirs.fileno())],
-            env={**os.environ, **worker_environment(self._n_threads, is_local=True)},
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.PIPE,  # closed by the end of this process, whatever ends it
-            start_new_session=True,  # an interrupt from the keyboard is for this process alone
-        )
-        theirs.close()
+        self.shard: Shard | None = None
+        self.is_ready = self._knows_job = False
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "cluster.process_worker", str(theirs.fileno())],
+                env={**os.environ, **worker_environment(self._n_threads, is_local=True)},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.PIPE,  # closed by the end of this process, whatever ends it
+                start_new_session=True,  # an interrupt from the keyboard is for this process alone
+            )
+        self._send(self._work)
 
-    def hand_over(self) -> None:
-        """Say what the work is, once the process reads it; it is ready when it says so."""
-        with suppress(ConnectionError):  # it has ended; that shows when it is listened to
-            self.connection.send_bytes(self._work)
-
-    def restart(self) -> None:
-        """Start another process in place of one that has ended."""
-        self._spawn()
-        self.hand_over()
-
-    def send(self, shard: Shard) -> None:
+    def score(self, shard: Shard, job: Job) -> None:
         """Hand out a shard."""
         self.shard = shard
-        with suppress(ConnectionError):
-            self.connection.send_bytes(pickle.dumps(shard))
+        self._send(pickle.dumps((shard, None if self._knows_job else job)))
+        self._knows_job = True
+
+    def _send(self, message: bytes) -> None:
+        with suppress(ConnectionError):  # it has ended, which shows when its answer is read
+            self.connection.send_bytes(message)
+
+    def answer(self) -> object:
+        """Read what the process says, or how it has ended."""
+        try:
+            return pickle.loads(self.connection.recv_bytes())
+        except (EOFError, ConnectionError):
+            return _Ended(self.kill())
 
     def kill(self) -> str:
         """End the process; say how it ended."""
@@ -155,30 +249,30 @@ class _Worker:
 
 
 class _Driver:
-    """Hands out shards, and starts workers anew that have died, hang or keep failing."""
+    """Hands out shards, and restarts workers that die, hang or keep failing."""
 
     def __init__(
         self,
         schedule: Schedule,
-        workers: Sequence[_Worker],
+        workers: Workers,
+        job: Job,
         reports: Reports,
         on_start: Callable[[int, str], None] | None,
     ) -> None:
         self._schedule = schedule
-        self._workers = list(workers)
+        self._workers = workers
+        self._job = job
         self._reports = reports
         self._on_start = on_start
-        self._was_ready = False
-        self._last_failure = ""
 
     def run(self) -> None:
         while self._schedule.n_open:
             self._assign()
-            busy = [one for one in self._workers if one.shard is not None or not one.is_ready]
-            if not busy and all(self._schedule.is_left_out(one.number) for one in self._workers):
+            workers = self._workers.all
+            busy = [one for one in workers if one.shard is not None or not one.is_ready]
+            if not busy and all(self._schedule.is_left_out(one.number) for one in workers):
                 raise RuntimeError(
-                    f"no worker is left, at last by {self._last_failure}; what is committed stays, "
-                    "the same command goes on from there"
+                    f"no worker is left (last error: {self._workers.last_failure}); {CONTINUE}"
                 )
             by_connection: dict[Any, _Worker] = {one.connection: one for one in busy}
             for connection in wait(list(by_connection), _TICK_S) if busy else ():
@@ -186,81 +280,60 @@ class _Driver:
             self._stop_overlong()
 
     def _assign(self) -> None:
-        for worker in self._workers:
+        for worker in self._workers.all:
             if worker.is_ready and worker.shard is None:
                 shard = self._schedule.take(worker.number, time.monotonic())
                 if shard is not None:
-                    worker.send(shard)
+                    worker.score(shard, self._job)
                     if self._on_start is not None:
                         self._on_start(shard.index, node_name())
 
     def _take(self, worker: _Worker) -> None:
         """Take what a worker says, or that it has died."""
-        try:
-            answer = pickle.loads(worker.connection.recv_bytes())
-        except (EOFError, ConnectionError):
-            how = worker.kill()
-            if worker.shard is None:
-                self._not_ready(worker, how)
+        answer = worker.answer()
+        if worker.shard is None:
+            if isinstance(answer, _Ended):
+                self._workers.failed_to_start(worker, answer.how)
             else:
-                self._lose(worker, f"the worker was lost while scoring it ({how})")
-            return
-        if isinstance(answer, Exception):  # the scorer cannot be made
-            if not self._was_ready:
-                raise answer
-            worker.kill()
-            self._not_ready(worker, one_line(answer))
-        elif worker.shard is None:
-            worker.is_ready = self._was_ready = True
-            worker.n_failed_starts = 0
+                self._workers.take_ready(worker, answer)
+        elif isinstance(answer, _Ended):
+            self._lose(worker, f"the worker was lost while scoring it ({answer.how})")
         else:
+            assert isinstance(answer, ShardReport)  # noqa: S101
             self._settle(worker, answer)
-            if answer.error is not None:
-                if self._schedule.needs_restart(worker.number):
-                    worker.kill()
-                    worker.restart()
-                else:
-                    worker.is_ready = False  # it makes its scorer anew
-
-    def _not_ready(self, worker: _Worker, reason: str) -> None:
-        self._last_failure = reason
-        worker.n_failed_starts += 1
-        if worker.n_failed_starts < MAX_FAILED_STARTS:
-            worker.restart()
-            return
-        self._workers.remove(worker)
-        if not self._workers and not self._was_ready:
-            raise RuntimeError(
-                f"all workers died {MAX_FAILED_STARTS} times before they were ready, at last "
-                f"{reason}; is there memory enough to load the scorer?"
-            )
+            if answer.error is None:
+                return
+            if self._schedule.needs_restart(worker.number):
+                worker.kill()
+                worker.start()
+            else:
+                worker.is_ready = False  # it makes its scorer anew
 
     def _lose(self, worker: _Worker, reason: str) -> None:
-        """Settle the shard of a worker that has ended, and start that anew."""
+        """Settle the shard of a worker that has ended, and start the worker again."""
         assert worker.shard is not None  # noqa: S101
         logger.info("worker %d lost shard %d: %s", worker.number, worker.shard.index, reason)
         self._settle(worker, ShardReport(index=worker.shard.index, error=reason, node=node_name()))
         self._schedule.leave(worker.number)
-        worker.restart()
+        worker.start()
 
     def _settle(self, worker: _Worker, report: ShardReport) -> None:
         shard, worker.shard = worker.shard, None
         assert shard is not None  # noqa: S101
         final = self._schedule.settle(worker.number, shard, report, time.monotonic())
         if report.error is not None:
-            self._last_failure = report.error
+            self._workers.last_failure = report.error
         if final is not None:
             self._reports.add(final)
 
     def _stop_overlong(self) -> None:
-        by_number = {worker.number: worker for worker in self._workers}
+        by_number = {worker.number: worker for worker in self._workers.all}
         for number, shard, seconds in self._schedule.over_limit(time.monotonic()):
             logger.warning(
-                "a worker has had shard %d for %.0f s and is started anew", shard.index, seconds
+                "a worker has had shard %d for %.0f s and is restarted", shard.index, seconds
             )
             by_number[number].kill()
-            reason = f"not done after {seconds:.0f} s, far more than others take; worker killed"
-            self._lose(by_number[number], reason)
+            self._lose(by_number[number], OVERLONG.format(seconds))
 
 
 def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:

@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,26 +18,30 @@ from cluster.worker import try_shard
 
 
 def work(connection: Connection) -> None:
-    """Make the scorer, say that it is there, and score what is sent, each answered by a report.
+    """Make the scorer, say what it is, and answer each shard that is sent with a report.
 
-    After a failure the scorer is made anew, since nobody knows what is left in it.
+    After a failure the scorer is made again, since the failed shard may have left it damaged.
     """
 
     def say(answer: object) -> None:
         connection.send_bytes(pickle.dumps(answer))
 
-    make_scorer, job = pickle.loads(connection.recv_bytes())
-    pa.set_cpu_count(job.threads)
+    make_scorer, describe, threads = pickle.loads(connection.recv_bytes())
+    pa.set_cpu_count(threads)
+    job: Any = None  # comes with the first shard
     while True:
         try:
-            scorer = make_scorer(job.threads)
+            scorer = make_scorer(threads)
+            description = describe(scorer)
         except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
             say(sendable(error))
             return
-        say(None)
+        say(description)
         report = ShardReport(index=-1)
         while report.error is None:
-            report = try_shard(pickle.loads(connection.recv_bytes()), scorer, job)
+            shard, told = pickle.loads(connection.recv_bytes())
+            job = told or job
+            report = try_shard(shard, scorer, job)
             say(report)
         del scorer  # before the next is made: there may be no memory for two
 

@@ -332,16 +332,16 @@ def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
     try:
         if not is_url(out):
             write_whole(mark, b"")
-        found = _ask_nodes(list(versions), mark)
+        nodes = _ask_nodes(list(versions), mark)
     finally:
         ray.cloudpickle.unregister_pickle_by_value(node_check)
         if not is_url(out):
             Path(mark).unlink(missing_ok=True)
     driver = facts_here(versions)
-    for node in found:
+    for node in nodes:
         if reason := node_check.refusal(driver, node):
             raise ValueError(reason)
-    if all(node.packages == driver.packages for node in found):
+    if all(node.packages == driver.packages for node in nodes):
         return []
     return _folders_to_send()
 
@@ -362,13 +362,13 @@ def _ask_nodes(distributions: list[str], file: str) -> list[NodeFacts]:
     answered, silent = ray.wait(asked, num_returns=len(asked), timeout=_CHECK_S)
     if silent:
         logger.warning("%d nodes do not say what they have installed", len(silent))
-    found = []
+    facts = []
     for reference in answered:
         try:
-            found.append(ray.get(reference))
+            facts.append(ray.get(reference))
         except ray.exceptions.RayError:  # it has gone meanwhile
             logger.info("a node could not be asked what it has installed", exc_info=True)
-    return found
+    return facts
 
 
 def _folders_to_send() -> list[str]:

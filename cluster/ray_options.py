@@ -13,8 +13,8 @@ def cluster_address(asked: str | None) -> str | None:
     Ray sets the variable in the jobs it is handed by `ray job submit`. A URL in it names a
     dashboard that jobs are handed to, not a cluster that is joined.
     """
-    found = os.environ.get("RAY_ADDRESS", "")
-    return asked if asked or found in ("", "local") or "://" in found else found
+    variable = os.environ.get("RAY_ADDRESS", "")
+    return asked if asked or variable in ("", "local") or "://" in variable else variable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

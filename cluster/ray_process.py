@@ -1,10 +1,9 @@
 """Calls a function that uses Ray in a process of its own, which Ray may end as it likes.
 
-When its head node or the raylet beside it dies, Ray ends the process of the driver, without an
-exception and with a page of notes. Here that is one exception in the process that waits. And some
-of Ray's threads outlive `ray.shutdown`: now and then one crashes a process that has done its work
-and is ending, which here has given its answer by then. The process that waits never imports Ray,
-so the settings that Ray reads on import are given to the other one alone.
+When its head node or the raylet beside it dies, Ray ends the driver's process without an exception.
+Here the process that waits raises one instead. Some of Ray's threads outlive `ray.shutdown` and may
+crash a process that is ending; here it has given its answer by then. The process that waits never
+imports Ray, so the settings that Ray reads on import are those of the other one alone.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProcessLost(RuntimeError):
-    """The process has ended and has not said how it went."""
+    """The process has ended without an answer."""
 
 
 def call_apart(
@@ -135,11 +134,7 @@ def _wait_for(child: subprocess.Popen[bytes]) -> None:
 
 
 def _end_session(number: int) -> None:
-    """Kill what is left of the cluster that a child has started, which began with a session.
-
-    Ray's agents wait for ever where its head or a raylet was killed. The number of a session that
-    has ended is not used again before all others have been. Without `/proc` nothing is found.
-    """
+    """Kill what a child's cluster has left in its session, such as agents that wait for ever."""
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         with suppress(ValueError, ProcessLookupError):
             if os.getsid(int(name)) == number:
@@ -153,7 +148,7 @@ def _is_connected() -> bool:
 
 
 def _answer(connection: Connection, tell: Mapping[str, Any]) -> tuple[str, Any]:
-    """Pass on what the child says until it says how it went, or nothing more."""
+    """Pass on what the child says until it gives its answer or ends."""
     while True:
         try:
             message = connection.recv_bytes()
@@ -176,8 +171,10 @@ def _last_words(notes: IO[bytes], status: int) -> str:
     logger.info("the process of the Ray driver ended with status %d: %s", status, text)
     if status < 0:
         return f"its driver was ended by {signal.Signals(-status).name}"
-    found = _RAY_SAYS.findall(text)
-    return found[-1].strip()[:_SHOWN_LENGTH] if found else f"its driver ended with status {status}"
+    reasons = _RAY_SAYS.findall(text)
+    return (
+        reasons[-1].strip()[:_SHOWN_LENGTH] if reasons else f"its driver ended with status {status}"
+    )
 
 
 class _Forward(logging.Handler):

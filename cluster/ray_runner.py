@@ -39,7 +39,7 @@ from cluster.ray_cluster import (
 )
 from cluster.ray_metrics import RunMetrics, ShardMetrics
 from cluster.ray_options import RayOptions
-from cluster.schedule import SLOW_AFTER_S, Schedule
+from cluster.schedule import CONTINUE, OVERLONG, SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
 from cluster.shared_scorer import SharedScorer
 from cluster.worker import node_name, one_line, try_shard
@@ -239,14 +239,12 @@ class _Driver:
         if self._idle:
             return (
                 f"no worker is left: shards kept failing on {len(self._idle)} of {n_workers}, even "
-                f"after a restart (last error: {self._last_failure}); committed shards are kept: "
-                "run the same command again to continue"
+                f"after a restart (last error: {self._last_failure}); {CONTINUE}"
             )
         if self._nodes:
             return (
                 f"the Ray cluster was lost (none of its {n_workers} workers could be started "
-                f"again; last error: {self._last_death}); committed shards are kept: run the "
-                "same command again to continue"
+                f"again; last error: {self._last_death}); {CONTINUE}"
             )
         return (
             f"all {n_workers} workers died {MAX_FAILED_STARTS} times before they were ready (last "
@@ -323,8 +321,7 @@ class _Driver:
                 seconds,
             )
             ray.kill(self._pool.actors[worker], no_restart=False)
-            reason = f"not done after {seconds:.0f} s, far longer than other shards; worker killed"
-            self._lose(worker, shard, reason)
+            self._lose(worker, shard, OVERLONG.format(seconds))
 
     def _lose(self, worker: int, shard: Shard, reason: str) -> None:
         """Settle the shard of a worker that is lost, and ask when that is back."""

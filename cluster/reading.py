@@ -236,11 +236,11 @@ def _batches(
     use_threads: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     names = file.schema_arrow.names
-    found = resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=where)
+    theirs = resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=where)
     return file.iter_batches(
         batch_rows,
         row_groups=groups,
-        columns=list(dict.fromkeys((*found.values(), *wanted.keep))),
+        columns=list(dict.fromkeys((*theirs.values(), *wanted.keep))),
         use_threads=use_threads,
     )
 

@@ -1,4 +1,4 @@
-"""The reports of a run whose workers are other processes: a file counts more than what is said."""
+"""The reports of a run whose workers are other processes; its scores files count more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Reports:
         self.by_index: dict[int, ShardReport] = {}
 
     def add(self, report: ShardReport) -> None:
-        """Pass on a report, or, where the shard is committed all the same, what its file says."""
+        """Pass on a report; where a failed shard is committed after all, one made from its file."""
         if report.error is not None:
             # a worker may have been lost just after it committed
             with suppress(OSError, ValueError):
@@ -30,7 +30,7 @@ class Reports:
         self.by_index[report.index] = report
 
     def add_committed(self, shards: Sequence[Shard]) -> bool:
-        """Add those of shards that are committed and that nobody reported; say if these are all."""
+        """Add reports of committed shards that nobody reported; say if all shards have one now."""
         left = [shard for shard in shards if shard.index not in self.by_index]
         for index in sorted(committed(self.job.out, left, self.job.fingerprint)):
             self.add(self._from_file(index))

@@ -21,15 +21,19 @@ from cluster.shards import Shard
 SLOW_AFTER_S = 30.0
 """No shard is slow before that."""
 SLOW_FACTOR = 3.0
-"""A shard is slow once it has taken so many times what its rows took elsewhere."""
+"""A shard is slow once it has taken this many times as long as as many rows usually take."""
 LIMIT_AFTER = 20.0
-"""No shard is taken from a worker before so many times the seconds after which it may be slow."""
+"""A worker keeps a shard for at least this many times `slow_after_s`."""
 LIMIT_FACTOR = 10.0
-"""A shard is taken from a worker that has had it for so many times the longest of the others."""
+"""A worker loses a shard that takes this many times as long as the longest other one."""
 RESTART_AFTER = 2
-"""A worker is started anew after so many failures in a row."""
+"""A worker is restarted after this many failures in a row."""
 LEFT_OUT_AFTER = 4
-"""A worker is left out once so many shards in a row have failed on it."""
+"""A worker gets no more shards once this many in a row have failed on it."""
+
+CONTINUE = "committed shards are kept: run the same command again to continue"
+"""How a message ends when no worker is left."""
+OVERLONG = "not done after {:.0f} s, far longer than other shards; worker killed"
 
 _REMEMBERED = 101  # finished shards that say how long a row takes
 
@@ -46,11 +50,11 @@ class Schedule:
     Parameters
     ----------
     shards : sequence of Shard
-        In the order in which they shall be begun.
+        In the order in which to begin them.
     max_attempts : int
         After so many failures a shard is given up.
     slow_after_s : float
-        Seconds before which no shard is thought slow.
+        No shard counts as slow before so many seconds.
     """
 
     def __init__(self, shards: Sequence[Shard], max_attempts: int, slow_after_s: float) -> None:
@@ -97,7 +101,7 @@ class Schedule:
         return len(set(self._doubts[worker])) >= LEFT_OUT_AFTER
 
     def needs_restart(self, worker: int) -> bool:
-        """Say whether a worker that has just failed shall be started anew.
+        """Say whether to restart a worker that has just failed.
 
         Parameters
         ----------
@@ -131,7 +135,7 @@ class Schedule:
         return shard
 
     def leave(self, worker: int) -> None:
-        """Note that a worker is lost, and has to show anew that it works if it comes back."""
+        """Note that a worker is lost; if it comes back, it has to show again that it works."""
         self._trusted.discard(worker)
         self._idle.discard(worker)
 
@@ -182,14 +186,14 @@ class Schedule:
         if not self._seconds:
             return []
         longest, longest_row = max(self._seconds), max(self._seconds_per_row)
-        found = []
+        overlong = []
         for index, copies in self._at_work.items():
             for worker, (shard, began) in copies.items():
                 usual = max(longest, longest_row * shard.n_rows)
                 limit = max(LIMIT_AFTER * self._slow_after_s, LIMIT_FACTOR * usual)
                 if now - began > limit * 2 ** self._failures[index].total():
-                    found.append((worker, shard, now - began))
-        return found
+                    overlong.append((worker, shard, now - began))
+        return overlong
 
     def _trust(self, worker: int) -> None:
         """Note that a worker does its work: what failed on it before was at fault itself."""

@@ -123,15 +123,13 @@ def resolve_columns(
     wanted = {}
     for name in dict.fromkeys((*IDS, *needed)):
         accepted = (renamed[name],) if name in renamed else _ACCEPTED[name]
-        found = next((alias for alias in accepted if alias in names), None)
-        if found is not None:
-            wanted[name] = found
+        theirs = next((alias for alias in accepted if alias in names), None)
+        if theirs is not None:
+            wanted[name] = theirs
         elif name in needed or name in renamed:
             missing = " or ".join(f"`{alias}`" for alias in accepted)
             ours = "reference" if name == REFERENCES else "source" if name == SOURCES else name
             remedy = f"name it with `--columns {ours}=NAME`"
-            if len(names) == 1 and (marks := {";", "\t"} & set(names[0])):
-                remedy = f"its cells seem to be separated by {marks.pop()!r}; write it with commas"
             raise MissingColumnError(
                 f"column {missing} is missing in {where}, which has {', '.join(names) or 'none'}; "
                 f"{remedy}",
@@ -141,9 +139,9 @@ def resolve_columns(
         raise ValueError(
             f"column `{absent[0]}` to keep is missing in {where}, which has {', '.join(names)}"
         )
-    for found in (*wanted.values(), *keep):
-        if (n := list(names).count(found)) > 1:
-            raise ValueError(f"column `{found}` must be in {where} once, got it {n} times")
+    for column in (*wanted.values(), *keep):
+        if (n := list(names).count(column)) > 1:
+            raise ValueError(f"column `{column}` must be in {where} once, got it {n} times")
     return wanted
 
 
@@ -176,7 +174,7 @@ def canonical_table(
         If a needed column is missing, or is neither text nor a list of text.
     """
     resolved = resolve_columns(raw.column_names, wanted.needed, wanted.columns, where=where)
-    found = np.full(raw.num_rows, None, dtype=object)
+    why = np.full(raw.num_rows, None, dtype=object)
     arrays = {}
     for name, theirs in resolved.items():
         read = _text_lists if name in LISTS else _ids if name in IDS else _texts
@@ -186,8 +184,8 @@ def canonical_table(
             array, is_bad_list = _joined(array, wanted.sentence_end, place)
         arrays[name], is_bad = read(array, place)
         is_bad |= is_bad_list
-        found[is_bad & (found == None)] = f"`{theirs}` is not valid UTF-8"  # noqa: E711
-    unreadable = pa.array(found, pa.string())
+        why[is_bad & (why == None)] = f"`{theirs}` is not valid UTF-8"  # noqa: E711
+    unreadable = pa.array(why, pa.string())
     if reasons is not None:
         unreadable = pc.coalesce(reasons, unreadable)
     for name in wanted.keep:
@@ -377,11 +375,11 @@ def written_list(cell: str) -> list[str] | None:
         return text_list_or_none(json.loads(cell))
     except (ValueError, TypeError, RecursionError):
         pass  # written by Python, then
-    found = _WRITTEN_LIST(cell)
-    if found is None:
+    match = _WRITTEN_LIST(cell)
+    if match is None:
         raise ValueError("begins like a list of texts but is not one; write it as JSON")
     try:
-        items = _ITEM.findall(found["items"])
+        items = _ITEM.findall(match["items"])
         return [ast.literal_eval(item) for item in items if item not in ("None", "nan")]
     except (ValueError, SyntaxError) as error:
         raise ValueError("has a list of texts that cannot be read; write it as JSON") from error

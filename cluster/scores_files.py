@@ -62,8 +62,8 @@ def committed_parts(out: AnyPath, plan: Sequence[Shard], fingerprint: str) -> di
             else:
                 shards = range(int(name["first"]), int(name["last"]) + 1)
                 merged |= dict.fromkeys(shards, join(folder, file))
-    found = own | merged
-    return {shard.index: found[shard.index] for shard in plan if shard.index in found}
+    files = own | merged
+    return {shard.index: files[shard.index] for shard in plan if shard.index in files}
 
 
 def is_part(path: str) -> bool:
@@ -97,7 +97,7 @@ def check_parts(paths: Iterable[str]) -> dict[int, str]:
         return {one.index: one.seal for one in _members(path, told, seal=seal)}
 
     with ThreadPoolExecutor(READERS) as pool:
-        return {index: seal for found in pool.map(check, paths) for index, seal in found.items()}
+        return {index: seal for seals in pool.map(check, paths) for index, seal in seals.items()}
 
 
 def reports_from_file(path: AnyPath) -> list[ShardReport]:

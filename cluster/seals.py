@@ -60,7 +60,7 @@ def read_sealed_parquet(path: str) -> tuple[bytes, str]:
 
 
 def check_sealed_parquet(path: str) -> tuple[bytes, str]:
-    """Check a sealed Parquet file as `read_sealed_parquet`, of which memory holds the footer alone.
+    """Check a sealed Parquet file as `read_sealed_parquet` does, with only its footer in memory.
 
     Returns the footer and the seal.
     """
@@ -74,13 +74,13 @@ def check_sealed_parquet(path: str) -> tuple[bytes, str]:
             for begin in range(0, end, _BLOCK_BYTES)
         )
         footer: bytes = stream.read_at(size - at, at)
-        found = _seal(base_name(path), blocks, footer)
-        _check_seal(path, stream.read_at(at - end, end), found)
-    return footer, found.hex()
+        expected = _seal(base_name(path), blocks, footer)
+        _check_seal(path, stream.read_at(at - end, end), expected)
+    return footer, expected.hex()
 
 
 def sealed_json(text: str, kind: str) -> bytes:
-    """Put the seal into a JSON object that is not empty; what is no Unicode stays as it was.
+    """Put the seal into a JSON object that is not empty; bytes that are not Unicode stay.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def read_sealed_json(path: str, kind: str, remedy: str) -> dict[str, Any]:
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes]:
-    """Cut a Parquet file before its footer; what is none is cut somewhere."""
+    """Cut a Parquet file before its footer; any other file is cut somewhere."""
     n_bytes = int.from_bytes(data[-_PARQUET_TAIL:-4], "little") + _PARQUET_TAIL
     at = max(0, len(data) - n_bytes)
     return data[:at], data[at:]

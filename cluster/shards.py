@@ -127,7 +127,7 @@ def plan_shards(
 def knowing(shards: Iterable[Shard], files: Sequence[InputFile]) -> list[Shard]:
     """Put into a plan what is known of its files, and count the rows of all."""
     by_path = {file.path: file for file in files}
-    found, number = [], 0
+    known, number = [], 0
     for shard in shards:
         pieces = []
         for piece in shard.pieces:
@@ -135,8 +135,8 @@ def knowing(shards: Iterable[Shard], files: Sequence[InputFile]) -> list[Shard]:
             piece = replace(piece, version=file.version, content=file.content, copy=file.copy)
             pieces.append(replace(piece, number=number))
             number += piece.n_rows
-        found.append(replace(shard, pieces=tuple(pieces)))
-    return found
+        known.append(replace(shard, pieces=tuple(pieces)))
+    return known
 
 
 def longest_first(shards: Iterable[Shard]) -> list[Shard]:

@@ -1,7 +1,7 @@
 """One scorer for the two shards that a worker with a GPU has under way, and its text processes.
 
-While one shard is compared and written, the next one's text is read and encoded. They take turns
-with the scorer, batch by batch; what it has done since the last report is in the next one.
+While one shard is compared and written, the text of the next is read and encoded. The two use the
+scorer in turns, batch by batch; each report counts what the scorer did since the report before.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sms.scorers import Scorer
 
 
 class Spoiled(Exception):
-    """Another shard has failed on the scorer, and nobody knows what that has left in it."""
+    """Another shard has failed on the scorer, which may give wrong scores since."""
 
 
 class Ledger:
-    """What was done since the shard before was reported, so that it is reported once."""
+    """Counts what the scorer did since the last report, so that each thing is reported once."""
 
     def __init__(self, scorer: Scorer) -> None:
         self._lock = threading.Lock()
@@ -33,18 +33,18 @@ class Ledger:
         self._seconds, self._cpu_seconds = time.perf_counter(), time.process_time()
 
     def take(self, started: float) -> tuple[dict[str, int], float, float]:
-        """Return counters, seconds of the clock since `started` at most, and of the cores."""
+        """Return counters, seconds by the clock (since `started` at most) and processor seconds."""
         with self._lock:
             counters = Counter(self._scorer.counters())
             seconds, cpu_seconds = time.perf_counter(), time.process_time()
-            found = (
+            done = (
                 {name: n - self._counters[name] for name, n in counters.items()},
                 seconds - max(started, self._seconds),
                 cpu_seconds - self._cpu_seconds,
             )
             self._counters = counters
             self._seconds, self._cpu_seconds = seconds, cpu_seconds
-            return found
+            return done
 
 
 class SharedScorer:
@@ -94,7 +94,7 @@ class SharedScorer:
             raise Spoiled
 
     def spoil(self) -> None:
-        """Have every thread that uses it stop at its next turn."""
+        """Stop every thread that uses the scorer at its next turn."""
         self._is_spoiled = True
 
     def close(self) -> None:

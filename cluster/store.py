@@ -76,8 +76,8 @@ def absolute(path: str) -> str:
 
 def real_path(path: str) -> str:
     """Return what two names of a file or folder share: its absolute path without links, or URL."""
-    found = absolute(path)
-    return found if is_url(found) else os.path.realpath(found)
+    whole = absolute(path)
+    return whole if is_url(whole) else os.path.realpath(whole)
 
 
 def local_folder(option: str, path: AnyPath) -> Path:
@@ -89,12 +89,12 @@ def local_folder(option: str, path: AnyPath) -> Path:
         If it is on a store.
     """
     check_location(os.fspath(path))
-    found = absolute(os.fspath(path))
-    if is_url(found):
+    folder = absolute(os.fspath(path))
+    if is_url(folder):
         raise ValueError(
-            f"`{option}` must be a folder, got {found}; name one on a disk that all workers see"
+            f"`{option}` must be a folder, got {folder}; name one on a disk that all workers see"
         )
-    return Path(found)
+    return Path(folder)
 
 
 def join(folder: str, *names: str) -> str:
@@ -271,10 +271,10 @@ def read_whole(path: str) -> bytes:
     while True:
         with open_input(path) as stream:
             before = version_of(stream, path)
-            found: bytes = stream.read()
+            content: bytes = stream.read()
         with open_input(path) as stream:
             if version_of(stream, path) == before:
-                return found
+                return content
 
 
 def version_of(stream: pa.NativeFile, path: str) -> str:
@@ -290,8 +290,8 @@ def version_of(stream: pa.NativeFile, path: str) -> str:
             return f"{name.lower()}:{value.decode()}"
     filesystem, inner = filesystem_for(path)
     if isinstance(filesystem, pafs.LocalFileSystem):
-        found = os.stat(inner)
-        return f"stat:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_size}"
+        about = os.stat(inner)
+        return f"stat:{about.st_mtime_ns}:{about.st_ctime_ns}:{about.st_size}"
     return f"mtime:{filesystem.get_file_info(inner).mtime_ns}:{stream.size()}"
 
 
@@ -299,8 +299,8 @@ def list_names(folder: str) -> list[str]:
     """List the names of the files right inside a folder; none where there is no folder."""
     filesystem, inner = filesystem_for(folder)
     with naming(folder):
-        found = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
-    return sorted(info.base_name for info in found if info.type == pafs.FileType.File)
+        infos = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
+    return sorted(info.base_name for info in infos if info.type == pafs.FileType.File)
 
 
 def delete_file(path: str) -> None:
@@ -433,10 +433,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _write_and_move(filesystem: pafs.FileSystem, inner: str, payload: bytes | pa.Buffer) -> None:
-    """Write aside and rename, where renaming onto a file is an error (HDFS).
-
-    The old file is deleted first, so for a moment there may be none.
-    """
+    """Write aside, delete the old file and rename (HDFS cannot rename onto a file)."""
     filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
     partial = f"{inner}.{uuid4().hex}.partial"
     try:

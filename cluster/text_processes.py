@@ -34,19 +34,19 @@ class ProcessEnded(RuntimeError):
 
 
 class OthersEnded(Exception):
-    """A text process has ended over other rows, so the rest are of no use either."""
+    """A text process has ended over other rows; the remaining ones are not used either."""
 
 
 class TextProcesses:
-    """So many processes that each call `read` for one batch at a time.
+    """Processes that each call `read` for one batch at a time, and end with this process.
 
-    They end with this process, however that ends. `read` may be called from as many threads.
+    As many threads may call `read` at once.
     """
 
     def __init__(self, read: Read, n_processes: int) -> None:
         call = pickle.dumps(read)
         self._free: queue.SimpleQueue[Connection | None] = queue.SimpleQueue()
-        """None once a process has ended, for everybody who asks after that."""
+        """Connections to idle processes; holds None once a process has ended."""
         self._all: list[tuple[Connection, subprocess.Popen[bytes]]] = []
         self.n_processes = n_processes
         for _ in range(n_processes):
@@ -72,7 +72,7 @@ class TextProcesses:
             raise OthersEnded
         try:
             connection.send_bytes(_stream(rows))
-            found, seconds = _receive(connection)
+            answer, seconds = _receive(connection)
         except (EOFError, OSError) as error:
             self._free.put(None)
             raise ProcessEnded(
@@ -80,9 +80,9 @@ class TextProcesses:
                 f"{self.n_processes} of them?"
             ) from error
         self._free.put(connection)
-        if isinstance(found, _Failed):
-            raise RuntimeError(found.reason)
-        return found, seconds
+        if isinstance(answer, _Failed):
+            raise RuntimeError(answer.reason)
+        return answer, seconds
 
     def close(self) -> None:
         """End the processes."""
@@ -148,7 +148,7 @@ def serve(handle: int) -> None:
             rows = pa.ipc.open_stream(connection.recv_bytes()).read_all()
             started = time.perf_counter()
             try:
-                found = read(rows)
+                answer = read(rows)
             except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
-                found = _Failed(f"{type(error).__name__}: {error}")
-            _send(connection, (found, time.perf_counter() - started))
+                answer = _Failed(f"{type(error).__name__}: {error}")
+            _send(connection, (answer, time.perf_counter() - started))

@@ -74,8 +74,8 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         if job.overlaps
         else map(finish, prepared)
     )
-    found = [table for table in results if table.num_rows]
-    scores = pa.concat_tables(found).combine_chunks()
+    tables_of_scores = [table for table in results if table.num_rows]
+    scores = pa.concat_tables(tables_of_scores).combine_chunks()
     if isinstance(scorer, SharedScorer):
         scorer.check()
     fields = tuple(scorer.score_fields)
@@ -129,14 +129,14 @@ def node_name() -> str:
 @cache
 def processor_kind() -> str:
     """Name the processor, with those of its units that products of matrices are computed with."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
         for line in lines:  # as many blocks as there are cores, the first is enough
             name, _, value = line.partition(":")
-            found.setdefault(name.strip(), value.strip())
-    has = {*found.get("flags", "").split()}
+            facts.setdefault(name.strip(), value.strip())
+    has = {*facts.get("flags", "").split()}
     units = ", ".join(unit for unit in _UNITS if unit in has)
-    name = found.get("model name") or platform.processor() or platform.machine()
+    name = facts.get("model name") or platform.processor() or platform.machine()
     return f"{name} ({units})" if units else name
 
 

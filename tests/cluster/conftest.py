@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from cluster import (
     list_inputs,
     plan_shards,
     run_local,
+    run_processes,
     run_ray,
     with_content,
 )
@@ -133,13 +135,20 @@ def run_on_ray(ray_cluster):
     return run
 
 
-@pytest.fixture(params=["here", pytest.param("on Ray", marks=[pytest.mark.slow, pytest.mark.ray])])
+@pytest.fixture(
+    params=[
+        "here",
+        "in a process",
+        pytest.param("on Ray", marks=[pytest.mark.slow, pytest.mark.ray]),
+    ]
+)
 def run(request):
-    """Either runner, with one scorer at a time."""
+    """Every runner, with one scorer at a time."""
     if request.param == "here":
         return run_local
-    on_ray = request.getfixturevalue("run_on_ray")
-    return lambda *arguments, **options: on_ray(*arguments, workers=1, **options)
+    if request.param == "in a process":
+        return partial(run_processes, n_workers=1)
+    return partial(request.getfixturevalue("run_on_ray"), workers=1)
 
 
 @pytest.fixture

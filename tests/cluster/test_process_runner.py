@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cluster import (
     Job,
+    Workers,
     committed,
     list_inputs,
     plan_shards,
@@ -19,13 +21,6 @@ from cluster import (
     run_processes,
 )
 from tests.cluster.toy_scorer import HeldBy, MakeScorer
-
-
-class CannotBeMade:
-    """A scorer whose weights are missing."""
-
-    def __call__(self, threads):
-        raise FileNotFoundError("no weights")
 
 
 class Dies:
@@ -48,13 +43,14 @@ class HangsOnce:
 
 
 class Interrupts:
-    """Interrupts the driver, whose number it is given."""
+    """Interrupts the driver, whose number it is given, with the first rows of a corpus."""
 
     def __init__(self, driver):
         self.driver = driver
 
     def __call__(self, rows):
-        os.kill(self.driver, signal.SIGINT)
+        if rows["candidate"][0].as_py().startswith("0 says"):
+            os.kill(self.driver, signal.SIGINT)
         time.sleep(60)
 
 
@@ -116,24 +112,10 @@ def test_shard_that_kills_every_worker_is_given_up(run, make_rows, check_scores)
     check_scores(40, but=range(16, 20))
 
 
-def test_shard_that_fails_is_given_up_and_spoils_no_other(run, make_rows, check_scores):
-    make = MakeScorer(fails_on=make_rows(40)[17]["candidate"], spoils=True)
-    reports = run(make, max_attempts=3)
-    assert [report.attempts for report in reports if report.error] == [3]
-    assert reports[4].error.startswith("RuntimeError: cannot score 17")
-    check_scores(40, but=range(16, 20))
-
-
-def test_scorer_that_cannot_be_made_stops_the_run(run):
-    with pytest.raises(FileNotFoundError, match="no weights"):
-        run(CannotBeMade())
-    assert children() == []
-
-
 def test_workers_that_die_before_they_are_ready_stop_the_run(run, monkeypatch):
     monkeypatch.setattr(process_runner, "MAX_FAILED_STARTS", 1)
     with pytest.raises(
-        RuntimeError, match=r"all workers died 1 times .* ended by SIGKILL; is there"
+        RuntimeError, match=r"all workers died 1 times .* ended by SIGKILL\); is there"
     ):
         run(Dies())
 
@@ -147,6 +129,33 @@ def test_worker_that_hangs_is_started_anew(
     assert reports[4].error is None
     assert "a worker has had shard 4 for" in caplog.text
     check_scores(40)
+
+
+def name_of(scorer):
+    return type(scorer).__name__
+
+
+def number_of(scorer):
+    return os.getpid()
+
+
+def test_workers_say_what_they_load_before_there_is_a_shard(plan, run, job, check_scores):
+    workers = Workers(MakeScorer(), 3, 1, name_of)
+    assert workers.description() == "CountCharacters"
+    assert len(children()) == 3
+    run(None, started=workers)  # which loads nothing itself
+    assert children() == []
+    check_scores(40)
+
+
+def test_worker_that_loads_another_scorer_is_left_out(monkeypatch):
+    monkeypatch.setattr(process_runner, "MAX_FAILED_STARTS", 1)
+    with closing(Workers(MakeScorer(), 2, 1, number_of)) as workers:
+        workers.description()
+        (other,) = (worker for worker in workers.all if not worker.is_ready)
+        workers.take_ready(other, other.answer())
+        assert other not in workers.all
+        assert "a worker has loaded another scorer" in workers.last_failure
 
 
 def test_interrupt_leaves_whole_shards_and_no_process(plan, run, job):

@@ -340,14 +340,17 @@ def test_line_that_never_ends_rejected(tmp_path, monkeypatch):
 
 @settings(max_examples=80, deadline=None)
 @given(
-    texts=st.lists(st.text('a,"\n é', max_size=8), min_size=1, max_size=15),
+    texts=st.lists(st.text('a,;\t"\n é', max_size=8), min_size=1, max_size=15),
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    separator=st.sampled_from([",", ";", "\t"]),
     line_break=st.sampled_from(["\n", "\r\n"]),
     block_bytes=st.integers(1, 40),
 )
-def test_every_csv_row_is_read_whatever_its_text(texts, quoting, line_break, block_bytes):
+def test_every_csv_row_is_read_whatever_its_text(
+    texts, quoting, separator, line_break, block_bytes
+):
     buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, quoting=quoting, lineterminator=line_break)
+    writer = csv.writer(buffer, quoting=quoting, delimiter=separator, lineterminator=line_break)
     writer.writerow(["document_id", "system_id", "candidate"])
     writer.writerows(["d", "s", text] for text in texts)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

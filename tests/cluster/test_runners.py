@@ -1,4 +1,4 @@
-"""Many shards, in one process and, where it says so, on Ray too."""
+"""Many shards, by every runner, or by the one in this process where all share the code."""
 
 import subprocess
 import sys
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster import committed, list_inputs, plan_shards, run_local
+from tests.cluster.toy_scorer import CannotBeMade
 
 
 @pytest.fixture
@@ -84,11 +85,8 @@ def test_interrupted_run_keeps_whole_shards_only(plan, make_scorer, job, make_ro
 
 
 def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
-    def make(threads):
-        raise FileNotFoundError("no weights")
-
     with pytest.raises(FileNotFoundError, match="no weights"):
-        run(plan, make, job)
+        run(plan, CannotBeMade(), job)
 
 
 def test_nothing_to_do(job):

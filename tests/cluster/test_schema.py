@@ -106,13 +106,6 @@ def test_missing_column_named_with_those_there_are():
         resolve_columns(["document_id", "system_id", "text"], ("candidate",), where="a.csv")
 
 
-@pytest.mark.parametrize("mark", [";", "\t"])
-def test_header_without_commas_is_told_from_a_missing_column(mark):
-    header = mark.join(("Artikel", "Text", "Vorlage"))
-    with pytest.raises(ValueError, match=r"seem to be separated by '.{1,2}'; write it with commas"):
-        resolve_columns([header], ("candidate",), columns={"candidate": "Text"}, where="a.csv")
-
-
 def test_missing_list_named_by_both_names():
     with pytest.raises(ValueError, match=r"`references` or `reference` is missing.*reference=NAME"):
         resolve_columns(["document_id", "system_id"], ("references",))

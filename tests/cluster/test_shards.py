@@ -24,10 +24,7 @@ from cluster import (
 )
 from cluster.reading import parquet_copy, read_batches
 from cluster.schema import Wanted
-from tests.cluster.conftest import planned
-
-FORMATS = ["parquet", "jsonl", "csv"]
-
+from tests.cluster.conftest import FORMATS, planned
 
 WANTED = Wanted(needed=("candidate",))
 

@@ -101,23 +101,19 @@ def test_no_process_is_started_without_a_gpu_or_with_one_core(plan, job, monkeyp
         run_local(plan, lambda threads: ReadsApart(), replace(job, **how))
 
 
-def test_failing_text_process_fails_its_shard_only(plan, gpu_job, make_rows):
-    bad = make_rows(60)[25]["candidate"]
-    reports = run_local(
-        plan, lambda threads: ReadsApart(Reader(fails_on=bad)), gpu_job, max_attempts=2
-    )
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("fails_on", "ValueError: cannot read"),
+        ("kills_on", "a process that handles text has ended"),
+    ],
+)
+def test_broken_text_process_fails_its_shard_only(plan, gpu_job, make_rows, how, error):
+    reader = Reader(**{how: make_rows(60)[25]["candidate"]})
+    reports = run_local(plan, lambda threads: ReadsApart(reader), gpu_job, max_attempts=2)
     assert [report.error is None for report in reports] == [True, False, True]
-    assert "ValueError: cannot read" in reports[1].error
+    assert error in reports[1].error
     assert [report.attempts for report in reports] == [1, 2, 1]
-
-
-def test_killed_text_process_fails_its_shard_only(plan, gpu_job, make_rows):
-    bad = make_rows(60)[25]["candidate"]
-    reports = run_local(
-        plan, lambda threads: ReadsApart(Reader(kills_on=bad)), gpu_job, max_attempts=2
-    )
-    assert [report.error is None for report in reports] == [True, False, True]
-    assert "a process that handles text has ended" in reports[1].error
 
 
 def test_spoilt_scorer_gives_no_scores_to_the_shard_beside(plan, gpu_job, job, tmp_path, make_rows):

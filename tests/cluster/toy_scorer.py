@@ -70,6 +70,13 @@ class MakeScorer:
         return scorer
 
 
+class CannotBeMade:
+    """A scorer whose weights are missing."""
+
+    def __call__(self, threads):
+        raise FileNotFoundError("no weights")
+
+
 class Slowly:
     """Takes its time, and leaves a file named after its process for each batch."""
 

@@ -99,7 +99,7 @@ def sound_models(folder: Path, vectors: Path) -> Path:
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     from reffree.building import build
-    from reffree.scorer import save_scorer
+    from reffree.scorer_folder import save_scorer
     from tests.reffree.conftest import model_config
     from tests.reffree.tiny_bert import write_tiny_bert
     from tests.sms.encoders.conftest import write_model
