@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from sms.encoders import EncoderRuntime, hash_of_files
 from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
 from sms.model_tables import find_model
 from sms.pairs import Pairs
+from sms.same_texts import only_the_same_to
 from sms.sentences import SENTENCE_END
 
 NAME = "bertscore"
@@ -51,9 +53,9 @@ class BertScoreSettings:
     """The settings of a table [models.ALIAS] for BERTScore."""
 
     layer: int | None = None
-    """Of the token vectors, 0 for the embeddings; by default that of `LAYERS`, or the last."""
+    """Layer of the vectors, 0 for the embeddings; by default that of `LAYERS`, or the last."""
     idf: str | None = None
-    """Text file, one text a line, by which rare tokens weigh more; else all weigh the same."""
+    """Text file, one text a line, whose rare tokens weigh more; without it all weigh the same."""
     baseline: str | None = None
     """The library's file for this model, `rescale_baseline/LANGUAGE/MODEL.tsv`: scores are
     rescaled so that its mean of unrelated texts is 0."""
@@ -76,112 +78,52 @@ class BertScoreSettings:
         return cls(**table)
 
 
-class TokenAligner:
-    """A model, and the precision, recall and F of texts by their tokens' vectors."""
+class _TokenVectors:
+    """The tokens of texts, and their vectors by one layer of a model."""
 
-    def __init__(self, path: str, settings: BertScoreSettings, runtime: EncoderRuntime) -> None:
+    def __init__(
+        self, folder: Path, name: str, content_hash: str, layer: int | None, runtime: EncoderRuntime
+    ) -> None:
         from sms.encoders import hugging_face as hf
         from sms.encoders.batches import Batches
-        from sms.encoders.bert import BLOCK_TOKENS, minilm_folder
+        from sms.encoders.bert import BLOCK_TOKENS
         from sms.encoders.devices import Machine
         from sms.encoders.layers import LayerChoice
 
-        machine = Machine.choose(runtime)
-        folder = minilm_folder() if path == MINILM else hf.find_folder(path, after=f"{NAME}@")
-        hf.check_weights(folder)
-        self._tokenizer = hf.load_tokenizer(folder)
+        self._machine = Machine.choose(runtime)
+        self.tokenizer = hf.load_tokenizer(folder)
         model = hf.load_model(folder)
-        name = hf.name_of(path)
-        layer = LAYERS.get(name) if settings.layer is None else settings.layer
-        choice = LayerChoice.parse("last" if layer is None else f"concat:{layer}", _depth(model))
-        self._model = hf.token_model(model, self._tokenizer, choice, machine)
-        self._max_tokens = hf.longest_sequence(model.config, self._tokenizer)
+        self._name, self.content_hash = name, content_hash
+        chosen = "last" if layer is None else f"concat:{layer}"
+        choice = LayerChoice.parse(chosen, int(model.config.num_hidden_layers))
+        self.layer = choice.highest
+        self._model = hf.token_model(model, self.tokenizer, choice, self._machine)
+        self._max_tokens = hf.longest_sequence(model.config, self.tokenizer)
         # As the library reads the first word of a text for models with byte-level pieces.
-        self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
-        files = [Path(file).expanduser() for file in (settings.idf, settings.baseline) if file]
-        self.content_hash = "+".join([hf.hash_of_model(folder), *map(_hash_of, files)])
-        self._baseline = np.zeros(3)
-        if settings.baseline:
-            self._baseline = read_baseline(Path(settings.baseline).expanduser(), choice.highest)
-        self._idf: dict[int, float] | None = None
-        if settings.idf:
-            lines = Path(settings.idf).expanduser().read_text("utf-8").splitlines()
-            self._idf = idf_of(self._cut(line)[0] for line in lines)
-            self._unseen = math.log(len(lines) + 1)
-        parts = [name, f"layer:{choice.highest}", f"hash:{self.content_hash[:12]}"]
-        parts += [f"idf:{_hash_of(Path(settings.idf))}"] if settings.idf else ["idf:no"]
-        parts += [f"baseline:{_hash_of(Path(settings.baseline))}"] if settings.baseline else []
-        self.signature = "|".join(parts) + machine.signature
-        self._batches = Batches(BLOCK_TOKENS[machine.device.type], is_padded=self._model.is_padded)
-        self._n_cut = 0
+        self._before = " " if "ByteLevel" in str(self.tokenizer.backend_tokenizer) else ""
+        block_tokens = BLOCK_TOKENS[self._machine.device.type]
+        self._batches = Batches(block_tokens, is_padded=self._model.is_padded)
 
-    def state(self) -> Mapping[str, int]:
-        """Return how many texts were read in part."""
-        return {"cut": self._n_cut}
+    def signature(self, weighting: Iterable[str]) -> str:
+        """Name the model, its layer and how its tokens are weighted."""
+        parts = [self._name, f"layer:{self.layer}", f"hash:{self.content_hash[:12]}", *weighting]
+        return "|".join(parts) + self._machine.signature
 
-    def _cut(self, text: str) -> tuple[list[int], bool]:
+    def cut(self, text: str) -> tuple[list[int], bool]:
         """Return the tokens of a text, special ones included, and whether some were left out."""
-        found = self._tokenizer(self._before + text.strip(), verbose=False)["input_ids"]
+        found = self.tokenizer(self._before + text.strip(), verbose=False)["input_ids"]
         if len(found) <= self._max_tokens:
             return found, False
-        found = self._tokenizer(
+        found = self.tokenizer(
             self._before + text.strip(), truncation=True, max_length=self._max_tokens
         )["input_ids"]
         return found, True
 
-    def scores(self, texts: Sequence[str], pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compare texts by number: `pairs` of a candidate and another, int64, shape (n, 2).
+    def are_same(self, ids: Sequence[int], others: Sequence[int]) -> bool:
+        """Tell whether two texts have equal tokens, or both have unknown ones only."""
+        return ids == others or {*ids, *others} <= set(self.tokenizer.all_special_ids)
 
-        Returns precision, recall and F, float64, shape (n, 3), and whether one of the two was too
-        long for the model, bool, shape (n,).
-        """
-        cut = {number: self._cut(texts[number]) for number in np.unique(pairs).tolist()}
-        self._n_cut += sum(is_cut for _, is_cut in cut.values())
-        found, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
-        order, seen = np.lexsort((pairs[:, 0], pairs[:, 1])), set[int]()
-        for place, pair in enumerate(order.tolist()):
-            new = set(pairs[pair].tolist()) - seen
-            n_new = sum(len(cut[number][0]) for number in new)
-            if n_tokens and n_tokens + n_new > KEPT_TOKENS:
-                self._fill(found, pairs, order[first:place], cut)
-                seen, n_tokens, first = set(), 0, place
-                new = set(pairs[pair].tolist())
-                n_new = sum(len(cut[number][0]) for number in new)
-            seen |= new
-            n_tokens += n_new
-        self._fill(found, pairs, order[first:], cut)
-        is_cut = [cut[a][1] or cut[b][1] for a, b in pairs.tolist()]
-        return (found - self._baseline) / (1 - self._baseline), np.array(is_cut, dtype=bool)
-
-    def _fill(
-        self,
-        found: np.ndarray,
-        pairs: np.ndarray,
-        rows: np.ndarray,
-        cut: Mapping[int, tuple[list[int], bool]],
-    ) -> None:
-        """Compute some pairs, whose texts are encoded and forgotten."""
-        numbers = np.unique(pairs[rows]).tolist()
-        vectors = dict(zip(numbers, self._vectors([cut[k][0] for k in numbers]), strict=True))
-        weights = {k: self._weights(cut[k][0]) for k in numbers}
-        for row in rows.tolist():
-            a, b = pairs[row].tolist()
-            similarity = vectors[a] @ vectors[b].T
-            precision = similarity.amax(dim=1).double().cpu().numpy() @ weights[a]
-            recall = similarity.amax(dim=0).double().cpu().numpy() @ weights[b]
-            found[row] = precision, recall, 2 * precision * recall / (precision + recall)
-
-    def _weights(self, ids: Sequence[int]) -> np.ndarray:
-        """Return the share of each token; special ones only stand to be matched."""
-        special = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
-        if self._idf is None:
-            weights = np.array([0.0 if token in special else 1.0 for token in ids])
-        else:
-            weights = np.array([self._idf.get(token, self._unseen) for token in ids])
-        with np.errstate(invalid="ignore"):
-            return weights / weights.sum()  # NaN, and so no score, where nothing weighs
-
-    def _vectors(self, sequences: Sequence[Sequence[int]]) -> list[Any]:
+    def vectors(self, sequences: Sequence[Sequence[int]]) -> list[Any]:
         """Encode sequences, the longest first; vectors of length 1, float32, (n_tokens, d)."""
         import torch
 
@@ -198,6 +140,110 @@ class TokenAligner:
 
         self._batches.run(lengths, compute)
         return found
+
+
+_shared: WeakValueDictionary[tuple[Any, ...], _TokenVectors] = WeakValueDictionary()
+
+
+def _token_vectors(path: str, layer: int | None, runtime: EncoderRuntime) -> _TokenVectors:
+    """Load a model, or return it where somebody has the same one and layer already."""
+    from sms.encoders import hugging_face as hf
+    from sms.encoders.bert import minilm_folder
+
+    folder = minilm_folder() if path == MINILM else hf.find_folder(path, after=f"{NAME}@")
+    hf.check_weights(folder)
+    name, content_hash = hf.name_of(path), hf.hash_of_model(folder)
+    layer = LAYERS.get(name) if layer is None else layer
+    key = (name, content_hash, layer, runtime)
+    if (loaded := _shared.get(key)) is None:
+        _shared[key] = loaded = _TokenVectors(folder, name, content_hash, layer, runtime)
+    return loaded
+
+
+class TokenAligner:
+    """A model with settings, and the precision, recall and F of texts by their tokens' vectors."""
+
+    def __init__(self, path: str, settings: BertScoreSettings, runtime: EncoderRuntime) -> None:
+        self._tokens = tokens = _token_vectors(path, settings.layer, runtime)
+        self._baseline = np.zeros(3)
+        self._idf: dict[int, float] | None = None
+        hashes, weighting = list[str](), ["idf:no"]
+        if settings.idf:
+            file = Path(settings.idf).expanduser()
+            lines = file.read_text("utf-8").splitlines()
+            self._idf = idf_of(tokens.cut(line)[0] for line in lines)
+            self._unseen = math.log(len(lines) + 1)
+            hashes.append(_hash_of(file))
+            weighting = [f"idf:{hashes[-1]}"]
+        if settings.baseline:
+            file = Path(settings.baseline).expanduser()
+            self._baseline = read_baseline(file, tokens.layer)
+            hashes.append(_hash_of(file))
+            weighting.append(f"baseline:{hashes[-1]}")
+        self.content_hash = "+".join([tokens.content_hash, *hashes])
+        self.signature = tokens.signature(weighting)
+        self._n_cut = 0
+
+    def state(self) -> Mapping[str, int]:
+        """Return how many texts were read in part."""
+        return {"cut": self._n_cut}
+
+    def scores(
+        self, texts: Sequence[str], pairs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compare texts by number: `pairs` of a candidate and another, int64, shape (n, 2).
+
+        Returns precision, recall and F, float64, shape (n, 3), whether one of the two was too long
+        for the model, and whether it cannot tell them apart, bool, shape (n,).
+        """
+        cut = {number: self._tokens.cut(texts[number]) for number in np.unique(pairs).tolist()}
+        self._n_cut += sum(is_cut for _, is_cut in cut.values())
+        found, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
+        order, seen = np.lexsort((pairs[:, 0], pairs[:, 1])), set[int]()
+        for place, pair in enumerate(order.tolist()):
+            new = set(pairs[pair].tolist()) - seen
+            n_new = sum(len(cut[number][0]) for number in new)
+            if n_tokens and n_tokens + n_new > KEPT_TOKENS:
+                self._fill(found, pairs, order[first:place], cut)
+                seen, n_tokens, first = set(), 0, place
+                new = set(pairs[pair].tolist())
+                n_new = sum(len(cut[number][0]) for number in new)
+            seen |= new
+            n_tokens += n_new
+        self._fill(found, pairs, order[first:], cut)
+        read = [(cut[a], cut[b]) for a, b in pairs.tolist()]
+        is_cut = np.array([a[1] or b[1] for a, b in read], dtype=bool)
+        is_same = np.array([self._tokens.are_same(a[0], b[0]) for a, b in read], dtype=bool)
+        return (found - self._baseline) / (1 - self._baseline), is_cut, is_same & ~is_cut
+
+    def _fill(
+        self,
+        found: np.ndarray,
+        pairs: np.ndarray,
+        rows: np.ndarray,
+        cut: Mapping[int, tuple[list[int], bool]],
+    ) -> None:
+        """Compute some pairs, whose texts are encoded and forgotten."""
+        numbers = np.unique(pairs[rows]).tolist()
+        encoded = self._tokens.vectors([cut[k][0] for k in numbers])
+        vectors = dict(zip(numbers, encoded, strict=True))
+        weights = {k: self._weights(cut[k][0]) for k in numbers}
+        for row in rows.tolist():
+            a, b = pairs[row].tolist()
+            similarity = vectors[a] @ vectors[b].T
+            precision = similarity.amax(dim=1).double().cpu().numpy() @ weights[a]
+            recall = similarity.amax(dim=0).double().cpu().numpy() @ weights[b]
+            found[row] = precision, recall, 2 * precision * recall / (precision + recall)
+
+    def _weights(self, ids: Sequence[int]) -> np.ndarray:
+        """Return the share of each token; special ones only stand to be matched."""
+        special = (self._tokens.tokenizer.cls_token_id, self._tokens.tokenizer.sep_token_id)
+        if self._idf is None:
+            weights = np.array([0.0 if token in special else 1.0 for token in ids])
+        else:
+            weights = np.array([self._idf.get(token, self._unseen) for token in ids])
+        with np.errstate(invalid="ignore"):
+            return weights / weights.sum()  # NaN, and so no score, where nothing weighs
 
 
 class BertScore(Metric):
@@ -253,16 +299,20 @@ def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
     distinct, place = np.unique(
         np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True
     )
-    scores, is_cut = batch.setting.models[request.name].scores(texts, distinct)
-    shares, flags = np.full((is_read.size, 3), np.nan), np.zeros(is_read.size, dtype=bool)
-    shares[is_read], flags[is_read] = scores[place], is_cut[place]
+    scores, is_cut, is_same = batch.setting.models[request.name].scores(texts, distinct)
+    shares, flags = np.full((is_read.size, 3), np.nan), np.zeros((2, is_read.size), dtype=bool)
+    shares[is_read], flags[:, is_read] = scores[place], np.stack([is_cut, is_same])[:, place]
+    named = request.name.partition(":")[0].partition("@")[2] or MINILM
+    is_same = only_the_same_to(request.name, of, flags[1], batch)
+    is_copied = of.any(of.candidate == of.other).astype(np.float64)
+    certain = batch.without_doubtful(is_copied, side, f"same_to@{named}", is_same)
     joined = of.joined_by(shares[:, 2], dict(zip(PARTS, shares.T, strict=True)))
     whole = len(request.columns) == len(PARTS)
     asked = PARTS if whole else (request.name.partition("@")[0].partition(":")[0][-2:],)
     found = dict(zip(request.columns, (joined[part] for part in asked), strict=True))
     (cut,) = request.metric.companions_of(request)
-    found[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags))
-    return found
+    found[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags[0]))
+    return {column: np.where(np.isnan(certain), np.nan, found[column]) for column in found}
 
 
 def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:
@@ -302,10 +352,6 @@ def read_baseline(path: Path, layer: int) -> np.ndarray:
         ) from error
 
 
-def _depth(model: Any) -> int:  # noqa: ANN401  (transformers has no types)
-    return int(model.config.num_hidden_layers)
-
-
 def _hash_of(path: Path) -> str:
     return hash_of_files([Path(path).expanduser()])[:12]
 
@@ -316,6 +362,6 @@ BERTSCORE = BertScore(
     higher_is="closer",
     needs=(EITHER,),
     columns=tuple(f"{NAME}{part}" for part in PARTS),
-    companions={"cut": "more rows of which only the beginning was read"},
+    companions={"cut": "more rows were read only in part"},
 )
 """BERTScore, with the model of `minilm` unless another is named."""

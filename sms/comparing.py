@@ -1,4 +1,4 @@
-"""What is said of rows: which have no score since a text cannot be read, and the status of each."""
+"""The status of each row, and which rows have no score since a text cannot be read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def leave_out_unsplit(batch: Batch, scores: dict[str, np.ndarray]) -> None:
 
 
 def statuses(batch: Batch, scores: Mapping[str, np.ndarray]) -> pa.Array:
-    """Say of every row why a score is null, and of which text an encoder read only a part."""
+    """Say for every row why a score is null, and which text an encoder read only in part."""
     found = _null_reasons(batch, scores)
     for remark, has_it in _cut_texts(batch):
         for row in np.flatnonzero(has_it).tolist():

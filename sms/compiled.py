@@ -25,8 +25,17 @@ SUMS = {"reassoc", "contract", "nsz"}
 """Licence to reorder sums, so that they are vectorised; NaN and infinity keep their meaning."""
 
 
-def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401
-    """Compile a function on its first call, without the interpreter lock, and cache it."""
+def kernel(
+    *,
+    inner: bool = False,
+    **options: Any,  # noqa: ANN401
+) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function on its first call, without the interpreter lock, and cache it.
+
+    An `inner` one is called by other kernels only; without an entrance for Python it compiles
+    faster.
+    """
+    options |= {"no_cpython_wrapper": inner, "no_cfunc_wrapper": inner}
 
     def compile_later(function: Callable[..., Any]) -> Any:  # noqa: ANN401
         chosen, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(cache_folder())
@@ -42,9 +51,9 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN4
 def cache_folder() -> Path:
     """Return the folder of the compiled code of exactly these sources.
 
-    A kernel's machine code holds the kernels it calls, which may live in other files; the
-    folder's name therefore has the hash of all of them, so that code of an older version is
-    never run. `NUMBA_CACHE_DIR` names another place for it.
+    A kernel's machine code contains the kernels it calls, which may live in other files. The
+    folder's name is therefore a hash of all of them, so that no code of an older version runs.
+    `NUMBA_CACHE_DIR` names another place for it.
     """
     sources = hashlib.blake2b(digest_size=8)
     for source in sorted(Path(__file__).parent.glob("*.py")):
@@ -59,7 +68,7 @@ def cache_folder() -> Path:
 
 
 def is_compiled() -> bool:
-    """Say whether anything of these sources has been compiled before, by whatever process."""
+    """Say whether any process has compiled something of these sources before."""
     return next(cache_folder().rglob("*.nbi"), None) is not None
 
 
@@ -92,10 +101,10 @@ _has_lost_threads = False
 
 
 def model_threads(asked: int) -> int:
-    """Return how many threads models may have of those that are asked for.
+    """Return how many of the requested threads a model may use.
 
-    In a process that was forked from one with torch just one: nothing tells OpenMP there that its
-    threads are gone, and it waits for them.
+    A process forked from one with torch gets one: OpenMP would wait there for threads that are
+    gone.
     """
     return 1 if _has_lost_threads else asked
 

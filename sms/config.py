@@ -27,7 +27,7 @@ class ScoringConfig:
     """What to compute for every row."""
 
     metrics: tuple[str, ...] = ("sms", "wms", "s+wms", "cosine", "rougeL")
-    """Names as in `metrics.parse_metric`, or one of them."""
+    """Names as in `metrics.parse_metric`; a single name will do."""
     encoders: Mapping[str, str] = field(default_factory=lambda: {"minilm": "minilm"})
     """Alias and specification, as in `registry.parse_spec`, of every encoder; the first is the
     default."""

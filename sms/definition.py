@@ -1,6 +1,6 @@
 r"""Equations 1 to 5 of Clark, Celikyilmaz and Smith (2019), one pair of texts at a time.
 
-This is what `wms`, `sms` and `s+wms` mean, to be read beside the paper; `movers` computes the same
+This is what `wms`, `sms` and `s+wms` mean, to be read next to the paper; `movers` computes the same
 for a whole batch, and the tests hold it to this file. How a text is cut into words, and which of
 them count, is in `text`; where their vectors come from, in `encoders`.
 

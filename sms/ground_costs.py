@@ -38,7 +38,7 @@ def _prefetch(typing_context, address):
     return types.void(types.int64), generate
 
 
-@kernel(forceinline=True)
+@kernel(inner=True, forceinline=True)
 def bring(points, row):
     """Have the memory of one point brought near before `gather` needs it."""
     first = points.ctypes.data + row * points.strides[0]
@@ -60,7 +60,7 @@ def gather(points, row, into, at):
     return square
 
 
-@kernel(fastmath=SUMS)
+@kernel(inner=True, fastmath=SUMS)
 def _squared_distance(x, i, y, j, d):
     total = 0.0
     for k in range(d):
@@ -69,7 +69,7 @@ def _squared_distance(x, i, y, j, d):
     return total
 
 
-@kernel(fastmath=SUMS)
+@kernel(inner=True, fastmath=SUMS)
 def _dots_4x3(x, i, y, j, d, into):
     # an even number of columns would be vectorised across the sums, not along the vectors,
     # which is half as fast
@@ -97,7 +97,7 @@ def _dots_4x3(x, i, y, j, d, into):
     into[i + 3, j], into[i + 3, j + 1], into[i + 3, j + 2] = e0, e1, e2
 
 
-@kernel(fastmath=SUMS)
+@kernel(inner=True, fastmath=SUMS)
 def _dots_4x1(x, i, y, j, d, into):
     a = b = c = e = 0.0
     for k in range(d):
@@ -109,7 +109,7 @@ def _dots_4x1(x, i, y, j, d, into):
     into[i, j], into[i + 1, j], into[i + 2, j], into[i + 3, j] = a, b, c, e
 
 
-@kernel(fastmath=SUMS)
+@kernel(inner=True, fastmath=SUMS)
 def _dots_2x3(x, i, y, j, d, into):
     a0 = a1 = a2 = b0 = b1 = b2 = 0.0
     for k in range(d):

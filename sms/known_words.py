@@ -1,4 +1,4 @@
-"""`coverage@ENCODER`: the share of words that an encoder knows, beside the metrics made with it."""
+"""`coverage@ENCODER`: the share of words that an encoder knows, added to its metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class KnownWords(Metric):
     """The share of the kept words of a candidate and its compared texts that have a vector."""
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
-        """Name the texts whose words are counted, the candidate's aside, which always are."""
+        """Name the texts whose words are counted in addition to the candidate's."""
         (alias,), (column,) = request.encoders, request.columns
         parts = [column, encoder_part(setting.encoders[alias])]
         if "references" in request.sides:

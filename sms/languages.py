@@ -1,4 +1,4 @@
-"""The languages there are: where their sentences end, what their words are, which of them count.
+"""The languages: where their sentences end, what their words are, and which words count.
 
 Sentences are found by `sentences`, words by `words`; stop lists are in `data`, whose README names
 their sources.

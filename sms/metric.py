@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Model(Protocol):
-    """What a metric with a model of its own loads; encoders say the same of themselves."""
+    """What a metric with a model of its own loads; encoders have these members too."""
 
     @property
     def content_hash(self) -> str:
@@ -70,12 +70,12 @@ class Evidence:
     """The piece of another text that decided about a piece of the candidate."""
 
     piece: str
-    """Of the candidate."""
+    """The piece of the candidate."""
     decided_by: str
     score: float
-    """Of the piece, as it enters the candidate's."""
+    """The piece's score, as it enters the candidate's."""
     other: int = 0
-    """Which of the texts that the candidate is compared with."""
+    """Number of the other text, among those that the candidate is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class MetricRequest:
     columns: tuple[str, ...]
     """Names of its output columns."""
     sides: tuple[str, ...] = ()
-    """What it reads beside the candidate, of `references` and `sources`."""
+    """What it reads in addition to the candidate: `references`, `sources`, or both."""
     encoders: tuple[str, ...] = ()
     """Aliases of its encoders: one, or for `@all` those of the run; none for some metrics."""
     model: str | None = None
@@ -198,7 +198,7 @@ class Metric:
     needs: tuple[str, ...] = ()
     """Inputs: `reference|source`, `source`, `words` or `sentences` of an encoder."""
     columns: tuple[str, ...] = ()
-    """Output columns, before `@ENCODER` and `:AGAINST`; its name where nothing is said."""
+    """Output columns, before `@ENCODER` and `:AGAINST`; by default its name."""
     companions: Mapping[str, str] = field(default_factory=dict)
     """What a higher value means of each further column `NAME@...` that comes along."""
     bounds: tuple[float, float] | None = None
@@ -296,7 +296,7 @@ class Metric:
             parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
         parts += [setting.rules.signature, f"v:{version()}"]
         found = {column: "|".join([column, *parts]) for column in request.columns}
-        if request.model is not None:  # what comes along is said of the same model
+        if request.model is not None:  # companions are of the same model
             of_model = found[request.columns[0]]
             found |= {column: f"{column}|{of_model}" for column in self.companions_of(request)}
         return found

@@ -1,4 +1,4 @@
-"""The metrics there are, and how a metric's name is read: `METRIC[@ENCODER][:AGAINST]`.
+"""The available metrics, and how a metric's name is read: `METRIC[@ENCODER][:AGAINST]`.
 
 `cosine@all` is the mean of the cosines under every encoder of the run, Sun and Nenkova's enc-avg.
 """
@@ -43,7 +43,7 @@ ELSEWHERE = {
 
 
 def all_metrics() -> Mapping[str, Metric]:
-    """Return every metric by name, with those that other packages, and our upper rooms, bring.
+    """Return every metric by name, including those of other packages and of `pipelines`.
 
     Such a package names its module under the entry point `assay.metrics`; importing the module
     adds to `METRICS`.

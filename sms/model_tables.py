@@ -1,9 +1,9 @@
-"""Models that metrics ask, by alias: a folder, or a table of it and the metric's settings.
+"""Models used by metrics, by alias: a folder, or a table with the folder and settings.
 
     models = {"lm": "models/smollm2"}
     models = {"lm": {"path": "models/smollm2", "value": "sum"}}
 
-In TOML the second is a table `[models.lm]`. What settings there are is the metric's business.
+In TOML the second is a table `[models.lm]`. Each metric says which settings it takes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def models_of(given: object) -> dict[str, dict[str, Any]]:
 
 
 def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
-    """Return path and settings of what stands after `@`: an alias, or a folder, URL or hub id.
+    """Return path and settings of the name after `@`: an alias, or a folder, URL or hub id.
 
     The path of a folder is made absolute: workers may have another current folder.
     """

@@ -121,6 +121,21 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
     )
 
 
+@kernel(inner=True)
+def _sorted(row: np.ndarray) -> np.ndarray:
+    """Shell's sort with Ciura's gaps: as fast as `np.sort`, which takes 1.5 s to compile."""
+    ordered = row.copy()
+    for gap in (1750, 701, 301, 132, 57, 23, 10, 4, 1):
+        for i in range(gap, ordered.size):
+            value = ordered[i]
+            j = i - gap
+            while j >= 0 and ordered[j] > value:
+                ordered[j + gap] = ordered[j]
+                j -= gap
+            ordered[j + gap] = value
+    return ordered
+
+
 @kernel()
 def _fill_clouds(
     words: np.ndarray,
@@ -135,7 +150,7 @@ def _fill_clouds(
 ) -> None:
     at = 0
     for text in range(splits.size):
-        ordered = np.sort(words[word_offsets[text] : word_offsets[text + 1]])
+        ordered = _sorted(words[word_offsets[text] : word_offsets[text + 1]])
         first = at
         for word in ordered:
             if at > first and members[at - 1] == word:
@@ -145,7 +160,7 @@ def _fill_clouds(
                 weights[at] = 1
                 at += 1
         splits[text] = first = at
-        ordered = np.sort(sentences[sentence_offsets[text] : sentence_offsets[text + 1]])
+        ordered = _sorted(sentences[sentence_offsets[text] : sentence_offsets[text + 1]])
         for sentence in ordered:
             if sentence_weights[sentence] == 0:
                 continue

@@ -1,4 +1,4 @@
-"""What users name: one or several, in order; what to say to an unknown name; where caches are."""
+"""Names that users give: one or several, unknown ones, sorting; and where caches are."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CACHE_VARIABLE = "ASSAY_CACHE"
 
 
 ABOUT_ROWS = ("coverage@", "cut@")
-"""Columns that begin so tell how many words had a vector, or whether a source was cut; they are a
-metric to nobody who does not name them."""
+"""Columns with these beginnings say how many words had a vector, or whether a source was cut. They
+count as a metric only where somebody names them."""
 
 
 def is_precision_or_recall(metric: str) -> bool:
-    """Say whether a metric is precision or recall, of which the F measure is made.
+    """Say whether a metric is precision or recall, the parts of an F measure.
 
     Examples
     --------

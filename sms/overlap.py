@@ -190,7 +190,7 @@ def number(keys: np.ndarray) -> tuple[np.ndarray, int]:
     return numbers, n_distinct
 
 
-@kernel()
+@kernel(inner=True)
 def _find_slot(key: int, slots: np.ndarray, distinct: np.ndarray, n_bits: int) -> np.int64:
     """Slot that holds `key`'s number, or the empty one where it belongs."""
     slot = np.int64((np.uint64(key) * _GOLDEN) >> np.uint64(64 - n_bits))

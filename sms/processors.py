@@ -1,4 +1,4 @@
-"""How many processors there are for this process."""
+"""How many processors this process may use."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def n_processors() -> int:
-    """Return on how many processors this process may run, which its machine may have more of."""
+    """Return how many processors this process may use; its machine may have more."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

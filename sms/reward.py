@@ -37,18 +37,18 @@ Against = Sequence[str | Sequence[str] | None] | None
 class Reward:
     """A metric, or a weighted sum of metrics, as the reward of each candidate.
 
-    Made for TRL's `reward_funcs`, too: called with `completions` (texts, or conversations, of which
-    the assistant's last message counts) and the data set's columns, of which `references` or
-    `sources` are read and all others ignored.
+    Made for TRL's `reward_funcs`, too: called with `completions` (texts, or conversations, whose
+    last message of the assistant counts) and the data set's columns. It reads `references` or
+    `sources` and ignores all others.
 
     **Sums.** `"sms + .5*rouge2_f:source - .1*repetition"`, or the same as a mapping from metric to
     weight, is one reward; TRL's log has the mean of each part. A reward alone is gamed: a policy
-    finds what the metric does not see. A part that it does see holds it back.
+    finds what the metric does not see. A second part that sees it holds the policy back.
 
     **Never NaN.** A candidate without a word (a policy will write some) gets `undefined`. TRL
-    leaves a NaN out of the group's mean and sets its advantage to 0, and where there are several
-    rewards it counts as 0, which is no low cosine: either way an empty text goes unpunished. At
-    the lower bound it is the worst there is. Where it is the reference that has no word, all
+    leaves a NaN out of the group's mean and sets its advantage to 0, and with several rewards
+    counts it as 0, which is not a low cosine: either way an empty text goes unpunished. The lower
+    bound is the worst reward. Where it is the reference that has no word, all
     candidates of the group get the same value, so that no advantage comes of it.
 
     **Cost.** A call encodes the distinct sentences that the encoder does not remember (on a CPU
@@ -73,7 +73,7 @@ class Reward:
         Lowest and highest value of a scorer; metrics and trained scorers know their own.
     multi_reference : {"best", "mean", "first"}
     language : str
-        Of the texts, as in `sms.languages`.
+        Language of the texts, as in `sms.languages`.
     precision : {"auto", "fp32", "bf16", "fp16"}
         What the encoder computes in; `auto` is fp32 on a CPU and bf16 on a GPU. A reward can do
         with bf16, which is faster on processors that have it.
@@ -82,7 +82,7 @@ class Reward:
     models : mapping, optional
         By alias the model of a likelihood or pair and its settings, as in `assay score`.
     threads : int, optional
-        Of the compiled kernels and the encoders; all by default.
+        Threads of the compiled kernels and the encoders; all by default.
     device : {"auto", "cpu", "cuda"}
         Where the encoder runs. `auto` takes the learner's GPU if there is one.
 
@@ -284,7 +284,7 @@ class Reward:
 def candidate_texts(
     candidates: Sequence[Completion] | None, completions: Sequence[Completion] | None
 ) -> list[str | None]:
-    """Return the texts of whichever of the two is given.
+    """Return the texts of the argument that is given.
 
     Raises
     ------

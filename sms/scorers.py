@@ -35,7 +35,7 @@ class Scorer(Protocol):
     def score_fields(self) -> tuple[str, ...]:
         """Names of the score columns."""
 
-    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (the scorer's own business)
+    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401  (private to the scorer)
         """Handle and encode the text of some rows of the canonical table."""
 
     def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401

@@ -113,7 +113,7 @@ class SummaryScorer:
 
     @property
     def score_fields(self) -> tuple[str, ...]:
-        """Columns that `compare` returns beside `status`."""
+        """Columns that `compare` returns in addition to `status`."""
         return self.config.columns
 
     @property
@@ -123,7 +123,7 @@ class SummaryScorer:
 
     @property
     def signatures(self) -> dict[str, str]:
-        """What identifies each column's numbers, from the configuration alone."""
+        """A text for each column that identifies its numbers."""
         found: dict[str, str] = {}
         for request in self._setting.requests:
             found |= request.metric.signatures(request, self._setting)
@@ -132,7 +132,7 @@ class SummaryScorer:
     def counters(self) -> dict[str, int]:
         """Return the counts so far of every encoder and model, as `ALIAS.NAME`.
 
-        Those of a model that several metrics share go by the first of them.
+        A model shared by several metrics is named after the first of them.
         """
         counted = {id(loaded): name for name, loaded in reversed(self._loaded.items())}
         return {
@@ -147,7 +147,7 @@ class SummaryScorer:
         return {**self.encoders, **self._models}
 
     def _load_models(self, runtime: EncoderRuntime) -> dict[str, Model]:
-        """Load the models of metrics, one for all requests that differ in what they do with it."""
+        """Load the models of metrics; requests with equal paths and settings share one."""
         found: dict[str, Model] = {}
         shared: dict[tuple[str, ...], Model | None] = {}
         for request in self.config.requests:
@@ -164,10 +164,10 @@ class SummaryScorer:
         return parse_spec(self.config.encoders[alias]).kind.is_static
 
     def _check_language(self) -> None:
-        """Refuse encoders to which most words of the language would be one unknown word.
+        """Refuse encoders that do not know most words of the language.
 
-        English is what all models know; files of static vectors may be about one subject only. Of
-        both, the summary of a run says how many words are unknown.
+        Not checked: English, which all models know, and static vectors, which may be about one
+        subject only. For these, the summary of a run says how many words are unknown.
         """
         config = self.config
         learned = {
@@ -191,7 +191,7 @@ class SummaryScorer:
         return self.compare(self.prepare(rows))
 
     def reader(self) -> TextReader:
-        """Return what another process may read text with, for `prepare`."""
+        """Return what reads text for `prepare`, in another process for example."""
         planners = {}
         for alias, encoder in self.encoders.items():
             planner = encoder.planner() if isinstance(encoder, PlansAhead) else None
@@ -207,7 +207,7 @@ class SummaryScorer:
         rows : pyarrow.Table
             `candidate` (string) and, as needed, `references` and `sources` (list of string).
         read : ReadBatch, optional
-            What a `reader` in another process has made of the texts.
+            The texts as read by `reader`, perhaps in another process.
         """
         read = read or self._reader.read(rows)
         encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}

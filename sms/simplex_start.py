@@ -113,13 +113,13 @@ def _two_smallest(typing_context, keys, lessened, n_vectors):
     return types.int64(types.int64, types.int64, types.int64), generate
 
 
-@kernel()
+@kernel(inner=True)
 def padded(n):
     """Round a row length up to whole vectors."""
     return (n + 7) & ~7
 
 
-@kernel()
+@kernel(inner=True)
 def vogel_start(
     cost, n, m, mp, cost_bits,
     key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
@@ -221,7 +221,7 @@ def vogel_start(
     parent[i] = _U(i)
 
 
-@kernel(forceinline=True)
+@kernel(inner=True, forceinline=True)
 def row_minimum_start(cost, n, m, order, parent, flow, a, b):
     """Fill parents, flows and the order of exhaustion: each row takes its cheapest columns."""
     k = _U(0)

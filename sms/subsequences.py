@@ -20,7 +20,7 @@ _NO_BITS = np.uint64(0)
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@kernel()
+@kernel(inner=True)
 def _next_column(
     column: np.uint64, mask: np.uint64, carry: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
@@ -31,13 +31,19 @@ def _next_column(
     return total | (column ^ matches), carry_out
 
 
-@kernel()
+@kernel(inner=True)
 def _set_masks(masks: np.ndarray, block: np.ndarray) -> None:
     for k in range(block.size):
         masks[block[k]] |= _ONE << np.uint64(k)
 
 
-@kernel()
+@kernel(inner=True)
+def _clear(masks: np.ndarray, block: np.ndarray) -> None:
+    for k in range(block.size):  # an array as the index takes a second to compile
+        masks[block[k]] = _NO_BITS
+
+
+@kernel(inner=True)
 def _lcs_length(
     pattern: np.ndarray, text: np.ndarray, masks: np.ndarray, carries: np.ndarray
 ) -> int:
@@ -54,7 +60,7 @@ def _lcs_length(
         while steps != _NO_BITS:
             steps &= steps - _ONE
             length += 1
-        masks[block] = _NO_BITS
+        _clear(masks, block)
     return length
 
 
@@ -78,7 +84,7 @@ def lcs_lengths(
     return lengths
 
 
-@kernel()
+@kernel(inner=True)
 def _mark_lcs(
     pattern: np.ndarray,
     text: np.ndarray,
@@ -97,7 +103,7 @@ def _mark_lcs(
         for j in range(n):
             column, carries[j] = _next_column(column, masks[text[j]], carries[j])
             columns[first + j] = column
-        masks[block] = _NO_BITS
+        _clear(masks, block)
     i, j = pattern.size - 1, n - 1
     while i >= 0 and j >= 0:
         if pattern[i] == text[j]:
@@ -148,7 +154,8 @@ def union_lcs_hits(
                 if in_union[i] and unmatched[pattern[i]] > 0:
                     unmatched[pattern[i]] -= 1
                     hits[pair] += 1
-        unmatched[candidate_tokens] = 0
+        for token in candidate_tokens:
+            unmatched[token] = 0
     return hits
 
 

@@ -201,7 +201,7 @@ def mover_costs(
     ----------
     texts : Clouds
     left, right : ndarray of int, shape (n_pairs,)
-        The two texts of every pair, neither of which is empty; see `MAX_CELLS`.
+        The two texts of every pair; neither is empty. See `MAX_CELLS`.
     problems : int
         Sum of `WORDS`, `SENTENCES` and `JOINT`.
     threads : int, optional
@@ -245,7 +245,7 @@ def _solve_matrices(
         a.values, a.offsets, b.values, b.offsets, masses_a, masses_b, totals, true_totals
     )
     if wrong >= 0:
-        _check_matrices(a, b, ground_costs)  # finds it again and says what it is
+        _check_matrices(a, b, ground_costs)  # raises, naming the value
         raise RuntimeError(f"problem {wrong} was refused without a reason")
     cells = np.empty((3, 2 * int(n[0] + m[0]) if plan else 0), np.int64)
     costs, counts = np.empty(len(a)), np.empty(len(a), np.int64)
@@ -260,7 +260,7 @@ def _solve_matrices(
 
     _in_slices(run, n * m * (small + 4), threads)
     if (counts < 0).any():
-        _check_matrices(a, b, ground_costs)  # finds it again and says what it is
+        _check_matrices(a, b, ground_costs)  # raises, naming the value
         # nothing is wrong but the sign of a zero
         return _solve_matrices(a, b, ground_costs + 0.0, threads, plan=plan)
     return costs * true_totals, _plan(cells, counts, true_totals / totals)

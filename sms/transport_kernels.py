@@ -144,7 +144,7 @@ def solve_matrices(
         counts[p] = n_cells
 
 
-@kernel()
+@kernel(inner=True)
 def _greatest_common_divisor(a, b):
     while b:
         a, b = b, a % b
@@ -307,7 +307,7 @@ def solve_clouds(
         counts[p] = n_cells
 
 
-@kernel()
+@kernel(inner=True)
 def _gather_one(word_points, sentence_points, part, row, into, at):
     if part == 0:
         return gather(word_points, row, into, at)

@@ -50,14 +50,14 @@ _FRENCH_WORD = regex.compile(f"{_ELISION}|{_ANY_WORD}", _FLAGS)
 _CHINESE_RUN = regex.compile(rf"(?P<run>[{_IDEOGRAPHS}]+)|[^{_IDEOGRAPHS}]+")
 _JAPANESE = rf"{_IDEOGRAPHS}\p{{Hiragana}}\p{{Katakana}}々〆〇ーｰ\u3099\u309A"
 _JAPANESE_RUN = regex.compile(rf"(?P<run>[{_JAPANESE}]+)|[^{_JAPANESE}]+")
-_LONGEST_RUN = 8_000  # characters; SudachiPy takes 49,149 bytes, of which a character has up to 4
+_LONGEST_RUN = 8_000  # characters; SudachiPy takes 49,149 bytes; a character has up to 4
 
 
 def attempt(split: Callable[[T], R], text: T) -> R | None:
     """Call what splits a text; None if it fails on this one.
 
     Splitters are libraries with limits and faults of their own: the text is to blame, not the
-    run. Want of memory is no property of a text and is raised, as is Ctrl-C.
+    run. A lack of memory is not the text's fault and is raised, as is Ctrl-C.
     """
     try:
         return split(text)

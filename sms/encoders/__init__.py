@@ -29,7 +29,7 @@ precision of its encoder: a share of a mover's similarity, a difference of every
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderRuntime:
-    """How the encoders of a run work, beside what each one's specification says.
+    """How the encoders of a run work, in addition to each one's specification.
 
     `zero_unknown` and `precision` change the numbers and belong in an encoder's signature; the
     others do not.
@@ -38,7 +38,7 @@ class EncoderRuntime:
     zero_unknown: bool = False
     """Keep words without a static vector as zero vectors (preset `clark2019`)."""
     precision: str = "auto"
-    """One of `PRECISIONS`; pooling is done in fp32 or finer whatever it says."""
+    """One of `PRECISIONS`; pooling is always done in fp32 or finer."""
     device: str = "auto"
     """One of `DEVICES`; `auto` takes a GPU where there is one."""
     threads: int | None = None
@@ -151,7 +151,7 @@ class Planner(Protocol):
     def unit(self) -> str:
         """As that of the encoder."""
 
-    def plan(self, texts: SegmentedTexts) -> Any:  # noqa: ANN401  (the encoder's own business)
+    def plan(self, texts: SegmentedTexts) -> Any:  # noqa: ANN401  (private to the encoder)
         """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""
 
 

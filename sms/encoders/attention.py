@@ -20,7 +20,7 @@ from sms.encoders.devices import Machine
 from sms.ragged import offsets_of
 
 Bias: TypeAlias = Callable[[int], torch.Tensor]
-"""Of a width, what is added to the scores of that many tokens, (1, heads, width, width)."""
+"""Returns what is added to the scores of `width` tokens, (1, heads, width, width)."""
 Attend: TypeAlias = Callable[[torch.Tensor, torch.Tensor], None]
 """Given queries, keys and values side by side, (n_rows, 3 d), writes what each token attends to
 into the second, (n_rows, d)."""

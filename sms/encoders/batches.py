@@ -32,7 +32,7 @@ class Batches:
     is_padded : bool
         Whether the model pads.
     shortages : tuple of exceptions
-        What the model's library raises where memory is short; torch's where nothing is said.
+        What the model's library raises when memory runs out; by default torch's exception.
     """
 
     def __init__(

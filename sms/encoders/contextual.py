@@ -139,7 +139,7 @@ class ContextualEncoder(ABC):
         own: np.ndarray,
         is_cut: np.ndarray | None = None,
     ) -> EncodedSentences:
-        """Put vectors of kept words, and sentences' own, beside what is known of the sentences."""
+        """Join the vectors of kept words and of sentences with what is known of the sentences."""
         n_kept, n_known, own = counted.n_kept, counted.n_known, own.astype(np.float64)
         self.counts["words"] += int(n_kept.sum())
         self.counts["unknown"] += int(n_kept.sum() - n_known.sum())

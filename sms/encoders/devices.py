@@ -13,7 +13,7 @@ from sms.compiled import model_threads
 from sms.encoders import EncoderRuntime
 
 SHARE_OF_MEMORY = 0.4
-"""Of a GPU's memory that is free when a model is loaded, what its batches may take."""
+"""Share of a GPU's free memory, as a model is loaded, that its batches may take."""
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -38,7 +38,7 @@ class Machine:
 
     @classmethod
     def choose(cls, runtime: EncoderRuntime) -> Machine:
-        """Pick the device and format that a runtime asks for, and set torch's threads.
+        """Choose the device and format for a runtime, and set torch's threads.
 
         Raises
         ------

@@ -79,7 +79,7 @@ def find_folder(path: str, *, after: str) -> Path:
     Raises
     ------
     ValueError
-        If there is no such folder and no such model can be had, saying what to download.
+        If there is neither such a folder nor such a model to download.
     """
     folder = Path(path).expanduser()
     if folder.is_dir():

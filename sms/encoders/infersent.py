@@ -58,7 +58,7 @@ class InferSentEncoder(ContextualEncoder):
 
     A sentence is read alone. The published code pads a batch with zeros, which in version 1 take
     part in the maximum: there, a vector depends on the other sentences of its batch. This is
-    what that code gives for a batch of one. A sentence of which no word has a vector has none
+    what that code gives for a batch of one. A sentence without a word that has a vector has none
     here and does not count; there, it has that of an empty sentence.
     """
 

@@ -128,7 +128,7 @@ class PackedModel:
     """
 
     is_padded = False
-    """Whether short sequences take as many places as the longest one beside them."""
+    """Whether short sequences are padded to the longest one of a batch."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ class PaddedModel:
     """
 
     is_padded = True
-    """Whether short sequences take as many places as the longest one beside them."""
+    """Whether short sequences are padded to the longest one of a batch."""
 
     def __init__(
         self,

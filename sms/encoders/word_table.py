@@ -88,7 +88,7 @@ def shared_table(name: str, read: Callable[[], tuple[list[str], np.ndarray]]) ->
 
 
 def _write(table: WordTable, folder: Path) -> None:
-    """Write a table aside, then rename: whoever sees the folder sees all of it."""
+    """Write a table to a temporary folder, then rename it, so that nobody sees half a table."""
     aside = folder.with_name(f"{folder.name}.{uuid4().hex}.partial")
     try:
         aside.mkdir()

@@ -105,7 +105,11 @@ def column_of(metric: str, columns: Sequence[str]) -> str:
     f_measure = f"{head}_f{colon}{against}"
     if f_measure in columns:
         return f_measure
-    raise ValueError(f"`metric` must be one of {', '.join(columns)}, got {metric!r}")
+    metrics = [name for name in columns if not name.startswith(("cut@", "coverage@"))]
+    raise ValueError(
+        f"`metric` must be one of {', '.join(metrics)}, got {metric!r}; add it to the scores with "
+        "`assay score`, or explain the texts without `--scores`"
+    )
 
 
 def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanation]:

@@ -18,7 +18,6 @@ from html import escape
 
 from sms.explaining.arithmetic import is_shown, signed_text
 from sms.explaining.records import SENTENCE, Flow, Moves, SentenceEffect, TextUnits, Unit
-from sms.explaining.widths import FONT_SIZE, width_of
 
 COST_COLOURS = ("#3f7f8f", "#5d73ae", "#8a62ab", "#ad4f86", "#b93c52", "#a52a14")
 """From cheap to costly; each has a contrast of at least 3 with white."""
@@ -28,6 +27,8 @@ MAX_SENTENCES = 12
 """Sentences of one text in a picture; from longer texts those that matter most are shown."""
 MAX_LIVE_SENTENCES = 30
 """The same on a page."""
+FONT_SIZE = 14.0
+"""Of the texts of a picture, in pixels."""
 
 _INK, _MUTED, _BLUE = "#1c1b19", "#6b6862", "#17568c"
 _HELPS, _HURTS = "#17568c", "#a8480f"
@@ -37,6 +38,23 @@ _TOP = 92.0
 _BAR = 5.0
 _THINNEST, _WIDEST = 1.2, 16.0
 _WIDTH = 2 * (_MARGIN + _COLUMN) + _GUTTER
+# Widths of Helvetica in thousandths of the font size; other letters are about as wide as "n".
+_WIDTHS = {
+    **dict.fromkeys("il'j|", 222),
+    **dict.fromkeys(" !,./:;[]\\ft", 278),
+    **dict.fromkeys("()-r{}`", 333),
+    **dict.fromkeys("*", 389),
+    **dict.fromkeys("ckszvxyJ", 500),
+    **dict.fromkeys("+<=>~", 584),
+    **dict.fromkeys("TFZ", 611),
+    **dict.fromkeys("ABEKPSVXY&", 667),
+    **dict.fromkeys("CDHNRUw", 722),
+    **dict.fromkeys("GOQ", 778),
+    **dict.fromkeys("mM", 833),
+    **dict.fromkeys("%—", 889),
+    **dict.fromkeys("W@", 960),
+}
+_OTHER_WIDTH, _WIDE_WIDTH = 556, 1000
 
 
 def cost_class(cost: float, highest: float) -> int:
@@ -233,7 +251,7 @@ class _Column:
                     from_left = _COLUMN - at - _word_width(unit) if is_from_right else at
                     self._word(k, unit, self.x + from_left, baseline, tints)
                     at += _word_width(unit)
-            at += width_of(" ")
+            at += _width_of(" ")
         return baseline + 7
 
     def _word(self, k: int, unit: Unit, x: float, baseline: float, tints: dict[int, int]) -> None:
@@ -287,7 +305,7 @@ def _is_from_right(words: Sequence[tuple[int, Unit]]) -> bool:
 
 
 def _word_width(unit: Unit) -> float:
-    return min(width_of(unit.text), _COLUMN)
+    return min(_width_of(unit.text), _COLUMN)
 
 
 def _sentence_of(text: TextUnits, point: int) -> int:
@@ -443,3 +461,14 @@ def _text(
 def _printable(text: str) -> str:
     """Replace what XML does not allow."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _width_of(text: str) -> float:
+    """Return the width of a text, in Helvetica of the size of the texts."""
+    units = 0
+    for character in unicodedata.normalize("NFD", text):
+        if unicodedata.combining(character):
+            continue
+        is_wide = unicodedata.east_asian_width(character) in "WF"
+        units += _WIDE_WIDTH if is_wide else _WIDTHS.get(character, _OTHER_WIDTH)
+    return units * FONT_SIZE / 1000

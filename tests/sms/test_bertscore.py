@@ -102,6 +102,25 @@ def test_names_sides_and_the_best_of_several_references():
     assert table["cut@bertscore"].to_pylist() == [0, 0, None]
 
 
+# candidate, references, whether there is a score
+CANNOT_TELL_APART = [
+    pytest.param("El ano nuevo.", ["El año nuevo."], False, id="accent"),
+    pytest.param("The ፖሊስ sat.", ["The ድመት sat."], False, id="unknown-word"),
+    pytest.param("ፖሊስ ሌባ ያዘ", ["ድመት ቤት ውስጥ ነው"], False, id="unknown-words-only"),
+    pytest.param("ፖሊስ ሌባ ያዘ", ["ድመት ቤት", "ፖሊስ ሌባ ያዘ"], True, id="copy-among-them"),
+    pytest.param("US firms closed.", ["us  firms closed."], True, id="case-and-space"),
+    pytest.param("ፖሊስ ሌባ", ["A cat sat."], True, id="unknown-and-known"),
+]
+
+
+@pytest.mark.parametrize(("candidate", "references", "is_scored"), CANNOT_TELL_APART)
+def test_texts_that_the_model_cannot_tell_apart_have_a_status(candidate, references, is_scored):
+    (row,) = score_texts([candidate], [references], metrics=("bertscore",)).to_pylist()
+    names = ("bertscore_p", "bertscore_r", "bertscore_f", "cut@bertscore")
+    assert [row[name] is not None for name in names] == [is_scored] * 4
+    assert row["status"] == (None if is_scored else "reference:same_to@minilm")
+
+
 def test_text_beyond_the_model_is_marked():
     long = " ".join(f"Sentence number {k} is here." for k in range(200))
     table = score_texts([long, TEXTS[1]], [TEXTS[1]] * 2, metrics=("bertscore_r",))
@@ -114,6 +133,21 @@ def test_requests_of_one_model_share_it():
     first, second = scorer._models.values()
     assert first is second
     assert set(scorer.counters()) == {"bertscore.cut"}
+
+
+def test_settings_of_one_model_share_its_layer(tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(REFERENCES))
+    folder = {"path": str(minilm_folder())}
+    models = {
+        "plain": folder,
+        "idf": folder | {"idf": str(tmp_path / "texts.txt")},
+        "first": folder | {"layer": 1},
+    }
+    config = ScoringConfig(metrics=tuple(f"bertscore@{name}" for name in models), models=models)
+    scorer = SummaryScorer(config)
+    plain, idf, first = (model._tokens for model in scorer._models.values())
+    assert plain is idf
+    assert first is not plain
 
 
 def test_neighbours_change_nothing(monkeypatch):
