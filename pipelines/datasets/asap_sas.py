@@ -52,14 +52,14 @@ def _rows(record: Record, references: Sequence[str] | None) -> Iterator[Row]:
 
 
 def _sample_answers(paths: Sequence[str]) -> list[str] | None:
-    found = []
+    answers = []
     for member in members(paths):
         if member.name.endswith(".txt"):
             text = member.text().strip()
             if not text:
                 raise ValueError(f"{member.path} must have a sample answer, got none")
-            found.append(text)
-    return found or None
+            answers.append(text)
+    return answers or None
 
 
 SOURCE = DataSource(

@@ -58,16 +58,6 @@ class ExportRun:
 def export_data(name: str, paths: OneOrMore, out: AnyPath) -> ExportRun:
     """Write a corpus, scores or ratings in the format of another tool.
 
-    Parameters
-    ----------
-    name : str
-        `sacrerouge`.
-    paths : path or sequence of paths
-        Files with a column `candidate` are corpora; others, and folders of `assay score`, are
-        numbers about candidates.
-    out : path
-        Folder or URL to make. Its files appear when all of them have been written.
-
     Raises
     ------
     ValueError
@@ -196,15 +186,15 @@ def _numbers(path: str) -> tuple[pl.DataFrame, list[str]]:
             )
     check_unique(frame, by, where, "keep one row of each")
     names = [name for name in frame.columns if name not in NOT_NUMBERS]
-    found = number_columns(frame, names, where)
-    notes = notes_on_dropped(frame, names, found, where)
-    kept = [name for name in names if name in found.columns]
+    numbers = number_columns(frame, names, where)
+    notes = notes_on_dropped(frame, names, numbers, where)
+    kept = [name for name in names if name in numbers.columns]
     if not kept:
         raise ValueError(
             f"{where} must have a column of numbers besides the keys, got none"
             + "".join(f"; {note}" for note in notes)
         )
-    means = found.group_by(KEYS, maintain_order=True).agg(pl.col(name).mean() for name in kept)
+    means = numbers.group_by(KEYS, maintain_order=True).agg(pl.col(name).mean() for name in kept)
     return means, notes
 
 

@@ -48,19 +48,8 @@ class Member:
         """The file's name without folders."""
         return self.parts[-1]
 
-    @property
-    def folder(self) -> str:
-        """The name of the folder it lies in, empty where that is unknown."""
-        return self.parts[-2] if len(self.parts) > 1 else ""
-
-    def text(self, otherwise: str | None = None) -> str:
-        """Read all of it; `otherwise` is the encoding if it is not UTF-8.
-
-        Raises
-        ------
-        ValueError
-            If it is damaged, too long for one text, or in no encoding that it may be in.
-        """
+    def text(self) -> str:
+        """Read all of it; a `ValueError` says if it is damaged, too long or not UTF-8."""
         try:
             data = self.stream.read(MAX_RECORD_BYTES + 1)
         except BROKEN as error:
@@ -70,9 +59,7 @@ class Member:
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            if otherwise is None:
-                raise ValueError(f"{self.path} must be UTF-8, got {error}") from error
-            return data.decode(otherwise)
+            raise ValueError(f"{self.path} must be UTF-8, got {error}") from error
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Read lines with their numbers and line breaks; gzip is decompressed.
@@ -142,18 +129,18 @@ class Record:
     def inner(self, name: str) -> Record:
         """Return a cell that must be an object."""
         value = self.cells.get(name)
-        found = self._checked(name, value, isinstance(value, dict), "an object")
-        return Record(f"`{name}` in {self.where}", found)
+        cells = self._checked(name, value, isinstance(value, dict), "an object")
+        return Record(f"`{name}` in {self.where}", cells)
 
     def inner_list(self, name: str) -> list[Record]:
         """Return a cell that must be a list of objects."""
-        found = self._list(name, dict, "objects")
-        return [Record(f"`{name}` in {self.where}", item) for item in found]
+        items = self._list(name, dict, "objects")
+        return [Record(f"`{name}` in {self.where}", item) for item in items]
 
     def numbers(self, name: str) -> list[float]:
         """Return a cell that must be a list of numbers."""
-        found = self._list(name, object, "numbers")
-        items = Record(self.where, {f"{name}[{i}]": item for i, item in enumerate(found)})
+        values = self._list(name, object, "numbers")
+        items = Record(self.where, {f"{name}[{i}]": item for i, item in enumerate(values)})
         return [items.number(key) for key in items.cells]
 
     def _list(self, name: str, kind: type, what: str) -> list[Any]:

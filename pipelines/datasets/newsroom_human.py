@@ -65,17 +65,17 @@ def _ratings(paths: Sequence[str]) -> Iterator[Record]:
 
 def _references(paths: Sequence[str], wanted: set[str]) -> Mapping[str, str] | None:
     """Return summaries by title; None if no articles are among the files."""
-    found: dict[str, str] | None = None
+    by_title: dict[str, str] | None = None
     for member in members(paths):
         if member.name.endswith(newsroom.SUFFIXES):
-            found = {} if found is None else found
+            by_title = {} if by_title is None else by_title
             for record in records(member):
                 if not record.cells.get("title") or not record.cells.get("summary"):
                     continue
                 title = _title(record.text("title"))
                 if title in wanted:
-                    found.setdefault(title, record.text("summary"))
-    return found
+                    by_title.setdefault(title, record.text("summary"))
+    return by_title
 
 
 def _plain(text: str) -> str:

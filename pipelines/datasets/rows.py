@@ -78,7 +78,7 @@ class DataSource:
     read: Callable[[Sequence[str]], Iterator[Row]]
     """Paths to rows. Raises ValueError, naming file and line, where a file is not of the format."""
     note: str = ""
-    """What to know; "Experimental" where the format was not seen in its owner's own words."""
+    """What to know."""
 
 
 def pass_over(member: Member, name: str, takes: str) -> None:

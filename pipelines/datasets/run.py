@@ -16,14 +16,11 @@ from cluster.output import Output
 from pipelines.datasets import (
     asap_sas,
     bigpatent,
-    chaganty2018,
     cnn_dailymail,
-    duc,
     newsroom,
     newsroom_human,
     sacrerouge,
     summeval,
-    tac2010,
 )
 from pipelines.datasets.rows import (
     Candidate,
@@ -44,10 +41,6 @@ SOURCES: dict[str, DataSource] = {
         newsroom.SOURCE,
         bigpatent.SOURCE,
         newsroom_human.SOURCE,
-        duc.DUC2001,
-        duc.DUC2002,
-        tac2010.SOURCE,
-        chaganty2018.SOURCE,
         asap_sas.SOURCE,
         summeval.SOURCE,
         sacrerouge.SOURCE,
@@ -86,7 +79,7 @@ class ImportedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRun:
-    """What came of an import."""
+    """The result of an import."""
 
     source: DataSource
     tables: Mapping[str, ImportedTable]
@@ -123,23 +116,6 @@ def import_data(
     Memory does not grow with the texts; of a judged data set the keys and the numbers are held,
     so that a candidate that is there twice is noticed.
 
-    Parameters
-    ----------
-    name : str
-        One of `SOURCES`.
-    paths : path or sequence of paths
-        Files, folders or tar archives that hold what the data set's `takes` says. What is on a
-        store is copied first, as `cluster.fetching` does it.
-    out : path or URL
-        Parquet file for the pairs or the corpus.
-    ratings, scores : path or URL, optional
-        Parquet files for what people and what metrics said of the candidates.
-
-    Returns
-    -------
-    ImportRun
-        Where the rows went, and what was left out.
-
     Raises
     ------
     ValueError
@@ -172,7 +148,7 @@ def import_data(
 
 
 def _outputs(asked: Mapping[str, AnyPath | None], inputs: Sequence[str]) -> dict[str, Output]:
-    """Check where the tables that are asked for shall be."""
+    """Check where the requested tables will be written."""
     named = {t: Output.named(_OPTIONS[t], path) for t, path in asked.items() if path is not None}
     for output in named.values():
         output.check_file(".parquet", is_new=True)
@@ -184,7 +160,7 @@ def _outputs(asked: Mapping[str, AnyPath | None], inputs: Sequence[str]) -> dict
 
 
 def _write(texts: Path, numbers: Mapping[str, pa.Table], outputs: dict[str, Output]) -> None:
-    """Write what is asked for, the corpus last: where it is, the others are."""
+    """Write the requested tables, the corpus last: once it is there, the others are, too."""
     for kind, output in reversed(outputs.items()):
         if kind == CORPUS:
             with pa.memory_map(str(texts)) as file:
@@ -289,12 +265,12 @@ def _numbers(rows: Sequence[Numbers]) -> pa.Table:
 
 def _check(
     source: DataSource,
-    found: Mapping[str, object],
+    given: Mapping[str, object],
     outputs: Mapping[str, Output],
     left_out: Mapping[str, int],
 ) -> None:
     for table in outputs:
-        if table not in found:
+        if table not in given:
             option = "FILES" if table == CORPUS else _OPTIONS[table]
             why = "".join(f"; left out: {n}, {reason}" for reason, n in left_out.items())
             raise ValueError(

@@ -151,7 +151,7 @@ def _flat(metrics: Record) -> dict[str, float | None]:
 
     It writes NaN where a metric has no value.
     """
-    found: dict[str, float | None] = {}
+    by_name: dict[str, float | None] = {}
     for name, value in metrics.cells.items():
         if isinstance(value, dict):
             inner = _flat(metrics.inner(name))
@@ -161,13 +161,13 @@ def _flat(metrics: Record) -> dict[str, float | None]:
             flat = {name: _known(sum(numbers) / len(numbers)) if numbers else None}
         else:
             flat = {name: _known(metrics.number(name))}
-        if shared := sorted({*found} & {*flat}):
+        if shared := sorted({*by_name} & {*flat}):
             raise ValueError(
                 f"{metrics.where} must have one number called `{shared[0]}`, got two, one of them "
                 "an inner one"
             )
-        found |= flat
-    return found
+        by_name |= flat
+    return by_name
 
 
 def _known(number: float) -> float | None:

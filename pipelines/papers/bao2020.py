@@ -22,6 +22,7 @@ from pipelines.papers.bench import Bench, Made, Table
 from pipelines.papers.needs import DataNeed, RatedData, ScorerNeed, WeightsNeed
 from pipelines.papers.table import Cell, Correlations, Ours, Row, Scored, is_rouge
 from pipelines.runs.progress import Progress
+from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.train import TrainSettings
 
 ALL, MACHINES = "all", "machine-made"
@@ -161,10 +162,11 @@ def _accuracies(cells: Mapping[Cell, ScorerNeed]) -> Callable[[Bench], Made]:
                 continue
             from pipelines.evaluate import evaluate_scorer
 
-            (found,) = evaluate_scorer(
-                [folder], [pairs], kinds=CROSS_PAIR, device=bench.device, on_progress=bench.tell
+            settings = EvaluateSettings(
+                negatives=CROSS_PAIR, device=bench.device, on_progress=bench.tell
             )
-            accuracy = found.kinds[CROSS_PAIR[0]].accuracy
+            (result,) = evaluate_scorer([str(folder)], [str(pairs)], settings)
+            accuracy = result.kinds[CROSS_PAIR[0]].accuracy
             ours[row, column] = Ours(None if accuracy is None else 100 * accuracy)
         home = ours.get((("Accuracy (%)",), "CNN/DailyMail"))
         for (_, column), away in list(ours.items()):

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Made:
-    """What came of making a table."""
+    """The result of making a table."""
 
     ours: Numbers = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -105,7 +105,7 @@ class Bench:
     scorers: Path | None = None
     trains: bool = False
     """Whether scorers that are not there are trained."""
-    device: str = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     seed: int = 0
     tell: Callable[[Progress], None] = lambda _progress: None
     missing: dict[str, None] = field(default_factory=dict)
@@ -126,12 +126,12 @@ class Bench:
 
     def has(self, need: Need) -> bool:
         """Say whether something is there, and remember it if not."""
-        found = self.find(need)
-        if not found.is_there:
-            self.missing[f"{found.kind} {found.name} ({found.what}): {found.place}"] = None
+        thing = self.find(need)
+        if not thing.is_there:
+            self.missing[f"{thing.kind} {thing.name} ({thing.what}): {thing.place}"] = None
         elif isinstance(need, WeightsNeed) and need.alias in self.encoders:
             self.differs[f"{need.alias} is {self.encoders[need.alias]}, not {need.what}."] = None
-        return found.is_there
+        return thing.is_there
 
     def trained(
         self, need: TrainedNeed | ScorerNeed, train: Callable[[Path], bool] | None = None
@@ -189,8 +189,8 @@ class Bench:
         drawn = np.random.default_rng(self.seed).permutation(n_rows)[:n_pairs]
         rows = pl.scan_parquet(whole).with_row_index("row")
         kept = pl.LazyFrame({"row": np.sort(drawn).astype(np.uint32)})
-        found = kept.join(rows, on="row", how="left", maintain_order="left")
-        _write_if_new(found.drop("row").collect(), path)
+        drawn_rows = kept.join(rows, on="row", how="left", maintain_order="left")
+        _write_if_new(drawn_rows.drop("row").collect(), path)
         return path
 
     def imported(self, need: DataNeed) -> tuple[Path, Path]:
@@ -233,8 +233,8 @@ class Bench:
             for n_tokens in source_tokens
         ]
         rated = read_ratings(str(judged.ratings), aspects=aspects, raters=raters, columns={})
-        found = read_scores([find_scores(run.out) for run in runs], rated.keys, columns={})
-        return scored(make_study(rated, found), found.signatures, seed=self.seed)
+        scores = read_scores([find_scores(run.out) for run in runs], rated.keys, columns={})
+        return scored(make_study(rated, scores), scores.signatures, seed=self.seed)
 
     def _score(
         self,
@@ -274,7 +274,7 @@ class Bench:
             names = table.metrics(self, list(encoders)) if judged and table.metrics else {}
             if judged is None or not names:
                 continue
-            found = self.measure(
+            measured = self.measure(
                 judged,
                 metrics=list(names),
                 encoders=encoders,
@@ -282,8 +282,10 @@ class Bench:
                 raters=data.raters,
                 **table.scoring,
             )
-            shown = {metric: x for metric, x in found.scores.items() if names.get(metric, metric)}
-            yield name, replace(found, scores=shown, names=names)
+            shown = {
+                metric: x for metric, x in measured.scores.items() if names.get(metric, metric)
+            }
+            yield name, replace(measured, scores=shown, names=names)
 
     def clear(self) -> None:
         """Delete what earlier runs imported and scored."""

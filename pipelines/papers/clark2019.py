@@ -334,7 +334,7 @@ def _table4(bench: Bench) -> Made:
         return Made()
     from pipelines.reinforcement import SCORES_FOLDER
 
-    found = json.loads((folder / SUMMARISERS.holds).read_text("utf-8"))
+    results = json.loads((folder / SUMMARISERS.holds).read_text("utf-8"))
     run = json.loads((folder / SCORES_FOLDER / "run.json").read_text("utf-8"))
     scores = pl.read_parquet(folder / SCORES_FOLDER / "scores" / "part-*.parquet")
     rows = {row[1]: row for row in printed_table("clark2019-table4").rows[_OWN_MODELS:]}
@@ -349,7 +349,7 @@ def _table4(bench: Bench) -> Made:
         for metric, title in columns.items()
     }
     others = ", ".join(sorted(system for system in means if system not in rewards))
-    notes = [f"{found['pairs']['test']:,} test pairs. SMS: {run['signatures']['sms']}"]
+    notes = [f"{results['pairs']['test']:,} test pairs. SMS: {run['signatures']['sms']}"]
     return Made(ours=ours, notes=[*notes, *([f"Not in the table: {others}."] if others else [])])
 
 

@@ -18,10 +18,10 @@ ENCODERS_FOLDER = "encoders"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataNeed:
-    """A data set: a folder as its owner gives it out, or what `assay import` made of it."""
+    """A data set: a folder as its owner publishes it, or a corpus and ratings in our columns."""
 
     name: str
-    """As in `assay import --list`."""
+    """As in `assay import --list`, if it can be imported."""
     what: str
     is_rated: bool = True
 
@@ -124,12 +124,17 @@ def find_need(need: Need, data: Path | None, scorers: Path | None, spec: str = "
         If the specification is wrong.
     """
     if isinstance(need, DataNeed):
+        from pipelines.datasets.run import SOURCES
+
         root = data or Path("DIR")
         parts = need.imported_in(root)[: 1 + need.is_rated]
-        place, is_there = f"{root / need.name}/ or {' + '.join(map(str, parts))}", False
+        is_known = need.name in SOURCES
+        place, is_there = " + ".join(map(str, parts)), False
+        if is_known:
+            place = f"{root / need.name}/ or {place}"
         if data is not None and all(path.is_file() for path in parts):
             place, is_there = str(parts[0]), True
-        elif data is not None and (root / need.name).is_dir():
+        elif is_known and data is not None and (root / need.name).is_dir():
             place, is_there = str(root / need.name), True
         return Found("data", need.name, place, is_there, need.what)
     if isinstance(need, WeightsNeed):

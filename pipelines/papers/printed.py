@@ -35,14 +35,14 @@ class PrintedCell:
     @property
     def value(self) -> float | None:
         """The number, None where there is none."""
-        found = _NUMBER.search(self.text)
-        return float(found[0].replace(",", "")) if found else None
+        number = _NUMBER.search(self.text)
+        return float(number[0].replace(",", "")) if number else None
 
     @property
     def decimals(self) -> int:
         """Digits behind the point."""
-        found = _NUMBER.search(self.text)
-        return len(found[1] or "") if found else 0
+        number = _NUMBER.search(self.text)
+        return len(number[1] or "") if number else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

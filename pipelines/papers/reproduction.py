@@ -21,7 +21,7 @@ _LEGEND = "Each cell: published / ours (ours minus published); a number alone is
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reproduction:
-    """What came of making a table or figure again."""
+    """The result of making a table or figure again."""
 
     printed: PrintedTable
     ours: Numbers

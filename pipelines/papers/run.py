@@ -42,16 +42,11 @@ SCORERS_FOLDER = "scorers"
 
 @keywords(ReproduceSettings)
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
-    """Make tables or figures of the three papers, beside the published numbers.
+    """Make tables or figures of the three papers, next to the published numbers.
 
     `tables` are names such as "clark2019-table2", or of a paper for all of its tables. What can be
     computed from the data and weights that are there is computed; the rest is named in
     `Reproduction.missing`. With `scores` and `ratings` the tables are those of your own study.
-
-    Returns
-    -------
-    list of Reproduction
-        In the order asked for.
 
     Raises
     ------
@@ -108,9 +103,9 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
         settings.ratings or "", aspects=settings.aspects, raters=settings.raters, columns={}
     )
     inputs = [find_scores(path) for path in settings.scores]
-    found = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
-    study = make_study(rated, found)
-    own = scored(study, found.signatures, seed=settings.seed, human_systems=settings.human_systems)
+    scores = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
+    study = make_study(rated, scores)
+    own = scored(study, scores.signatures, seed=settings.seed, human_systems=settings.human_systems)
     for table in tables:
         assert table.shows is not None  # noqa: S101  (`find_tables` takes no others)
         if shown := table.shows(own):
@@ -123,7 +118,9 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
             yield Reproduction(
                 printed=PrintedTable(name=table.name, title=shown.title),
                 ours={},
-                differs=["The data are a study's, not the paper's: nothing published is beside."],
+                differs=[
+                    "The data are a study's, not the paper's: no published numbers belong to them."
+                ],
                 figures=[figure],
             )
 
@@ -144,15 +141,15 @@ def needs_of(
     ValueError
         If there is no such table, or a specification is wrong.
     """
-    (found,) = find_tables([table])
-    _check_encoders([found], encoders or {})
+    (named,) = find_tables([table])
+    _check_encoders([named], encoders or {})
     bench = Bench(
         data=_checked_folder("data", data),
         work=Path(),
         encoders=dict(encoders or {}),
         scorers=_checked_folder("scorers", scorers),
     )
-    return [bench.find(need) for need in found.needs]
+    return [bench.find(need) for need in named.needs]
 
 
 def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Table]:

@@ -1,4 +1,4 @@
-"""What a table of a paper shows: its numbers, and how scores are held against ratings and laid out.
+"""What a table of a paper shows: its numbers, how scores are compared with ratings, the layout.
 
 `Correlations` serve the paper's data and a study of one's own alike. What a table needs, and how it
 is made, is a `Table` of `bench`.
@@ -324,8 +324,8 @@ def is_rouge_f(metric: str, kind: str) -> bool:
 
 def _parts(metric: str) -> tuple[str, str, str, str]:
     """Split a name into input, metric, encoder and what it is compared with, "" where not there."""
-    found = _NAME.fullmatch(metric)
-    return found.groups("") if found else ("", metric, "", "")  # type: ignore[return-value]
+    match = _NAME.fullmatch(metric)
+    return match.groups("") if match else ("", metric, "", "")  # type: ignore[return-value]
 
 
 def _without_side(metric: str) -> str:

@@ -210,52 +210,6 @@ def test_summeval_written_in_its_format_comes_back(importing, write, data_dir):
     assert found.ratings.sort(by).rows() == expected.select(found.ratings.columns).sort(by).rows()
 
 
-def lqual_task(article, systems, text):
-    contents = {"id": article, "system": systems, "text": text}
-    return {"input": {"contents": contents}, "output": {}}
-
-
-def lqual_ratings(article, system, **human):
-    prompts = {
-        aspect: {"human": human.get(aspect, [0.5]), "gold": 0.5, "ROUGE-L": 0.1}
-        for aspect in ("overall", "grammar", "redundancy", "hter")
-    }
-    return {"id": article, "system": system, "prompts": prompts}
-
-
-def test_chaganty_by_hand(importing, write):
-    tasks = [
-        lqual_task("000123", "seq2seq;ml", "tug saves nine"),
-        lqual_task("000123", "reference", "A tug saved nine."),
-        {"input": {"contents": {"query": "of another collection"}}},
-    ]
-    processed = [
-        lqual_ratings("000123", "seq2seq", overall=[0.25, 1.0], hter=[0.125]),
-        lqual_ratings("000123", "reference"),
-    ]
-    found = importing(
-        "chaganty2018",
-        write("lqual.jsonl", processed),
-        write("data/lqual.jsonl", tasks),
-        write("articles.jsonl", [{"id": "000123", "text": "A ship sank."}]),
-        ratings=True,
-    )
-    assert sorted(found.corpus["system_id"]) == ["human-reference", "ml", "seq2seq"]
-    assert found.row("ml") == {
-        "document_id": "000123",
-        "system_id": "ml",
-        "candidate": "tug saves nine",
-        "references": ["A tug saved nine."],
-        "source": ["A ship sank."],
-    }
-    assert found.row("human-reference")["references"] is None
-    assert "Written by people: human-reference." in found.said
-    assert found.ratings.filter(system_id="seq2seq").rows() == [
-        ("000123", "seq2seq", "worker-1", 0.25, 0.5, 0.5, 0.125),
-        ("000123", "seq2seq", "worker-2", 1.0, None, None, None),
-    ]
-
-
 TSV = (
     "Id\tEssaySet\tScore1\tScore2\tEssayText\n"
     '1\t3\t2\t1\t The setting "affects him\n'

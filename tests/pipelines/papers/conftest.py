@@ -1,9 +1,10 @@
-"""Small made-up data sets in the formats of their owners, and tiny weights."""
+"""Small made-up data sets, and tiny weights."""
 
 import csv
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 from pipelines.papers import run as module
@@ -42,23 +43,27 @@ class Writer:
 
     # Data sets
 
+    def table(self, name, rows, ratings):
+        """Write a corpus and its ratings, as `assay import` would."""
+        pl.DataFrame(rows).write_parquet(self.root / f"{name}.parquet")
+        pl.DataFrame(ratings).write_parquet(self.root / f"{name}_ratings.parquet")
+
     def chaganty2018(self, n_documents=6):
-        tasks, ratings, articles = [], [], []
+        rows, ratings = [], []
         for i in range(n_documents):
-            articles.append({"id": f"a{i}", "text": self.text(6)})
-            for system in ("reference", "seq2seq", "pointer", "ml"):
-                contents = {"id": f"a{i}", "system": system, "text": self.text()}
-                tasks.append({"input": {"contents": contents}, "output": {}})
+            source, reference = [self.text(6)], self.text()
+            for system in ("human-reference", "seq2seq", "pointer", "ml"):
+                key = {"document_id": f"a{i}", "system_id": system}
+                is_own = system == "human-reference"
+                candidate = reference if is_own else self.text()
+                references = None if is_own else [reference]
+                texts = {"candidate": candidate, "references": references, "source": source}
+                rows.append(key | texts)
                 # One summary has one judge only, and is not in the study.
                 judges = [0.5] if (i, system) == (0, "ml") else self.rng.random(2).tolist()
-                prompts = {
-                    aspect: {"human": judges}
-                    for aspect in ("overall", "grammar", "redundancy", "hter")
-                }
-                ratings.append({"id": f"a{i}", "system": system, "prompts": prompts})
-        self.file("chaganty2018/articles.jsonl", articles)
-        self.file("chaganty2018/tasks.jsonl", tasks)
-        self.file("chaganty2018/lqual.jsonl", ratings)
+                for k, value in enumerate(judges, start=1):
+                    ratings.append(key | {"rater": f"worker-{k}", "overall": value})
+        self.table("chaganty2018", rows, ratings)
 
     def asap_sas(self, n_essays=12):
         lines = ["Id\tEssaySet\tScore1\tScore2\tEssayText"]
@@ -69,45 +74,22 @@ class Writer:
         self.file("asap-sas/train_rel_2.tsv", "\n".join(lines) + "\n")
         self.file("asap-sas/sample.txt", self.text(6))
 
-    def duc2002(self, systems=("1", "15", "16", "18", "19", "17", "30"), n_documents=4):
-        table, models = "Explanations\n\n", ""
+    def duc(self, year, systems, n_documents=4):
+        rows, ratings = [], []
         for j in range(n_documents):
-            document = f"AP88{j:04d}-0016"
-            body = f"<DOC>\n<TEXT>\n{self.text(8)}\n</TEXT>\n</DOC>\n"
-            self.file(f"duc2002/docs/d061j/{document}.S", body)
-            models += (
-                f'<SUM DOCSET="d061" TYPE="PERDOC" DOCREF="{document}" SIZE="100" '
-                f'SUMMARIZER="J">\n{self.text(3)}</SUM>\n'
-            )
+            references, source = [self.text(3)], [self.text(8)]
             for system in systems:
-                sentence = f'<a name="1">[1]</a> <a href="#1" id=1>{self.text(3)}</a>'
-                name = f"D061.P.100.J.{system}.{document}.html"
-                self.file(f"duc2002/SEEpeers/{name}", f"<html><body>{sentence}</body></html>")
-                table += (
-                    f"D061 P {document} 100  47 J   I I  {system}     2  0 0 0 0 0   0 0 0 1 0 1 - "
-                    f"  0.00     5     5     0     7   {self.rng.random():.3f} 0.600 0.400   "
-                    "0.287 0.420 0.267\n"
-                )
-        self.file("duc2002/extracts_abstracts/d061ji/perdocs", models)
-        self.file("duc2002/results/short.results.table", table)
+                key = {"document_id": f"d061.P.AP88{j:04d}-0016", "system_id": system}
+                texts = {"candidate": self.text(3), "references": references, "source": source}
+                rows.append(key | texts)
+                ratings.append(key | {"coverage": self.rng.random()})
+        self.table(f"duc{year}", rows, ratings)
 
-    def duc2001(self, systems=("1", "A1", "B2", "C3", "D4"), n_documents=4):
-        table, models = "", ""
-        for j in range(n_documents):
-            document = f"AP89{j:04d}-0016"
-            body = f"<DOC>\n<TEXT>\n{self.text(8)}\n</TEXT>\n</DOC>\n"
-            self.file(f"duc2001/docs/d04a/{document}", body)
-            models += f'<SUM DOCSET="d04" DOCREF="{document}">\n{self.text(3)}</SUM>\n'
-            for system in systems:
-                sentence = f'<a name="1">[1]</a> <a href="#1" id=1>{self.text(3)}</a>'
-                name = f"D04.P.100.A.{system}.{document}.html"
-                self.file(f"duc2001/peers/{name}", f"<html><body>{sentence}</body></html>")
-                units = "   ".join(f"{k} {self.rng.integers(5)} -" for k in range(2))
-                table += (
-                    f"D04 P {document} 100 A  A A {system}  3 2 2  0 4 0    2   2   1   {units}\n"
-                )
-        self.file("duc2001/original.summaries/d04aa/perdocs", models)
-        self.file("duc2001/results1_table.txt", table)
+    def duc2001(self):
+        self.duc(2001, ("1", "A1", "B2", "C3", "D4"))
+
+    def duc2002(self):
+        self.duc(2002, ("1", "15", "16", "18", "19", "17", "30"))
 
     def newsroom_human(self, n_documents=4):
         path = self.root / "newsroom-human" / "newsroom-human-eval.csv"
@@ -130,25 +112,21 @@ class Writer:
         self.file("newsroom-human/test.jsonl", test)
 
     def tac2010(self, n_sets=4, systems=("1", "2", "3", "4", "5")):
-        peers, models = "", ""
+        rows, ratings = [], []
         for i in range(n_sets):
-            task = f"D10{i:02d}"
-            for part in "AB":
-                for k in range(2):
-                    body = f'<DOC id="X" type="story" >\n<TEXT>\n{self.text(4)}</TEXT>\n</DOC>\n'
-                    self.file(f"tac2010/docs/{task}A/{task}A-{part}/XIN_{k}", body)
-            for system in systems:
-                self.file(f"tac2010/ROUGE/peers/{task}-A.M.100.A.{system}", self.text(3))
-                given = self.rng.integers(1, 6, size=2).tolist()
-                share = f"{self.rng.random():.3f}"
-                peers += (
-                    f"{task}-A\t{system}\t{share}\t5\t0\tA\tA\t{share}\t{given[0]}\t{given[1]}\n"
+            models = {f"human-{writer}": self.text(3) for writer in "BC"}
+            source = [self.text(4), self.text(4)]
+            for system in (*systems, *models):
+                key = {"document_id": f"D10{i:02d}-A", "system_id": system}
+                references = [text for name, text in models.items() if name != system]
+                candidate = models.get(system) or self.text(3)
+                rows.append(
+                    key | {"candidate": candidate, "references": references, "source": source}
                 )
-            for writer in "BC":
-                self.file(f"tac2010/ROUGE/models/{task}-A.M.100.A.{writer}", self.text(3))
-                models += f"{task}-A\t{writer}\t16\tA\tA\t0.9\t5\t4\n"
-        self.file("tac2010/manual/manual.peer.A", peers)
-        self.file("tac2010/manual/manual.model.A", models)
+                given = self.rng.integers(1, 6, size=2).tolist()
+                values = {"linguistic_quality": given[0], "overall": given[1]}
+                ratings.append(key | {"pyramid_jackknife": self.rng.random()} | values)
+        self.table("tac2010", rows, ratings)
 
     def pairs(self, n=40):
         def texts():
