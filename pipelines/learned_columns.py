@@ -59,7 +59,7 @@ class LearnedModel:
         return self._scorer.chosen(scores, head)
 
     def check_head(self, head: str | None) -> None:
-        """Refuse a head that there is not."""
+        """Refuse a head that the scorer does not have."""
         if head is not None:
             self._scorer.column_of(head)
 
@@ -67,19 +67,20 @@ class LearnedModel:
         self, sources: Sequence[str], candidate: str, head: str | None
     ) -> tuple[ScorePart, ...] | None:
         """Say what each feature adds to a score, the largest first; None if it is no such sum."""
-        from reffree.features import NAMES
-
         if (linear := self._scorer.linear) is None:
             return None
-        found = [linear.contributions(source, candidate, head) for source in sources]
-        parts = {name: float(np.mean([own[name] for own in found])) for name in found[0]}
+        of_sources = [linear.contributions(source, candidate, head) for source in sources]
+        parts = {name: float(np.mean([own[name] for own in of_sources])) for name in of_sources[0]}
         sentences = _sentences(candidate)
         # against several sources another sentence may be the worst each time
         least = linear.least_sentences(sources[0], sentences) if len(sources) == 1 else {}
         return (
             *(
                 ScorePart(
-                    name, NAMES[name], part, sentences[least[name]] if name in least else None
+                    name,
+                    linear.meanings[name],
+                    part,
+                    sentences[least[name]] if name in least else None,
                 )
                 for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))
                 if part
@@ -89,9 +90,9 @@ class LearnedModel:
 
     def score(self, sources: Sequence[Sequence[str]], candidates: Sequence[str]) -> PairScores:
         """Score candidates against all of their sources, a column for each head."""
-        found = self._scorer.score_against_all(sources, candidates)
-        self._n_cut += int(found.is_cut.sum())
-        return found
+        scored = self._scorer.score_against_all(sources, candidates)
+        self._n_cut += int(scored.is_cut.sum())
+        return scored
 
 
 class LearnedMetric(Metric):
@@ -113,8 +114,9 @@ class LearnedMetric(Metric):
         return MetricRequest(name, self, (name,), ("sources",), model=place)
 
     def bounds_of(self, request: MetricRequest) -> tuple[float, float] | None:
-        """Read in the scorer's folder of which kind it is; unknown of one in a store."""
-        from reffree.scorer import LinearPairs, NeuralPairs, is_linear, read_settings
+        """Read the kind of scorer in its folder; unknown for one in a store."""
+        from reffree.scorer import LinearPairs, NeuralPairs
+        from reffree.scorer_folder import is_linear, read_settings
 
         if request.model is None or is_url(request.model):
             return None
@@ -133,11 +135,17 @@ class LearnedMetric(Metric):
         from sms.encoders.devices import Machine
 
         machine = Machine.choose(EncoderRuntime(device=runtime.device, threads=runtime.threads))
-        where, cache = machine.device.type, runtime.cache_folder
-        return LearnedModel(load_scorer(Path(path), device=where, cache_folder=cache))
+        return LearnedModel(
+            load_scorer(
+                Path(path),
+                device=machine.device.type,
+                cache_folder=runtime.cache_folder,
+                threads=runtime.threads,
+            )
+        )
 
     def check_model(self, request: MetricRequest, model: LearnedModel) -> None:
-        """Refuse a head that there is not."""
+        """Refuse a head that the scorer does not have."""
         model.check_head(_head_of(request))
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
@@ -192,15 +200,15 @@ class LearnedMetric(Metric):
             if (reason := _why_no_score(text, own or ()))
         }
         usable = [row for row in range(len(candidates)) if row not in reasons]
-        found = batch.setting.models[request.name].score(
+        scored = batch.setting.models[request.name].score(
             [[_as_text(text) for text in given[row] if not why_unusable(text)] for row in usable],
             [_as_text(candidates[row]) for row in usable],
         )
-        scores = np.full((len(candidates), found.scores.shape[1]), np.nan)
-        scores[usable] = found.scores
+        scores = np.full((len(candidates), scored.scores.shape[1]), np.nan)
+        scores[usable] = scored.scores
         is_cut = np.full(len(candidates), np.nan)
-        is_cut[usable] = found.is_cut
-        for place, why in found.reasons.items():
+        is_cut[usable] = scored.is_cut
+        for place, why in scored.reasons.items():
             folder, _ = split_head(request.name.removeprefix(PREFIX))
             reasons[usable[place]] = [f"{reason}@{folder}" for reason in why]
         return scores, is_cut, reasons

@@ -22,7 +22,7 @@ from pipelines.train_features import train_any
 from reffree.evaluation import KindFigures, main_figure
 from reffree.fitting import LinearRecipe
 from reffree.naming import SCORER_FILE
-from reffree.scorer import read_settings
+from reffree.scorer_folder import read_settings
 from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
@@ -120,7 +120,7 @@ def _point(
         n_documents=asked["training_documents"],
         n_pairs=trained_on["pairs"]["train"],
         steps=trained_on.get("steps", 0),
-        kinds={kind: KindFigures(**found) for kind, found in settings["held_out"].items()},
+        kinds={kind: KindFigures(**figures) for kind, figures in settings["held_out"].items()},
     )
 
 
@@ -137,8 +137,8 @@ def _drawn(points: Sequence[CurvePoint]) -> dict[str, bytes]:
     rows = [
         {"documents": point.n_documents, "kind": kind, "value": value}
         for point in points
-        for kind, found in point.kinds.items()
-        if (value := getattr(found, judged_by[kind])) is not None
+        for kind, figures in point.kinds.items()
+        if (value := getattr(figures, judged_by[kind])) is not None
     ]
     base = alt.Chart().encode(
         x=alt.X("documents:Q", title="Training documents", scale=alt.Scale(type="log")),

@@ -8,8 +8,7 @@ judgements may look like is in `pipelines.judgements`, sheets for judges are mad
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,56 +26,24 @@ from agreement.preferences import (
 )
 from pipelines.judgements import COUNTS, Judgements, read_judgements
 from pipelines.reports.preferences import HeadToHead, Preferences
+from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables.keyed import files_of, record_of
-from sms.naming import AnyPath, OneOrMore, several
 
 
-def compare_preferences(
-    judgements: OneOrMore,
-    *,
-    key: AnyPath | None = None,
-    systems: str | Sequence[str] = (),
-    columns: Mapping[str, str] | None = None,
-    interval: str = "wilson",
-    confidence: float = 0.95,
-) -> Preferences:
-    r"""Compare systems by the judgements of people.
-
-    Parameters
-    ----------
-    judgements : path or sequence of paths
-        Files, as in `read_judgements`.
-    key : path, optional
-        Of filled sheets.
-    systems : str or sequence of str
-        Those to compare; in every pair the earlier one is A.
-    columns : mapping of str to str, optional
-        Our column name to the files'.
-    interval : str
-        For the share of wins, "wilson" or "clopper-pearson".
-    confidence : float
-        Of the intervals; one minus it is the level of the tests.
+def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings) -> Preferences:
+    """Compare systems by the judgements of people.
 
     Raises
     ------
     ValueError
         If a file cannot be read as judgements, or an option is out of range.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "counts.csv")
-    >>> _ = path.write_text("system_a,system_b,wins,losses,ties\nold,new,64,144,92\n")
-    >>> row = compare_preferences([str(path)]).rows[0]
-    >>> round(row.share_b, 3), row.preferred
-    (0.692, 'b')
     """
-    judgements = several(judgements)
-    read = read_judgements(judgements, key=key, systems=systems, columns=columns)
+    key, interval, confidence = settings.key, settings.interval, settings.confidence
+    read = read_judgements(judgements, key=key, systems=settings.systems, columns=settings.columns)
     rows = [_head_to_head(*pair, interval, confidence) for pair in _pairs(read)]
     files = [(path, "judgements") for path in judgements]
     if key is not None:
-        files.append((os.fspath(key), "key"))
+        files.append((str(key), "key"))
     return Preferences(
         rows=_corrected(rows, confidence),
         n_missing=read.n_missing,

@@ -20,6 +20,7 @@ from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import PreparedPairs, prepare_anew
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
+from pipelines.train_on_preferences import Preferred
 from pipelines.train_on_ray import train_on_ray
 from pipelines.training_folder import (
     PAIRS_FOLDER,
@@ -40,7 +41,8 @@ from reffree.models import Calibrated
 from reffree.naming import SCORER_FILE
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
-from reffree.scorer import SOURCE_SAMPLE, LearnedScorer, NeuralPairs, save_scorer
+from reffree.scorer import LearnedScorer, NeuralPairs
+from reffree.scorer_folder import SOURCE_SAMPLE, save_scorer
 from reffree.training import Recipe, calibrated, learn
 from sms.naming import AnyPath, OneOrMore, several
 
@@ -49,7 +51,7 @@ EMBEDDINGS_FOLDER = "embeddings"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedScorer:
-    """What came of a training."""
+    """The result of a training."""
 
     out: str
     signature: str
@@ -63,6 +65,8 @@ class TrainedScorer:
     """How the steps went; None for a scorer of features, which takes none."""
     tried: Mapping[str, float] = field(default_factory=dict)
     """Recipes that were compared and their agreement with the development set, the best first."""
+    preferences: Sequence[Preferred] = ()
+    """How it does on the rows of a table that it was not fitted to, head by head."""
 
 
 def train_scorer(
@@ -137,7 +141,7 @@ def _saved(
         built,
         loss=recipe.training.loss,
         trained_on=trained_on,
-        held_out={kind: asdict(found) for kind, found in figures.items()},
+        held_out={kind: asdict(own) for kind, own in figures.items()},
         versions=library_versions(),
     )
     training = folder / TRAINING_FOLDER
@@ -185,7 +189,7 @@ def _trained_on(
     built: Built,
 ) -> dict[str, Any]:
     """Say what a scorer was trained on, for `scorer.json`."""
-    found = {
+    told = {
         "files": [base_name(file.path) for file in inputs],
         "pairs": dict(pairs.n_pairs),
         "left_out": dict(pairs.left_out),
@@ -199,5 +203,5 @@ def _trained_on(
     }
     if isinstance(built.model, Calibrated):
         scale, shift = built.model.scale.item(), built.model.shift.item()
-        found["calibration"] = {"scale": scale, "shift": shift}
-    return found
+        told["calibration"] = {"scale": scale, "shift": shift}
+    return told

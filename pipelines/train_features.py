@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,23 @@ from pipelines.prepare_pairs import prepare_pairs
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
 from pipelines.train import TrainedScorer, train_fingerprint, train_scorer
+from pipelines.train_on_preferences import judge_preferences
 from pipelines.training_folder import Machines, checked_folder, chosen_device
 from pipelines.training_table import is_table, read_examples
 from reffree.checkpoint import TrainNews
 from reffree.examples import Example, Examples
-from reffree.fitting import FITTED_DOCUMENTS, LinearRecipe, fit_scorer, judge_heads
+from reffree.fitting import (
+    DEFAULT_RECIPE,
+    FITTED_DOCUMENTS,
+    LinearRecipe,
+    fit_scorer,
+    judge_heads,
+)
 from reffree.naming import SCORER_FILE
 from reffree.neighbours import find_neighbours
 from reffree.pairs import SourceSample
-from reffree.scorer import SOURCE_SAMPLE, LinearPairs, save_linear
+from reffree.scorer import LinearPairs
+from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
 from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
@@ -87,21 +95,26 @@ def train_features(
         if on_progress is not None:
             on_progress(Progress(stage=stage))
 
-    check_on_disk(language_model=recipe.language_model)
+    check_on_disk(**recipe.feature_config.paths)
     folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
     device = chosen_device(machines.device)
     inputs = with_content(list_inputs(several(paths)))
-    columns = dict(of_pairs.get("columns") or {})
     tell("reading")
-    if is_table(paths, columns):
-        material = _of_table(paths, columns, of_pairs.get("limit"), recipe.negatives.seed)
+    is_own_table = is_table(paths, dict(of_pairs.get("columns") or {}))
+    if is_own_table:
+        material = _of_table(paths, recipe.negatives.seed, **of_pairs)
     else:
         material = _of_pairs(paths, recipe, tell, **of_pairs)
-    pairs, tried = fit_scorer(
+    pairs, tried, values = fit_scorer(
         material.training, recipe.feature_config, device=device, on_stage=tell, agreement=agreement
     )
     tell("judging")
     held_out = judge_heads(material.test, pairs) if material.test else {}
+    preferences = []
+    if is_own_table and not held_out:
+        test = list(chain.from_iterable(material.test))
+        fitted_by, seed = next(iter(tried), DEFAULT_RECIPE), recipe.negatives.seed
+        preferences = judge_preferences(material.training, test, pairs, values, fitted_by, seed)
     signature = save_linear(
         folder,
         pairs,
@@ -109,8 +122,9 @@ def train_features(
         | {
             "fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs),
             "recipes": tried,
+            "preferences": [asdict(own) for own in preferences],
         },
-        held_out={name: asdict(found) for name, found in held_out.items()},
+        held_out={name: asdict(own) for name, own in held_out.items()},
         versions=library_versions(),
     )
     return TrainedScorer(
@@ -120,6 +134,7 @@ def train_features(
         held_out=held_out,
         left_out=material.left_out,
         tried=tried,
+        preferences=preferences,
     )
 
 
@@ -160,29 +175,39 @@ def _of_pairs(
 
 def _of_documents(examples: Examples, n_documents: int) -> list[list[Example]]:
     """Return the groups of the first documents."""
-    found: list[list[Example]] = []
+    of_documents: list[list[Example]] = []
     groups = examples.epoch(0, in_order=True)
     for n, (_, own) in enumerate(groupby(groups, key=lambda group: group[0].document_id)):
         if n == n_documents:
             break
-        found.extend(own)
-    return found
+        of_documents.extend(own)
+    return of_documents
 
 
 def _of_table(
-    paths: OneOrMore, columns: Mapping[str, str], limit: int | None, seed: int
+    paths: OneOrMore,
+    seed: int,
+    *,
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    training_documents: int | None = None,
+    **_of_pairs: Any,  # noqa: ANN401  (the rest is about pairs)
 ) -> Material:
     """Read the candidates of a table."""
-    found = read_examples(paths, columns, limit=limit, seed=seed)
+    if training_documents:
+        raise ValueError(
+            "`learning_curve` must be left out for a table with labels: all rows are used"
+        )
+    examples = read_examples(paths, columns or {}, limit=limit, seed=seed)
     sample = SourceSample()
-    sample.add_texts((one.document_id, one.source) for one in found["train"])
+    sample.add_texts((one.document_id, one.source) for one in examples["train"])
     groups: dict[tuple[str, int, str], list[Example]] = {}
-    for one in found["test"]:
+    for one in examples["test"]:
         groups.setdefault((one.document_id, one.number, one.base), []).append(one)
     return Material(
-        training=found["train"],
+        training=examples["train"],
         test=list(groups.values()),
-        n_pairs={side: len(own) for side, own in found.items()},
+        n_pairs={side: len(own) for side, own in examples.items()},
         left_out={},
         source_sample=sample.text_keys(),
     )

@@ -1,11 +1,14 @@
 """Fits a scorer to human ratings, and says by cross-validation how well it would do elsewhere.
 
-A candidate is scored by weights that have seen neither its document nor its system. Next to it
-stands what the scorer of the package, length and density reach on the same candidates.
+A candidate is scored by weights that have not seen its document nor, where there are enough
+systems, its system. Next to it stands what the scorer of the package, length and density reach on
+the same candidates.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,7 +16,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from agreement import correlate
+from agreement import Interval, Resamples, correlate, resampled_correlations
+from agreement.intervals import percentile_interval
+from agreement.resampling import draw_counts
 from cluster import list_inputs, with_content
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID, UNREADABLE
@@ -21,8 +26,9 @@ from cluster.store import base_name
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
 from pipelines.settings.train import TrainSettings
-from pipelines.tables.keyed import KEYS, RATER
-from pipelines.tables.ratings import read_ratings
+from pipelines.tables.keyed import KEYS
+from pipelines.tables.ratings import columns_apart, read_ratings
+from pipelines.train_on_preferences import N_FOLDS, SHIPPED, TRAITS, others_of
 from pipelines.training_folder import checked_folder, chosen_device
 from reffree.comparisons import rated_comparisons
 from reffree.features import PairFeatures
@@ -30,13 +36,16 @@ from reffree.fitting import LinearRecipe
 from reffree.linear import MIN_GROUPS, fit_linear
 from reffree.naming import SCORER_FILE
 from reffree.pairs import SourceSample
-from reffree.scorer import SOURCE_SAMPLE, LinearPairs, load_scorer, save_linear
+from reffree.scorer import LinearPairs
+from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
 from sms.naming import AnyPath, OneOrMore, several
 
-N_FOLDS = 5
-"""Of documents, and of systems where there are twice as many."""
-SHIPPED = "news"
-TRAITS = ("length", "density")
+FIGURES_FILE = "learning_curve.json"
+"""All figures, in the folder of the scorer."""
+CONFIDENCE = 0.95
+N_RESAMPLES = 1_000
+FEWEST_DOCUMENTS = 6
+"""With fewer, 2 * 0.5**n > 0.05: chance alone puts all of them on one side that often."""
 _RATING = "rating:"
 
 
@@ -46,22 +55,30 @@ class RatedFit:
 
     aspect: str
     n_documents: int
-    """Rated documents that the weights are fitted to, at most."""
+    """Rated documents that were asked for; all of them in the last fit of an aspect."""
+    n_fitted: int
+    """Documents that the weights of a fold were fitted to, at most."""
     cross_validated: float
-    """By weights that have seen neither document nor system."""
+    """By weights that have not seen the document, nor the system where there are enough."""
     others: Mapping[str, float]
     """What else there is, on the same candidates."""
+    differences: Mapping[str, Interval]
+    """How much more the fitted weights reach than the shipped scorer, and than length and density
+    (`-length` where shorter is better), with a paired bootstrap over documents; only where all
+    documents were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedTraining:
-    """What came of fitting a scorer to ratings."""
+    """The result of fitting a scorer to ratings."""
 
     out: str
     signature: str
     n_candidates: int
     n_documents: int
     n_systems: int
+    leaves_systems_out: bool
+    """Whether the weights that score a candidate have seen nothing else of its system, either."""
     fits: Sequence[RatedFit]
     """Aspect by aspect, with few documents first where a learning curve was asked for."""
 
@@ -98,14 +115,13 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
     device = chosen_device(settings.device)
     features = PairFeatures(recipe.feature_config, device=device)
     features.fit_copies(rated.sources, rated.candidates)
-    values = features.values(rated.sources, rated.candidates)
+    values = features.read(rated.sources, rated.candidates).values
     tell("cross-validating")
-    others = _others(rated, features, values)
-    sizes = [*settings.learning_curve, np.unique(rated.documents).size]
+    others = others_of(rated.sources, rated.candidates, features, values)
     fits = [
-        _fit_of(aspect, size, rated, features, values, others, settings.seed)
+        fit
         for aspect in rated.ratings
-        for size in sizes
+        for fit in _curve_of(aspect, rated, features, values, others, settings)
     ]
     comparisons = {
         aspect: rated_comparisons(rated.documents, own) for aspect, own in rated.ratings.items()
@@ -116,15 +132,20 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
         folder,
         pairs,
         trained_on=_trained_on(corpus, rated, recipe),
-        held_out={f"{one.aspect}, {one.n_documents} documents": asdict(one) for one in fits},
+        held_out={
+            f"{one.aspect}, {one.n_documents} documents": _defined(asdict(one)) for one in fits
+        },
         versions=library_versions(),
     )
+    text = json.dumps([_defined(asdict(one)) for one in fits], indent=1, ensure_ascii=False)
+    (folder / FIGURES_FILE).write_text(f"{text}\n", "utf-8")
     return RatedTraining(
         out=str(folder),
         signature=signature,
         n_candidates=len(rated.candidates),
         n_documents=n_documents,
         n_systems=n_systems,
+        leaves_systems_out=_system_folds(rated) > 1,
         fits=fits,
     )
 
@@ -132,13 +153,11 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
 def read_rated(corpus: OneOrMore, rated: AnyPath | None, settings: TrainSettings) -> Rated:
     """Join the rows of a corpus with the mean of their ratings, of `raters` or all."""
     assert rated is not None, "asked for"  # noqa: S101
-    columns = dict(settings.columns or {})
-    of_ids = {ours: theirs for ours, theirs in columns.items() if ours in (*KEYS, RATER)}
-    ratings = read_ratings(rated, raters=settings.raters, columns=of_ids)
+    columns, of_ratings = columns_apart(settings.columns)
+    ratings = read_ratings(rated, raters=settings.raters, columns=of_ratings, has_option=False)
     means = ratings.frame.group_by(KEYS).agg(
         pl.col(aspect).mean().alias(f"{_RATING}{aspect}") for aspect in ratings.aspects
     )
-    columns.pop(RATER, None)
     wanted = Wanted(needed=(DOCUMENT_ID, SYSTEM_ID, CANDIDATE, SOURCES), columns=columns)
     tables = read_files(list_inputs(several(corpus)), wanted, limit=settings.limit)
     rows = pl.concat([pl.DataFrame(pl.from_arrow(table)) for table in tables])
@@ -163,14 +182,24 @@ def read_rated(corpus: OneOrMore, rated: AnyPath | None, settings: TrainSettings
     )
 
 
-def _others(rated: Rated, features: PairFeatures, values: np.ndarray) -> dict[str, np.ndarray]:
-    """Compute what a fitted scorer is to be compared with."""
-    shipped = load_scorer(SHIPPED)
-    scores = shipped.score_against_all([[text] for text in rated.sources], rated.candidates).scores
-    found = {f"reffree@{SHIPPED}": shipped.chosen(scores)}
-    found |= {f"reffree@{SHIPPED}.{head}": shipped.chosen(scores, head) for head in shipped.heads}
-    names = features.config.names
-    return found | {trait: values[:, names.index(trait)] for trait in TRAITS}
+def _curve_of(
+    aspect: str,
+    rated: Rated,
+    features: PairFeatures,
+    values: np.ndarray,
+    others: Mapping[str, np.ndarray],
+    settings: TrainSettings,
+) -> list[RatedFit]:
+    """Fit to samples of documents and to all; a sample as large as all is not fitted again."""
+
+    def fitted(size: int, *, is_whole: bool = False) -> RatedFit:
+        return _fit_of(
+            aspect, size, rated, features, values, others, settings.seed, is_whole=is_whole
+        )
+
+    whole = fitted(np.unique(rated.documents).size, is_whole=True)
+    sizes = [size for size in settings.learning_curve if size < whole.n_fitted]
+    return [*map(fitted, sizes), whole]
 
 
 def _fit_of(
@@ -181,20 +210,23 @@ def _fit_of(
     values: np.ndarray,
     others: Mapping[str, np.ndarray],
     seed: int,
+    *,
+    is_whole: bool,
 ) -> RatedFit:
     """Cross-validate one head, fitted to so many documents."""
     ratings = rated.ratings[aspect]
-    n_systems = np.unique(rated.systems).size
-    system_folds = N_FOLDS if n_systems >= 2 * N_FOLDS else 1
+    system_folds = _system_folds(rated)
     # Documents whose candidates all have one rating tell nothing.
     telling = rated.documents[rated_comparisons(rated.documents, ratings).worse]
     rng = np.random.default_rng(seed)
     order = rng.permutation(int(rated.documents.max()) + 1)
     scores = np.full(ratings.size, np.nan)
-    for k in range(N_FOLDS):
+    n_fitted = 0
+    for k in range(min(N_FOLDS, order.size)):
         is_held = order[rated.documents] % N_FOLDS == k
         kept = rng.permutation(np.unique(telling[~np.isin(telling, rated.documents[is_held])]))
         kept = kept[:n_documents]
+        n_fitted = max(n_fitted, kept.size)
         for j in range(system_folds):
             is_system = rated.systems % system_folds == j
             seen = np.flatnonzero(
@@ -204,23 +236,70 @@ def _fit_of(
             model = fit_linear(features.config, values[seen], {aspect: compared})
             asked = is_held & is_system
             scores[asked] = model.scores(values[asked])[:, 0]
+    laid = {name: _laid_out(own, rated) for name, own in others.items()}
+    own, matrix = _laid_out(scores, rated), _laid_out(ratings.round(9), rated)
+    reached = {name: _agreement(other, matrix) for name, other in laid.items()}
+    rivals = {}
+    if is_whole:
+        rivals[f"reffree@{SHIPPED}"] = laid[f"reffree@{SHIPPED}"]
+        for name in TRAITS:  # whichever way round they agree
+            rivals |= {f"-{name}": -laid[name]} if reached[name] < 0 else {name: laid[name]}
     return RatedFit(
         aspect=aspect,
         n_documents=n_documents,
-        cross_validated=_agreement(scores, ratings, rated),
-        others={name: _agreement(own, ratings, rated) for name, own in others.items()},
+        n_fitted=n_fitted,
+        cross_validated=_agreement(own, matrix),
+        others=reached,
+        differences={name: _difference(own, rival, matrix, seed) for name, rival in rivals.items()},
     )
 
 
-def _agreement(scores: np.ndarray, ratings: np.ndarray, rated: Rated) -> float:
+def _system_folds(rated: Rated) -> int:
+    """Return into how many parts systems are divided, too: one where there are few."""
+    return N_FOLDS if np.unique(rated.systems).size >= 2 * N_FOLDS else 1
+
+
+def _laid_out(values: np.ndarray, rated: Rated) -> np.ndarray:
+    """Put the values of candidates into a matrix, shape (n_systems, n_documents)."""
+    matrix = np.full((int(rated.systems.max()) + 1, int(rated.documents.max()) + 1), np.nan)
+    matrix[rated.systems, rated.documents] = values
+    return matrix
+
+
+def _agreement(scores: np.ndarray, ratings: np.ndarray) -> float:
     """Correlate scores with ratings inside documents, and average."""
-    shape = int(rated.systems.max()) + 1, int(rated.documents.max()) + 1
-    laid = []
-    for own in (scores, ratings.round(9)):
-        matrix = np.full(shape, np.nan)
-        matrix[rated.systems, rated.documents] = own
-        laid.append(matrix)
-    return correlate(*laid, level="summary", coefficient="spearman").value
+    return correlate(scores, ratings, level="summary", coefficient="spearman").value
+
+
+def _difference(first: np.ndarray, second: np.ndarray, ratings: np.ndarray, seed: int) -> Interval:
+    """Say how much better the first agrees, with the same documents drawn for both."""
+    how: dict[str, Any] = {"level": "summary", "coefficient": "spearman"}
+    a, b = correlate(first, ratings, **how), correlate(second, ratings, **how)
+    n = min(one.n_documents - one.n_skipped for one in (a, b))
+    few = f"needs {FEWEST_DOCUMENTS} documents, got {n}" if n < FEWEST_DOCUMENTS else None
+    drawn = resampled_correlations(
+        np.stack([first, second]),
+        ratings[None],
+        Resamples(
+            np.ones((1, len(ratings))),
+            draw_counts(ratings.shape[1], n_resamples=N_RESAMPLES, rng=np.random.default_rng(seed)),
+        ),
+        **how,
+    )[..., 0]
+    return percentile_interval(
+        drawn[:, 0] - drawn[:, 1],
+        a.value - b.value,
+        CONFIDENCE,
+        "bootstrap-documents",
+        a.reason or b.reason or few,
+    )
+
+
+def _defined(said: Any) -> Any:  # noqa: ANN401  (JSON)
+    """Write null where a figure is undefined: JSON has no NaN."""
+    if isinstance(said, Mapping):
+        return {name: _defined(own) for name, own in said.items()}
+    return None if isinstance(said, float) and math.isnan(said) else said
 
 
 def _trained_on(corpus: OneOrMore, rated: Rated, recipe: LinearRecipe) -> dict[str, Any]:

@@ -8,6 +8,7 @@ compared; else all of a document), `aspect` (heads that it teaches, with commas 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,14 +38,14 @@ def is_table(paths: OneOrMore, columns: Mapping[str, str]) -> bool:
 def read_examples(
     paths: OneOrMore, columns: Mapping[str, str], *, limit: int | None, seed: int
 ) -> dict[str, list[Example]]:
-    """Read the rows of each side; documents without a `split` are split by their names."""
+    """Read the rows of each side; without a column `split` all are for training."""
     files = list_inputs(paths)
     theirs = {name: columns.get(name, name) for name in (LABEL, *_DEFAULTS)}
     there = set.intersection(*(set(column_names(file.path, file.format)) for file in files))
     keep = tuple(name for name in theirs.values() if name in there)
     own = {name: named for name, named in columns.items() if name not in theirs}
     wanted = Wanted(needed=(DOCUMENT_ID, CANDIDATE, SOURCES), columns=own, keep=keep)
-    found: dict[str, list[Example]] = {side: [] for side in SIDES}
+    examples: dict[str, list[Example]] = {side: [] for side in SIDES}
     for table in read_files(files, wanted, limit=limit):
         for row in table.to_pylist():
             if row[UNREADABLE] or not row[CANDIDATE] or not row[SOURCES]:
@@ -55,8 +56,11 @@ def read_examples(
                 if row.get(kept_name(named)) is not None
             }
             example = _example(row, _DEFAULTS | said)
-            found[_side(example.document_id, said.get("split"), seed)].append(example)
-    return found
+            side = "train"
+            if theirs["split"] in there:
+                side = _side(example.document_id, said.get("split"), seed)
+            examples[side].append(example)
+    return examples
 
 
 def _example(row: Mapping[str, Any], said: Mapping[str, Any]) -> Example:
@@ -67,6 +71,11 @@ def _example(row: Mapping[str, Any], said: Mapping[str, Any]) -> Example:
             f"`{LABEL}`, `weight` and `number` must be numbers, got none for document "
             f"{row[DOCUMENT_ID]}"
         ) from error
+    if not (math.isfinite(label) and 0 < weight < math.inf):
+        raise ValueError(
+            f"`{LABEL}` must be finite and `weight` above 0, got {label:g} and {weight:g} for "
+            f"document {row[DOCUMENT_ID]}; leave the row out"
+        )
     return Example(
         document_id=row[DOCUMENT_ID],
         number=number,

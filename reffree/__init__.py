@@ -4,6 +4,7 @@ Pairs (`pairs`) are split without leaks (`splits`) and dealt into files (`bucket
 turns them into positives (`positives`) and negatives (`negatives`). The default scorer weighs
 features (`features`, `linear`, `fitting`), with a head for each aspect (`aspects`); neural ones
 have models (`readers`, `models`, `heads`) and a training (`training`, `loop`). They are judged
-(`evaluation`) and kept in a folder (`scorer`). Pretrained language models need no training
-(`likelihood`). Text and embeddings come from `sms`; files are read and written by `pipelines`.
+(`evaluation`), score (`scorer`) and are kept in a folder (`scorer_folder`). Pretrained models need
+no training (`likelihood`, `pair`). Text and embeddings come from `sms`; files are read and written
+by `pipelines`.
 """

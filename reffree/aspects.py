@@ -1,6 +1,6 @@
 """What the default scorer learns: a head for every aspect, which negatives teach it, what it reads.
 
-A head sees nothing of the kinds of another: missing sentences teach that more is better, exchanged
+No head learns from the kinds of another: missing sentences teach that more is better, exchanged
 names that copying is, and in one score the two would cancel. Each feature counts in one direction
 only, so that weights cannot use it against its sense to make made-up mistakes stand out. No head
 reads the length: some people rate long summaries higher, others do not.
@@ -8,7 +8,7 @@ reads the length: some people rate long summaries higher, others do not.
 
 from __future__ import annotations
 
-from reffree.features import LIKELIHOOD_FEATURES, WORD_FEATURES
+from reffree.features import WORD_FEATURES
 
 KINDS_OF_HEAD: dict[str, tuple[str, ...]] = {
     "coherence": ("repeat", "sentence-shuffle", "sentence-replace", "unimportant"),
@@ -24,24 +24,24 @@ ALL_KINDS = tuple(dict.fromkeys(kind for kinds in KINDS_OF_HEAD.values() for kin
 FEATURES_OF_HEAD: dict[str, tuple[str, ...]] = {
     "coherence": (
         "lead3", "lead_words", "order", "place", "first_place", "neighbours", "redundancy_words",
-        "repetition", "pointing", "copy_least", *LIKELIHOOD_FEATURES,
+        "repetition", "pointing", "copy_least",
     ),
     "consistency": (
         "coverage", "density", "novelty", "joined", "rouge2_p", "copy_mean", "copy_least",
         "unknown_words", "unknown_names", "words_mean", "words_least", "words_bad", "linked",
-        *LIKELIHOOD_FEATURES,
     ),
     "fluency": (
-        "joined", "linked", "words_mean", "words_least", "words_bad", "repetition",
-        "redundancy_words", "ending", *LIKELIHOOD_FEATURES,
+        "density", "joined", "rouge2_p", "linked", "words_mean", "words_least", "words_bad",
+        "repetition", "redundancy_words", "ending",
     ),
     "relevance": (
         "lead3", "lead_words", "copied", "place", "first_place", "unknown_words", "unknown_names",
-        *LIKELIHOOD_FEATURES,
     ),
 }  # fmt: skip
-"""What a head reads, out of `features.NAMES`; a head that is not here reads all."""
-DIRECTIONS: dict[str, int] = dict.fromkeys((*WORD_FEATURES, *LIKELIHOOD_FEATURES), 1) | {
+"""What a head is fitted to, out of `WORD_FEATURES`; a head that is not here is fitted to all.
+
+Metrics that are features are not fitted where a head is here: see `fit_linear`."""
+DIRECTIONS: dict[str, int] = dict.fromkeys(WORD_FEATURES, 1) | {
     **dict.fromkeys(
         ("novelty", "joined", "unknown_words", "unknown_names", "words_bad", "place", "first_place",
          "redundancy_words", "repetition", "pointing"),
@@ -54,6 +54,6 @@ here."""
 
 
 def directions_of(head: str) -> dict[str, int] | None:
-    """Return the features that a head reads, and their directions; None for all and any."""
+    """Return the features that a head is fitted to, and their directions; None for all and any."""
     names = FEATURES_OF_HEAD.get(head)
     return None if names is None else {name: DIRECTIONS[name] for name in names}

@@ -3,7 +3,7 @@
 Examples are taken a pool at a time, sorted by length, cut into batches, and the batches shuffled,
 so that little is padded and memory does not grow with the corpus. Processes that share the work
 all make the same batches and each takes its part of every one: what is learnt from a batch does
-not depend on their number. (Each therefore cuts all texts, which is cheap beside training.)
+not depend on their number. (Each therefore cuts all texts, which is cheap compared to training.)
 """
 
 from __future__ import annotations
@@ -60,12 +60,9 @@ def batches(
     epoch.
     """
     examples = chain.from_iterable(groups)
-    for pool in pools(examples, size * POOL_BATCHES, n_ranks, n_of=lambda _one: 1):
+    for pool in pools(examples, size * POOL_BATCHES, n_ranks):
         read = _read(pool, reader)
-        made = cut(
-            read, size, n_ranks, length=lambda one: one[1].length, n_of=lambda _one: 1,
-            what="examples",
-        )  # fmt: skip
+        made = cut(read, size, n_ranks, length=lambda one: one[1].length, what="examples")
         for batch in shuffled(made, rng):
             yield _collated(batch[rank::n_ranks], reader)
 
@@ -88,46 +85,23 @@ def count_batches(n_examples: int, *, size: int, n_ranks: int = 1) -> int:
     return (n_pools - 1) * n_parts(pool, size) + n_parts(last, size)
 
 
-def pools(
-    units: Iterator[U], size: int, n_ranks: int, *, n_of: Callable[[U], int]
-) -> Iterator[list[U]]:
-    """Deal units into pools of so many examples; one too small for all ranks joins the former."""
-
-    def take() -> list[U]:
-        pool: list[U] = []
-        n = 0
-        while n < size and (found := list(islice(units, 1))):
-            pool += found
-            n += n_of(found[0])
-        return pool
-
-    pool = take()
+def pools(units: Iterator[U], size: int, n_ranks: int) -> Iterator[list[U]]:
+    """Deal units into pools of `size`; a last pool too small for all ranks joins the former."""
+    pool = list(islice(units, size))
     while pool:
-        following = take()
+        following = list(islice(units, size))
         if len(following) < n_ranks:
-            pool, following = pool + following, take()
+            pool, following = pool + following, list(islice(units, size))
         yield pool
         pool = following
 
 
 def cut(
-    units: Sequence[U],
-    size: int,
-    n_ranks: int,
-    *,
-    length: Callable[[U], int],
-    n_of: Callable[[U], int],
-    what: str,
+    units: Sequence[U], size: int, n_ranks: int, *, length: Callable[[U], int], what: str
 ) -> list[list[U]]:
-    """Cut units, the shortest first, into batches of about `size` examples."""
-    made: list[list[U]] = []
-    n = size
-    for unit in sorted(units, key=length):
-        if n + n_of(unit) > size:
-            made.append([])
-            n = 0
-        made[-1].append(unit)
-        n += n_of(unit)
+    """Cut units, the shortest first, into batches of `size`."""
+    ordered = sorted(units, key=length)
+    made = [ordered[start : start + size] for start in range(0, len(ordered), size)]
     if len(made) > 1 and len(made[-1]) < n_ranks:
         last = made.pop()
         made[-1] += last

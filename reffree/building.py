@@ -42,7 +42,7 @@ _NO_ATTENTION_DROPOUT = {"attention_probs_dropout_prob": 0.0, "attention_dropout
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A model, what reads for it, and what its folder must keep beside the weights."""
+    """A model, its reader, and what its folder must keep with the weights."""
 
     config: ModelConfig
     """With the lengths filled in."""

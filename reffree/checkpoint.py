@@ -102,7 +102,7 @@ def read_checkpoint(folder: Path, fingerprint: str) -> dict[str, Any] | None:
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file aside, flush it to the disk and put it in the place of another."""
+    """Write a file aside, flush it to the disk and rename it."""
     partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
     try:
         write(partial)

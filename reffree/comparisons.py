@@ -17,7 +17,7 @@ from reffree.linear import Comparisons
 from reffree.negatives import POSITIVE
 
 OVERALL = "overall"
-"""The head of candidates of which nothing says what they teach."""
+"""The head of candidates that do not say what they teach."""
 RATING_ATOL = 1e-9
 """Mean ratings that differ by no more are equal: they were summed in another order."""
 

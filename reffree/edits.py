@@ -88,7 +88,7 @@ def delete_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator)
 def replace_words(
     text: Sequence[Sentence], rate: Rate, vocabulary: Sequence[str], rng: np.random.Generator
 ) -> Draft:
-    """Put words of the vocabulary in the place of words; none is replaced by itself."""
+    """Replace words by other words of the vocabulary."""
     n = count_words(text)
     count = rate.draw(n, rng, most=n)
     tokens = [token for sentence in text for token in sentence]
@@ -131,7 +131,7 @@ def delete_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Genera
 def replace_sentences(
     text: Sequence[Sentence], rate: Rate, others: Sequence[Sentence], rng: np.random.Generator
 ) -> Draft:
-    """Put other sentences in the place of sentences, as far as there are others."""
+    """Replace sentences by other ones, as far as there are any."""
     if not others:
         raise CannotEdit("no other sentences")
     count = rate.draw(len(text), rng, most=min(len(text), len(others)))
@@ -159,7 +159,7 @@ def shuffle_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Dra
 
 
 def swap_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
-    """Let words change places with the word after them, in the same sentence."""
+    """Swap words with the next word of their sentence."""
     n = count_words(text)
     ends = np.cumsum([len(sentence) for sentence in text])
     tokens = [token for sentence in text for token in sentence]
@@ -249,7 +249,7 @@ def truncate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> 
 def substituted(
     text: Sequence[Sentence], new: Mapping[int, Sequence[Token]]
 ) -> tuple[Sentence, ...]:
-    """Put tokens in the place of others, by place in the text.
+    """Replace tokens by others, by place in the text.
 
     What was two words does not become one: a word that follows a deleted one, or is put next to
     another without a white space between, gets one.

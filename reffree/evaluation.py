@@ -70,9 +70,9 @@ class Judged:
     """bool, (n,)."""
 
     def by_kind(self, *, has_threshold: bool = True) -> dict[str, KindFigures]:
-        """Compute the figures of every kind there is, in the order of first appearance.
+        """Compute the figures of every kind, in the order of first appearance.
 
-        Examples without a score are left out, and whole pairs of which the reference has none.
+        Examples without a score are left out, and all pairs whose reference has no score.
         """
         is_positive, is_scored = self.kinds == POSITIVE, np.isfinite(self.scores)
         scored_pairs = self.pairs[is_positive & is_scored]
@@ -105,8 +105,8 @@ class Judged:
 def main_figure(kind: str, figures: Iterable[KindFigures]) -> str:
     """Name the figure by which scorers are compared on a kind of negative.
 
-    As in Tables 3 and 4 of Bao et al. 2020 accuracy for whole references of other documents, the
-    correlation for edits; AUC in the place of accuracy where a scorer has none.
+    As in Tables 3 and 4 of Bao et al. 2020: accuracy for whole references of other documents, the
+    correlation for edits; AUC instead of accuracy for a scorer without a threshold.
     """
     if not kind.startswith("cross-pair"):
         return "pearson"

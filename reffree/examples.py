@@ -109,12 +109,12 @@ class Examples:
         return islice(self.epoch(0, in_order=True), MAX_HELD_OUT_PAIRS)
 
     def check_negatives(self, side: str) -> None:
-        """Refuse a side of which no pair has a negative: there is nothing to tell apart."""
+        """Refuse a side without any negative: there is nothing to tell apart."""
         self.check_made(self.held_out(), side)
         self.left_out.clear()  # counted once more when they are used
 
     def check_made(self, groups: Iterable[Sequence[Example]], side: str) -> None:
-        """Refuse examples of a side among which is no negative."""
+        """Refuse examples of a side without any negative."""
         if not any(one.kind != POSITIVE for group in groups for one in group):
             why = ", ".join(f"{n} {kind}: {text}" for (kind, text), n in self.left_out.items())
             raise ValueError(

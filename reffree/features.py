@@ -1,16 +1,16 @@
-"""What a scorer of features sees of a summary beside its document: numbers that tell why it is bad.
+"""What a scorer of features reads of a summary and its document: numbers that tell why it is bad.
 
 A mean hides one bad sentence, so each sentence is looked at: how much of it one sentence of the
 document says, where that sentence stands, and how bad the worst one is. The rest says how much is
-copied, repeated and left out. Every number has a name in `NAMES`, with what it means. Whole texts
-are read, whatever their length.
+copied, repeated and left out. Every number has a name in `WORD_FEATURES`, with what it means. Whole
+texts are read, whatever their length. Columns of metrics may be features, too (`metric_features`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,18 +18,15 @@ import pyarrow as pa
 from reffree.copying import FIRST_SHARES, components, fit_shares
 from reffree.english import POINTING
 from reffree.matching import NO_WORD, best_sentences, counts_in, share_linked
+from reffree.metric_features import FeatureValues, MetricFeatures, scoring_config
 from sms import baselines
-from sms.encoders import EncoderRuntime
-from sms.naming import nearest
+from sms.config import ScoringConfig
 from sms.overlap import number, number_ngrams, rouge_n
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts, Segmenter
 
-if TYPE_CHECKING:
-    from reffree.likelihood import LanguageModel
-
 BAD_SHARE = 0.5
-"""A sentence of which the document's nearest sentence has less is a bad one."""
+"""A sentence is bad if the document's nearest sentence has a smaller share of its words."""
 LEAD_SENTENCES = 5
 """Sentences of a document that a summary of news should not leave out."""
 LEAST = "_least"
@@ -38,40 +35,45 @@ STEM_LETTERS = 6
 """Words that begin with the same so many letters count as one: report, reports, reported."""
 
 WORD_FEATURES = {
-    "length": "words of the summary, their logarithm",
-    "sentence_length": "words of a sentence, the mean's logarithm",
-    "compression": "words of the document for each of the summary, their logarithm",
-    "coverage": "share of the words in copied fragments",
-    "density": "mean length of the copied fragment that a word is in, its logarithm",
-    "novelty": "share of the bigrams that are not in the document",
-    "joined": "share of the bigrams of words that are in the document that are not in it",
-    "rouge2_p": "ROUGE-2 precision against the document",
-    "lead3": "ROUGE-L F against the document's first three sentences",
-    "copy_mean": "log probability of a word as a copy of the document, the mean",
-    "copy_least": "log probability of a word as a copy, in the least likely sentence",
-    "copied": "log probability of a word of the document as a copy of the summary, the mean",
+    "length": "number of words of the summary (logarithm)",
+    "sentence_length": "words per sentence (logarithm)",
+    "compression": "words of the document for each word of the summary (logarithm)",
+    "coverage": "share of the words that are in fragments copied from the document",
+    "density": "length of the copied fragment that a word is in, mean over all words (logarithm)",
+    "novelty": "share of word pairs that are not in the document",
+    "joined":
+        "share of word pairs whose two words are in the document, but not next to each other there",
+    "rouge2_p": "share of word pairs that are in the document (ROUGE-2 precision)",
+    "lead3": "overlap with the document's first three sentences (ROUGE-L F)",
+    "copy_mean": "how likely the words are as a copy of the document (mean log probability)",
+    "copy_least":
+        "how likely the least likely sentence is as a copy of the document (mean log probability)",
+    "copied":
+        "how likely the words of the document are as a copy of the summary (mean log probability)",
     "unknown_words": "share of the content words that are not in the document",
     "unknown_names": "share of the content words that are names or numbers and not in the document",
-    "words_mean": "share of a sentence's content words in the nearest sentence, the mean",
-    "words_least": "share of a sentence's content words in the nearest sentence, the lowest",
-    "words_bad": "share of the sentences of which less than half are in the nearest sentence",
-    "linked": "share of neighbouring content words that one sentence of the document has both of",
-    "lead_words": "share of a lead sentence's content words in one of the summary, the mean",
+    "words_mean":
+        "share of a sentence's content words in the document's nearest sentence, mean of all",
+    "words_least":
+        "share of a sentence's content words in the document's nearest sentence, lowest of all",
+    "words_bad":
+        "share of the sentences with less than half of their content words in the document's "
+        "nearest sentence",
+    "linked":
+        "share of neighbouring content words that stand together in a sentence of the document",
+    "lead_words":
+        "share of a sentence's content words in the summary's nearest sentence, mean of the "
+        "document's first five sentences",
     "order": "share of the steps from one sentence to the next that go forward in the document",
-    "place": "where in the document the sentences come from, the mean",
-    "first_place": "where in the document the first sentence comes from",
-    "neighbours": "share of a sentence's content words in the sentence before, the mean",
-    "redundancy_words": "share of a sentence's content words in another sentence, the largest",
-    "repetition": "share of the trigrams that were there before",
-    "pointing": "1 if the first word points at something not said",
-    "ending": "1 if the text ends as a sentence does",
+    "place": "how far from the document's beginning the sentences come, mean (logarithm)",
+    "first_place": "how far from the document's beginning the first sentence comes (logarithm)",
+    "neighbours": "share of a sentence's content words in the sentence before it, mean of all",
+    "redundancy_words":
+        "share of a sentence's content words in an earlier sentence of the summary, highest of all",
+    "repetition": "share of the runs of three words that were there before",
+    "pointing": "1 if the first word points back at something that was not said (this, he, but)",
+    "ending": "1 if the summary ends as a sentence does",
 }  # fmt: skip
-LIKELIHOOD_FEATURES = {
-    "likelihood": "log probability of a token after the document, the mean",
-    "likelihood_low": "log probability below which a tenth of the tokens are",
-}
-NAMES = {**WORD_FEATURES, **LIKELIHOOD_FEATURES}
-"""Every feature by name; those of likelihood need a language model."""
 
 _PAIRS_AT_ONCE = 512
 _ENDS = (".", "!", "?", '."', '!"', '?"', ".'", ".”", "!”", "?”", "。", "!", "?", ". ''")
@@ -82,28 +84,47 @@ class FeatureConfig:
     """Which features, and by what."""
 
     names: tuple[str, ...] = tuple(WORD_FEATURES)
-    """Out of `NAMES`, in order."""
-    language_model: str | None = None
-    """Folder or id of a generator of transformers, for features of likelihood."""
-    prompt: str | None = None
-    """What the generator reads, as in `likelihood_settings`."""
+    """Out of `WORD_FEATURES`; any other is a column of a metric, such as `pair@nli`."""
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By alias the models of these metrics, as in `sms.model_tables`."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """By metric with a model, where it was when the scorer was trained."""
     copy_shares: tuple[float, ...] = FIRST_SHARES
     """Of the copy model; see `copying`."""
 
     def __post_init__(self) -> None:
-        for name in self.names:
-            if name not in NAMES:
-                raise ValueError(f"unknown feature `{name}`; {nearest(name, NAMES)}")
-        if self.language_model is None and set(self.names) & set(LIKELIHOOD_FEATURES):
-            raise ValueError("`language_model` must be given for features of likelihood, got none")
-        if self.prompt is not None and self.language_model is None:
-            raise ValueError("`prompt` is what a language model reads; give `language_model`")
+        if self.metrics:
+            words = tuple(name for name in self.names if name in WORD_FEATURES)
+            object.__setattr__(self, "names", (*words, *self.metrics))
+            object.__setattr__(self, "paths", dict(self.scoring.model_paths))
 
     @classmethod
-    def of(cls, language_model: str | None, prompt: str | None = None) -> FeatureConfig:
-        """Name all features that there are with a language model, or without."""
-        names = {**WORD_FEATURES, **(LIKELIHOOD_FEATURES if language_model else {})}
-        return cls(names=tuple(names), language_model=language_model, prompt=prompt)
+    def of(
+        cls, metrics: Sequence[str] = (), models: Mapping[str, Any] | None = None
+    ) -> FeatureConfig:
+        """Name all features of words, and the columns of some metrics.
+
+        Raises
+        ------
+        ValueError
+            If a metric is unknown or compares with a reference.
+        """
+        if not metrics:
+            return cls()
+        config = scoring_config(metrics, models or {})
+        columns = (column for request in config.requests for column in request.columns)
+        names = dict.fromkeys((*WORD_FEATURES, *columns))
+        return cls(names=tuple(names), models=config.models)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The features that are columns of metrics."""
+        return tuple(name for name in self.names if name not in WORD_FEATURES)
+
+    @property
+    def scoring(self) -> ScoringConfig:
+        """How these columns are computed."""
+        return scoring_config(self.metrics, self.models, self.paths)
 
 
 class PairFeatures:
@@ -115,24 +136,20 @@ class PairFeatures:
         *,
         device: str = "cpu",
         threads: int | None = None,
+        cache_folder: str | None = None,
     ) -> None:
         self.config = config
         self._segmenter = Segmenter()
-        self._language_model: LanguageModel | None = None
-        if config.language_model:
-            from reffree.likelihood import LanguageModel  # brings torch
-            from reffree.likelihood_settings import LikelihoodSettings
-
-            self._language_model = LanguageModel.load(
-                config.language_model,
-                LikelihoodSettings(prompt=config.prompt),
-                runtime=EncoderRuntime(device=device, threads=threads),
+        self.metrics: MetricFeatures | None = None
+        if config.metrics:
+            self.metrics = MetricFeatures(
+                config.scoring, device=device, threads=threads, cache_folder=cache_folder
             )
 
     @property
-    def encoder_content(self) -> str:
-        """Hash of the language model, empty if there is none."""
-        return self._language_model.content_hash if self._language_model else ""
+    def meanings(self) -> dict[str, str]:
+        """What every feature is."""
+        return {**WORD_FEATURES, **(self.metrics.meanings if self.metrics else {})}
 
     def fit_copies(self, sources: Sequence[str], candidates: Sequence[str]) -> None:
         """Fit the shares of the copy model to pairs."""
@@ -140,25 +157,33 @@ class PairFeatures:
         parts = components(pairs.words, pairs.candidate, pairs.source)
         self.config = replace(self.config, copy_shares=fit_shares(parts))
 
-    def values(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
-        """Compute the features of pairs: float64, shape (n_pairs, n_features).
+    def read(self, sources: Sequence[str], candidates: Sequence[str]) -> FeatureValues:
+        """Compute the features of pairs.
 
         NaN where a pair has no such number; in a whole row where a text has no word or cannot be
         split. A document's pairs should stand together: recent documents are remembered.
         """
-        found = np.full((len(sources), len(self.config.names)), np.nan)
+        values = np.full((len(sources), len(self.config.names)), np.nan)
+        is_cut = np.zeros(len(sources), dtype=bool)
+        reasons: dict[int, tuple[str, ...]] = {}
         for start in range(0, len(sources), _PAIRS_AT_ONCE):
             rows = slice(start, start + _PAIRS_AT_ONCE)
-            found[rows] = self._block(sources[rows], candidates[rows])
-        return found
+            own = self.of_words(sources[rows], candidates[rows])
+            values[rows, : own.shape[1]] = own
+            if self.metrics:
+                of_metrics = self.metrics.read(sources[rows], candidates[rows])
+                of_metrics.values[np.isnan(own).all(axis=1)] = np.nan
+                values[rows, own.shape[1] :] = of_metrics.values
+                is_cut[rows] = of_metrics.is_cut
+                reasons |= {start + row: why for row, why in of_metrics.reasons.items()}
+        return FeatureValues(values, is_cut, reasons)
 
-    def _block(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
+    def of_words(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
+        """Compute the features of words alone, which stand first."""
         pairs = self._pairs(sources, candidates)
         columns = {**_of_words(pairs), **_of_copying(pairs, self.config.copy_shares)}
         columns |= {**_of_sentences(pairs), **_of_form(pairs)}
-        if self._language_model:
-            columns |= _of_likelihood(self._language_model, sources, candidates)
-        made = np.column_stack([columns[name] for name in self.config.names])
+        made = np.column_stack([columns[name] for name in self.config.names if name in columns])
         made[~pairs.has_words] = np.nan
         return made
 
@@ -310,19 +335,6 @@ def _of_form(pairs: _Pairs) -> dict[str, np.ndarray]:
         "repetition": repeated[pairs.candidate],
         "pointing": is_pointing[pairs.candidate],
         "ending": is_ended[pairs.candidate],
-    }
-
-
-def _of_likelihood(
-    model: LanguageModel, sources: Sequence[str], candidates: Sequence[str]
-) -> dict[str, np.ndarray]:
-    """How likely a language model finds the summary after the document."""
-    log_p = model.log_probabilities(sources, candidates).log_p
-    n = len(sources)
-    low = [np.quantile(log_p[k], 0.1) if log_p.lengths[k] else np.nan for k in range(n)]
-    return {
-        "likelihood": _means(log_p.values, _owners(log_p.lengths), n),
-        "likelihood_low": np.array(low),
     }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from reffree.comparisons import comparisons_of, heads_of
 from reffree.evaluation import Judged, KindFigures
 from reffree.examples import Example
 from reffree.features import FeatureConfig, PairFeatures
-from reffree.linear import fit_linear
+from reffree.linear import LinearModel, fit_linear
 from reffree.negatives import POSITIVE, NegativesConfig
 from reffree.positives import REFERENCE
 from reffree.scorer import LinearPairs
@@ -37,15 +38,15 @@ class LinearRecipe:
     """All that decides what a scorer of features becomes, given its pairs."""
 
     negatives: NegativesConfig
-    language_model: str | None = None
-    """For features of likelihood, in addition to those of words; None for none."""
-    prompt: str | None = None
-    """What it reads; None for the default of likelihoods."""
+    metrics: tuple[str, ...] = ()
+    """Whose columns are features, in addition to those of words."""
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """Of these metrics, by alias."""
 
     @property
     def feature_config(self) -> FeatureConfig:
         """What is read of each pair."""
-        return FeatureConfig.of(self.language_model, self.prompt)
+        return FeatureConfig.of(self.metrics, self.models)
 
 
 def fit_scorer(
@@ -56,36 +57,66 @@ def fit_scorer(
     device: str = "cpu",
     on_stage: Callable[[str], None] = lambda _stage: None,
     agreement: Callable[[LinearPairs], float] | None = None,
-) -> tuple[LinearPairs, dict[str, float]]:
+) -> tuple[LinearPairs, dict[str, float], np.ndarray]:
     """Fit the copy model, then a head to the comparisons of each aspect.
 
     `on_stage` is told what is being done. With an `agreement` all of `RECIPES` are tried, and that
-    with the largest is kept; returns the agreement of each, too, the best first.
+    with the largest is kept; returns the agreement of each, too, the best first, and the features.
+
+    Raises
+    ------
+    ValueError
+        If no document has a better and a worse candidate, or too few have.
     """
+    if not comparisons_of(examples, kinds_of_head):
+        raise ValueError(
+            f"nothing to compare in {len(examples)} training rows: a document needs a good "
+            "candidate and a worse one, told apart by `label` or `kind`"
+        )
     on_stage("computing the features")
     features = PairFeatures(config, device=device)
     good = [one for one in examples if one.kind == POSITIVE] or list(examples)
     features.fit_copies(*texts_of(good[:MEASURED_COPIES]))
-    values = features.values(*texts_of(examples))
+    values = features.read(*texts_of(examples)).values
     fitted: dict[str, LinearPairs] = {}
     for name in RECIPES if agreement else [DEFAULT_RECIPE]:
         on_stage("fitting")
-        has_directions, bases = RECIPES[name]
-        kept = [k for k, one in enumerate(examples) if bases is None or one.base in bases]
-        comparisons = comparisons_of([examples[k] for k in kept], kinds_of_head) if kept else {}
-        if not comparisons:
-            continue
-        directions = None
-        if has_directions:
-            directions = {head: own for head in comparisons if (own := directions_of(head))}
-        model = fit_linear(features.config, values[kept], comparisons, directions)
-        fitted[name] = LinearPairs(model, features)
+        model = fit_recipe(name, examples, values, features.config, kinds_of_head)
+        if model is not None:
+            fitted[name] = LinearPairs(model, features)
     if agreement is None:
-        return fitted[DEFAULT_RECIPE], {}
+        return fitted[DEFAULT_RECIPE], {}, values
     on_stage("comparing the recipes")
     tried = {name: agreement(own) for name, own in fitted.items()}
     order = sorted(tried, key=lambda name: -np.nan_to_num(tried[name], nan=-1.0))
-    return fitted[order[0]], {name: tried[name] for name in order}
+    return fitted[order[0]], {name: tried[name] for name in order}, values
+
+
+def fit_recipe(
+    name: str,
+    examples: Sequence[Example],
+    values: np.ndarray,
+    config: FeatureConfig,
+    kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
+    *,
+    least_groups: int = 0,
+) -> LinearModel | None:
+    """Fit the heads by one of `RECIPES`; None where it has nothing to compare.
+
+    Heads whose comparisons come from fewer than `least_groups` groups are left out.
+    """
+    has_directions, bases = RECIPES[name]
+    kept = [k for k, one in enumerate(examples) if bases is None or one.base in bases]
+    comparisons = comparisons_of([examples[k] for k in kept], kinds_of_head) if kept else {}
+    comparisons = {
+        head: own for head, own in comparisons.items() if np.unique(own.groups).size >= least_groups
+    }
+    if not comparisons:
+        return None
+    directions = None
+    if has_directions:
+        directions = {head: own for head in comparisons if (own := directions_of(head))}
+    return fit_linear(config, values[kept], comparisons, directions, config.metrics)
 
 
 def judge_heads(

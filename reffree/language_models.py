@@ -34,7 +34,7 @@ GENERATOR = "generator"
 CLASSIFIER = "classifier"
 """A model with a head for classes of sequences."""
 
-_SANE_LENGTH = 1_000_000
+SANE_LENGTH = 1_000_000
 """Tokenisers write a number beyond this where they know of no limit."""
 
 
@@ -113,7 +113,7 @@ class Pretrained:
             machine,
             name_of(path),
             hash_of_model(folder),
-            int(min(limit for limit in (*limits, _SANE_LENGTH) if limit)),
+            int(min(limit for limit in (*limits, SANE_LENGTH) if limit)),
         )
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from sms.naming import nearest
 
 CONTEXT, TEXT = "{context}", "{text}"
-VALUES = ("mean", "sum", "worst")
+VALUES = ("mean", "sum", "worst", "low")
+LOW_SHARE = 0.1
+"""Of the tokens, those below the value `low`."""
 CAUSAL_PROMPT = f"{CONTEXT}\nTL;DR: {TEXT}"
 ENCODER_PROMPT = f"{CONTEXT}{TEXT}"
 PRESETS = {"bartscore": ENCODER_PROMPT, "gptscore": f"{CONTEXT} In other words , {TEXT}"}
@@ -35,7 +37,8 @@ class LikelihoodSettings:
     the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal model,
     the context alone for an encoder."""
     value: str = "mean"
-    """Of the tokens' log-probabilities: their mean or sum, or the mean of the worst sentence."""
+    """Of the tokens' log-probabilities: their mean or sum, the mean of the worst sentence, or the
+    one that a tenth of them are below (`low`)."""
     pmi: bool = False
     """Whether those without the context, after an otherwise equal prompt, are taken off."""
     lead: int = 3
@@ -101,7 +104,7 @@ class LikelihoodSettings:
         --------
         >>> log_p, sentence = np.array([-1.0, -3.0, -0.5]), np.array([0, 0, 1])
         >>> [LikelihoodSettings(value=value).score(log_p, sentence) for value in VALUES]
-        [-1.5, -4.5, -2.0]
+        [-1.5, -4.5, -2.0, -2.6]
         """
         if not log_p.size:
             return float("nan")
@@ -109,6 +112,8 @@ class LikelihoodSettings:
             return float(log_p.sum())
         if self.value == "mean":
             return float(log_p.mean())
+        if self.value == "low":
+            return float(np.quantile(log_p, LOW_SHARE))
         numbers = np.zeros(log_p.size) if sentence is None else sentence
         return float(min(log_p[numbers == each].mean() for each in np.unique(numbers)))
 

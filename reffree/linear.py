@@ -7,7 +7,7 @@ standardised differences without intercept, its penalty chosen by cross-validati
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,6 +89,7 @@ def linear_model(said: Mapping[str, Any]) -> LinearModel:
     features: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in said["features"].items()
+        if value is not None
     }
     heads = {
         name: Head(**{**own, "weights": tuple(own["weights"])})
@@ -107,12 +108,16 @@ def fit_linear(
     values: np.ndarray,
     comparisons: Mapping[str, Comparisons],
     directions: Mapping[str, Mapping[str, int]] | None = None,
+    composed: Sequence[str] = (),
 ) -> LinearModel:
     """Fit a head to the comparisons of each aspect.
 
     `values` are the features of all candidates, shape (n, n_features). `directions` has by head the
     features that it reads, and whether more is better (1), worse (-1) or either (0); a head
-    that is not there reads all.
+    that is not there reads all. A head of `directions` reads the features `composed`, too: each
+    has as much weight as all that is fitted (a composite of equal parts, Dawes 1979), for made-up
+    mistakes say nothing of how much such a number tells about real summaries. Parts are
+    equal where they spread equally over the better candidates, for those are most like real ones.
     """
     is_known = ~np.isnan(values)
     n_known = np.maximum(is_known.sum(axis=0), 1)
@@ -129,11 +134,24 @@ def fit_linear(
     scaled = plain.scaled(values)
     heads = {}
     for name, own in comparisons.items():
+        n_groups = np.unique(own.groups).size
+        if n_groups < MIN_GROUPS:
+            raise ValueError(
+                f"head `{name}` must have a better and a worse candidate in at least {MIN_GROUPS} "
+                f"documents, got {n_groups}; add documents whose candidates differ in label or "
+                "rating"
+            )
         known = (directions or {}).get(name, dict.fromkeys(features.names, 0))
         read = np.array([place for place, one in enumerate(features.names) if one in known])
         signs = np.array([known[features.names[place]] for place in read])
         weights = np.zeros(len(features.names))
         weights[read] = fit_in_directions(scaled[:, read], own, signs)
+        if name in (directions or {}):
+            good = scaled[np.unique(own.better)]
+            fitted = (good @ weights).std()
+            for place in map(features.names.index, composed):
+                spread = good[:, place].std()
+                weights[place] = fitted / spread if spread > _NO_SPREAD else 0.0
         sums = scaled[np.unique(np.concatenate([own.better, own.worse]))] @ weights
         heads[name] = Head(
             weights=tuple(weights.tolist()),
@@ -146,9 +164,9 @@ def fit_linear(
 def fit_in_directions(
     scaled: np.ndarray, comparisons: Comparisons, signs: np.ndarray
 ) -> np.ndarray:
-    """Fit weights of which none goes against its sign; features for which one would count 0.
+    """Fit weights that have the signs asked for.
 
-    They are left out and the others fitted anew, until no weight is wrong.
+    Features whose weight has the wrong sign get 0, and the others are fitted again without them.
     """
     weights = np.zeros(scaled.shape[1])
     left = np.arange(weights.size)
@@ -175,13 +193,8 @@ def fit_weights(scaled: np.ndarray, comparisons: Comparisons) -> np.ndarray:
     # same.
     signs = np.where(np.arange(len(differences)) % 2, 1.0, -1.0)
     x, y = differences * signs[:, None], signs > 0
-    n_groups = np.unique(comparisons.groups).size
-    if n_groups < MIN_GROUPS:
-        raise ValueError(
-            f"`pairs` must have at least {MIN_GROUPS} documents to compare candidates of, got "
-            f"{n_groups}"
-        )
-    folds = GroupKFold(min(N_FOLDS, n_groups)).split(x, groups=comparisons.groups)
+    n_folds = min(N_FOLDS, np.unique(comparisons.groups).size)
+    folds = GroupKFold(n_folds).split(x, groups=comparisons.groups)
     model = LogisticRegressionCV(
         Cs=PENALTIES,
         l1_ratios=(0.0,),

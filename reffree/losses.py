@@ -23,7 +23,7 @@ class LossSum:
     """Sum of the terms, a scalar that has a gradient even if there is no term."""
     n_terms: int
     figures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Further sums and their numbers, of which the log gets the means."""
+    """Further sums and their numbers; the log gets their means."""
 
 
 Loss: TypeAlias = Callable[[torch.Tensor, torch.Tensor], LossSum]

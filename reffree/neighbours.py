@@ -23,7 +23,7 @@ _SPARE = 16  # neighbours that may turn out to be of the same group
 
 
 def find_neighbours(folder: Path, sides: Sequence[str], k: int) -> None:
-    """Find the nearest other documents of all pairs of some sides; put them beside the buckets."""
+    """Find the nearest other documents of all pairs of some sides; write a file to each bucket."""
     for side in sides:
         for path in bucket_paths(folder, side):
             bucket = read_bucket(path)

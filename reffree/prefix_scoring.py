@@ -57,7 +57,7 @@ class PrefixScorer:
         prefixes : sequence of ndarray of int64
             Tokens that come before; for a causal model at least one.
         texts : sequence of ndarray of int64
-            Tokens of which the log-probabilities are wanted, at least one.
+            Tokens to score, at least one.
         owner : ndarray of int64, shape (n_texts,)
             The prefix of every text.
         """

@@ -37,12 +37,11 @@ class Reading:
     arrays: tuple[np.ndarray, ...]
     """What the reader's `collate` takes."""
     length: int
-    """By which pairs of about the same cost are put together."""
+    """Pairs of about the same length are read together."""
     is_cut: bool
     """Whether some text was left out."""
     unseen: tuple[str, ...] = ()
-    """Texts of which nothing can be read, and why, as a status says it; with one, there is no
-    score."""
+    """Which texts cannot be read, and why, in the words of a status; such a pair has no score."""
 
 
 class Reader(Protocol):
@@ -95,8 +94,8 @@ class PieceReader:
         self._room = max_pieces - n_special
         if self._room < 2:
             raise ValueError(
-                f"`max_pieces` must leave room for both texts, got {max_pieces} of which "
-                f"{n_special} are special"
+                f"`max_pieces` must leave room for both texts, got {max_pieces}; "
+                f"{n_special} pieces are special"
             )
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:

@@ -1,21 +1,10 @@
-"""A trained scorer: scores candidates against their sources, and is kept in a folder.
-
-The folder has `scorer.json` (configuration, signature, what it was trained on, held-out results).
-That is all of a scorer of features (`linear`); others have `weights.safetensors`, and the tokenizer
-and the transformer's settings where there is one. It needs nothing else, but for the encoder of a
-scorer that has one and does not train it.
-"""
+"""A trained scorer: scores candidates against their sources. `scorer_folder` is how it is kept."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from importlib import metadata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,36 +13,31 @@ import numpy as np
 import pyarrow as pa
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 
-from reffree.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built, rebuild
-from reffree.checkpoint import replace_file
+from reffree.building import Built, rebuild
 from reffree.features import LEAST, PairFeatures
 from reffree.linear import LinearModel, linear_model
+from reffree.metric_features import UNDEFINED
 from reffree.models import ModelConfig
 from reffree.naming import BOUND, SCORER_FILE, find_scorer, split_head
+from reffree.scorer_folder import (
+    WEIGHTS_FILE,
+    hash_of,
+    is_linear,
+    naming_damage,
+    read_settings,
+    signature_of,
+    signature_of_linear,
+    warn_of_versions,
+)
 from sms.encoders.batches import Batches
 from sms.naming import AnyPath, nearest
-from sms.signature import version
-from sms.text import TextRules
 
-FORMAT = 2
-"""Of the folder; another number is refused."""
-WEIGHTS_FILE = "weights.safetensors"
-SOURCE_SAMPLE = "source_sample"
-"""Of what it was trained on, the hashes that `SourceSample` keeps; not for people."""
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
 """Pieces (or vectors) that go through a model together, by device."""
 COLUMN = "reffree"
 """Of the one score, where a scorer is used without `assay score`."""
-CHECKED_LIBRARIES = ("torch", "transformers", "tokenizers")
-"""A change of the main version of one may change a score."""
-
-_HASH_LENGTH = 12
-FEATURES = "features"
-"""The scorer that is a weighted sum of features."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +60,7 @@ class PairScorer(Protocol):
     bounds: tuple[float, float]
     """Lowest and highest score."""
     encoder_content: str
-    """Hash of the encoder that is not among its weights; empty if there is none."""
+    """Hash of the models that are not among its weights; empty if there are none."""
 
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs, a column for each head."""
@@ -178,8 +162,8 @@ class LearnedScorer:
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs; what else is scored with a pair makes no difference beyond rounding.
 
-        A text of which the model sees nothing, such as one without any word that has a vector,
-        has no score: NaN.
+        A text that the model cannot read, such as one without any word that has a vector, has no
+        score: NaN.
 
         Raises
         ------
@@ -263,26 +247,39 @@ class LinearPairs:
     bounds = (-BOUND, BOUND)
 
     def __init__(self, model: LinearModel, features: PairFeatures) -> None:
-        self.model, self._features = model, features
+        self.model, self.features = model, features
         self.heads = tuple(model.heads)
-        self.encoder_content = features.encoder_content
+        self.encoder_content = features.metrics.content if features.metrics else ""
 
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs; those of a document should stand together."""
-        scores = self.model.scores(self._features.values(sources, candidates))
+        read = self.features.read(sources, candidates)
+        scores = self.model.scores(read.values)
         unseen = np.flatnonzero(np.isnan(scores).all(axis=1)).tolist()
-        reasons = dict.fromkeys(unseen, ("features:undefined",))
-        return PairScores(scores, np.zeros(len(scores), dtype=bool), reasons)
+        reasons = dict.fromkeys(unseen, UNDEFINED) | read.reasons
+        scores[list(reasons)] = np.nan
+        return PairScores(scores, read.is_cut, reasons)
 
     def contributions(self, source: str, candidate: str, head: str | None) -> dict[str, float]:
         """Split the score of a head, or the mean of all, into the parts of its features.
 
         With the `constant` they add up to the score, unless that is at a bound.
         """
-        values = self._features.values([source], [candidate])
+        values = self.features.read([source], [candidate]).values
         heads = self.heads if head is None else (head,)
         parts = np.mean([self.model.contributions(values, each)[0] for each in heads], axis=0)
         return dict(zip(self.model.features.names, parts.tolist(), strict=True))
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """What every feature is."""
+        return self.features.meanings
+
+    @property
+    def signature(self) -> str:
+        """What identifies the scores."""
+        metrics = self.features.metrics
+        return signature_of_linear(self.model, metrics.signature if metrics else "")
 
     def constant(self, head: str | None) -> float:
         """Return what a head, or the mean of all, adds to the parts of its features."""
@@ -293,10 +290,10 @@ class LinearPairs:
 
     def least_sentences(self, source: str, sentences: Sequence[str]) -> dict[str, int]:
         """Find the sentence behind each feature of the worst one: which has it lowest alone."""
-        values = self._features.values([source] * len(sentences), sentences)
+        values = self.features.of_words([source] * len(sentences), sentences)
         return {
             name: int(np.nanargmin(column))
-            for name, column in zip(self.model.features.names, values.T, strict=True)
+            for name, column in zip(self.model.features.names, values.T, strict=False)
             if name.endswith(LEAST) and not np.isnan(column).all()
         }
 
@@ -305,89 +302,17 @@ def _has_word(text: str | None) -> bool:
     return text is not None and any(map(str.isalnum, text))
 
 
-def signature_of(built: Built, loss: str, weights_hash: str) -> str:
-    """Build a signature: what the scorer is made of, and which weights it has.
-
-    For example `reffree|scorer:bert|enc:all-MiniLM-L6-v2|head:fc|pieces:512|cut:longest|loss:bce
-    |weights:0123456789ab|v:0.1.0`.
-    """
-    config = built.config
-    if config.scorer == "bert":
-        reads = f"|head:{config.head}|pieces:{config.max_pieces}|cut:{config.truncation}"
-    else:
-        lengths = f"{config.document_length}+{config.summary_length}"
-        reads = f"|head:{config.head}|{config.unit}:{lengths}|{TextRules().signature}"
-    return (
-        f"reffree|scorer:{config.scorer}|enc:{built.encoder_name}{reads}"
-        f"|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"
-    )
-
-
-def signature_of_linear(model: LinearModel) -> str:
-    """Build the signature of a scorer of features."""
-    weights = hashlib.blake2b(json.dumps(asdict(model), sort_keys=True).encode(), digest_size=16)
-    read = model.features.language_model
-    language_model = f"|lm:{Path(read).name}" if read else ""
-    return (
-        f"reffree|scorer:{FEATURES}{language_model}|heads:{'+'.join(model.heads)}|{TextRules().signature}"
-        f"|weights:{weights.hexdigest()[:_HASH_LENGTH]}|v:{version()}"
-    )
-
-
-def save_scorer(folder: Path, built: Built, *, loss: str, **said: Any) -> str:  # noqa: ANN401
-    """Write the folder of a scorer; return its signature.
-
-    All that is `said` is JSON-able: what it was trained on (files, numbers of pairs, negatives),
-    figures by kind of negative (`held_out`), and versions of libraries.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / SCORER_FILE).unlink(missing_ok=True)  # until all is there, it is no scorer
-    weights = {name: v.contiguous().cpu() for name, v in built.model.state_dict().items()}
-    replace_file(folder / WEIGHTS_FILE, lambda path: path.write_bytes(save(weights)))
-    if built.tokenizer is not None and built.transformer is not None:
-        (folder / TRANSFORMER_FILE).write_text(f"{built.transformer}\n", "utf-8")
-        built.tokenizer.save(str(folder / TOKENIZER_FILE))
-    return _write_settings(
-        folder,
-        signature=signature_of(built, loss, _hash_of(folder / WEIGHTS_FILE)),
-        model=asdict(built.config),
-        loss=loss,
-        encoder_content=built.encoder_content,
-        hashes={
-            name: _hash_of(folder / name)
-            for name in (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
-            if (folder / name).exists()
-        },
-        **said,
-    )
-
-
-def save_linear(folder: Path, pairs: LinearPairs, **said: Any) -> str:  # noqa: ANN401
-    """Write the folder of a scorer of features, which is one file; return its signature."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return _write_settings(
-        folder,
-        signature=signature_of_linear(pairs.model),
-        model={"scorer": FEATURES, **asdict(pairs.model)},
-        encoder_content=pairs.encoder_content,
-        hashes={},
-        **said,
-    )
-
-
-def _write_settings(folder: Path, **settings: Any) -> str:  # noqa: ANN401
-    text = f"{json.dumps({'format': FORMAT, **settings}, indent=1, ensure_ascii=False)}\n"
-    replace_file(folder / SCORER_FILE, lambda path: path.write_text(text, "utf-8"))
-    return str(settings["signature"])
-
-
 def load_scorer(
-    folder: AnyPath, *, device: str = "cpu", cache_folder: AnyPath | None = None
+    folder: AnyPath,
+    *,
+    device: str = "cpu",
+    cache_folder: AnyPath | None = None,
+    threads: int | None = None,
 ) -> LearnedScorer:
     """Load a scorer from a folder that `assay train` wrote, or the one in the package, `news`.
 
     `FOLDER.HEAD` gives one of its heads, for example `news.fluency`. `cache_folder` keeps the
-    vectors of an encoder that is not trained.
+    vectors of an encoder that is not trained, and what the models of its metrics answer.
 
     Raises
     ------
@@ -399,10 +324,10 @@ def load_scorer(
     folder = find_scorer(name)
     settings = read_settings(folder)
     kept = None if cache_folder is None else os.fspath(cache_folder)
-    with _naming_damage(folder):
-        _warn_of_versions(folder, settings)
+    with naming_damage(folder):
+        warn_of_versions(folder, settings)
         if is_linear(settings):
-            pairs, signature = _load_linear(folder, settings, device)
+            pairs, signature = _load_linear(folder, settings, device, kept, threads)
         else:
             pairs, signature = _load_neural(folder, settings, device, kept)
     if signature.rpartition("|v:")[0] != settings["signature"].rpartition("|v:")[0]:
@@ -422,7 +347,7 @@ def _load_neural(
             "the folder again"
         )
     for name, digest in settings["hashes"].items():
-        if not (folder / name).is_file() or _hash_of(folder / name) != digest:
+        if not (folder / name).is_file() or hash_of(folder / name) != digest:
             state = "another file" if (folder / name).is_file() else "none"
             raise ValueError(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
@@ -440,73 +365,25 @@ def _load_neural(
     return NeuralPairs(built, device), signature
 
 
-def _load_linear(folder: Path, settings: Mapping[str, Any], device: str) -> tuple[PairScorer, str]:
+def _load_linear(
+    folder: Path,
+    settings: Mapping[str, Any],
+    device: str,
+    cache_folder: str | None,
+    threads: int | None,
+) -> tuple[PairScorer, str]:
     model = linear_model({k: v for k, v in settings["model"].items() if k != "scorer"})
-    features = PairFeatures(model.features, device=device)
-    if features.encoder_content != settings["encoder_content"]:
-        raise ValueError(
-            f"the models of {folder} must be those that the scorer was "
-            f"trained with ({settings['encoder_content']}), got {features.encoder_content}"
-        )
-    return LinearPairs(model, features), signature_of_linear(model)
-
-
-def is_linear(settings: Mapping[str, Any]) -> bool:
-    """Say whether `scorer.json` is that of a scorer of features."""
-    return settings["model"].get("scorer") == FEATURES
-
-
-def read_settings(folder: Path) -> dict[str, Any]:
-    """Read and check `scorer.json`."""
-    path = folder / SCORER_FILE
+    named = ", ".join(f"{name} in {path}" for name, path in model.features.paths.items())
     try:
-        settings: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ValueError(
-            f"`{folder}` must be a scorer's folder with {SCORER_FILE}, got none; a training that "
-            "was interrupted goes on when the same command is given again"
-        ) from error
+        features = PairFeatures(
+            model.features, device=device, threads=threads, cache_folder=cache_folder
+        )
     except ValueError as error:
-        raise ValueError(f"`{path}` must be JSON, got {error}; copy the folder again") from error
-    if not isinstance(settings, dict) or settings.get("format") != FORMAT:
-        found = settings.get("format") if isinstance(settings, dict) else None
+        raise ValueError(f"the scorer {folder} cannot load what it reads: {error}") from error
+    pairs = LinearPairs(model, features)
+    if pairs.encoder_content != settings["encoder_content"]:
         raise ValueError(
-            f"`{path}` must have format {FORMAT}, got {found}; this version of assay reads no other"
+            f"the models of {folder} ({named}) must be those that it was trained with, got other "
+            "files; put the same ones there, or train again"
         )
-    kinds = {"signature": str, "model": dict, "encoder_content": str, "hashes": dict}
-    wrong = [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
-    if wrong:
-        raise ValueError(
-            f"`{path}` must have all its keys, got none of {', '.join(wrong)}; copy the folder "
-            "again"
-        )
-    return settings
-
-
-@contextmanager
-def _naming_damage(folder: Path) -> Iterator[None]:
-    """Say in one line that a value of `scorer.json` is not of its kind, wherever that shows."""
-    try:
-        yield
-    except (TypeError, AttributeError, LookupError, OverflowError) as error:
-        raise ValueError(
-            f"`{folder / SCORER_FILE}` must be as this version of assay writes it, got another "
-            f"setting or kind of value ({error}); copy the folder again, or load it with the "
-            "version that wrote it"
-        ) from error
-
-
-def _warn_of_versions(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Say so where a library is of another main version than the scorer was trained with."""
-    for name in CHECKED_LIBRARIES:
-        then, now = settings.get("versions", {}).get(name), metadata.version(name)
-        if then is not None and then.partition(".")[0] != now.partition(".")[0]:
-            logger.warning(
-                "%s was trained with %s %s, this is %s; its scores may differ",
-                folder, name, then, now,
-            )  # fmt: skip
-
-
-def _hash_of(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    return pairs, pairs.signature

@@ -11,11 +11,13 @@ from pipelines import verbs
 from pipelines.cli.common import DONE, INTERRUPTED, fail, show
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.train import TrainSettings
+from sms.naming import counted
 
 if TYPE_CHECKING:
     from pipelines.learning_curve import CurvePoint
     from pipelines.train import TrainedScorer
-    from pipelines.train_on_ratings import RatedTraining
+    from pipelines.train_on_preferences import Preferred
+    from pipelines.train_on_ratings import RatedFit, RatedTraining
     from reffree.checkpoint import TrainNews
     from reffree.evaluation import KindFigures
 
@@ -34,7 +36,7 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
     out = str(settings.out)
     try:
         with shown_progress(settings, on_news=_show_news) as settings:
-            found = verbs.train(pairs, settings)
+            trained = verbs.train(pairs, settings)
     except KeyboardInterrupt:
         return fail(
             "interrupted; run the same command (without `--fresh`) to continue",
@@ -42,37 +44,58 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
         )
     from pipelines.train import TrainedScorer
 
-    if isinstance(found, TrainedScorer):
-        show("\n".join(_summary(found)))
+    if isinstance(trained, TrainedScorer):
+        show("\n".join(_summary(trained)))
     else:
-        show("\n".join(_curve(found, out) if isinstance(found, list) else _rated(found)))
+        show("\n".join(_curve(trained, out) if isinstance(trained, list) else _rated(trained)))
     return DONE
 
 
 def _rated(trained: RatedTraining) -> list[str]:
     """Show what fitting to ratings would reach elsewhere, by cross-validation."""
     from pipelines.reports.terminal import table_text
+    from pipelines.train_on_ratings import FIGURES_FILE
 
     others = list(trained.fits[0].others)
     rows = [
         (
             fit.aspect,
-            f"{fit.n_documents:,}",
+            f"{fit.n_fitted:,}" + (f" of {fit.n_documents:,}" if fit.differences else ""),
             shown(fit.cross_validated),
             *(shown(fit.others[name]) for name in others),
         )
         for fit in trained.fits
     ]
+    how = "other documents, but the same systems (fewer than ten)"
+    if trained.leaves_systems_out:
+        how = "other documents and other systems"
     return [
-        f"{trained.n_candidates:,} rated candidates of {trained.n_documents:,} documents by "
-        f"{trained.n_systems:,} systems. Spearman inside documents, fitted to other documents and "
-        "systems:",
+        f"{trained.n_candidates:,} rated candidates of "
+        f"{counted(trained.n_documents, 'document')} by {counted(trained.n_systems, 'system')}.",
+        f"Spearman inside documents. Cross-validated: `fitted` was fitted to {how}.",
         "",
         table_text(("aspect", "documents", "fitted", *others), rows, n_left=1),
         "",
-        trained.signature,
-        f"The scorer is in {trained.out}",
+        "Difference of the correlations, with a 95 % interval (documents drawn anew):",
+        *(_verdict(fit) for fit in trained.fits if fit.differences),
+        "",
+        f"Signature: {trained.signature}",
+        f"The scorer is in {trained.out}; it is fitted to all documents. The figures are in "
+        f"{FIGURES_FILE} there.",
     ]
+
+
+def _verdict(fit: RatedFit) -> str:
+    """Say what the fitted weights are better than, with the differences of the correlations."""
+    told: dict[str, list[str]] = {"better than": [], "not shown to be better than": []}
+    for name, own in fit.differences.items():
+        if math.isnan(own.low):
+            told.setdefault("no verdict on", []).append(f"{name} ({own.reason})")
+            continue
+        verdict = "better than" if own.low > 0 else "not shown to be better than"
+        told[verdict].append(f"{name} ({own.value:+.3f} [{own.low:+.2f}, {own.high:+.2f}])")
+    said = (f"{verdict} {', '.join(names)}" for verdict, names in told.items() if names)
+    return f"{fit.aspect}: {'; '.join(said)}"
 
 
 def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
@@ -85,11 +108,11 @@ def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
     header = ("documents", "steps", *(f"{kind}, {name}" for kind, name in judged_by.items()))
     rows = []
     for point in points:
-        found = [
+        figures = [
             getattr(point.kinds[kind], judged_by[kind]) if kind in point.kinds else None
             for kind in kinds
         ]
-        rows.append((f"{point.n_documents:,}", f"{point.steps:,}", *map(shown, found)))
+        rows.append((f"{point.n_documents:,}", f"{point.steps:,}", *map(shown, figures)))
     place = f"{out.rstrip('/')}/{CURVE_FILE}"
     return [
         table_text(header, rows, n_left=0),
@@ -111,8 +134,9 @@ def _show_news(news: TrainNews) -> None:
 
 
 def _summary(trained: TrainedScorer) -> list[str]:
-    sides = ", ".join(f"{side} {n:,}" for side, n in trained.n_pairs.items())
-    lines = [f"Pairs: {sides}."]
+    called = "Rows" if trained.preferences else "Pairs"
+    sides = [f"{side} {n:,}" for side, n in trained.n_pairs.items() if n or called == "Pairs"]
+    lines = [f"{called}: {', '.join(sides)}."]
     if state := trained.state:
         lines.append(
             f"{state.step:,} steps in {state.epoch} epochs; the best validation loss, "
@@ -124,9 +148,30 @@ def _summary(trained: TrainedScorer) -> list[str]:
         lines += [f"Tried {len(trained.tried)} recipes on the development set ({STATISTIC}):"]
         lines += [f"  {shown(value)}  {name}" for name, value in trained.tried.items()]
         lines += ["The first is kept."]
-    lines += ["", figures_table(trained.held_out), ""]
+    lines += ["", *map(_preferred, trained.preferences)]
+    if trained.held_out:
+        lines.append(figures_table(trained.held_out))
+    lines.append("")
     lines += [f"Left out: {n:,}, {reason}." for reason, n in trained.left_out.items()]
-    return [*lines, trained.signature, f"The scorer is in {trained.out}"]
+    return [*lines, f"Signature: {trained.signature}", f"The scorer is in {trained.out}"]
+
+
+def _preferred(own: Preferred) -> str:
+    """Say of how many preferences a head is right that it had not seen."""
+    fitted = (
+        f"{own.head}: fitted to {counted(own.n_fitted, 'preference')} of "
+        f"{counted(own.n_fitted_documents, 'document')}."
+    )
+    if not own.n_judged:
+        return f"{fitted} That is too few documents to say how good it is on others."
+    others = ", ".join(f"{name} {right:g}" for name, right in own.others.items())
+    how = "those of the test documents"
+    if own.is_cross_validated:
+        how = "cross-validated: each document was judged by weights fitted to the others"
+    return (
+        f"{fitted} It agrees with {own.n_right:g} of {counted(own.n_judged, 'preference')} that "
+        f"it had not seen; {others} ({how})."
+    )
 
 
 def figures_table(figures: Mapping[str, KindFigures]) -> str:
@@ -139,16 +184,16 @@ def figures_table(figures: Mapping[str, KindFigures]) -> str:
     rows = [
         (
             kind,
-            f"{found.n:,}",
-            shown(found.accuracy),
-            shown(found.auc),
-            shown(found.preferred),
-            shown(found.mse),
-            shown(found.pearson),
-            shown(found.calibration_error),
-            f"{found.n_cut:,}",
+            f"{own.n:,}",
+            shown(own.accuracy),
+            shown(own.auc),
+            shown(own.preferred),
+            shown(own.mse),
+            shown(own.pearson),
+            shown(own.calibration_error),
+            f"{own.n_cut:,}",
         )
-        for kind, found in figures.items()
+        for kind, own in figures.items()
     ]
     return table_text(header, rows, n_left=1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,14 +20,14 @@ OF_MODELS = (
     "max_pieces", "frozen_layers", "patience", "ema_decay", "checkpoint_steps", "precision",
     "workers", "gpus_per_worker", "address", "per_positive", "encoder", "embedding_cache",
 )  # fmt: skip
-"""What is not for the scorer of features."""
-OF_FEATURES = ("language_model", "prompt", "dev_corpus", "dev_ratings")
-"""What is for no other."""
+"""Settings that the scorer of features does not read."""
+OF_FEATURES = ("metrics", "models", "dev_corpus", "dev_ratings")
+"""Settings that no other scorer reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings(PairSettings, MachineSettings):
-    """What a scorer without references is, and what it learns from."""
+    """A scorer without references, and what it learns from."""
 
     out: Annotated[AnyPath, "DIR"]
     """Write the scorer to this new folder, which all workers must see."""
@@ -38,12 +38,11 @@ class TrainSettings(PairSettings, MachineSettings):
     encoder: Annotated[str | None, "SPEC"] = None
     """Begin with this encoder; `assay encoders` lists them. `bert` takes minilm and hf:PATH.
     Default: minilm; features has none."""
-    language_model: Annotated[str | None, "rare"] = None
-    """Folder of a generative model of transformers. Its likelihoods of the summary become
-    features."""
-    prompt: Annotated[str | None, "rare"] = None
-    """What the generative model reads, with {context} and, at its end, {text}. Default: that of
-    `likelihood@MODEL`."""
+    metrics: Annotated[Sequence[str], "rare"] = ()
+    """Read the columns of these metrics as features, too, such as likelihood@ALIAS, pair@ALIAS or
+    sms:source. Only metrics that need no reference are possible."""
+    models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
+    """Tables [models.ALIAS] of these metrics, as in `assay score`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """Fit a head to each rated aspect of FILE, human ratings of the candidates in PAIRS. PAIRS are
     then rows as `assay score` reads them."""
@@ -78,7 +77,7 @@ class TrainSettings(PairSettings, MachineSettings):
     epochs: int | None = None
     """Stop after N epochs. Default: 10."""
     batch_size: Annotated[int, "rare"] = 32
-    """Examples per step, over all workers."""
+    """Take N examples in each step, over all workers."""
     learning_rate: Annotated[float | None, "rare"] = None
     """Peak learning rate. Default: 5e-5 for bert, 1e-3 for the others."""
     max_pieces: Annotated[int | None, "rare"] = None
@@ -91,7 +90,7 @@ class TrainSettings(PairSettings, MachineSettings):
     """Validate and keep a running mean of the weights with this decay; 0.995 averages some 200
     steps."""
     checkpoint_steps: Annotated[int, "rare"] = 200
-    """Steps between checkpoints."""
+    """Save a checkpoint every N steps."""
     precision: Annotated[Literal["auto", "fp32", "bf16"], "rare"] = "auto"
     """Number format of the model's products; auto is bf16 on a GPU and fp32 elsewhere."""
     seed: Annotated[int, "rare"] = 0
@@ -104,10 +103,10 @@ class TrainSettings(PairSettings, MachineSettings):
     """Train once for each of these numbers of documents, for example 100,300,1000, and write how
     good each scorer is."""
     on_news: Annotated[Callable[..., None] | None, "python"] = None
-    """Told of every figure that is logged."""
+    """Called with every figure that is logged."""
 
     def recipe(self) -> Recipe | LinearRecipe:
-        """Return what decides what the scorer becomes."""
+        """Return the recipe of the scorer."""
         scorer = self.scorer or ("bert" if self.preset else FEATURES)
         self._check_options_of(scorer)
         if scorer == FEATURES:
@@ -122,7 +121,7 @@ class TrainSettings(PairSettings, MachineSettings):
                 length_tolerance=self.length_tolerance,
             )
             return LinearRecipe(
-                negatives=config, language_model=self.language_model, prompt=self.prompt
+                negatives=config, metrics=tuple(self.metrics), models=self.models or {}
             )
         return self._recipe_of_model(scorer)
 

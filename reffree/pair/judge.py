@@ -115,7 +115,7 @@ class PairModel:
     def state(self) -> dict[str, int]:
         """Return how many pairs of pieces there were, and how many the model was asked.
 
-        With their `tokens`, and the documents and summaries of which some pair was `cut`.
+        With their `tokens`, and how many summaries had a pair that was `cut`.
         """
         return dict(self._counts)
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from reffree.language_models import CLASSIFIER, GENERATOR, Pretrained, in_use
+from reffree.language_models import CLASSIFIER, GENERATOR, SANE_LENGTH, Pretrained, in_use
 from reffree.pair.inputs import Input
 from reffree.pair.presets import FOUNDATION
 from reffree.pair.settings import Answer, PairSettings
@@ -36,7 +36,6 @@ _SAME = (
 """What NLI models call the same class, in small letters."""
 _ALIGNSCORE_HEAD = "tri_layer"
 _ALIGNSCORE_CLASSES = 3  # aligned, contradicting, neutral
-_SANE_LENGTH = 1_000_000  # tokenisers write a number beyond this where they know of no limit
 
 Logits = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """From ids, mask and types, shape (n, length), to the logits of all answers, (n, n_answers)."""
@@ -227,7 +226,7 @@ def _pretrained(
         machine,
         name_of(path),
         content,
-        min(tokenizer.model_max_length, _SANE_LENGTH),
+        min(tokenizer.model_max_length, SANE_LENGTH),
     )
 
 
@@ -237,7 +236,7 @@ def _pretrained(
 def most_tokens(pretrained: Pretrained, asked: int | None) -> int:
     """Return how many tokens a model is to read: as asked, if it has places for them."""
     config, tokenizer = pretrained.model.config, pretrained.tokenizer
-    places = getattr(config, "max_position_embeddings", None) or _SANE_LENGTH
+    places = getattr(config, "max_position_embeddings", None) or SANE_LENGTH
     if config.pad_token_id == 1 and not config.is_encoder_decoder:
         places -= 2  # RoBERTa and its relatives number positions from 2
     if asked is None:

@@ -40,7 +40,7 @@ _SUMMAC = PairSettings(
     shortest=11,  # the code keeps those of more than 10 characters
     most_document=100,
     max_tokens=500,
-    # `truncation=True` outweighs the `truncation_strategy="only_first"` beside it
+    # `truncation=True` outweighs their `truncation_strategy="only_first"`
     cut="longest",
     negative="contradiction",
     value="difference",

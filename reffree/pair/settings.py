@@ -24,12 +24,12 @@ AGAINST = ("source", "reference", "none")
 _CHUNKS = re.compile(r"(words|even-words|tokens):([1-9]\d{0,5})")
 
 Answer = str | int | tuple[str, ...] | None
-"""A class by its name or number, or the texts of which a generator's answer is the first token."""
+"""A class by its name or number; for a generator, texts whose first token is the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSettings:
-    """The keys of a table `[models.ALIAS]` for `pair@ALIAS`, beside `path`, `preset`, `aspect`."""
+    """The keys of a table `[models.ALIAS]` for `pair@ALIAS`, but for `path`, `preset`, `aspect`."""
 
     model: str = "classifier"
     """`classifier` or `generator`; `hhem` and `alignscore` are classifiers in formats of their

@@ -15,7 +15,8 @@ from pipelines.score import score_corpus
 from reffree import readers
 from reffree.building import build
 from reffree.models import ModelConfig
-from reffree.scorer import load_scorer, save_scorer
+from reffree.scorer import load_scorer
+from reffree.scorer_folder import save_scorer
 from sms import languages
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows

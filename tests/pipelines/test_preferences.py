@@ -9,11 +9,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.judging_sheet import CLARK_CRITERIA, make_sheet
-from pipelines.preferences import compare_preferences
+import assay
+from assay import preferences as compare_preferences
 from tests.rare import run
 
+CLARK_CRITERIA = ("non-redundancy", "coherence", "focus", "overall")
+"""Table 6 of Clark et al. (2019)."""
+
 SYSTEMS = ("old", "new", "third")
+
+
+def make_sheet(corpus, **given):
+    return assay.preferences((), make_sheet=corpus, **given)
 
 
 @pytest.fixture
@@ -52,7 +59,7 @@ def sheet(corpus, tmp_path):
         out = str(tmp_path / "sheet.csv")
         key = str(tmp_path / "sheet.key.csv")
         if not (tmp_path / "sheet.csv").exists():
-            options = {"systems": SYSTEMS[:2], "n_documents": 10, **options}
+            options = {"systems": SYSTEMS[:2], "n": 10, **options}
             make_sheet(corpus, out=out, **options)
         keyed = {row["item"]: row for row in pl.read_csv(key).iter_rows(named=True)}
         rows = pl.read_csv(out, infer_schema=False).to_dicts()
@@ -210,8 +217,11 @@ def test_wrong_requests_are_one_line(write, tmp_path, capsys):
         ([], "name at least one file of judgements"),
         ([path, "--out", "x.txt"], "`--out` must end in .csv, .json, .md"),
         ([path, "--make-sheet", path], "leave out the judgements"),
-        (["--make-sheet", path, "--out", "s.csv"], "`--systems` is missing"),
-        (["--make-sheet", path, "--systems", "a,b"], "`--out` is missing"),
+        (
+            ["--make-sheet", path, "--out", "s.csv"],
+            "`--systems` must name two different systems or more",
+        ),
+        (["--make-sheet", path, "--systems", "a,b"], "`--out` must name the new sheet"),
         ([path, "--confidence", "2"], "`confidence` must lie between 0 and 1"),
     ):
         assert run(["preferences", *arguments]) == 2
@@ -221,7 +231,7 @@ def test_wrong_requests_are_one_line(write, tmp_path, capsys):
 
 def test_sheet_is_blind_and_balanced(corpus, tmp_path):
     out = tmp_path / "sheet.csv"
-    made = make_sheet(corpus, systems=SYSTEMS, n_documents=10, out=str(out), seed=5)
+    made = make_sheet(corpus, systems=SYSTEMS, n=10, out=str(out), seed=5)
     assert (made.n_rows, made.n_documents, made.n_eligible, made.n_equal) == (30, 10, 11, 0)
     text = out.read_text("utf-8")
     assert not any(system in text for system in SYSTEMS)
@@ -244,16 +254,14 @@ def test_sheet_is_blind_and_balanced(corpus, tmp_path):
 
 
 def test_sheet_of_an_odd_number_is_off_by_one(corpus, tmp_path):
-    made = make_sheet(
-        corpus, systems=SYSTEMS[:2], n_documents=7, out=str(tmp_path / "s.csv"), seed=1
-    )
+    made = make_sheet(corpus, systems=SYSTEMS[:2], n=7, out=str(tmp_path / "s.csv"), seed=1)
     assert sorted(Counter(pl.read_csv(made.key)["left"]).values()) == [3, 4]
 
 
 def test_sheet_order_depends_on_the_seed_only(corpus, tmp_path):
     def made(name, seed):
         path = tmp_path / name
-        make_sheet(corpus, systems=SYSTEMS[:2], n_documents=8, out=str(path), seed=seed)
+        make_sheet(corpus, systems=SYSTEMS[:2], n=8, out=str(path), seed=seed)
         return path.read_text("utf-8"), (tmp_path / name).with_suffix(".key.csv").read_text("utf-8")
 
     assert made("a.csv", 1) == made("b.csv", 1)
@@ -297,9 +305,7 @@ def test_judges_are_called_like_their_sheets(sheet):
 
 def test_sheet_with_another_key_rejected(sheet, corpus, tmp_path):
     filled, _ = sheet(lambda document, criterion: "new")
-    other = make_sheet(
-        corpus, systems=SYSTEMS[:2], n_documents=10, out=str(tmp_path / "o.csv"), seed=9
-    )
+    other = make_sheet(corpus, systems=SYSTEMS[:2], n=10, out=str(tmp_path / "o.csv"), seed=9)
     with pytest.raises(ValueError, match="every item must be in the key, got item"):
         compare_preferences([filled], key=other.key)
     with pytest.raises(ValueError, match="is a sheet for judges; name the file of its key"):
@@ -313,10 +319,10 @@ def test_wrong_entry_in_a_sheet_rejected(sheet):
 
 
 WRONG_SHEETS = [
-    ({"systems": ("old",)}, "`systems` must be at least two different ones"),
+    ({"systems": ("old",)}, "`--systems` must name two different systems or more"),
     ({"systems": ("old", "odl")}, "`systems` must be in .*, got `odl`; there are new, old, third"),
-    ({"n_documents": 13}, "`n_documents` must be at most 12, the documents for which each"),
-    ({"n_documents": 0}, "`n_documents` must be at least 1, got 0"),
+    ({"n": 13}, "`n` must be at most 12, the documents for which each"),
+    ({"n": 0}, "`n` must be at least 1, got 0"),
     ({"criteria": ("focus", "left")}, "`criteria` must be different names, none of item, judge"),
     ({"out": "sheet.txt"}, "`out` must end in .csv"),
 ]
@@ -326,7 +332,7 @@ WRONG_SHEETS = [
 def test_wrong_sheet_rejected(corpus, tmp_path, options, message):
     given = {
         "systems": SYSTEMS[:2],
-        "n_documents": 3,
+        "n": 3,
         "out": str(tmp_path / "sheet.csv"),
         **options,
     }
@@ -338,7 +344,7 @@ def test_wrong_sheet_rejected(corpus, tmp_path, options, message):
 def test_filled_sheet_is_never_overwritten(sheet, corpus, tmp_path):
     sheet(lambda document, criterion: "new")
     with pytest.raises(ValueError, match=r"`out` must not exist yet, got .*sheet.csv; choose"):
-        make_sheet(corpus, systems=SYSTEMS[:2], n_documents=3, out=str(tmp_path / "sheet.csv"))
+        make_sheet(corpus, systems=SYSTEMS[:2], n=3, out=str(tmp_path / "sheet.csv"))
 
 
 def test_sheet_through_the_command_line(corpus, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """`assay train` and `assay evaluate`: from files to figures, after a stop, wrong requests."""
 
 import json
+import math
 import sqlite3
 import sys
 from contextlib import closing
@@ -23,6 +24,7 @@ from reffree.fitting import RECIPES
 from reffree.scorer import load_scorer
 from sms.encoders.vector_cache import VectorCache
 from tests.rare import run, wrong
+from tests.reffree.pair.tiny_judges import write_classifier
 from tests.reffree.tiny_bert import write_tiny_bert
 
 N = 40
@@ -190,6 +192,42 @@ def test_own_preferences_train_a_head_of_their_own(stories, tmp_path):
     assert best > middle > worst
 
 
+def test_metrics_of_the_configuration_become_features(stories, tmp_path, capsys):
+    config, out = tmp_path / "c.toml", tmp_path / "s"
+    config.write_text(
+        f'metrics = ["pair@nli"]\n[models.nli]\npath = "{write_classifier(tmp_path / "nli")}"\n'
+    )
+    given = ["train", str(stories), "--out", str(out), "--config", str(config), "--quiet"]
+    assert run(given) == 0
+    features = json.loads((out / "scorer.json").read_text())["model"]["features"]
+    assert features["names"][-1] == "pair@nli"
+    assert features["paths"] == {"pair@nli": str(tmp_path / "nli")}
+    config.write_text('metrics = ["pair@nli"]\nmodels.nli = "s3://bucket/nli"\n')
+    given[3] = str(tmp_path / "other")
+    assert "`pair@nli` must name files on a disk" in wrong(capsys, (run(given), None))
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        ({"label": 1}, "nothing to compare in 60 training rows: a document needs a good candidate"),
+        ({"label": math.nan}, "`label` must be finite and `weight` above 0, got nan and 1 for doc"),
+        ({"label": 1, "weight": 0}, "`weight` above 0, got 1 and 0 for document n0; leave the row"),
+    ],
+)
+def test_table_that_teaches_nothing_is_one_line(said, rule, tmp_path, capsys):
+    rows = [
+        {"document_id": row["document_id"], "source": row["source"], "candidate": text,
+         "split": "train", **said}
+        for row in news()
+        for text in (row["reference"], "Odd words here.")
+    ]  # fmt: skip
+    table = tmp_path / "own.jsonl"
+    table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    given = ["train", str(table), "--out", str(tmp_path / "s"), "--quiet"]
+    assert rule in wrong(capsys, (run(given), None))
+
+
 def rated(n=12):
     """Candidates of six systems, rated by how much of the reference they have."""
     rows, ratings = [], []
@@ -201,25 +239,6 @@ def rated(n=12):
             rows.append({**ids, "candidate": text, "source": row["source"]})
             ratings.append({**ids, "quality": 5.0 - k})
     return rows, ratings
-
-
-def test_ratings_train_a_head_for_each_rated_aspect(tmp_path, capsys):
-    rows, ratings = rated()
-    for name, table in (("corpus", rows), ("ratings", ratings)):
-        pq.write_table(pa.Table.from_pylist(table), tmp_path / f"{name}.parquet")
-    config = tmp_path / "c.toml"
-    config.write_text("learning_curve = [3]\n")
-    given = ["--ratings", str(tmp_path / "ratings.parquet"), "--config", str(config)]
-    out = str(tmp_path / "mine")
-    assert run(["train", str(tmp_path / "corpus.parquet"), "--out", out, *given, "--quiet"]) == 0
-    printed = capsys.readouterr().out
-    assert "72 rated candidates of 12 documents by 6 systems" in printed
-    held_out = json.loads((tmp_path / "mine" / "scorer.json").read_text())["held_out"]
-    assert set(held_out) == {"quality, 3 documents", "quality, 12 documents"}
-    fit = held_out["quality, 12 documents"]
-    assert fit["cross_validated"] > 0.9
-    assert {"reffree@news", "reffree@news.fluency", "length", "density"} <= set(fit["others"])
-    assert load_scorer(f"{out}.quality").head == "quality"
 
 
 @pytest.mark.parametrize(
@@ -533,3 +552,14 @@ def test_workers_without_ray_train_rejected(train, capsys, tmp_path, monkeypatch
 def test_finished_folder_rejected(train, capsys):
     train()
     assert "must not have a trained scorer yet" in wrong(capsys, train())
+
+
+@pytest.mark.parametrize("labels", [(), (1, 1)])
+def test_table_without_anything_to_compare_is_refused(labels, tmp_path, capsys):
+    rows = [f"d,A cat sat.,A cat {k}.,{label},train\n" for k, label in enumerate(labels)]
+    table = tmp_path / "own.csv"
+    table.write_text("document_id,source,candidate,label,split\n" + "".join(rows))
+    line = wrong(
+        capsys, (run(["train", str(table), "--out", str(tmp_path / "s"), "--quiet"]), None)
+    )
+    assert "nothing to compare in" in line

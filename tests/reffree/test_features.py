@@ -8,7 +8,6 @@ from reffree.copying import components, fit_shares
 from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
 from reffree.matching import best_sentences, share_linked
 from sms.ragged import Ragged
-from tests.reinforce.tiny_models import write_tiny_model
 
 SOURCE = "Anna Bell opened the old bridge on Monday. It rained in the town. Carl Dunn sang songs."
 TEXTS = [
@@ -21,7 +20,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def values():
-    found = PairFeatures(FeatureConfig()).values([SOURCE] * len(TEXTS), TEXTS)
+    found = PairFeatures(FeatureConfig()).read([SOURCE] * len(TEXTS), TEXTS).values
     return dict(zip(WORD_FEATURES, found.T, strict=True))
 
 
@@ -58,13 +57,13 @@ def test_rouge_matches_rouge_score(values):
 
 def test_pair_does_not_change_with_the_others():
     features = PairFeatures(FeatureConfig())
-    together = features.values([SOURCE, TEXTS[0], SOURCE], [TEXTS[0], SOURCE, TEXTS[2]])
+    together = features.read([SOURCE, TEXTS[0], SOURCE], [TEXTS[0], SOURCE, TEXTS[2]]).values
     for row, pair in enumerate([(SOURCE, TEXTS[0]), (TEXTS[0], SOURCE), (SOURCE, TEXTS[2])]):
-        np.testing.assert_array_equal(features.values([pair[0]], [pair[1]])[0], together[row])
+        np.testing.assert_array_equal(features.read([pair[0]], [pair[1]]).values[0], together[row])
 
 
 def test_text_without_words_has_no_features():
-    found = PairFeatures(FeatureConfig()).values([SOURCE, "...", SOURCE], ["", "a cat", "a cat"])
+    found = PairFeatures(FeatureConfig()).of_words([SOURCE, "...", SOURCE], ["", "a cat", "a cat"])
     assert np.isnan(found).all(axis=1).tolist() == [True, True, False]
 
 
@@ -111,32 +110,3 @@ def test_copy_shares_fit_what_was_drawn():
     assert unknown == pytest.approx(0, abs=0.01)
     assert one == pytest.approx(0.5, abs=0.03)
     assert two + three == pytest.approx(0.5, abs=0.03)
-
-
-@pytest.mark.parametrize(
-    ("fields", "rule"),
-    [
-        ({"names": ("lenght",)}, "unknown feature `lenght`; did you mean `length`?"),
-        ({"names": ("likelihood",)}, "`language_model` must be given for features of likelihood"),
-        ({"prompt": "{context} {text}"}, "`prompt` is what a language model reads"),
-    ],
-)
-def test_wrong_features_rejected(fields, rule):
-    with pytest.raises(ValueError, match=rule.replace("?", "[?]")):
-        FeatureConfig(**fields)
-
-
-@pytest.mark.parametrize("prompt", [None, "Article: {context} Summary: {text}"])
-def test_likelihood_features_are_those_of_the_language_model(prompt, tmp_path):
-    from reffree.likelihood import LanguageModel
-    from reffree.likelihood_settings import LikelihoodSettings
-
-    folder = write_tiny_model(tmp_path / "lm", "llama", [SOURCE, *TEXTS])
-    features = PairFeatures(FeatureConfig.of(folder, prompt))
-    found = dict(zip(features.config.names, features.values([SOURCE] * 4, TEXTS).T, strict=True))
-    model = LanguageModel.load(folder, LikelihoodSettings(prompt=prompt))
-    log_p = model.log_probabilities([SOURCE] * 4, TEXTS).log_p
-    for k in range(4):
-        assert found["likelihood"][k] == pytest.approx(log_p[k].mean(), abs=1e-6)
-        assert found["likelihood_low"][k] == pytest.approx(np.quantile(log_p[k], 0.1), abs=1e-6)
-    assert features.encoder_content == model.content_hash

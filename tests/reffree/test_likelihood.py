@@ -263,7 +263,10 @@ def test_prompt_longer_than_the_model_rejected(folders):
     ("table", "said"),
     [
         ({"vlaue": "sum"}, "unknown key `vlaue` of a likelihood; did you mean `value`"),
-        ({"value": "max"}, "`value` of a likelihood must be one of mean, sum, worst, got 'max'"),
+        (
+            {"value": "max"},
+            "`value` of a likelihood must be one of mean, sum, worst, low, got 'max'",
+        ),
         ({"preset": "bart"}, "`preset` of a likelihood must be one of bartscore, gptscore"),
         ({"pmi": 1}, "`pmi` of a likelihood must be true or false, got 1"),
         ({"lead": 0}, "`lead` of a likelihood must be 1 sentence or more, got 0"),

@@ -15,13 +15,14 @@ from reffree.aspects import (
 )
 from reffree.comparisons import comparisons_of, rated_comparisons
 from reffree.examples import Example
-from reffree.features import NAMES, FeatureConfig
+from reffree.features import WORD_FEATURES, FeatureConfig
 from reffree.fitting import LinearRecipe, fit_scorer, judge_heads, texts_of
 from reffree.linear import PENALTIES, Comparisons, fit_linear, fit_weights
 from reffree.naming import BOUND
 from reffree.negatives import KINDS, NegativesConfig
 from reffree.positives import POSITIVES
-from reffree.scorer import LearnedScorer, load_scorer, save_linear
+from reffree.scorer import LearnedScorer, load_scorer
+from reffree.scorer_folder import save_linear
 from sms.reward import Reward
 
 TABLE = {"one": ("delete", "repeat"), "two": ("repeat", "swap")}
@@ -132,14 +133,47 @@ def test_feature_that_would_count_the_wrong_way_counts_nothing():
     assert weights(length=-1, density=1).tolist() == [0, 0, 0]
 
 
+def test_composed_feature_spreads_as_much_as_what_is_fitted():
+    values, compared = drawn()
+    config = FeatureConfig(names=("length", "density", "order"))
+    heads = {"length": 0, "density": 0}
+    fitted = np.array(fit_linear(config, values, {"a": compared}, {"a": heads}).heads["a"].weights)
+    model = fit_linear(config, values, {"a": compared}, {"a": heads}, ["order"])
+    weights = np.array(model.heads["a"].weights)
+    np.testing.assert_array_equal(weights[:2], fitted[:2])
+    assert fitted[2] == 0
+    good = model.scaled(values)[compared.better]
+    assert (good[:, 2] * weights[2]).std() == pytest.approx((good @ fitted).std())
+    values[:, 2] = 1.0  # tells nothing apart
+    same = fit_linear(config, values, {"a": compared}, {"a": heads}, ["order"])
+    assert same.heads["a"].weights[2] == 0
+
+
 def test_one_document_rejected():
     values, compared = drawn(10)
     alone = Comparisons(
         better=compared.better, worse=compared.worse, weights=compared.weights,
         groups=np.zeros(10, dtype=np.int64),
     )  # fmt: skip
-    with pytest.raises(ValueError, match="must have at least 2 documents to compare"):
-        fit_weights(values, alone)
+    with pytest.raises(ValueError, match=r"head `a` must have .* at least 2 documents, got 1; add"):
+        fit_linear(FeatureConfig(names=("length", "density", "order")), values, {"a": alone})
+
+
+@pytest.mark.parametrize("agreement", [None, lambda _pairs: 1.0])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([], id="no rows"),
+        pytest.param([("", 1.0)], id="one candidate per document"),
+        pytest.param([("", 1.0), ("", 1.0)], id="equal labels"),
+        pytest.param([("positive", 1.0), ("positive", 1.0)], id="positives alone"),
+        pytest.param([("swap", 0.0), ("swap", 0.0)], id="negatives alone"),
+    ],
+)
+def test_nothing_to_compare_rejected(rows, agreement):
+    made = [example(*row, document=f"d{k}") for k in range(3) for row in rows]
+    with pytest.raises(ValueError, match=f"nothing to compare in {len(made)} training rows: a doc"):
+        fit_scorer(made, FeatureConfig(), agreement=agreement)
 
 
 def test_table_of_heads_names_kinds_and_positives_that_there_are():
@@ -150,9 +184,9 @@ def test_table_of_heads_names_kinds_and_positives_that_there_are():
 
 def test_heads_read_features_that_there_are_and_none_of_length():
     assert list(FEATURES_OF_HEAD) == list(KINDS_OF_HEAD)
-    assert set(DIRECTIONS) == set(NAMES)
+    assert set(DIRECTIONS) == set(WORD_FEATURES)
     for head, names in FEATURES_OF_HEAD.items():
-        assert set(names) <= set(NAMES) - {"length", "sentence_length", "compression"}
+        assert set(names) <= set(WORD_FEATURES) - {"length", "sentence_length", "compression"}
         assert set(directions_of(head)) == set(names)
     assert directions_of("mine") is None
     model = load_scorer("news")._pairs.model

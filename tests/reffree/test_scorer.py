@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from reffree.building import build
-from reffree.scorer import LearnedScorer, NeuralPairs, load_scorer, save_scorer
+from reffree.scorer import LearnedScorer, NeuralPairs, load_scorer
+from reffree.scorer_folder import save_scorer
 from sms.reward import Reward
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert

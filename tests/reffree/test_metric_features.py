@@ -1,0 +1,172 @@
+"""Columns of metrics as features of a scorer: what it reads, keeps, signs, refuses and explains."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from reffree.examples import Example
+from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
+from reffree.fitting import LinearRecipe, fit_scorer
+from reffree.likelihood import LanguageModel
+from reffree.negatives import NegativesConfig
+from reffree.pair.judge import PairModel
+from reffree.scorer import load_scorer
+from reffree.scorer_folder import save_linear
+from sms.explaining import explain
+from sms.reward import Reward
+from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from tests.reffree.pair.tiny_judges import NEWS, SUMMARIES, write_classifier
+from tests.reinforce.tiny_models import write_tiny_model
+
+METRICS = ("likelihood@lm", "likelihood@low", "pair@nli")
+JUDGE = {"preset": "summac-zs", "max_tokens": 24}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    lm = write_tiny_model(folder / "lm", "llama", [NEWS, *SUMMARIES])
+    nli = str(write_classifier(folder / "nli"))
+    return {
+        "lm": {"path": lm}, "low": {"path": lm, "value": "low"}, "nli": {"path": nli, **JUDGE},
+    }  # fmt: skip
+
+
+def trained(folder, models, metrics=METRICS):
+    """Fit a head of a table of its own, and one of ours, to summaries that end in the middle."""
+    recipe = LinearRecipe(
+        negatives=NegativesConfig(kinds=("break",)), metrics=metrics, models=models
+    )
+    examples = [
+        Example(f"d{k}", 0, kind, 0, NEWS, f"{text} {k}", label, 0, aspect="mine, fluency")
+        for k, text in enumerate(SUMMARIES)
+        for kind, text, label in (("positive", text, 1.0), ("break", text[:-9], 0.0))
+    ]
+    pairs, *_ = fit_scorer(examples, recipe.feature_config)
+    save_linear(folder, pairs, trained_on={}, held_out={}, versions={})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scorer(models, tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("scorers") / "mine", models)
+
+
+def test_features_are_the_columns_of_a_run(models):
+    config = FeatureConfig.of(METRICS, models)
+    assert config.names == (*WORD_FEATURES, *METRICS)
+    read = PairFeatures(config).read([NEWS] * 3, SUMMARIES)
+    found = dict(zip(config.names, read.values.T, strict=True))
+    log_p = LanguageModel.load(models["lm"]["path"]).log_probabilities([NEWS] * 3, SUMMARIES).log_p
+    judged = PairModel(models["nli"]["path"], JUDGE).score([NEWS] * 3, SUMMARIES)
+    for k in range(3):
+        assert found["likelihood@lm"][k] == pytest.approx(log_p[k].mean(), abs=1e-6)
+        assert found["likelihood@low"][k] == pytest.approx(np.quantile(log_p[k], 0.1), abs=1e-6)
+    np.testing.assert_allclose(found["pair@nli"], judged.scores, atol=1e-6)
+    of_judge = PairFeatures(FeatureConfig.of(["pair@nli"], models)).read([NEWS] * 3, SUMMARIES)
+    assert of_judge.is_cut.tolist() == judged.is_cut.tolist()
+    assert 0 < of_judge.is_cut.sum() < 3
+    assert (read.is_cut >= of_judge.is_cut).all()
+    np.testing.assert_array_equal(
+        read.values[:, : len(WORD_FEATURES)],
+        PairFeatures(FeatureConfig()).read([NEWS] * 3, SUMMARIES).values,
+    )
+
+
+def test_metric_with_several_columns_gives_each_and_those_of_words_count_once():
+    config = FeatureConfig.of(("rouge2:source", "length"))
+    assert config.metrics == ("rouge2_p:source", "rouge2_r:source", "rouge2_f:source")
+    read = PairFeatures(config).read([NEWS], SUMMARIES[:1])
+    found = dict(zip(config.names, read.values[0], strict=True))
+    assert found["rouge2_p:source"] == pytest.approx(found["rouge2_p"])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "rule"),
+    [
+        (("likelyhood@lm",), "unknown metric 'likelyhood@lm'; did you mean `likelihood`"),
+        (("sms",), "a feature must do without a reference, got 'sms'; write `sms:source`"),
+        (("pair@nli:reference",), "got 'pair@nli:reference'; write `pair@nli:source`"),
+        (("pair@nli", "pair@nli"), "must not give a column twice"),
+    ],
+)
+def test_wrong_metrics_rejected(metrics, rule, models):
+    with pytest.raises(ValueError, match=rule):
+        FeatureConfig.of(metrics, models)
+
+
+def test_heads_read_metrics_in_one_direction(scorer):
+    model = load_scorer(scorer).linear.model
+    for name in METRICS:
+        place = model.features.names.index(name)
+        assert model.heads["mine"].weights[place] != 0
+        assert model.heads["fluency"].weights[place] >= 0
+
+
+def test_folder_gives_the_same_scores_wherever_its_models_are(scorer, models, tmp_path):
+    loaded = load_scorer(scorer)
+    expected = loaded.score([NEWS] * 3, SUMMARIES)
+    assert expected.is_cut.any()
+    shutil.copytree(models["nli"]["path"], tmp_path / "nli")
+    shutil.copytree(scorer, tmp_path / "mine")
+    file = tmp_path / "mine" / "scorer.json"
+    settings = json.loads(file.read_text())
+    settings["model"]["features"]["paths"]["pair@nli"] = str(tmp_path / "nli")
+    file.write_text(json.dumps(settings))
+    moved = load_scorer(tmp_path / "mine", cache_folder=tmp_path / "cache", threads=1)
+    np.testing.assert_array_equal(moved.score([NEWS] * 3, SUMMARIES).scores, expected.scores)
+    assert moved.signature == loaded.signature
+    assert any((tmp_path / "cache").iterdir())
+
+
+def test_signature_has_the_models_and_their_settings(scorer, models, tmp_path):
+    signature = load_scorer(scorer).signature
+    judge = PairModel(models["nli"]["path"], JUDGE).signature
+    assert f"|pair@nli|{judge}|" in signature
+    assert "value:difference" in judge
+    assert "|value:low|" in signature
+    other = trained(tmp_path / "s", {"nli": models["nli"] | {"over_summary": "min"}}, ("pair@nli",))
+    assert "|over_summary:min|" in load_scorer(other).signature
+
+
+def test_missing_or_changed_model_is_one_line(models, tmp_path):
+    shutil.copytree(models["nli"]["path"], tmp_path / "nli")
+    folder = trained(tmp_path / "s", {"nli": {"path": str(tmp_path / "nli")}}, ("pair@nli",))
+    shutil.rmtree(tmp_path / "nli")
+    with pytest.raises(ValueError, match=f"the scorer {folder} cannot .* no model folder") as said:
+        load_scorer(folder)
+    assert "\n" not in str(said.value)
+    write_classifier(tmp_path / "nli", noise=0.3)
+    with pytest.raises(ValueError, match=r"\(pair@nli in .*\) must be those .* train again$"):
+        load_scorer(folder)
+
+
+def test_row_that_the_model_cannot_score_has_a_status(scorer, monkeypatch):
+    def fail(text, language):
+        if "BROKEN" in text:
+            raise ValueError("on purpose")
+        return [text]
+
+    name = f"reffree@{scorer}"
+    run = SummaryScorer(ScoringConfig(metrics=(name,)), device="cpu")
+    monkeypatch.setattr("reffree.pair.cutting.split_sentences", fail)
+    rows = to_rows([*SUMMARIES[:2], "A BROKEN bridge.", "!"], sources=[NEWS] * 4)
+    table = run.score(rows)
+    assert [score is None for score in table[name].to_pylist()] == [False, False, True, True]
+    whys = [None, None, f"candidate:cannot_be_split@{scorer}", "candidate:no_words"]
+    assert table["status"].to_pylist() == whys
+    assert table[f"cut@{scorer}"].to_pylist()[0] == 1.0
+
+
+def test_explained_and_a_reward(scorer):
+    name = f"reffree@{scorer}.mine"
+    told = explain(SUMMARIES[0], source=NEWS, metric=name)
+    assert sum(part.score for part in told.parts) == pytest.approx(told.score, abs=1e-9)
+    meanings = {part.feature: part.meaning for part in told.parts}
+    assert meanings["pair@nli"].startswith("a pretrained classifier")
+    reward = Reward(name, device="cpu")
+    assert reward([SUMMARIES[0], ""], sources=[NEWS] * 2) == [
+        pytest.approx(told.score, abs=1e-6), -8.0
+    ]  # fmt: skip
