@@ -1,6 +1,6 @@
-"""Says which metric to trust on a corpus of which some rows are rated, and what all of it takes.
+"""Says which metric to trust on a partly rated corpus, and how long scoring all of it takes.
 
-The rated rows are scored with the usual metrics, the scores held against the ratings (as
+The rated rows are scored with the usual metrics, the scores are compared with the ratings (as
 `assay correlate` does), and the metrics that are worth it timed on the same machine.
 """
 
@@ -25,15 +25,26 @@ from cluster.schema import CANDIDATE
 from cluster.store import absolute, join, write_whole
 from pipelines.correlation.run import correlate
 from pipelines.fetched import fetched_config
+from pipelines.reports.terminal import wrapped
 from pipelines.reports.verdict import Verdict, verdict_of
 from pipelines.runs.progress import Progress, duration, row_rate
 from pipelines.score import score_corpus
-from pipelines.settings.correlate import CorrelateSettings
+from pipelines.settings.correlate import CorrelateSettings, level_for
 from pipelines.settings.form import as_options
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.score import ScoreSettings
-from pipelines.tables.keyed import KEYS, RATER, check_unique, collect, examples, place, scan_files
-from pipelines.tables.ratings import read_ratings
+from pipelines.tables.keyed import (
+    KEYS,
+    OF_RATINGS,
+    check_columns,
+    check_unique,
+    collect,
+    examples,
+    files_of,
+    place,
+    scan_files,
+)
+from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.records import AgreementResult
 from reffree.aspects import KINDS_OF_HEAD
 from sms.metrics import parse_metric
@@ -50,8 +61,6 @@ USUAL = (
 
 COEFFICIENTS = ("spearman", "pearson", "kendall_b")
 """The first is that of the verdict: it asks nothing of the scale of a metric."""
-FEWEST_SYSTEMS = 3
-"""Systems on a document, on average, from which on systems are ordered inside each document."""
 TIMED_ROWS, WARM_ROWS = 128, 8
 """Rows that are timed, and rows before them that are not."""
 
@@ -71,7 +80,7 @@ class Judgement:
     chosen: tuple[str, ...]
     """Metrics to score the whole corpus with: the best of each aspect."""
     chosen_rows_per_s: float
-    """Of these together."""
+    """The speed of these metrics together."""
     n_rows: int
     """Of the whole corpus."""
     n_machines: int
@@ -82,8 +91,11 @@ class Judgement:
     notes: tuple[str, ...] = ()
     """What of the ratings was left out, and which rated rows were."""
 
-    def text(self) -> str:
-        """Write it down for people: three lines of verdict, then what the whole corpus takes."""
+    def text(self, width: int | None = None) -> str:
+        """Write it down for people: three lines of verdict, then what the whole corpus takes.
+
+        Lines but that of the command are broken at `width`.
+        """
         about = self.result.about
         seconds = self.n_rows / self.chosen_rows_per_s
         lines = [
@@ -91,6 +103,7 @@ class Judgement:
             f"({self.verdict.title}; {counted(about.n_rows, 'row')} of "
             f"{counted(len(about.systems), 'system')} and "
             f"{counted(about.n_documents, 'document')}, raters: {about.raters})",
+            self.verdict.meaning,
             *self.notes,
             "",
             f"Whole corpus: {counted(self.n_rows, 'row')} at {row_rate(self.chosen_rows_per_s)} "
@@ -98,9 +111,8 @@ class Judgement:
             f"{duration(seconds / self.n_machines)} on {self.n_machines} of them",
             *([f"Report: {join(self.out, _REPORT, 'report.html')}"] if self.out else []),
             "",
-            self.command,
         ]
-        return "\n".join(lines)
+        return f"{wrapped(lines, width)}\n{self.command}"
 
     def _cheapest(self, metrics: Iterable[str]) -> str:
         name = max(metrics, key=lambda metric: self.rows_per_s[metric])
@@ -109,13 +121,6 @@ class Judgement:
 
 def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
     """Judge the usual metrics by the rated rows of a corpus.
-
-    Parameters
-    ----------
-    corpora : path or sequence of paths
-        As `assay score` reads them, with `document_id` and `system_id`.
-    settings : JudgeSettings
-        By which ratings, and which metrics besides the usual ones.
 
     Raises
     ------
@@ -175,13 +180,14 @@ def _rated_rows(
     files: Sequence[InputFile], settings: JudgeSettings
 ) -> tuple[pl.DataFrame, int, list[str]]:
     """Read the rows that are rated, in our words; count all rows, and say what is left out."""
-    columns = dict(settings.columns or {})
+    columns, of_ratings = columns_apart(settings.columns)
     rated = read_ratings(
         settings.ratings,
         aspects=settings.aspects,
         raters=settings.raters,
-        columns={ours: name for ours, name in columns.items() if ours in (*KEYS, RATER)},
+        columns=of_ratings,
     )
+    check_columns(settings.columns, [files], files_of(os.fspath(settings.ratings)))
     where, lazy, notes = place(files), scan_files(files, columns), [*rated.notes]
     n_rows = int(collect(lazy.select(pl.len()), where).item())
     rows = collect(lazy.join(rated.keys.lazy(), on=KEYS, how="semi"), where).sort(KEYS)
@@ -202,8 +208,10 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
     """Choose the metrics whose inputs the rows have, and those that are asked for."""
     has = {side for side, names in _SIDES.items() if {*names} & {*columns}}
     aliases = list(settings.encoders)
-    usual = [name for name in USUAL if {*parse_metric(name, aliases).sides} <= has]
-    metrics = tuple(dict.fromkeys([*usual, *settings.metrics]))
+    asked = {column for name in settings.metrics for column in parse_metric(name, aliases).columns}
+    usual = [parse_metric(name, aliases) for name in USUAL]
+    added = [one.name for one in usual if {*one.sides} <= has and not asked & {*one.columns}]
+    metrics = (*added, *settings.metrics)
     return ScoringConfig(**_scoring(metrics, settings))
 
 
@@ -218,22 +226,19 @@ def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
 
 
 def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> CorrelateSettings:
-    """Say how scores are held against ratings: inside documents where they have enough systems."""
-    n_documents = rows["document_id"].n_unique()
-    has_systems = len(rows) >= FEWEST_SYSTEMS * n_documents
-    columns = {
-        ours: theirs for ours, theirs in (settings.columns or {}).items() if ours in (*KEYS, RATER)
-    }
+    """Say how scores are compared with ratings: inside documents if they have enough systems."""
+    is_ordered = level_for(len(rows), rows["document_id"].n_unique()) == "summary"
+    _, of_ratings = columns_apart(settings.columns)
     return CorrelateSettings(
         ratings=settings.ratings,
         out=join(out, _REPORT),
         aspects=settings.aspects,
         raters=settings.raters,
-        levels=["summary", "system", "global"] if has_systems else ["global", "system", "summary"],
+        levels=["summary", "system", "global"] if is_ordered else ["global", "system", "summary"],
         coefficients=COEFFICIENTS,
         resamples=settings.resamples,
         seed=settings.seed,
-        columns=columns or None,
+        columns={f"{OF_RATINGS}{ours}": theirs for ours, theirs in of_ratings.items()} or None,
         fresh=True,
         on_progress=settings.on_progress,
     )
@@ -258,7 +263,7 @@ def _rows_per_s(
 def _command(paths: Sequence[str], metrics: Sequence[str], settings: JudgeSettings) -> str:
     asked = ScoreSettings(
         out="scores",
-        columns={k: v for k, v in (settings.columns or {}).items() if k != RATER} or None,
+        columns=columns_apart(settings.columns)[0] or None,
         **_scoring(metrics, settings),
     )
     return shlex.join(["assay", "score", *paths, *as_options(asked)])

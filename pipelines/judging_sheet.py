@@ -16,6 +16,7 @@ import polars as pl
 
 from cluster.output import Output
 from pipelines.judgements import KEY_COLUMNS, SHEET_COLUMNS, SIDES
+from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables.keyed import (
     KEYS,
     check_unique,
@@ -26,8 +27,6 @@ from pipelines.tables.keyed import (
     scan_files,
 )
 
-CLARK_CRITERIA = ("non-redundancy", "coherence", "focus", "overall")
-"""Table 6 of Clark et al. (2019)."""
 KEY_SUFFIX = ".key.csv"
 _TAG_BYTES = 3
 _Keyed = tuple[str, str, str, str, str]
@@ -49,50 +48,29 @@ class JudgingSheet:
     """Rows with the same text on both sides; they can only tie."""
 
 
-def make_sheet(
-    corpus: str,
-    *,
-    systems: Sequence[str],
-    n_documents: int,
-    out: str | os.PathLike[str],
-    key: str | os.PathLike[str] | None = None,
-    criteria: Sequence[str] = CLARK_CRITERIA,
-    columns: Mapping[str, str] | None = None,
-    seed: int = 0,
-) -> JudgingSheet:
+def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
     """Draw documents and write every pair of systems on them in random order.
 
     Of each pair, either system stands on the left in half of the rows (one more of either if
-    their number is odd). The sheet names no system and no document.
-
-    Parameters
-    ----------
-    corpus : str
-        File, folder, glob or URL with `document_id`, `system_id` and `candidate`.
-    systems, n_documents
-        Two systems or more, every pair of which is judged on so many documents.
-    out, key
-        CSV file or URL to write, and one that says whose text is where; by default named alike.
-    criteria : sequence of str
-        Columns to fill; judges write left, right or = under each.
-    columns, seed
-        Our column name to the corpus's; seed of documents, sides and order.
+    their number is odd). The sheet names no system and no document; its key does.
 
     Raises
     ------
     ValueError
         If there are too few systems or documents, a file is there already, or a name is taken.
     """
-    sheet_file, key_file = _files(out, key)
-    _check_request(systems, n_documents, criteria)
-    texts = _texts_by_document(corpus, systems, columns or {})
+    systems, n_documents = settings.systems, settings.n
+    sheet_file, key_file = _files(settings)
+    _check_request(settings)
+    texts = _texts_by_document(str(settings.make_sheet), systems, settings.columns or {})
     if len(texts) < n_documents:
         raise ValueError(
-            f"`n_documents` must be at most {len(texts)}, the documents for which each of "
+            f"`n` must be at most {len(texts)}, the documents for which each of "
             f"{listed(list(systems))} has a text, got {n_documents}"
         )
-    keyed, in_order_of_pairs = _drawn(texts, systems, n_documents, np.random.default_rng(seed))
-    sheet = [_sheet_row(row, texts, criteria) for row in keyed]
+    rng = np.random.default_rng(settings.seed)
+    keyed, in_order_of_pairs = _drawn(texts, systems, n_documents, rng)
+    sheet = [_sheet_row(row, texts, settings.criteria) for row in keyed]
     key_file.write(pl.DataFrame(in_order_of_pairs, KEY_COLUMNS, orient="row").write_csv().encode())
     sheet_file.write(pl.DataFrame(sheet).write_csv().encode())
     return JudgingSheet(
@@ -105,29 +83,31 @@ def make_sheet(
     )
 
 
-def _files(
-    out: str | os.PathLike[str], key: str | os.PathLike[str] | None
-) -> tuple[Output, Output]:
+def _files(settings: PreferencesSettings) -> tuple[Output, Output]:
     """Name the sheet and its key, which must not exist yet."""
-    sheet = Output.named("out", out)
-    if key is None:
+    if not settings.out:
+        raise ValueError("`--out` must name the new sheet, a .csv file, got none")
+    sheet = Output.named("out", settings.out)
+    if settings.key is None:
         key_file = sheet.beside("key", f"{os.path.splitext(sheet.name)[0]}{KEY_SUFFIX}")
     else:
-        key_file = Output.named("key", key)
+        key_file = Output.named("key", settings.key)
     sheet.check_file(".csv", is_new=True)
     key_file.check_file(is_new=True)
     if key_file.path == sheet.path:
-        raise ValueError(f"`key` must be another file than the sheet, got {key}")
+        raise ValueError(f"`key` must be another file than the sheet, got {settings.key}")
     return sheet, key_file
 
 
-def _check_request(systems: Sequence[str], n_documents: int, criteria: Sequence[str]) -> None:
+def _check_request(settings: PreferencesSettings) -> None:
+    systems, criteria = settings.systems, settings.criteria
     if len(set(systems)) < 2 or len(set(systems)) < len(systems):
         raise ValueError(
-            f"`systems` must be at least two different ones, got {listed(list(systems))}"
+            "`--systems` must name two different systems or more for a new sheet, got "
+            f"{listed(list(systems))}"
         )
-    if n_documents < 1:
-        raise ValueError(f"`n_documents` must be at least 1, got {n_documents}")
+    if settings.n < 1:
+        raise ValueError(f"`n` must be at least 1, got {settings.n}")
     taken = [name for name in criteria if name in SHEET_COLUMNS or criteria.count(name) > 1]
     if taken or not criteria:
         raise ValueError(
@@ -163,7 +143,11 @@ def _texts_by_document(
     texts: dict[str, dict[str, str]] = {}
     for document, system, candidate in frame.sort("document_id").iter_rows():
         texts.setdefault(document, {})[system] = candidate
-    return {document: found for document, found in texts.items() if len(found) == len(systems)}
+    return {
+        document: by_system
+        for document, by_system in texts.items()
+        if len(by_system) == len(systems)
+    }
 
 
 def _drawn(

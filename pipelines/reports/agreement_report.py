@@ -90,8 +90,15 @@ def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
     verdict = verdict_of(result, about.main_level, about.main_coefficient)
     lines = ["# Which metric agrees with people", ""]
     if about.main_coefficient in CORRELATIONS:
-        lines += [*(f"- {escape_markdown(line)}" for line in verdict.lines()), ""]
-    lines += [f"{verdict.title}.", "", *(f"- {escape_markdown(note)}" for note in about.notes), ""]
+        lines += [*(f"- {escape_markdown(' '.join(line.split()))}" for line in verdict.lines()), ""]
+    lines += [
+        f"{verdict.title}.",
+        "",
+        verdict.meaning,
+        "",
+        *(f"- {escape_markdown(note)}" for note in about.notes),
+        "",
+    ]
     for table in tables:
         lines += [f"## {escape_markdown(table.title)}", "", escape_markdown(table.caption), ""]
         lines += [to_markdown(table)]

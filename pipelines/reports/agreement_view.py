@@ -73,10 +73,10 @@ class Grid:
 
     def cells(self, result: AgreementResult) -> Iterator[tuple[str, bool, list[Row]]]:
         """Yield metric, whether it is a baseline, and its row for each aspect; baselines last."""
-        found = {(row["metric"], row["aspect"]): row for row in self.rows.iter_rows(named=True)}
-        baselines = {metric for (metric, _), row in found.items() if row["is_baseline"]}
+        cell_of = {(row["metric"], row["aspect"]): row for row in self.rows.iter_rows(named=True)}
+        baselines = {metric for (metric, _), row in cell_of.items() if row["is_baseline"]}
         for metric in sorted(result.score_names, key=baselines.__contains__):
-            rows = [found.get((metric, aspect), _NOT_COMPUTED) for aspect in result.aspects]
+            rows = [cell_of.get((metric, aspect), _NOT_COMPUTED) for aspect in result.aspects]
             yield metric, metric in baselines, rows
 
 
@@ -102,8 +102,8 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
     Pages in the `explain` folder of `folder`, where the page will be, are linked to. Without a
     correlation there is no report: a `ValueError`.
     """
-    found = list(grids(result))
-    panels = [panel for grid in found for panel in _panels(grid, result)]
+    all_grids = list(grids(result))
+    panels = [panel for grid in all_grids for panel in _panels(grid, result)]
     if not panels:
         raise ValueError("`result.correlations` must have rows, got none; there is no report")
     about = result.about
@@ -131,10 +131,10 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
         "tests": _labels(tests, TESTS),
         "verdicts": [
             verdict_of(result, grid.level, grid.coefficient)
-            for grid in found
+            for grid in all_grids
             if grid.coefficient in TESTED
         ],
-        "overviews": [_overview(grid, result) for grid in found],
+        "overviews": [_overview(grid, result) for grid in all_grids],
         "panels": panels,
         "raters": list(_raters(result)),
         "power": [
@@ -220,7 +220,7 @@ def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
                 "origin": grid.origin,
                 "ticks": ticks,
                 "ceiling": grid.ceilings.get(aspect),
-                "n_skipped": rows["n_skipped"].max(),
+                "n_skipped": rows.drop_nulls("value")["n_skipped"].max(),
                 "rows": rows.to_dicts(),
             }
 

@@ -9,8 +9,10 @@ is drawn from the rows of one choice.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from copy import deepcopy
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -28,6 +30,8 @@ PNG_SCALE = 3.0
 """Pixels of a PNG per pixel of the SVG: 300 per inch at one column's width."""
 SIGNIFICANT_DIGITS = 8
 """Of a number in a chart, enough for the decimals shown of one below 10,000; tables have all."""
+LONGEST_LABEL = 20
+"""Characters of a system's name in a plot; pointing at its dot shows all."""
 
 Spec = dict[str, Any]
 Look = Mapping[str, str | int]
@@ -66,16 +70,41 @@ _TEMPLATES = Environment(loader=FileSystemLoader(TEMPLATES / "charts"), undefine
 
 
 def system_points(systems: pl.DataFrame) -> pl.DataFrame:
-    """Pair each system's mean rating with its mean score, for every aspect and metric."""
+    """Pair each system's mean rating with its mean score, for every aspect and metric.
+
+    `label` is the system's name as there is room for it beside a dot.
+    """
     ends = ["mean", "low", "high"]
     kept = systems.drop_nulls("mean").select("system_id", "kind", "name", *ends)
     ratings = kept.filter(kind="rating").drop("kind")
     scores = kept.filter(kind="metric").drop("kind")
-    return ratings.rename({"name": "aspect"} | {end: f"y_{end}" for end in ends}).join(
+    points = ratings.rename({"name": "aspect"} | {end: f"y_{end}" for end in ends}).join(
         scores.rename({"name": "metric"} | {end: f"x_{end}" for end in ends}),
         on="system_id",
         maintain_order="left_right",
     )
+    labels = short_names(points["system_id"].unique().to_list())
+    return points.with_columns(label=pl.col("system_id").replace(labels))
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Leave out of long names what all of them begin with, and the end of what is still long.
+
+    Examples
+    --------
+    >>> short_names(["our-organisation/base-v1", "our-organisation/large-v1"])
+    {'our-organisation/base-v1': 'base-v1', 'our-organisation/large-v1': 'large-v1'}
+    """
+    start = 0
+    if len(names) > 1 and max(map(len, names)) > LONGEST_LABEL:
+        pairs = zip(min(names), max(names), strict=False)  # what these share, all share
+        same = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        start = len(re.sub(r"[^\W_]*$", "", same))
+    kept = {name: name[start:] or name for name in names}
+    return {
+        name: f"{short[: LONGEST_LABEL - 1]}…" if len(short) > LONGEST_LABEL else short
+        for name, short in kept.items()
+    }
 
 
 def difference_cells(differences: pl.DataFrame) -> pl.DataFrame:
@@ -216,14 +245,14 @@ def _plots_of(
     result: AgreementResult, aspect: str, level: str, coefficient: str
 ) -> Iterator[tuple[str, Spec]]:
     here = {"aspect": aspect, "level": level, "coefficient": coefficient}
-    found = result.correlations.filter(**here).drop_nulls("value")
-    found = found.sort("is_baseline", "value", descending=[False, True])
-    if found.is_empty():
+    defined = result.correlations.filter(**here).drop_nulls("value")
+    defined = defined.sort("is_baseline", "value", descending=[False, True])
+    if defined.is_empty():
         return
-    best, title = found["metric"][0], COEFFICIENTS.get(coefficient, coefficient)
-    size = PAPER_STEP * len(found)
+    best, title = defined["metric"][0], COEFFICIENTS.get(coefficient, coefficient)
+    size = PAPER_STEP * len(defined)
     spec = _specified("correlations", PAPER, x_title=title)
-    yield "correlations", paper_chart(spec, found, width=130, height=size)
+    yield "correlations", paper_chart(spec, defined, width=130, height=size)
     differences = difference_cells(result.differences.filter(**here))
     if not differences.is_empty():
         test = in_order(result.differences["test"], TESTS)[0]
@@ -270,5 +299,13 @@ def draw_files(plot: Spec | alt.TopLevelMixin) -> dict[str, bytes]:
     import vl_convert
 
     spec = plot if isinstance(plot, dict) else plot.to_dict()
-    svg = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
+    vega = vl_convert.vegalite_to_vega(spec, vl_version=vega_lite_version())
+    for each in spec.get("usermeta", {}).get("embedOptions", {}).get("patch", []):
+        # As vegaEmbed does on a page; but placing names takes a canvas, and none is here.
+        names = deepcopy(each["value"])
+        del names["transform"]
+        names["encode"]["update"] |= {"x": {"field": "x"}, "y": {"field": "y"}}
+        names["encode"]["update"] |= {"dx": {"value": 7}, "dy": {"value": -6}}
+        vega["marks"].append(names)
+    svg = vl_convert.vega_to_svg(vega)
     return {".svg": svg.encode(), ".png": vl_convert.svg_to_png(svg, scale=PNG_SCALE)}

@@ -18,6 +18,8 @@ from sms.signature import version
 
 MOST_BARS = 150
 """Of the differences of documents; of more, neighbours in the order of size share a bar."""
+LONGEST_NAME = 30
+"""Characters of a system's name in the title; below the title both are named in any case."""
 N_EXTREMES = 5
 """Documents named at either end."""
 
@@ -30,7 +32,7 @@ def render_comparison(result: ScoreComparison) -> str:
         styles=["scores.css"],
         result=result,
         lead=_lead(result),
-        is_one_pair=len({(row.system_a, row.system_b) for row in result.rows}) == 1,
+        is_one_pair=result.is_one_pair,
         significance=f"{SIGNIFICANCE:g}",
         head=sheet.head,
         foot=sheet.foot,
@@ -45,10 +47,13 @@ def render_comparison(result: ScoreComparison) -> str:
 
 def _lead(result: ScoreComparison) -> str:
     """Say how often each side is higher; by name where only two systems are compared."""
-    pairs = {(row.system_a, row.system_b) for row in result.rows}
-    a, b = ("A", "B") if len(pairs) > 1 or result.kind == RUNS else next(iter(pairs))
+    a, b = result.rows[0].system_a, result.rows[0].system_b
+    if not result.is_one_pair or result.kind == RUNS or max(len(a), len(b)) > LONGEST_NAME:
+        a, b = "A", "B"
     n_higher = {side: sum(row.higher == side for row in result.rows) for side in ("a", "b")}
-    what = "metric" if len(pairs) == 1 else "comparison"
+    what = "metric" if result.is_one_pair else "comparison"
+    if not any(n_higher.values()):
+        return f"No significant difference in {counted(len(result.rows), what)}"
     return (
         f"{a} is significantly higher in {n_higher['a']:,}, {b} in {n_higher['b']:,} of "
         f"{counted(len(result.rows), what)}"

@@ -74,6 +74,11 @@ class ScoreComparison:
     confidence: float
     seed: int
 
+    @property
+    def is_one_pair(self) -> bool:
+        """Whether all rows are about the same two systems."""
+        return len({(row.system_a, row.system_b) for row in self.rows}) == 1
+
     def frame(self) -> pl.DataFrame:
         """Return the rows as a table; undefined is null."""
         names = [each.name for each in fields(MetricComparison) if each.name != "documents"]
@@ -119,6 +124,8 @@ def _columns(result: ScoreComparison, frame: pl.DataFrame) -> list[Column]:
         return UNDEFINED if UNDEFINED in ends else f"[{', '.join(ends)}]"
 
     systems = {"system": "system_a"} if result.kind == RUNS else {"A": "system_a", "B": "system_b"}
+    if result.kind == SYSTEMS and result.is_one_pair:
+        systems = {}  # the lines above the table name them
     counts = {"wins": "wins", "ties": "ties", "losses": "losses", "documents": "n_documents"}
     return [
         text_column("metric", "metric"),
@@ -138,7 +145,8 @@ def _head(result: ScoreComparison) -> Iterator[str]:
     if result.kind == RUNS:
         yield "Two runs of the same systems, on the documents both have"
     else:
-        yield "Every system of A with every system of B, on the documents both have"
+        each = "A with B" if result.is_one_pair else "Every system of A with every system of B"
+        yield f"{each}, on the documents both have"
     for side in ("a", "b"):
         systems = {getattr(row, f"system_{side}") for row in result.rows}
         named = f"{systems.pop()}, " if result.kind == SYSTEMS and len(systems) == 1 else ""

@@ -89,7 +89,7 @@ def document_means(rows: pl.DataFrame, metric: str) -> dict[str, tuple[float, fl
         .group_by(_KEYS)
         .agg(total=pl.col("value").sum(), n=pl.len())
     )
-    found = {}
+    by_system = {}
     for (system,), group in sums.group_by("system_id"):
         totals, counts = group["total"].to_numpy(), group["n"].to_numpy()
         mean, n_documents = totals.sum() / counts.sum(), len(totals)
@@ -100,8 +100,8 @@ def document_means(rows: pl.DataFrame, metric: str) -> dict[str, tuple[float, fl
             error = np.sqrt(variance) / counts.sum()
             half = stdtrit(n_documents - 1, 0.5 + 0.5 * CONFIDENCE) * error
             low, high = mean - half, mean + half
-        found[str(system or "")] = float(mean), float(low), float(high), n_documents
-    return found
+        by_system[str(system or "")] = float(mean), float(low), float(high), n_documents
+    return by_system
 
 
 def read_rows(run: ScoreRun) -> pl.DataFrame:
@@ -160,8 +160,8 @@ def _documents_text(means: Mapping[str, Mapping[str, tuple[float, float, float, 
     return f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}"
 
 
-def _half(found: tuple[float, float, float, int] | None) -> float:
-    return np.nan if found is None else found[2] - found[0]
+def _half(mean: tuple[float, float, float, int] | None) -> float:
+    return np.nan if mean is None else mean[2] - mean[0]
 
 
 def _metric_view(
@@ -174,7 +174,7 @@ def _metric_view(
     values = rows[metric].drop_nulls().to_numpy()
     n_without = len(rows) - values.size
     n_decimals = decimals(mean for mean, *_ in means.values())
-    ends = [end for found in means.values() for end in found[:3] if not np.isnan(end)]
+    ends = [end for mean in means.values() for end in mean[:3] if not np.isnan(end)]
     ranked = sorted(means.items(), key=lambda item: -item[1][0])
     return {
         "name": metric,

@@ -34,6 +34,7 @@ _LATEX = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
     MINUS: "$-$",
+    "±": r"$\pm$",
     "–": "--",
     "’": "'",
     "\N{GREEK SMALL LETTER ALPHA}": r"$\alpha$",

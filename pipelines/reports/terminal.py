@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich import box
@@ -75,6 +76,23 @@ def table_blocks(
             width=width,
         )
         for block in blocks
+    )
+
+
+def wrapped(lines: Iterable[str], width: int | None) -> str:
+    """Break long lines between words for a terminal of this width; what goes on is indented."""
+    return "\n".join(
+        line
+        if width is None
+        else textwrap.fill(
+            line,
+            width,
+            subsequent_indent="    " if line.startswith(" ") else "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for paragraph in lines
+        for line in paragraph.split("\n")
     )
 
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipelines.reports.numbers import interval_text, number_text
-from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, listed
-from pipelines.tables.records import AgreementResult
+from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, lead_text, listed
+from pipelines.tables.records import BEST, AgreementResult
 
 WEAK = ("length", "density")
 """Baselines that a metric must beat to be worth its time."""
 MOST_NAMED = 4
 """Tied metrics that are named; the table has all."""
+NOT_USABLE = "no metric"
+"""What to use where even the best one falls as ratings rise, or a baseline is better."""
 NOTHING_JUDGED = "No metric can be judged: no coefficient is defined."
 
 
@@ -34,6 +36,26 @@ class AspectVerdict:
     """Those of `WEAK` that were scored."""
     beating: tuple[str, ...]
     """Metrics that agree better with people than each of these, the best first."""
+    ahead: tuple[str, float] | None = None
+    """The best baseline and its value, if that is significantly better than the best metric."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the best metric rises with the ratings, and no baseline is better."""
+        return self.value is not None and self.value > 0 and self.ahead is None
+
+    @property
+    def value_text(self) -> str:
+        """Write the value of the best metric, and why it is not to be used if so."""
+        interval = interval_text(self.low, self.high, 2, minus="-")
+        value = f"{number_text(self.value, 2, minus='-')} {interval}"
+        if self.is_usable:
+            return value
+        value = f"{self.metric}, the best, has {value}"
+        if self.ahead is None:
+            return value
+        name, other = self.ahead
+        return f"{value}, but {name} alone {number_text(other, 2, minus='-')}"
 
     @property
     def tied_text(self) -> str:
@@ -43,7 +65,10 @@ class AspectVerdict:
     @property
     def beating_text(self) -> str:
         """Name the metrics that beat the weak ones, the first few of them."""
-        return listed(_few(self.beating)) if self.beating else "no metric"
+        if not self.beating:
+            return "no metric"
+        is_missing = self.metric not in self.beating
+        return listed(_few(self.beating)) + f" (not {self.metric})" * is_missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +85,11 @@ class Verdict:
         return f"{LEVELS.get(self.level, self.level)} level, {self.coefficient_name}"
 
     @property
+    def meaning(self) -> str:
+        """Say what this level and this coefficient ask."""
+        return lead_text(self.level, self.coefficient)
+
+    @property
     def coefficient_name(self) -> str:
         """Return the coefficient in words."""
         return COEFFICIENTS.get(self.coefficient, self.coefficient)
@@ -70,19 +100,21 @@ class Verdict:
         return tuple(each for each in self.aspects if each.metric is not None)
 
     def lines(self, cheapest: Callable[[Iterable[str]], str] | None = None) -> list[str]:
-        """Write the three lines; `cheapest` says which of some metrics costs least."""
+        """Write three paragraphs; `cheapest` says which of some metrics costs least."""
         if not (defined := self.judged):
             return [NOTHING_JUDGED]
-        found: dict[str, list[str]] = {}
+        aspects_of: dict[str, list[str]] = {}
         for each in defined:
-            interval = interval_text(each.low, each.high, 2, minus="-")
-            value = f"{number_text(each.value, 2, minus='-')} {interval}"
-            found.setdefault(str(each.metric), []).append(f"{each.aspect} ({value})")
-        best = (f"{metric} for {listed(aspects)}" for metric, aspects in found.items())
-        tied = (f"{each.aspect}: {_tied(each, cheapest)}" for each in defined)
+            use = str(each.metric) if each.is_usable else NOT_USABLE
+            aspects_of.setdefault(use, []).append(f"{each.aspect} ({each.value_text})")
+        best = (f"{metric} for {listed(aspects)}" for metric, aspects in aspects_of.items())
+        tied = [f"{each.aspect}: {_tied(each, cheapest)}" for each in defined]
+        apart = f"Cannot be told apart from {'the best' if len(tied) > 1 else 'it'}"
         return [
             f"Use {'; '.join(best)}",
-            f"Cannot be told apart from it at {SIGNIFICANCE:g}: {'; '.join(tied)}",
+            "\n  ".join([f"{apart} at {SIGNIFICANCE:g}:", *tied])
+            if len(tied) > 1
+            else f"{apart} at {SIGNIFICANCE:g}: {tied[0]}",
             _baselines(defined),
         ]
 
@@ -106,8 +138,11 @@ def _of_aspect(aspect: str, rows: pl.DataFrame, tests: pl.DataFrame) -> AspectVe
     judged = ranked.filter(~pl.col("is_baseline"))
     best = ranked.filter("is_best").to_dicts()
     weak = [name for name in WEAK if name in rows["metric"]]
-    better = {name: _better_than(name, tests) for name in weak}
+    better = {name: _better_than(name, tests.filter(against=name)) for name in weak}
     first = best[0] if best else dict.fromkeys(("metric", "value", "low", "high"))
+    better_than_best = _better_than(str(first["metric"]), tests.filter(against=BEST))
+    baselines = ranked.filter("is_baseline", pl.col("metric").is_in(better_than_best))
+    ahead = baselines.select("metric", "value").rows()
     return AspectVerdict(
         aspect=aspect,
         **{name: first[name] for name in ("metric", "value", "low", "high")},
@@ -118,18 +153,19 @@ def _of_aspect(aspect: str, rows: pl.DataFrame, tests: pl.DataFrame) -> AspectVe
             for metric in judged["metric"]
             if weak and all(metric in better[name] for name in weak)
         ),
+        ahead=ahead[0] if ahead else None,
     )
 
 
-def _better_than(baseline: str, tests: pl.DataFrame) -> set[str]:
-    """Metrics that agree significantly better with people than a baseline."""
-    found = tests.filter(pl.col("against") == baseline, pl.col("p_holm") <= SIGNIFICANCE)
+def _better_than(name: str, tests: pl.DataFrame) -> set[str]:
+    """Metrics that agree significantly better with people than one, by the tests against it."""
+    significant = tests.filter(pl.col("p_holm") <= SIGNIFICANCE)
     return {
         metric_a if difference > 0 else metric_b
-        for metric_a, metric_b, difference in found.select(
+        for metric_a, metric_b, difference in significant.select(
             "metric_a", "metric_b", "difference"
         ).iter_rows()
-    } - {baseline}
+    } - {name}
 
 
 def _tied(each: AspectVerdict, cheapest: Callable[[Iterable[str]], str] | None) -> str:
@@ -147,8 +183,8 @@ def _baselines(aspects: Sequence[AspectVerdict]) -> str:
     if not any(each.beating for each in aspects):
         both = "both " if len(weak) > 1 else ""
         return f"No metric agrees better with people than {both}{listed(weak)}, for any aspect"
-    found = (f"{each.aspect}: {each.beating_text}" for each in aspects)
-    return f"Agrees better with people than {listed(weak)}: {'; '.join(found)}"
+    beaten = (f"{each.aspect}: {each.beating_text}" for each in aspects)
+    return f"Agrees better with people than {listed(weak)}: {'; '.join(beaten)}"
 
 
 def _few(names: Sequence[str]) -> list[str]:

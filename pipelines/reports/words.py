@@ -17,6 +17,21 @@ LEVEL_MEANINGS = {
     "summary": "systems are correlated inside each document, then documents are averaged",
     "global": "all pairs of a system and a document are correlated at once",
 }
+_QUESTIONS = {
+    "system": "does a metric rank the systems as people do? For summaries of one document, read "
+    "summary level.",
+    "summary": "does a metric order the summaries of one document as people do? For a ranking of "
+    "systems, read system level.",
+    "global": "does a metric order all rows as people do? It needs no second summary of a "
+    "document, and mixes differences between documents with those between summaries.",
+}
+_WHY_COEFFICIENT = {
+    "pearson": "Pearson r asks for a straight line between scores and ratings.",
+    "spearman": "Spearman \N{GREEK SMALL LETTER RHO} compares order alone, so the scale of a "
+    "metric does not matter.",
+    "kendall_b": "Kendall \N{GREEK SMALL LETTER TAU} counts pairs in the same order.",
+}
+_WHY_COEFFICIENT["kendall_c"] = _WHY_COEFFICIENT["kendall_b"]
 _PLAIN = {
     "pearson": "Pearson r",
     "spearman": "Spearman \N{GREEK SMALL LETTER RHO}",
@@ -60,15 +75,28 @@ def statistic_name(statistic: str) -> str:
     return STATISTICS.get(statistic, statistic)
 
 
-def in_order(found: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Return the distinct values found: those with a name in its order, then the others.
+def lead_text(level: str, coefficient: str) -> str:
+    """Say what a level and a coefficient ask, and so why they come first.
+
+    Examples
+    --------
+    >>> lead_text("system", "kendall_b").partition("?")[0]
+    'System level asks: does a metric rank the systems as people do'
+    """
+    why = _WHY_COEFFICIENT.get(coefficient)
+    asks = f"{LEVELS[level]} level asks: {_QUESTIONS[level]}"
+    return f"{asks} {why}" if why else asks
+
+
+def in_order(values: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Return the distinct values: those with a name in its order, then the others.
 
     Examples
     --------
     >>> in_order(["global", "other", "system", "global"], LEVELS)
     ['system', 'global', 'other']
     """
-    distinct = list(dict.fromkeys(found))
+    distinct = list(dict.fromkeys(values))
     return [name for name in names if name in distinct] + [
         other for other in distinct if other not in names
     ]

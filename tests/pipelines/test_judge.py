@@ -42,11 +42,11 @@ def test_what_is_left_out_of_ratings_is_said(quick, ratings, tmp_path, capsys):
         run(["judge", str(LADDER), "--ratings", str(ratings), "--quiet", "--resamples", "50"]) == 0
     )
     lines = capsys.readouterr().out.splitlines()
-    assert lines[4].startswith(
+    assert lines[5].startswith(
         f"Column `fluency` of {ratings} is left out, its cells are no numbers"
     )
-    assert lines[5] == f"1 rated row is not in {LADDER}"
-    assert lines[6] == ""
+    assert lines[6] == f"1 rated row is not in {LADDER}"
+    assert lines[7] == ""
 
 
 def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
@@ -77,9 +77,10 @@ def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
         "(Summary level, Spearman \N{GREEK SMALL LETTER RHO}; "
         "35 rows of 5 systems and 7 documents, raters: not named)"
     )
+    assert lines[4].startswith("Summary level asks: does a metric order the summaries of one")
     (best,) = [each.metric.removesuffix("_f") for each in verdict.aspects]
-    assert lines[5].startswith("Whole corpus: 70 rows at ")
-    assert f"({best}, measured just now)" in lines[5]
+    assert lines[6].startswith("Whole corpus: 70 rows at ")
+    assert f"({best}, measured just now)" in lines[6]
     assert shlex.split(lines[-1]) == [
         *("assay", "score", str(LADDER), "--out", "scores", "--metrics", best)
     ]
@@ -110,6 +111,27 @@ def test_rows_and_ratings_in_memory_may_have_names_of_their_own(quick, ratings):
     assert renamed.result.correlations.equals(expected.result.correlations)
 
 
+def test_ratings_may_have_other_names_than_the_texts(quick, ratings, tmp_path):
+    texts, rated = tmp_path / "texts.csv", tmp_path / "people.csv"
+    theirs = {"document_id": "Meeting ID", "system_id": "Model", "candidate": "Minutes"}
+    frame = pl.read_ndjson(LADDER).drop("source")
+    frame = frame.with_columns(reference=pl.col("references").list.first()).drop("references")
+    frame.rename(theirs).write_csv(texts, separator=";")
+    own = {"document_id": "meeting", "system_id": "model"}
+    pl.read_csv(ratings).rename(own).write_csv(rated)
+    columns = theirs | {f"ratings.{ours}": name for ours, name in own.items()}
+    expected = assay.judge(frame, ratings=pl.read_csv(ratings), resamples=20)
+    found = assay.judge(texts, ratings=rated, columns=columns, resamples=20)
+    assert found.result.correlations.equals(expected.result.correlations)
+    assert "ratings." not in found.command
+    with pytest.raises(
+        ValueError, match=r"which has meeting, model.*`--columns ratings\.document_id=NAME`"
+    ):
+        assay.judge(texts, ratings=rated, columns=theirs, resamples=20)
+    with pytest.raises(ValueError, match=r"got `ratings\.candidate`; aspects keep their names"):
+        assay.judge(texts, ratings=rated, columns={**columns, "ratings.candidate": "x"})
+
+
 def test_metrics_are_those_whose_inputs_there_are(quick, ratings, tmp_path):
     corpus = tmp_path / "corpus.parquet"
     pl.read_ndjson(LADDER).drop("references").write_parquet(corpus)
@@ -130,3 +152,20 @@ def test_no_rated_row_rejected(quick, tmp_path, capsys):
     words = ["judge", str(LADDER), "--ratings", str(tmp_path / "ratings.csv"), "--quiet"]
     assert run(words) == 2
     assert "quality_ladder.jsonl is rated; ratings have (x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["judge", "correlate", "compare"])
+def test_columns_that_no_file_has_are_refused(verb, ratings):
+    asked = {"columns": {"candidate": "nope"}}
+    call = {
+        "judge": lambda: assay.judge(LADDER, ratings=ratings, **asked),
+        "correlate": lambda: assay.correlate(ratings, ratings=ratings, **asked),
+        "compare": lambda: assay.compare(ratings, ratings, **asked),
+    }[verb]
+    with pytest.raises(ValueError, match="`--columns` must name a column of the files, got `cand"):
+        call()
+
+
+def test_a_usual_metric_may_be_asked_for(quick, ratings):
+    asked = assay.judge(LADDER, ratings=ratings, metrics=["rouge1_f"], resamples=20)
+    assert asked.verdict == assay.judge(LADDER, ratings=ratings, resamples=20).verdict

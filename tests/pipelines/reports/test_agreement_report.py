@@ -9,8 +9,9 @@ import pytest
 from pipelines.reports.agreement_report import render_report, write_report
 from pipelines.reports.file_names import explain_file, file_stem
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
+from pipelines.reports.verdict import AspectVerdict, Verdict, verdict_of
 from pipelines.runs.manifest import EXPLAIN_FOLDER
-from pipelines.tables.records import CORRELATIONS
+from pipelines.tables.records import CORRELATIONS, DIFFERENCES
 from tests.pipelines.reports.made_up import ASPECTS, COEFFICIENTS, LEVELS, SYSTEMS, UNDEFINED_REASON
 
 PLOTTED = {
@@ -163,6 +164,64 @@ def test_verdict_by_hand(parsed):
         ["fluency & flow", "sms", "0.79 [0.67, 0.89]", "rouge_L"],
     ]
     assert rows[0][4].startswith("sms, rouge_L and ")
+
+
+def test_metric_that_falls_as_ratings_rise_is_not_recommended():
+    numbers = {"low": -0.5, "high": -0.1, "tied": (), "weak": (), "beating": ()}
+    verdict = Verdict(
+        level="summary",
+        coefficient="spearman",
+        aspects=tuple(
+            AspectVerdict(aspect=aspect, metric="sms", value=value, **numbers)
+            for aspect, value in (("focus", 0.3), ("style", -0.3))
+        ),
+    )
+    assert verdict.lines()[0] == (
+        "Use sms for focus (0.30 [-0.50, -0.10]); "
+        "no metric for style (sms, the best, has -0.30 [-0.50, -0.10])"
+    )
+
+
+def test_metric_that_a_baseline_beats_is_not_recommended(result, tmp_path):
+    """Shown in words and on the page; a baseline that is only tied changes nothing."""
+    place = {"aspect": "relevance", "level": "system", "coefficient": "pearson"}
+    is_length = (pl.col("metric") == "length") & pl.all_horizontal(
+        pl.col(name) == value for name, value in place.items()
+    )
+    correlations = result.correlations.with_columns(
+        value=pl.when(is_length).then(0.97).otherwise("value")
+    )
+    asked = {**place, "test": "perm-both", "against": "best"}
+    pair = {"metric_a": "length", "metric_b": "sms", "difference": 0.16}
+    for p_value, use in ((0.2, "sms"), (0.01, "no metric")):
+        row = {**dict.fromkeys(DIFFERENCES), **asked, **pair, "p_holm": p_value}
+        changed = dataclasses.replace(
+            result,
+            correlations=correlations,
+            differences=pl.concat(
+                [result.differences, pl.DataFrame([row], schema=result.differences.schema)]
+            ),
+        )
+        verdict = verdict_of(changed, "system", "pearson")
+        assert f"{use} for relevance (" in verdict.lines()[0]
+        said = "(sms, the best, has 0.81 [0.69, 0.91], but length alone 0.97)"
+        assert (said in verdict.lines()[0]) == (use == "no metric")
+        assert ("length alone has 0.97" in render_report(changed, tmp_path)) == (use == "no metric")
+
+
+def test_metrics_that_beat_the_baselines_without_the_best_are_told_from_it():
+    shared = {"aspect": "focus", "value": 0.5, "low": 0.3, "high": 0.7, "tied": ("wms", "cosine")}
+    verdict = Verdict(
+        level="summary",
+        coefficient="spearman",
+        aspects=(
+            AspectVerdict(metric="sms", weak=("length",), beating=("cosine",), **shared),
+            AspectVerdict(metric="sms", weak=("length",), beating=("sms", "cosine"), **shared),
+        ),
+    )
+    assert verdict.lines()[2] == (
+        "Agrees better with people than length: focus: cosine (not sms); focus: sms and cosine"
+    )
 
 
 def test_fisher_interval_labelled_too_narrow(result, tmp_path):

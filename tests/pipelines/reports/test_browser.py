@@ -1,6 +1,7 @@
 """The page in a real browser: sorting, hovering, switching, widths, and paper."""
 
 import dataclasses
+from itertools import combinations
 
 import polars as pl
 import pytest
@@ -14,6 +15,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 DRAWN = "html[data-charts=drawn]"
 PHONE = {"width": 360, "height": 740}
 SHOWN = ".panel.is-chosen table.correlations"
+BOXES = """() => [...document.querySelectorAll(
+  "#chart-systems .mark-symbol path, #chart-systems .mark-text.role-mark text:not([opacity='0'])"
+)].map((mark) => {
+  const { x, y, width, height } = mark.getBBox(), { e, f } = mark.getCTM();
+  return [x + e, y + f, x + e + width, y + f + height];
+})"""
+"""Of dots without their edge, and of the names that found room."""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +54,21 @@ def unfold(page, title):
     part.locator("summary").first.click()
     if part.locator("[data-chart]").count():
         part.locator("[data-chart] svg").wait_for()
+
+
+def test_names_of_systems_lie_on_no_dot_and_on_no_other_name(page, result, tmp_path):
+    named = {name: f"an-organisation/with-a-long-name-{name}" for name in SYSTEMS}
+    systems = result.systems.with_columns(pl.col("system_id").replace(named))
+    open_changed(page, result, tmp_path, systems=systems)
+    boxes = page.evaluate(BOXES)
+    assert len(boxes) > len(SYSTEMS)  # dots, and at least some names
+    for (left, top, right, bottom), other in combinations(boxes, 2):
+        assert (
+            right <= other[0] + 1
+            or other[2] <= left + 1
+            or bottom <= other[1] + 1
+            or (other[3] <= top + 1)
+        )
 
 
 def level_control(page, name):
