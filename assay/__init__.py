@@ -1,7 +1,7 @@
 """Scores summaries at scale, and tells you whether the scores mean anything.
 
-Each name here is a function or a class with all that may be said to it; `help(assay.score)` shows
-it. The command `assay` (or `python -m assay`) has the same words.
+Each name here is a function or a class whose parameters `help(assay.score)` explains. The command
+`assay` (or `python -m assay`) has options of the same names.
 
 Examples
 --------

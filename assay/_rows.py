@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sms.naming import OneOrMore
+from pipelines.settings.form import shown
+from sms.naming import OneOrMore, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,24 +20,30 @@ if TYPE_CHECKING:
 Rows: TypeAlias = Any
 """Files (`OneOrMore`), a list of dicts or of texts, a dict of lists, or a table of pandas, polars,
 Arrow or datasets."""
-_WITH_SERIES = ("pandas", "polars", "pyarrow", "numpy")
-IDS = ("document_id", "system_id")
-"""Names of a row, which a table may have."""
+_LIBRARIES = ("pandas", "polars", "pyarrow", "numpy", "datasets")
+_ACCEPTED = {
+    "candidate": ("candidate",),
+    "reference": ("references", "reference"),
+    "source": ("source", "sources"),
+    "document_id": ("document_id",),
+    "system_id": ("system_id",),
+}
+"""What `data` may call each of our columns, in order of preference."""
+_OURS = {alias: ours for ours, accepted in _ACCEPTED.items() for alias in accepted}
 
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
     """Rows, and how scores are put to them."""
 
-    names: Sequence[str]
-    column: Callable[[str], Any]
-    """Cells of a column, as Arrow or as a list."""
+    columns: Mapping[str, Any]
+    """The cells of every column: a list, or a column of some library."""
     with_columns: Callable[[Mapping[str, pa.Array]], Any]
     asked: Mapping[str, Any]
-    """`candidate`, `reference` and `source`, where they were given."""
+    """Our name to the name in `data`, or to a list of several, where it was given."""
 
     def score(self, own: dict[str, Any]) -> Any:  # noqa: ANN401  (their table, or a run)
-        """Score them as a run does, in a folder that goes again if none is asked for."""
+        """Score them as a run does, in a temporary folder if there is no `out`."""
         from cluster.schema import MissingColumnError
         from pipelines import verbs
         from pipelines.score import score_corpus
@@ -43,127 +51,129 @@ class _Memory:
 
         if own["limit"] is not None:
             raise ValueError("`limit` is for files; give the first rows of `data` instead")
-        kept = own["keep"] if own["out"] is not None else ()  # rows that come back have all
-        settings = own | {"columns": None, "keep": kept}
-        try:
-            if own["out"] is not None:
+        is_run = own["out"] is not None
+        with TemporaryDirectory() as folder:
+            corpus = f"{folder}/rows.parquet"
+            if is_run:
                 corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
-                self.write(corpus, own["columns"] or {}, kept)
-                return verbs.score(corpus, ScoreSettings(**settings))
-            with TemporaryDirectory() as folder:
-                corpus = f"{folder}/rows.parquet"
-                self.write(corpus, own["columns"] or {}, kept)
-                run = score_corpus(corpus, **settings | {"out": f"{folder}/run"})
-                found = _scores_of(run)
-        except MissingColumnError as error:
-            raise self._missing(error.column) from None
-        taken = [name for name in found if name in self.names]
-        if taken:
-            raise ValueError(
-                f"`data` must not have a column `{taken[0]}` yet; drop it, or give it another name"
-            )
-        return self.with_columns(found)
+            try:
+                self._write(corpus, self._corpus(own["keep"]))
+                if is_run:
+                    return verbs.score(corpus, ScoreSettings(**own | {"columns": None}))
+                # The table that comes back has all columns: none needs to be kept.
+                settings = own | {"columns": None, "keep": (), "out": f"{folder}/run"}
+                scores = _scores_of(score_corpus(corpus, **settings))
+            except MissingColumnError as error:
+                raise self._missing(error.column, error.column) from None
+            except ValueError as error:
+                if is_run or corpus not in str(error):
+                    raise
+                raise ValueError(str(error).replace(corpus, "`data`")) from error
+        for name in scores:
+            if name in self.columns:
+                raise ValueError(
+                    f"`data` must not have a column `{name}` yet; drop it, or give it another name"
+                )
+        return self.with_columns(scores)
 
-    def write(
-        self, path: str, columns: Mapping[str, str] | None = None, kept: Sequence[str] = ()
-    ) -> None:
-        """Write them as a corpus that commands read; without `columns` as the table they are."""
+    def write_table(self, path: str, name: str) -> None:
+        """Write the table as it is; `name` is what messages call it."""
+        import pyarrow as pa
+
+        columns = {column: _array(column, cells) for column, cells in self.columns.items()}
+        self._write(path, pa.table(columns), name)
+
+    def _write(self, path: str, table: pa.Table, name: str = "data") -> None:
         from io import BytesIO
 
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         from cluster.store import write_whole
 
-        if columns is None:
-            table = pa.table({name: self._cells(name) for name in self.names})
-        else:
-            table = self._corpus(columns, kept)
+        if not table.num_rows:
+            raise ValueError(f"`{name}` must have at least one row, got none")
         sink = BytesIO()
         pq.write_table(table, sink)
         write_whole(path, sink.getvalue())
 
-    def _corpus(self, columns: Mapping[str, str], kept: Sequence[str]) -> pa.Table:
+    def _corpus(self, kept: Sequence[str]) -> pa.Table:
+        """Return the columns that a corpus has, by our names, and the kept ones."""
         import pyarrow as pa
 
-        found: dict[str, Any] = {"candidate": self._cells("candidate")}
-        for name, plural in (("reference", "references"), ("source", "source")):
-            own_name = plural if name not in self.asked and plural in self.names else name
-            if name in self.asked or own_name in self.names:
-                cells = pa.array(self._cells(own_name))
-                found[plural if pa.types.is_list(cells.type) else name] = cells
-        for name in IDS:
-            theirs = columns.get(name, name)
-            if theirs in self.names:
-                found[name] = pa.array(self._cells(theirs)).cast(pa.string())
-        for name in self.names if kept == ("all",) else kept:
-            found.setdefault(name, self._cells(name))
-        return pa.table(found)
+        asked = {}
+        for name, theirs in self.asked.items():
+            if name not in _OURS:
+                raise ValueError(f"unknown column `{name}` in `columns`; {nearest(name, _OURS)}")
+            asked[_OURS[name]] = theirs
+        table: dict[str, Any] = {}
+        for ours, accepted in _ACCEPTED.items():
+            own_name = next((alias for alias in accepted if alias in self.columns), None)
+            theirs = asked.get(ours, own_name)
+            if theirs is None and ours != "candidate":
+                continue
+            cells = self._cells(ours if theirs is None else theirs, ours)
+            if ours.endswith("_id"):
+                cells = _as_text(cells, ours)
+            is_several = ours == "reference" and pa.types.is_list(cells.type)
+            table["references" if is_several else ours] = cells
+        for name in self.columns if kept == ("all",) else kept:
+            if name not in table:
+                table[name] = self._cells(name, "keep")
+        return pa.table(table)
 
-    def _cells(self, name: str) -> Any:  # noqa: ANN401
+    def _cells(self, theirs: Any, ours: str) -> pa.Array:  # noqa: ANN401
         """Return the cells of one column, or of several as a list in each row."""
-        theirs = self.asked.get(name, name)
+        import pyarrow as pa
+
         if isinstance(theirs, str):
-            if theirs not in self.names:
-                raise self._missing(name)
-            cells = self.column(theirs)
-            return cells.combine_chunks() if hasattr(cells, "combine_chunks") else cells
-        several = [list(map(_plain, self.column(each))) for each in theirs]
-        return [list(row) for row in zip(*several, strict=True)]
+            if theirs not in self.columns:
+                raise self._missing(theirs, ours)
+            return _array(theirs, self.columns[theirs])
+        if not isinstance(theirs, Iterable) or not (names := list(theirs)):
+            raise TypeError(
+                f"`{ours}` must be the name of a column, or a list of several, got {shown(theirs)}"
+            )
+        several = [self._cells(name, ours).to_pylist() for name in names]
+        return pa.array([list(row) for row in zip(*several, strict=True)])
 
-    def _missing(self, name: str) -> ValueError:
-        theirs = self.asked.get(name, name)
+    def _missing(self, theirs: Any, ours: str) -> ValueError:  # noqa: ANN401
+        remedy = f"`columns={{'{ours}': NAME}}`" if ours.endswith("_id") else f"`{ours}=`"
+        names = ", ".join(self.columns) or "none"
         return ValueError(
-            f"`data` has no column `{theirs}`, only {', '.join(self.names) or 'none'}; say which "
-            f"one it is with `{name}=`"
+            f"`data` has no column `{theirs}`, only {names}; say which one it is with {remedy}"
         )
 
 
-def rows_of(data: Rows, asked: Mapping[str, Any]) -> _Memory | None:
-    """Take rows in memory for what they are; None for files."""
+def rows_of(
+    data: Rows, asked: Mapping[str, Any], columns: Mapping[str, str] | None = None
+) -> _Memory | None:
+    """Take rows in memory for what they are; None for files.
+
+    `asked` and `columns` name columns of `data`; where it is a list of texts, `asked` are the texts
+    they are compared with.
+    """
     kind = type(data).__module__.partition(".")[0]
-    if kind in _WITH_SERIES and not hasattr(data, "columns") and not hasattr(data, "column"):
-        return _of_texts(_texts(data), asked)
-    if kind == "pandas":
-        return _Memory(
-            names=list(map(str, data.columns)),
-            column=lambda name: _from_pandas(data[name]),
-            with_columns=lambda found: data.assign(
-                **{name: column.to_pandas().to_numpy() for name, column in found.items()}
-            ),
-            asked=asked,
-        )
-    if kind == "polars":
-        import polars as pl
-
-        if isinstance(data, pl.LazyFrame):
+    named = {**(columns or {}), **asked}
+    if kind in _LIBRARIES:
+        if type(data).__name__ == "LazyFrame":
             data = data.collect()
-        return _Memory(
-            names=data.columns,
-            column=lambda name: data[name].to_arrow(),
-            with_columns=lambda found: data.with_columns(
-                pl.Series(name, column) for name, column in found.items()
-            ),
-            asked=asked,
-        )
-    if kind in ("pyarrow", "datasets"):
-        table = data if kind == "pyarrow" else data.with_format("arrow")[:]
-        return _Memory(
-            names=table.column_names,
-            column=table.column,
-            with_columns=lambda found: _appended(data, found, kind),
-            asked=asked,
-        )
+        if kind == "datasets" and hasattr(data, "with_format"):
+            return _of_data_set(data, named)
+        if hasattr(data, "columns"):
+            return _of_table(data, kind, named)
+        return _of_texts(_texts(data), asked, columns or {})
     if isinstance(data, Mapping):
-        return _of_columns({str(name): list(cells) for name, cells in data.items()}, asked)
-    if isinstance(data, str | os.PathLike) or not isinstance(data, Iterable):
+        return _of_columns(data, named)
+    if isinstance(data, str | bytes | os.PathLike) or not isinstance(data, Iterable):
         return None
     given = list(data)
-    if given and all(isinstance(row, Mapping) for row in given):
-        return _of_dicts(given, asked)
-    is_beside = any(not isinstance(theirs, str) for theirs in asked.values())
-    if given and (is_beside or not all(isinstance(row, str | os.PathLike) for row in given)):
-        return _of_texts(given, asked)
+    if not given:
+        raise ValueError("`data` must have at least one row, or name at least one file, got none")
+    if all(isinstance(row, Mapping) for row in given):
+        return _of_dicts(given, named)
+    are_texts = any(not isinstance(theirs, str) for theirs in asked.values())
+    if are_texts or not all(isinstance(row, str | os.PathLike) for row in given):
+        return _of_texts(given, asked, columns or {})
     return None
 
 
@@ -171,86 +181,138 @@ def files_of(data: Rows) -> OneOrMore:
     """Return paths; a list of them is not taken for texts."""
     if isinstance(data, str | os.PathLike):
         return data
-    if not isinstance(data, Iterable):
+    if not isinstance(data, Iterable) or isinstance(data, bytes):
         raise TypeError(f"`data` must be rows or files, got {type(data).__name__}")
     return list(data)
 
 
-def _of_columns(columns: Mapping[str, list[Any]], asked: Mapping[str, Any]) -> _Memory:
-    lengths = {len(cells) for cells in columns.values()}
-    if len(lengths) > 1:
+def _of_table(data: Any, kind: str, asked: Mapping[str, Any]) -> _Memory:  # noqa: ANN401
+    """Take a table of pandas, polars or Arrow, whose columns must have different names."""
+    names = data.schema.names if kind == "pyarrow" else list(map(str, data.columns))
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise ValueError(f"`data` must have a column `{twice[0]}` once; rename or drop the others")
+    if kind == "pandas":
+        cells = [data.iloc[:, k] for k in range(len(names))]
+    else:
+        cells = list(data.columns if kind == "pyarrow" else data.get_columns())
+
+    def with_columns(scores: Mapping[str, pa.Array]) -> Any:  # noqa: ANN401
+        if kind == "pandas":
+            return data.assign(
+                **{name: column.to_pandas().to_numpy() for name, column in scores.items()}
+            )
+        if kind == "polars":
+            import polars as pl
+
+            return data.with_columns(pl.Series(name, column) for name, column in scores.items())
+        table = data
+        for name, column in scores.items():
+            table = table.append_column(name, column)
+        return table
+
+    return _Memory(dict(zip(names, cells, strict=True)), with_columns, asked)
+
+
+def _of_data_set(data: Any, asked: Mapping[str, Any]) -> _Memory:  # noqa: ANN401
+    if type(data).__name__ != "Dataset":
+        raise TypeError(
+            f"`data` must be one split in memory, got {type(data).__name__}; choose a split, and "
+            "make a list of what is streamed"
+        )
+    table = data.with_format("arrow")[:]
+
+    def with_columns(scores: Mapping[str, pa.Array]) -> Any:  # noqa: ANN401
+        scored = data
+        for name, column in scores.items():
+            scored = scored.add_column(name, column.to_pylist())
+        return scored
+
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return _Memory(columns, with_columns, asked)
+
+
+def _of_columns(data: Mapping[Any, Any], asked: Mapping[str, Any]) -> _Memory:
+    for name, cells in data.items():
+        if isinstance(cells, str | bytes) or not isinstance(cells, Iterable):
+            raise TypeError(f"column `{name}` of `data` must be a list, got {shown(cells)}")
+    columns = {str(name): list(cells) for name, cells in data.items()}
+    if len({len(cells) for cells in columns.values()}) > 1:
         raise ValueError(
             "columns of `data` must be equally long, got "
             + ", ".join(f"{name} ({len(cells)})" for name, cells in columns.items())
         )
     return _Memory(
-        names=list(columns),
-        column=columns.__getitem__,
-        with_columns=lambda found: {
-            **columns,
-            **{name: column.to_pylist() for name, column in found.items()},
-        },
-        asked=asked,
+        columns,
+        lambda scores: columns | {name: column.to_pylist() for name, column in scores.items()},
+        asked,
     )
 
 
-def _of_dicts(rows: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> _Memory:
-    def with_columns(found: Mapping[str, pa.Array]) -> list[dict[str, Any]]:
-        cells = {name: column.to_pylist() for name, column in found.items()}
+def _of_dicts(rows: Sequence[Mapping[Any, Any]], asked: Mapping[str, Any]) -> _Memory:
+    def with_columns(scores: Mapping[str, pa.Array]) -> list[dict[Any, Any]]:
+        cells = {name: column.to_pylist() for name, column in scores.items()}
         return [
             {**row, **{name: column[k] for name, column in cells.items()}}
             for k, row in enumerate(rows)
         ]
 
-    return _Memory(
-        names=list(dict.fromkeys(str(name) for row in rows for name in row)),
-        column=lambda name: [row.get(name) for row in rows],
-        with_columns=with_columns,
-        asked=asked,
-    )
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {str(name): [row.get(name) for row in rows] for name in names}
+    return _Memory(columns, with_columns, asked)
 
 
-def _of_texts(texts: Sequence[Any], asked: Mapping[str, Any]) -> _Memory:
+def _of_texts(
+    texts: Sequence[Any], asked: Mapping[str, Any], columns: Mapping[str, str]
+) -> _Memory:
     """Make rows of texts and of what they are compared with."""
-    columns = {"candidate": list(texts)}
+    cells = {"candidate": list(texts)}
     for name in ("reference", "source"):
         if name in asked:
-            columns[name] = _texts(asked[name])
-            if len(columns[name]) != len(texts):
+            given = asked[name]
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise TypeError(f"`{name}` must be a list, as `data` is one, got {shown(given)}")
+            cells[name] = _texts(given)
+            if len(cells[name]) != len(texts):
                 raise ValueError(
                     f"`{name}` must have a text for each of {len(texts)} candidates, got "
-                    f"{len(columns[name])}"
+                    f"{len(cells[name])}"
                 )
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return _of_dicts(rows, {})
+    rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+    return _of_dicts(rows, columns)
 
 
 def _texts(series: Any) -> list[Any]:  # noqa: ANN401
     """Return a list of texts or a column of a table as a list, with None where one is missing."""
-    import pyarrow as pa
-
-    if type(series).__module__.partition(".")[0] in _WITH_SERIES:
-        series = pa.array(series, from_pandas=True).to_pylist()
+    if type(series).__module__.partition(".")[0] in _LIBRARIES[:-1]:
+        series = _array("candidate", series).to_pylist()
     return list(series)
 
 
-def _appended(data: Any, found: Mapping[str, pa.Array], kind: str) -> Any:  # noqa: ANN401
-    for name, column in found.items():
-        if kind == "pyarrow":
-            data = data.append_column(name, column)
-        else:
-            data = data.add_column(name, column.to_pylist())
-    return data
-
-
-def _from_pandas(series: Any) -> Any:  # noqa: ANN401
+def _array(name: str, cells: Any) -> pa.Array:  # noqa: ANN401
+    """Return cells as Arrow, null where one is None or NaN."""
     import pyarrow as pa
 
-    return pa.Array.from_pandas(series)
+    try:
+        if hasattr(cells, "to_arrow"):
+            cells = cells.to_arrow()  # of polars
+        elif not isinstance(cells, pa.Array | pa.ChunkedArray):
+            cells = pa.array(cells, from_pandas=True)
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        what = str(error).partition("\n")[0]
+        raise ValueError(
+            f"column `{name}` of `data` must have cells of one kind, such as text; {what}"
+        ) from error
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
 
 
-def _plain(cell: Any) -> Any:  # noqa: ANN401
-    return cell.as_py() if hasattr(cell, "as_py") else cell
+def _as_text(cells: pa.Array, name: str) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowException as error:
+        raise ValueError(f"`{name}` must be text or numbers, got {cells.type}") from error
 
 
 def _scores_of(run: ScoreRun) -> dict[str, pa.Array]:

@@ -16,7 +16,7 @@ from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
-from pipelines.settings.form import keywords
+from pipelines.settings.form import keywords, shown
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.preferences import PreferencesSettings
@@ -46,7 +46,7 @@ reinforce = keywords(ReinforceSettings)(verbs.reinforce)
 
 @dataclass(frozen=True, kw_only=True)
 class _Call(ScoreSettings):
-    """What `score` takes: settings, and which columns or texts are what."""
+    """The settings of `score`, and which columns or texts are what."""
 
     candidate: Annotated[str | None, "python"] = None
     """Column with the texts to score. Default: `candidate`."""
@@ -54,7 +54,7 @@ class _Call(ScoreSettings):
     """Column with the reference, or a list of several; where `data` is a list of texts, the
     references themselves. Default: `reference` or `references`."""
     source: Annotated[Any, "python"] = None
-    """The same of the source, or sources. Default: `source`."""
+    """The same for the source, or sources. Default: `source`."""
     out: Annotated[AnyPath | None, "python"] = None  # type: ignore[assignment]
     """Folder or URL for a run, which is returned then. Files must have one."""
 
@@ -69,8 +69,7 @@ def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, 
     a row has its scores, else why it has none. Needs no ids.
 
     Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. Files, and rows
-    with `out`, give a run in that folder: a `ScoreRun`, which goes on when the same is asked for
-    again.
+    with `out`, give a run in that folder: a `ScoreRun`. The same call continues it.
     """
     columns = {
         name: getattr(settings, name)
@@ -78,16 +77,21 @@ def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, 
         if getattr(settings, name) is not None
     }
     own = {field.name: getattr(settings, field.name) for field in fields(ScoreSettings)}
-    rows = rows_of(data, columns)
+    rows = rows_of(data, columns, settings.columns)
     if rows is None:
+        files = files_of(data)
         if settings.out is None:
             raise ValueError(
                 "`out` must name a folder for the scores of files, got none (for texts in place of "
                 "files, give `reference` or `source` as lists, too)"
             )
-        named = {ours: str(theirs) for ours, theirs in columns.items()}
-        own["columns"] = {**(settings.columns or {}), **named} or None
-        return verbs.score(files_of(data), ScoreSettings(**own))
+        for ours, theirs in columns.items():
+            if not isinstance(theirs, str):
+                raise TypeError(
+                    f"`{ours}` must be the name of one column of the files, got {shown(theirs)}"
+                )
+        own["columns"] = {**(settings.columns or {}), **columns} or None
+        return verbs.score(files, ScoreSettings(**own))
     return rows.score(own)
 
 
@@ -102,23 +106,33 @@ class _Judged(JudgeSettings):
 
 @keywords(_Judged)
 def judge(data: Rows, settings: _Judged) -> Judgement:
-    """Say which metric to trust on data of which some rows are rated, and what all of it takes.
+    """Say which metric to trust on partly rated data, and how long scoring all of it takes.
 
     `data` are rows or files as `score` takes them, with `document_id` and `system_id`. The usual
-    metrics are computed for the rated rows and held against the ratings; `print(found.text())`
+    metrics are computed for the rated rows and compared with the ratings; `print(judgement.text())`
     says which metric to use for which aspect, which cannot be told apart from it, whether any
     beats `length` and `density`, and how long the whole corpus takes.
     """
     own = {field.name: getattr(settings, field.name) for field in fields(JudgeSettings)}
     with TemporaryDirectory() as folder:
-        tables = {"rows": rows_of(data, {}), "ratings": rows_of(settings.ratings, {})}
-        paths = {name: f"{folder}/{name}.parquet" for name, found in tables.items() if found}
-        for name, table in tables.items():
-            if table is not None:
-                table.write(paths[name])
-        own["ratings"] = paths.get("ratings", settings.ratings)
-        found = verbs.judge(paths.get("rows") or files_of(data), JudgeSettings(**own))
-    return replace(found, command=found.command.replace(f"{folder}/", ""))
+        paths: dict[str, Any] = {}
+        names = {f"{folder}/rows.parquet": "data", f"{folder}/ratings.parquet": "ratings"}
+        for (path, name), given in zip(names.items(), (data, settings.ratings), strict=True):
+            if (table := rows_of(given, {})) is None:
+                paths[name] = files_of(given)
+            else:
+                paths[name] = path
+                table.write_table(path, name)
+        try:
+            judged = verbs.judge(
+                paths["data"], JudgeSettings(**own | {"ratings": paths["ratings"]})
+            )
+        except ValueError as error:
+            message = str(error)
+            for path, name in names.items():
+                message = message.replace(path, f"`{name}`")
+            raise (ValueError(message) if message != str(error) else error) from error
+    return replace(judged, command=judged.command.replace(f"{folder}/", ""))
 
 
 @keywords(ReproduceSettings)

@@ -37,7 +37,7 @@ class CandidatePairs:
         side = request.against or ""
         is_best = side == "reference" and batch.setting.multi_reference == "best"
         given = batch.rows["candidate"].to_pylist()
-        found: list[tuple[int, int, str, str]] = []
+        paired: list[tuple[int, int, str, str]] = []
         reasons: dict[int, str] = {}
         for row, (candidate, own) in enumerate(zip(given, _others(request, batch), strict=True)):
             usable = [(k, text) for k, text in enumerate(own) if text and not why_unusable(text)]
@@ -46,13 +46,13 @@ class CandidatePairs:
             elif side and not usable:
                 reasons[row] = f"{side}:{why_unusable(own[0]) if own else 'missing'}"
             else:
-                found += [(row, k, candidate, text) for k, text in usable or [(0, "")]]
-        rows = np.array([row for row, *_ in found], dtype=np.int64)
+                paired += [(row, k, candidate, text) for k, text in usable or [(0, "")]]
+        rows = np.array([row for row, *_ in paired], dtype=np.int64)
         return cls(
-            [candidate for *_, candidate, _ in found],
-            [other for *_, other in found],
+            [candidate for *_, candidate, _ in paired],
+            [other for *_, other in paired],
             rows,
-            [number for _, number, *_ in found],
+            [number for _, number, *_ in paired],
             side,
             is_best,
             len(given),

@@ -22,13 +22,14 @@ from pipelines.summary import meanings
 from pipelines.tables.keyed import (
     KEYS,
     SHOWN,
+    check_columns,
     collect,
     listed,
     matching,
     place,
     scan_files,
 )
-from pipelines.tables.scores import Scores, find_scores, read_scores
+from pipelines.tables.scores import ScoreInput, Scores, find_scores, read_scores
 from pipelines.tables.study import cell_matrix
 from sms.naming import AnyPath
 
@@ -38,22 +39,16 @@ def compare_scores(
 ) -> ScoreComparison:
     """Compare two sets of scores without ratings, under every metric that both have.
 
-    Parameters
-    ----------
-    scores_a, scores_b : path
-        Folders of `assay score`, or files of any tool. They may be one and the same where
-        `systems_a` and `systems_b` choose different systems in it.
-    settings : CompareSettings
-        Which metrics and systems, and how. All rows are compared by the same draws.
-
     Raises
     ------
     ValueError
         If a metric has another signature on the other side, or the sides share no metric or no
         document, or are the same.
     """
-    a = _read(scores_a, settings, settings.systems_a, "--systems-a")
-    b = _read(scores_b, settings, settings.systems_b, "--systems-b")
+    inputs = [find_scores(scores_a), find_scores(scores_b)]
+    check_columns(settings.columns, [each.files for each in inputs])
+    a = _read(inputs[0], settings, settings.systems_a, "--systems-a")
+    b = _read(inputs[1], settings, settings.systems_b, "--systems-b")
     shared = _shared_metrics(a, b)
     _refuse_other_signatures(a, b, shared)
     kind, pairs, notes = _pairs(a, b)
@@ -99,9 +94,10 @@ class _Side:
         return self.frame["document_id"].unique().sort().to_list()
 
 
-def _read(path: AnyPath, settings: CompareSettings, systems: Sequence[str], option: str) -> _Side:
+def _read(
+    source: ScoreInput, settings: CompareSettings, systems: Sequence[str], option: str
+) -> _Side:
     columns = settings.columns or {}
-    source = find_scores(path)
     where = place(source.files)
     keys = collect(scan_files(source.files, columns).select(KEYS), where).drop_nulls()
     if keys.is_empty():
@@ -127,16 +123,18 @@ def _shared_metrics(a: _Side, b: _Side) -> list[str]:
 
 
 def _refuse_other_signatures(a: _Side, b: _Side, metrics: Sequence[str]) -> None:
-    found = [
+    differing = [
         (name, signature_difference(ours, theirs))
         for name in metrics
         if (ours := a.scores.signatures.get(name)) is not None
         and (theirs := b.scores.signatures.get(name)) is not None
         and ours != theirs
     ]
-    if found:
-        name, difference = found[0]
-        others = f" (and so do {listed([name for name, _ in found[1:]])})" if found[1:] else ""
+    if differing:
+        name, difference = differing[0]
+        others = (
+            f" (and so do {listed([name for name, _ in differing[1:]])})" if differing[1:] else ""
+        )
         raise ValueError(
             f"`{name}` must be the same metric in both, but its signatures differ: {difference}"
             f"{others}; score both with the same settings, or choose others with `--metrics`"

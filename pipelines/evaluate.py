@@ -1,14 +1,14 @@
 """Judges scorers on the negatives of held-out documents, domain by domain.
 
 A domain is one file or folder of pairs. Documents are split as for training, with the scorer's
-own seed, so that its training documents are not among those it is judged by. Beside the figures
-by kind of negative it says how far the scores follow length and density, which are no quality.
+own seed, so that its training documents are not among those it is judged by. In addition to the
+figures by kind of negative it says how far the scores follow length and density.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,9 @@ from cluster.store import local_folder
 from pipelines.fetched import fetched_scorer
 from pipelines.prepare_pairs import REPEATED, prepare_pairs
 from pipelines.runs.progress import Progress
+from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.tables.keyed import names_of_paths
+from pipelines.tables.ratings import columns_apart
 from pipelines.training_folder import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
@@ -28,8 +30,9 @@ from reffree.examples import Example
 from reffree.negatives import NegativesConfig
 from reffree.neighbours import find_neighbours
 from reffree.pairs import text_key
-from reffree.scorer import SOURCE_SAMPLE, LearnedScorer, load_scorer
-from sms.naming import AnyPath, OneOrMore, several
+from reffree.scorer import LearnedScorer, load_scorer
+from reffree.scorer_folder import SOURCE_SAMPLE
+from sms.naming import AnyPath
 from sms.scoring import score_texts
 
 TRAITS = ("length", "density")
@@ -64,38 +67,31 @@ class _Domain:
 
 
 def evaluate_scorer(
-    scorers: OneOrMore,
-    paths: OneOrMore,
-    *,
-    kinds: str | Sequence[str] | None = None,
-    side: str = "test",
-    embedding_cache: AnyPath | None = None,
-    device: str = "auto",
-    on_progress: Callable[[Progress], None] | None = None,
-    **of_pairs: Any,  # noqa: ANN401
+    scorers: Sequence[str], paths: Sequence[str], settings: EvaluateSettings
 ) -> list[DomainResult]:
-    """Judge scorers that `assay train` wrote on pairs, each path a domain of its own.
-
-    Negatives are of `kinds`, or of those a scorer was trained on; documents of the `side` test or
-    validation. Vectors of an encoder that is not trained are kept in `embedding_cache`; several
-    scorers share theirs in any case. The options `of_pairs` are `columns`, `limit` and `split_anew`
-    of `prepare_pairs`. Gives every scorer with every domain, scorer by scorer.
-    """
-    tell = on_progress or (lambda _progress: None)
-    scorers, paths = several(scorers), several(paths)
+    """Judge scorers on pairs, each path a domain of its own; the results are scorer by scorer."""
+    tell, side = settings.on_progress or (lambda _progress: None), settings.split
+    columns = settings.columns
+    if settings.corpus is not None:
+        columns, _ = columns_apart(columns)
     names = names_of_paths(paths) if paths else []
     if len(set(names)) < len(names):
         raise ValueError(f"every domain must be named once, got {', '.join(names)}")
     results = []
-    with _cache(embedding_cache, len(scorers)) as cache_folder:
+    with _cache(settings.embedding_cache, len(scorers)) as cache_folder:
         for folder in scorers if paths else ():
             tell(Progress(stage=f"loading {folder}"))
-            where = chosen_device(device)
+            where = chosen_device(settings.device)
             scorer = load_scorer(fetched_scorer(folder), device=where, cache_folder=cache_folder)
-            negatives = _negatives_of(scorer, kinds)
+            negatives = _negatives_of(scorer, settings.negatives or None)
             for name, path in zip(names, paths, strict=True):
                 tell(Progress(stage=f"judging by {path}"))
-                domain = _read_domain(name, path, negatives, side, **of_pairs)
+                domain = _read_domain(
+                    *(name, path, negatives, side),
+                    columns=columns,
+                    limit=settings.limit,
+                    split_anew=settings.split_anew,
+                )
                 _check_unseen(scorer, domain, folder, path)
                 results.append(_judge(folder, scorer, domain, side))
     return results
@@ -137,7 +133,7 @@ def _read_domain(
     side: str,
     **options: Any,  # noqa: ANN401  (of `prepare_pairs`)
 ) -> _Domain:
-    """Read the pairs and make the examples, of which there are few enough for the memory."""
+    """Read the pairs and make the examples; they are few enough for the memory."""
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         pairs = prepare_pairs(
             [path], Path(work) / "pairs", sides=(side,), seed=negatives.seed, **options

@@ -8,7 +8,8 @@ the ratings while a trait is held fixed.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +18,21 @@ import polars as pl
 
 from agreement import correlate, partial_correlate
 from agreement.coefficients import merge_close
+from cluster import list_inputs
+from cluster.reading import Wanted, read_files
+from cluster.schema import DOCUMENT_ID, SOURCES
 from pipelines.evaluate import TRAITS
+from pipelines.fetched import fetched_scorer
 from pipelines.learned_columns import PREFIX
 from pipelines.prepare_pairs import SPLIT
-from pipelines.runs.progress import Progress
 from pipelines.score import score_corpus
-from pipelines.tables.keyed import KEYS, RATER
-from pipelines.tables.ratings import read_ratings
-from sms.naming import AnyPath, OneOrMore, several
+from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.tables.keyed import KEYS
+from pipelines.tables.ratings import columns_apart, read_ratings
+from reffree.naming import find_scorer, split_head
+from reffree.pairs import text_key
+from reffree.scorer_folder import SOURCE_SAMPLE, read_settings
+from sms.naming import AnyPath
 
 LEVELS = ("system", "summary")
 COEFFICIENT = "spearman"
@@ -40,6 +48,8 @@ class RatedResult:
     level: str
     n_systems: int
     n_documents: int
+    n_seen: int
+    """Rated documents that the scorer was trained on, by the sources that it remembers."""
     with_rating: float | None
     with_trait: Mapping[str, float | None]
     """Correlation of the score with each trait, on the cells that are rated."""
@@ -50,42 +60,29 @@ class RatedResult:
 
 
 def evaluate_by_ratings(
-    scorers: OneOrMore,
-    corpus: AnyPath,
-    ratings: AnyPath,
-    *,
-    raters: Sequence[str] = (),
-    columns: Mapping[str, str] | None = None,
-    embedding_cache: str | None = None,
-    device: str = "auto",
-    on_progress: Callable[[Progress], None] | None = None,
+    scorers: Sequence[str], corpus: AnyPath, ratings: AnyPath, settings: EvaluateSettings
 ) -> list[RatedResult]:
-    """Judge scorers that `assay train` wrote by the ratings of a corpus.
+    """Judge scorers by the mean ratings of a corpus, aspect by aspect and level by level.
 
-    The corpus has candidates and sources, as for `assay score`; ratings are as for `assay
-    correlate`, of `raters` (patterns) or all, and their mean counts. In `columns`, `document_id`,
-    `system_id` and `rater` also stand for the ratings' columns, where these differ. Gives results
-    scorer by scorer, aspect by aspect, level by level.
+    The names of columns are as `columns_apart` reads them.
     """
-    columns = columns or {}
-    of_ids = {ours: theirs for ours, theirs in columns.items() if ours in (*KEYS, RATER)}
-    rated = read_ratings(ratings, raters=several(raters), columns=of_ids)
+    of_texts, of_ratings = columns_apart(settings.columns)
+    rated = read_ratings(ratings, raters=settings.raters, columns=of_ratings, has_option=False)
     means = rated.frame.group_by(KEYS).agg(
         pl.col(aspect).mean().alias(_rating_of(aspect)) for aspect in rated.aspects
     )
-    names = {folder: f"{PREFIX}{folder}" for folder in several(scorers)}
+    renamed = {ours: theirs for ours, theirs in of_texts.items() if ours != SPLIT}
+    names = {folder: f"{PREFIX}{folder}" for folder in scorers}
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         run = score_corpus(
             corpus,
             f"{work}/scores",
             metrics=[*names.values(), *TRAITS],
-            columns={
-                ours: theirs for ours, theirs in columns.items() if ours not in (RATER, SPLIT)
-            },
-            device=device,
-            embedding_cache=embedding_cache,
+            columns=renamed,
+            device=settings.device,
+            embedding_cache=settings.embedding_cache,
             local=True,
-            on_progress=on_progress,
+            on_progress=settings.on_progress,
         )
         if not run.is_complete:
             reason = next(iter(run.failed_shards.values()))
@@ -94,15 +91,37 @@ def evaluate_by_ratings(
     both = table.unique(KEYS, keep="first").join(means, on=KEYS).sort(KEYS)
     if both.is_empty():
         raise ValueError(f"`ratings` must rate candidates of the corpus, got none in {ratings}")
+    keys = _source_keys(corpus, renamed, set(both[DOCUMENT_ID]))
+    seen = {folder: _n_seen(folder, keys) for folder in scorers}
     matrices = _matrices(both, [*names.values(), *TRAITS, *map(_rating_of, rated.aspects)])
     for name in map(_rating_of, rated.aspects):  # means that tie differ in how they were summed
         matrices[name] = merge_close(matrices[name].ravel()).reshape(matrices[name].shape)
     return [
-        _result(folder, matrices, matrices[name], aspect, level)
+        _result(folder, matrices, matrices[name], aspect, level, seen[folder])
         for folder, name in names.items()
         for aspect in rated.aspects
         for level in LEVELS
     ]
+
+
+def _source_keys(
+    corpus: AnyPath, columns: Mapping[str, str], documents: Container[str]
+) -> dict[str, set[int | None]]:
+    """Hash the sources of rated documents as training does: each, and all of a row as one text."""
+    wanted = Wanted(needed=(DOCUMENT_ID, SOURCES), columns=columns)
+    keys: dict[str, set[int | None]] = {}
+    for table in read_files(list_inputs([corpus]), wanted):
+        for name, sources in zip(*(table[key].to_pylist() for key in wanted.needed), strict=True):
+            if name in documents and name not in keys and sources:
+                keys[name] = {text_key(text) for text in (*sources, " ".join(sources))}
+    return keys
+
+
+def _n_seen(scorer: str, keys: Mapping[str, AbstractSet[int | None]]) -> int:
+    """Count the documents that are among those the scorer remembers from its training."""
+    folder, _ = split_head(fetched_scorer(scorer))
+    known = set(read_settings(find_scorer(folder))["trained_on"].get(SOURCE_SAMPLE, ()))
+    return sum(not known.isdisjoint(own) for own in keys.values())
 
 
 def _rating_of(aspect: str) -> str:
@@ -114,11 +133,11 @@ def _matrices(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, np.ndarray
     """Lay columns out by system and document, NaN where there is no row."""
     documents, systems = (frame[key].unique().sort() for key in KEYS)
     places = systems.search_sorted(frame[KEYS[1]]), documents.search_sorted(frame[KEYS[0]])
-    found = {}
+    matrices = {}
     for name in names:
-        found[name] = np.full((len(systems), len(documents)), np.nan)
-        found[name][places] = frame[name].cast(pl.Float64).to_numpy()
-    return found
+        matrices[name] = np.full((len(systems), len(documents)), np.nan)
+        matrices[name][places] = frame[name].cast(pl.Float64).to_numpy()
+    return matrices
 
 
 def _result(
@@ -127,6 +146,7 @@ def _result(
     scores: np.ndarray,
     aspect: str,
     level: str,
+    n_seen: int,
 ) -> RatedResult:
     ratings = matrices[_rating_of(aspect)]
     traits = {name: np.where(np.isnan(ratings), np.nan, matrices[name]) for name in TRAITS}
@@ -138,6 +158,7 @@ def _result(
         level=level,
         n_systems=agreed.n_systems,
         n_documents=agreed.n_documents,
+        n_seen=n_seen,
         with_rating=_defined(agreed.value),
         with_trait={n: _defined(correlate(scores, own, **how).value) for n, own in traits.items()},
         with_rating_given={

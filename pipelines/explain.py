@@ -28,8 +28,8 @@ from pipelines.reports.scores_page import extreme_rows, read_rows
 from pipelines.runs.manifest import EXPLAIN_FOLDER, read_manifest
 from pipelines.runs.progress import Progress
 from pipelines.runs.score_run import ScoreRun
-from pipelines.tables.keyed import RATER, collect, place, scan_files
-from pipelines.tables.ratings import read_ratings
+from pipelines.tables.keyed import collect, place, scan_files
+from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
 from sms.encoders import SCORE_TOLERANCE
 from sms.encoders.registry import parse_spec
@@ -187,13 +187,13 @@ def open_explainer(
         recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
-    names = dict(columns or {})
-    rated = _mean_ratings(ratings, several(aspects), several(raters), names)
+    names, of_ratings = columns_apart(columns)
+    rated = _mean_ratings(ratings, several(aspects), several(raters), of_ratings)
     files = list_inputs(corpora)
     scorer = SummaryScorer(fetched_config(config))
     return Explainer(
         files=files,
-        columns={ours: theirs for ours, theirs in names.items() if ours != RATER},
+        columns=names,
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
         sentence_end=sentence_end(config.sentences),
@@ -259,8 +259,7 @@ def _mean_ratings(
         if aspects or raters:
             raise ValueError("`aspects` and `raters` choose among ratings; name `--ratings`, too")
         return {}
-    own = {ours: theirs for ours, theirs in columns.items() if ours in (*IDS, RATER)}
-    found = read_ratings(path, aspects=aspects, raters=raters, columns=own)
+    found = read_ratings(path, aspects=aspects, raters=raters, columns=columns, has_option=False)
     means = found.frame.group_by(IDS).agg(pl.col(found.aspects).mean())
     rows = means.iter_rows(named=True)
     return {(row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in rows}

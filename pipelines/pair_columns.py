@@ -88,9 +88,9 @@ class PairMetric(Metric):
         """Return by row which pieces decided; of several texts it is compared with, for each."""
         pairs = CandidatePairs.of(request, batch)
         model: PairModel = batch.setting.models[request.name]
-        found = model.evidence(pairs.others, pairs.candidates, batch.setting.rules)
+        of_pairs = model.evidence(pairs.others, pairs.candidates, batch.setting.rules)
         by_row: list[tuple[Evidence, ...]] = [()] * pairs.n_rows
-        for row, number, own in zip(pairs.rows.tolist(), pairs.numbers, found, strict=True):
+        for row, number, own in zip(pairs.rows.tolist(), pairs.numbers, of_pairs, strict=True):
             by_row[row] += tuple(replace(each, other=number) for each in own)
         return by_row
 
@@ -114,11 +114,11 @@ def _scored(request: MetricRequest, batch: Batch) -> tuple[dict[str, np.ndarray]
     """Score a batch: columns, and by row why it has no score."""
     pairs = CandidatePairs.of(request, batch)
     model: PairModel = batch.setting.models[request.name]
-    found = model.score(pairs.others, pairs.candidates, batch.setting.rules)
+    answers = model.score(pairs.others, pairs.candidates, batch.setting.rules)
     sides = {"summary": "candidate", "document": pairs.side}
-    for pair, told in found.reasons.items():
+    for pair, told in answers.reasons.items():
         for side, _, why in (each.partition(":") for each in told):
             pairs.remark(pair, sides[side], why, request.name.removeprefix(PREFIX))
     (cut,) = request.metric.companions_of(request)
-    columns = {request.name: pairs.together(found.scores), cut: pairs.any(found.is_cut)}
+    columns = {request.name: pairs.together(answers.scores), cut: pairs.any(answers.is_cut)}
     return columns, pairs.reasons

@@ -177,8 +177,8 @@ class _Reader:
         split = None if split_anew else _split_column(names, named)
         # A corpus has `system_id`, pairs have none: its place takes the side, where there is one.
         columns[SYSTEM_ID] = split or columns.get(DOCUMENT_ID, DOCUMENT_ID)
-        for path, found in names.items():
-            resolve_columns(found, _NEEDED, columns, where=path)
+        for path, columns_there in names.items():
+            resolve_columns(columns_there, _NEEDED, columns, where=path)
         return cls(files, Wanted(needed=_NEEDED, columns=columns), limit, split)
 
     def batches(self, left_out: Counter[str]) -> Iterator[list[Pair]]:
@@ -252,7 +252,7 @@ def _sample_hashes(keys: np.ndarray, seed: int) -> np.ndarray:
 def _split_column(names: Mapping[str, Sequence[str]], named: str | None) -> str | None:
     """Find the column that says the side: in every file, or in none."""
     column = named or SPLIT
-    without = [path for path, found in names.items() if column not in found]
+    without = [path for path, columns in names.items() if column not in columns]
     if not without:
         return column
     if named is None and len(without) == len(names):
@@ -326,8 +326,8 @@ def _as_read(_keys: np.ndarray, own_sides: np.ndarray) -> np.ndarray:
 
 def _leaks(register: TextRegister, side_of: _SideOf) -> str:
     """Describe the texts that are on two sides; empty if there are none."""
-    found = register.n_leaks(side_of)
-    return ", ".join(f"{n:,} texts in both {a} and {b}" for (a, b), n in found.items())
+    counts = register.n_leaks(side_of)
+    return ", ".join(f"{n:,} texts in both {a} and {b}" for (a, b), n in counts.items())
 
 
 def _check_sides(

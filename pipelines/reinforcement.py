@@ -124,7 +124,7 @@ class ReinforceRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReinforcedSummarisers:
-    """What came of a run."""
+    """The result of a run."""
 
     out: str
     pairs: PreparedPairs
@@ -310,8 +310,8 @@ class _Run:
         for part in batches_of(iter(documents), size=self.recipe.mixed.batch_size):
             references = [document.reference(0) for document in part]
             batch = summariser.batch(part, references, self.machines.own_device)
-            found = summariser.texts(batch, summariser.search(batch, self.recipe.beam))
-            for document, text in zip(part, found, strict=True):
+            written = summariser.texts(batch, summariser.search(batch, self.recipe.beam))
+            for document, text in zip(part, written, strict=True):
                 texts[numbered[id(document)]] = text
         return texts
 
@@ -398,13 +398,13 @@ def _content_of(start: Path) -> str:
     """Hash the files of a summariser."""
     if not (start / SUMMARISER_FILE).is_file():
         raise ValueError(f"`--start` must be a summariser's folder, got {start}")
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(start.iterdir()):
         if path.is_file():
-            found.update(path.name.encode())
+            digest.update(path.name.encode())
             with path.open("rb") as stream:
-                found.update(hashlib.file_digest(stream, "sha256").digest())
-    return found.hexdigest()
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
 
 
 @contextmanager

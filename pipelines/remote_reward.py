@@ -1,4 +1,4 @@
-"""A reward in a Ray actor, so that it is computed beside the learner, on another core or machine.
+"""A reward in a Ray actor: it is computed on another core or machine while the learner learns.
 
 `sms.reward` does not know Ray. Start or join a cluster with `ray.init` first.
 """
@@ -49,13 +49,7 @@ class RemoteReward:
         *,
         completions: Sequence[Completion] | None = None,
     ) -> Any:  # noqa: ANN401  (Ray's reference)
-        """Begin to compute rewards; what is wrong with the input is raised by `ray.get`.
-
-        Returns
-        -------
-        ray.ObjectRef
-            Of the list of float.
-        """
+        """Begin to compute rewards; what is wrong with the input is raised by `ray.get`."""
         # Texts only: a trainer's other arguments may be large, or cannot be sent.
         texts = candidate_texts(candidates, completions)
         return self._actor.score.remote(texts, references=references, sources=sources)

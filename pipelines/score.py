@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -19,9 +20,9 @@ from typing import Any
 from cluster import (
     InputFile,
     Job,
-    Scorer,
     Shard,
     ShardReport,
+    Workers,
     committed,
     committed_parts,
     knowing,
@@ -90,15 +91,6 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
     asked for again with the same settings, inputs and versions. A finished run that is asked for
     with more metrics computes only these.
 
-    Parameters
-    ----------
-    corpora : path or sequence of paths
-        Parquet, JSONL or CSV (these two also as `.gz` or `.zst`): files, folders, globs or URLs.
-    out : path
-        Folder or URL for `scores/`, `run.json`, `errors/` and `_SUCCESS`.
-    **settings
-        Fields of `ScoreSettings`.
-
     Raises
     ------
     ValueError, OSError
@@ -115,22 +107,25 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
     """
     started = time.monotonic()
     request = _Request.of(several(corpora), ScoreSettings(out=out, **settings))
-    request.tell(Progress(stage="reading the inputs"))
-    files = find_inputs(request.corpora, request.out)
-    wanted = checked_columns(files, request.wanted)
-    request = replace(request, wanted=wanted)
-    inputs = with_content(
-        read_at_all(
-            files,
-            request.settings.limit,
-            lambda file, limit: sum(t.num_rows for t in read_files([file], wanted, limit=limit)),
+    with request.started_workers() as workers:  # they load while the inputs are read here
+        request.tell(Progress(stage="reading the inputs"))
+        files = find_inputs(request.corpora, request.out)
+        wanted = checked_columns(files, request.wanted)
+        request = replace(request, wanted=wanted)
+        inputs = with_content(
+            read_at_all(
+                files,
+                request.settings.limit,
+                lambda file, limit: sum(
+                    t.num_rows for t in read_files([file], wanted, limit=limit)
+                ),
+            )
         )
-    )
-    Output("--out", request.out).check_folder(*OWN_NAMES, LOCK_FILE)
-    with LiveRun(
-        request.out, lambda driver: request.tell(Progress(stage=f"waiting for {driver}"))
-    ) as live:
-        return _run(request, inputs, live, started)
+        Output("--out", request.out).check_folder(*OWN_NAMES, LOCK_FILE)
+        with LiveRun(
+            request.out, lambda driver: request.tell(Progress(stage=f"waiting for {driver}"))
+        ) as live:
+            return _run(request, inputs, live, workers, started)
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots, for `cached_property`
@@ -231,21 +226,46 @@ class _Request:
             expected=expected,
         )
 
+    @contextmanager
+    def started_workers(self) -> Iterator[Workers | None]:
+        """Have the processes of this machine that will score load their scorer, if there are any.
 
-def _run(request: _Request, inputs: Sequence[InputFile], live: LiveRun, started: float) -> ScoreRun:
+        An encoder on a store is fetched first, by this process alone.
+        """
+        machines = self.machines
+        if machines.is_local or machines.is_on_ray:
+            yield None
+            return
+        fetched_config(self.config)
+        make_scorer = self.scorer_maker(machines.worker_device)
+        with closing(
+            Workers(make_scorer, machines.n_workers, machines.worker_threads, _description)
+        ) as workers:
+            yield workers
+
+
+def _run(
+    request: _Request,
+    inputs: Sequence[InputFile],
+    live: LiveRun,
+    workers: Workers | None,
+    started: float,
+) -> ScoreRun:
     """Do what is left to do, in a folder that is held."""
     out, is_fresh, machines = request.out, request.settings.fresh, request.machines
     earlier = _earlier_run(out)
-    used = request.config.used_encoders
-    request.tell(Progress(stage=f"loading {', '.join(used) or 'the metrics'}"))
-    scorer: Scorer | None
-    scorer = own = request.scorer_maker(machines.driver_device)(machines.driver_threads)
-    fields = tuple(own.score_fields)
-    check_kept(request.wanted.keep, fields)
+    request.tell(_loading(request.config))
+    scorer = None
+    if workers is None:
+        scorer = request.scorer_maker(machines.driver_device)(machines.driver_threads)
+        signatures, content = _description(scorer)
+    else:  # this process has no use for the encoders
+        signatures, content = workers.description()
+    check_kept(request.wanted.keep, request.config.columns)
     manifest = Manifest(
         configuration=request.configuration(None if is_fresh else earlier),
-        signatures=own.signatures,
-        encoders=own.content,
+        signatures=signatures,
+        encoders=content,
         versions=library_versions(),
         inputs=[file.without_outline() for file in inputs],
         shards=[],
@@ -254,36 +274,35 @@ def _run(request: _Request, inputs: Sequence[InputFile], live: LiveRun, started:
     if earlier is not None and is_fresh:
         delete_own_files(out)
         earlier = None
-    base: Mapping[str, Any] = {}
-    if earlier is not None and earlier.fingerprint == manifest.fingerprint:
-        base = earlier.base
-    elif earlier is not None:
-        base = _base_of(request, earlier, manifest)
+    base = _base_of(request, earlier, manifest)
     plan = _plan(request, inputs, earlier, manifest)
     manifest = replace(manifest, shards=plan, base=base)
     goes_on = earlier is not None and earlier.fingerprint == manifest.fingerprint
     history = read_history(out, manifest, earlier if goes_on else None)
     before = (history.n_rows, history.n_done)
+    fields = request.config.columns
     if base:
         scorer, request = None, request.only(what_is_added(manifest))
+        if workers is not None:  # they would compute all metrics
+            workers.close()
+        workers = None
     job = _job(request, manifest, fields)
-    make_scorer: Callable[[int], Scorer]
     make_scorer = request.scorer_maker(machines.worker_device, manifest.encoders)
     if machines.is_local and scorer is not None:
         make_scorer = partial(_already_made, [scorer], make_scorer)
-    del scorer, own  # on Ray every worker loads its own, and the driver has no more use for it
+    del scorer  # on Ray every worker loads its own, and the driver has no more use for it
     try:
         if len(history) < len(plan):
             _begin(out, manifest, history, live)
             machines.warn_of_idle_gpus()
-            runner = machines.runner(make_scorer, manifest.versions)
+            runner = machines.runner(make_scorer, manifest.versions, workers)
             _score_rest(job, manifest, history, runner, request.tell, live)
         live.check()
         run = sum_up(out, manifest, history, before, started, is_strict=request.settings.strict)
         close(out, manifest, run, history, request.tell)
     except KeyboardInterrupt as interrupt:
-        n_committed = len(committed(out, plan, manifest.fingerprint))
-        raise RunInterrupted(n_committed, len(plan)) from interrupt
+        done = committed(out, plan, manifest.fingerprint)
+        raise RunInterrupted(len(done), len(plan)) from interrupt
     return run
 
 
@@ -306,7 +325,7 @@ def _plan(
     return knowing(shards, files)
 
 
-def _base_of(request: _Request, earlier: Manifest, manifest: Manifest) -> dict[str, Any]:
+def _base_of(request: _Request, earlier: Manifest | None, manifest: Manifest) -> Mapping[str, Any]:
     """Return which finished run is only asked for more metrics; refuse any other.
 
     Raises
@@ -315,6 +334,10 @@ def _base_of(request: _Request, earlier: Manifest, manifest: Manifest) -> dict[s
         If the folder holds another run.
     """
     out = request.out
+    if earlier is None:
+        return {}
+    if earlier.fingerprint == manifest.fingerprint:
+        return earlier.base
     if not what_is_added(manifest, earlier):
         raise ValueError(refusal(out, earlier, manifest))
     if len(committed(out, earlier.shards, earlier.fingerprint)) < len(earlier.shards):
@@ -328,9 +351,20 @@ def _base_of(request: _Request, earlier: Manifest, manifest: Manifest) -> dict[s
     }
 
 
-def _already_made(made: list[Scorer], make_scorer: Callable[[int], Scorer], threads: int) -> Scorer:
+def _description(scorer: SummaryScorer) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the signatures of a scorer's columns, and the hashes of its weights."""
+    return scorer.signatures, scorer.content
+
+
+def _already_made(
+    made: list[SummaryScorer], make_scorer: Callable[..., SummaryScorer], threads: int
+) -> SummaryScorer:
     """Hand out the scorer there is, once; make another one after that."""
     return made.pop() if made else make_scorer(threads)
+
+
+def _loading(config: ScoringConfig) -> Progress:
+    return Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}")
 
 
 def _make_scorer(

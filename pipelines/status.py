@@ -105,12 +105,6 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
     Where neither this machine nor a fresh `progress.json` can tell whether the driver is alive, the
     folder is watched for some seconds.
 
-    Parameters
-    ----------
-    out : path or URL
-    sleep : callable, optional
-        Waits so many seconds.
-
     Raises
     ------
     ValueError
@@ -180,8 +174,8 @@ def _damaged(parts: Mapping[int, str]) -> dict[int, str]:
         return None
 
     with ThreadPoolExecutor(READERS) as pool:
-        found = pool.map(check, dict.fromkeys(parts.values()))
-        wrong = dict(one for one in found if one is not None)
+        checked = pool.map(check, dict.fromkeys(parts.values()))
+        wrong = dict(one for one in checked if one is not None)
     return {index: wrong[path] for index, path in parts.items() if path in wrong}
 
 
@@ -194,12 +188,12 @@ def _is_alive(out: str, live: Mapping[str, Any], sleep: Callable[[float], None])
 def _running(live: Mapping[str, Any] | None, done: set[int]) -> list[RunningShard]:
     if live is None:
         return []
-    found = [
+    shards = [
         RunningShard(index=r["shard"], node=r["node"], seconds=live["time"] - r["since"])
         for r in live["running"]
         if r["shard"] not in done
     ]
-    return sorted(found, key=lambda shard: -shard.seconds)
+    return sorted(shards, key=lambda shard: -shard.seconds)
 
 
 def _nodes_now(live: Mapping[str, Any]) -> list[NodeStatus]:
@@ -216,9 +210,9 @@ def _nodes_now(live: Mapping[str, Any]) -> list[NodeStatus]:
 def _nodes(groups: Sequence[Mapping[str, Any]]) -> list[NodeStatus]:
     """Add up what is known of every shard."""
     latest = {r["index"]: r for group in groups for r in group.get("shards", [])}
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    by_node: dict[str, list[Mapping[str, Any]]] = {}
     for record in latest.values():
-        found.setdefault(record.get("node", ""), []).append(record)
+        by_node.setdefault(record.get("node", ""), []).append(record)
     return [
         NodeStatus(
             node=node,
@@ -227,6 +221,6 @@ def _nodes(groups: Sequence[Mapping[str, Any]]) -> list[NodeStatus]:
             seconds=sum(r.get("seconds", 0.0) for r in records if r.get("error") is None),
             n_failures=sum(r.get("error") is not None for r in records),
         )
-        for node, records in sorted(found.items())
+        for node, records in sorted(by_node.items())
         if node
     ]

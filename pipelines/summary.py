@@ -20,23 +20,13 @@ MAX_SYSTEMS = 40
 MOST_UNKNOWN = 0.05
 """Share of words unknown to an encoder up to which nothing is said of them."""
 _GOOD = ("closer, ", "better", "likelier")
-"""How the meaning of a column begins of which the highest value is the best."""
+"""How the meaning of a column begins where the highest value is the best."""
 MAX_STATUSES = 10
 """No more different statuses are listed."""
 
 
 def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None = None) -> str:
-    """Sum up a run for people.
-
-    Parameters
-    ----------
-    run : ScoreRun
-        What `score_corpus` returned.
-    is_terminal : bool
-        Whether colours and lines are welcome.
-    width : int, optional
-        Characters of a line; a table that needs more gets more.
-    """
+    """Sum up a run for people."""
     parts = ["\n".join(_counts(run))]
     if run.means:
         columns = run.main_columns
@@ -75,7 +65,8 @@ def _counts(run: ScoreRun) -> Iterator[str]:
     if len(statuses) > MAX_STATUSES:
         n_others = len(statuses) - MAX_STATUSES
         yield f"  and {counted(n_others, 'other status', 'other statuses')}"
-    yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
+    if run.n_duplicate_keys:
+        yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
     yield from _cached(run.counters)
     yield from _unknown(run.counters)
     if run.failed_shards:
@@ -136,8 +127,10 @@ def _cached(counters: Mapping[str, int]) -> Iterator[str]:
         if what == "cached" and n_sentences:
             n_from_disk = counters.get(f"{alias}.from_disk", 0)
             share = (n_cached + n_from_disk) / n_sentences
+            if not share:
+                continue
             yield (
-                f"Sentences found in the cache of {alias}: {share:.0%} of {n_sentences:,}"
+                f"Sentences that {alias} had read before: {share:.0%} of {n_sentences:,}"
                 + (f", {n_from_disk:,} of them on disk" if n_from_disk else "")
             )
 

@@ -61,7 +61,7 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
 
 
 def judge(data: OneOrMore, settings: JudgeSettings) -> Judgement:
-    """Say which metric to trust on a corpus of which some rows are rated, and what it takes."""
+    """Say which metric to trust on a partly rated corpus, and how long scoring it takes."""
     from pipelines.judge import judge as run
 
     return run(data, settings)
@@ -107,10 +107,11 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     """Say which system people prefer, from judgements of two texts each.
 
     A file has a row per judgement: `document_id`, `system_a`, `system_b`, `winner` (one of the
-    two, or tie), maybe `judge` and `criterion`; or counts of `wins`, `losses` and `ties`; or it is
-    a filled sheet. With `make_sheet` a new sheet is made instead, and there are no judgements.
+    two, or tie), perhaps `judge` and `criterion`; or counts of `wins`, `losses` and `ties`; or it
+    is a filled sheet. With `make_sheet` a new sheet is made instead, and there are no judgements.
     """
     from cluster.output import Output
+    from pipelines.judging_sheet import make_sheet
     from pipelines.preferences import compare_preferences
     from pipelines.reports.preferences import preferences_sheet
     from pipelines.reports.sheet import SUFFIXES
@@ -119,43 +120,17 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     if settings.make_sheet is not None:
         if judgements:
             raise ValueError("`--make-sheet` makes a sheet; leave out the judgements")
-        return _new_sheet(settings)
+        return make_sheet(settings)
     if not judgements:
         raise ValueError("name at least one file of judgements, or `--make-sheet CORPUS`")
     output = Output.named("--out", settings.out) if settings.out else None
     if output:
         output.check_file(*SUFFIXES)
         output.check_apart([*judgements, *([str(settings.key)] if settings.key else [])])
-    result = compare_preferences(
-        judgements,
-        key=settings.key,
-        systems=settings.systems,
-        columns=settings.columns,
-        interval=settings.interval,
-        confidence=settings.confidence,
-    )
+    result = compare_preferences(judgements, settings)
     if output:
         output.write(preferences_sheet(result).content(output.suffix).encode())
     return result
-
-
-def _new_sheet(settings: PreferencesSettings) -> JudgingSheet:
-    from pipelines.judging_sheet import make_sheet
-
-    if not settings.systems:
-        raise ValueError("`--systems` is missing; name two systems or more")
-    if not settings.out:
-        raise ValueError("`--out` is missing; name the sheet, a .csv file")
-    return make_sheet(
-        str(settings.make_sheet),
-        systems=settings.systems,
-        n_documents=settings.n,
-        out=settings.out,
-        key=settings.key,
-        criteria=settings.criteria,
-        columns=settings.columns,
-        seed=settings.seed,
-    )
 
 
 def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSystem]:
@@ -195,28 +170,37 @@ def train(
 
     One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
     perhaps `split`; or one candidate with a `label`, as `negatives` writes; or with `ratings` a row
-    as `score` reads. A model's training that was interrupted goes on when asked for again.
+    as `score` reads. The same call continues the interrupted training of a model.
     """
     if settings.ratings is not None:
         from pipelines.train_on_ratings import train_on_ratings
 
         return train_on_ratings(pairs, settings)
     recipe = settings.recipe()
+    from cluster.schema import MissingColumnError
     from pipelines.development import development_agreement
     from pipelines.learning_curve import learning_curve
+    from pipelines.tables.ratings import columns_apart
     from pipelines.train_features import train_any
 
     asked = {
         **_of_pairs(settings),
+        "columns": columns_apart(settings.columns)[0] or None,
         "embedding_cache": settings.embedding_cache,
         "agreement": development_agreement(settings),
         "machines": _machines(settings),
         "resume": not settings.fresh,
         "on_news": settings.on_news,
     }
-    if settings.learning_curve:
-        return learning_curve(pairs, settings.out, recipe, settings.learning_curve, **asked)
-    return train_any(pairs, settings.out, recipe, **asked)
+    try:
+        if settings.learning_curve:
+            return learning_curve(pairs, settings.out, recipe, settings.learning_curve, **asked)
+        return train_any(pairs, settings.out, recipe, **asked)
+    except MissingColumnError as error:
+        if error.column != "reference":
+            raise
+        remedy = "or, if people rated these summaries, give `--ratings FILE` (it may be the same)"
+        raise MissingColumnError(f"{error}, {remedy}", column=error.column) from error
 
 
 def evaluate(
@@ -224,8 +208,8 @@ def evaluate(
 ) -> list[DomainResult | RatedResult]:
     """Say how well a trained scorer tells references from negatives, for each file of pairs.
 
-    Judged are documents it was not trained on. With `corpus` and `ratings`, of which `pairs` may
-    be empty, it is judged by people as well: those results come last.
+    Only documents it was not trained on count. With `corpus` and `ratings` it is also compared
+    with people, and `pairs` may be empty; those results come last.
     """
     pairs, corpus, ratings = several(pairs), settings.corpus, settings.ratings
     if (corpus is None) != (ratings is None):
@@ -235,34 +219,11 @@ def evaluate(
     from pipelines.evaluate import evaluate_scorer
     from pipelines.evaluate_by_ratings import evaluate_by_ratings
 
-    named = dict(settings.columns or {})
-    of_pairs = {ours: named[ours] for ours in named if corpus is None or ours != "rater"}
     scorers = several([scorer, *settings.also])
     results: list[DomainResult | RatedResult] = []
-    results += evaluate_scorer(
-        scorers,
-        pairs,
-        kinds=settings.negatives or None,
-        side=settings.split,
-        columns=of_pairs,
-        limit=settings.limit,
-        split_anew=settings.split_anew,
-        embedding_cache=settings.embedding_cache,
-        device=settings.device,
-        on_progress=settings.on_progress,
-    )
+    results += evaluate_scorer(scorers, pairs, settings)
     if corpus is not None and ratings is not None:
-        cache = settings.embedding_cache
-        results += evaluate_by_ratings(
-            scorers,
-            corpus,
-            ratings,
-            raters=settings.raters,
-            columns=named,
-            embedding_cache=None if cache is None else str(cache),
-            device=settings.device,
-            on_progress=settings.on_progress,
-        )
+        results += evaluate_by_ratings(scorers, corpus, ratings, settings)
     return results
 
 
@@ -288,7 +249,7 @@ def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummar
     """Train a summariser with a metric as reward, and compare it with one that has none.
 
     First by maximum likelihood, then by likelihood and reward (Clark et al. 2019, section 5).
-    `pairs` are as for `train`; a run that was interrupted goes on likewise.
+    `pairs` are as for `train`; the same call continues an interrupted run.
     """
     recipe = _reinforce_recipe(settings)
     from pipelines.reinforcement import reinforce_summariser

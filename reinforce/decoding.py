@@ -105,7 +105,7 @@ def beam_search(
         totals = (sums[:, :, None] + logs.view(n, width, n_words)).flatten(1)
         best, places = totals.topk(min(2 * width, totals.shape[1]), dim=1)
         kept = _sorted_out(best.tolist(), places.tolist(), n_words, words, done, width)
-        if all(len(found) >= width for found in done):
+        if all(len(summaries) >= width for summaries in done):
             break
         previous, sums, state, words = _go_on(kept, words, state, previous)
     return _chosen(words, sums.tolist(), done, previous)
@@ -135,9 +135,9 @@ def _sorted_out(
 ) -> _Kept:
     """Put what has ended aside; return what goes on."""
     kept: _Kept = []
-    for row, (sums, found) in enumerate(zip(best, places, strict=True)):
+    for row, (sums, own_places) in enumerate(zip(best, places, strict=True)):
         alive: list[tuple[float, int, int]] = []
-        for rank, (total, place) in enumerate(zip(sums, found, strict=True)):
+        for rank, (total, place) in enumerate(zip(sums, own_places, strict=True)):
             beam, word = divmod(place, n_words)
             if word != END:
                 alive.append((total, beam, word))
@@ -171,10 +171,10 @@ def _chosen(
     """Return the best that is done of every document, or the best that is not if none is."""
     best = [
         max(
-            found or [_Summary(*beam) for beam in zip(words[row], sums[row], strict=True)],
+            summaries or [_Summary(*beam) for beam in zip(words[row], sums[row], strict=True)],
             key=lambda summary: summary.score,
         )
-        for row, found in enumerate(done)
+        for row, summaries in enumerate(done)
     ]
     longest = max(len(summary.words) for summary in best)
     padded = [summary.words + [PAD] * (longest - len(summary.words)) for summary in best]

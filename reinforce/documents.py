@@ -54,7 +54,7 @@ def _documents(path: Path) -> list[Document]:
     columns = (pairs.column(name).to_pylist() for name in ("document_id", "source", "reference"))
     for document_id, source, reference in zip(*columns, strict=True):
         references.setdefault((document_id, source), {})[reference] = None
-    return [Document(*key, tuple(found)) for key, found in references.items()]
+    return [Document(*key, tuple(own)) for key, own in references.items()]
 
 
 def batches_of(
@@ -70,13 +70,10 @@ def batches_of(
     Random numbers shuffle the batches of a pool; without them short documents come first.
     """
 
-    def one(_document: Document) -> int:
-        return 1
-
     def length(document: Document) -> int:
         return len(document.source)
 
-    for pool in pools(documents, size * POOL_BATCHES, n_ranks, n_of=one):
-        made = cut(pool, size, n_ranks, length=length, n_of=one, what="documents")
+    for pool in pools(documents, size * POOL_BATCHES, n_ranks):
+        made = cut(pool, size, n_ranks, length=length, what="documents")
         for batch in shuffled(made, rng):
             yield batch[rank::n_ranks]

@@ -96,8 +96,8 @@ def first_summariser(config: SummariserConfig, pairs: Path, *, seed: int) -> Sum
     documents = read_documents(bucket_paths(pairs, SIDES[0]))
     texts = (text for document in documents for text in (document.source, *document.references))
     vocabulary = Vocabulary.most_frequent(texts, config.vocabulary_size)
-    found = None if config.vectors is None else _vectors_of(config.vectors, vocabulary)
-    n_dimensions = config.n_dimensions if found is None else found[1].shape[1]
+    given = None if config.vectors is None else _vectors_of(config.vectors, vocabulary)
+    n_dimensions = config.n_dimensions if given is None else given[1].shape[1]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = PointerGenerator(
@@ -109,8 +109,8 @@ def first_summariser(config: SummariserConfig, pairs: Path, *, seed: int) -> Sum
                 dropout=config.dropout,
             )
         )
-    if found is not None:
-        rows, vectors = found
+    if given is not None:
+        rows, vectors = given
         with torch.no_grad():
             network.vectors.weight[rows] = vectors
     return PointerSummariser(network, vocabulary, config.limits)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import torch
 
-ADVANTAGES = ("raw", "unit")
-"""How advantages enter the loss: see `scaled`."""
-
 
 def negative_log_likelihood(
     log_probabilities: torch.Tensor, is_counted: torch.Tensor

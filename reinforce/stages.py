@@ -63,7 +63,7 @@ class RewardConfig:
     them."""
     gamma_last: float
     advantage: str
-    """One of `losses.ADVANTAGES`."""
+    """`raw` or `unit`; see `losses.scaled`."""
     n_drawn: int
     """Summaries drawn of every document; see `losses.advantages_of`."""
     kl: float = 0.0
@@ -147,10 +147,10 @@ class LikelihoodStage:
     def timings(self) -> Mapping[str, float]:
         """Return the words per second, read, learnt from and written, and the reward's share."""
         elapsed = max(time.perf_counter() - self._since, 1e-9)
-        found = {"tokens_per_s": round(self._n_tokens / elapsed, 1)}
-        found |= {f"{name}_share": round(s / elapsed, 4) for name, s in self._seconds.items()}
+        figures = {"tokens_per_s": round(self._n_tokens / elapsed, 1)}
+        figures |= {f"{name}_share": round(s / elapsed, 4) for name, s in self._seconds.items()}
         self._seconds, self._n_tokens, self._since = {}, 0, time.perf_counter()
-        return found
+        return figures
 
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Compute the loss of a batch."""
@@ -177,8 +177,8 @@ class LikelihoodStage:
         self, model: nn.Module, batch: SummaryBatch, targets: list[torch.Tensor]
     ) -> list[torch.Tensor]:
         with precision(torch.device(self._device)):
-            found = model(**batch.inputs, targets=targets)
-        return [log_probabilities.float() for log_probabilities in found]
+            outputs = model(**batch.inputs, targets=targets)
+        return [log_probabilities.float() for log_probabilities in outputs]
 
 
 class MixedStage(LikelihoodStage):
@@ -297,10 +297,10 @@ class MixedStage(LikelihoodStage):
             references=[document.references for document in batch.documents] * k,
             sources=[document.source for document in batch.documents] * k,
         )
-        found = self._reward.combined(parts)
+        combined = self._reward.combined(parts)
         taken = time.perf_counter() - started
         self._seconds["reward"] = self._seconds.get("reward", 0.0) + taken
-        rewards = torch.tensor(found, dtype=torch.float32, device=self._device)
+        rewards = torch.tensor(combined, dtype=torch.float32, device=self._device)
         figures: dict[str, tuple[float, float]] = {
             f"{name}[{part}]": (float(np.nansum(values)), int(np.isfinite(values).sum()))
             for part, values in (parts.items() if len(parts) > 1 else ())

@@ -80,7 +80,7 @@ ELSEWHERE = {
 
 
 def _in_its_place(error: click.NoSuchOption) -> str:
-    """Say what to write for an option that there is not."""
+    """Say what to write instead of an option that does not exist."""
     name, command = error.option_name, error.ctx.command if error.ctx else app
     rare = {setting.option: setting.name for setting in getattr(command, "settings", ())}
     if name in rare:

@@ -45,7 +45,7 @@ def printable(text: str, *, keeps_colours: bool = False) -> str:
     'a system called \\x1b[2J'
     """
     steering = _STEERING_BUT_COLOURS if keeps_colours else _STEERING
-    return steering.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return steering.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def sentence_of(error: Exception) -> str:

@@ -26,6 +26,5 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> int:
 
     with shown_progress(settings) as settings:
         result = verbs.correlate(scores, settings)
-    shown = {"coefficients": list(settings.coefficients), **terminal()}
-    show(summary_text(result, str(settings.out).rstrip("/"), **shown))
+    show(summary_text(result, str(settings.out).rstrip("/"), **terminal()))
     return DONE

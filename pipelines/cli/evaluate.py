@@ -12,6 +12,7 @@ from pipelines.cli.common import DONE, show
 from pipelines.cli.options import command, shown_progress
 from pipelines.cli.train import figures_table, shown
 from pipelines.settings.evaluate import EvaluateSettings
+from sms.naming import counted
 
 if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
@@ -35,15 +36,15 @@ def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) ->
         inputs = (settings.corpus, settings.ratings)
         output.check_apart([*pairs, *(str(path) for path in inputs if path)])
     with shown_progress(settings) as settings:
-        found = verbs.evaluate(scorer, pairs, settings)
+        every_result = verbs.evaluate(scorer, pairs, settings)
     from pipelines.evaluate import DomainResult
     from pipelines.evaluate_by_ratings import RatedResult
 
-    results = [result for result in found if isinstance(result, DomainResult)]
-    rated = [result for result in found if isinstance(result, RatedResult)]
+    results = [result for result in every_result if isinstance(result, DomainResult)]
+    rated = [result for result in every_result if isinstance(result, RatedResult)]
     show("\n".join([*_report(results), *([""] if results and rated else []), *_rated(rated)]))
     if output:
-        output.write(f"{json.dumps([*map(asdict, found)], indent=1)}\n".encode())
+        output.write(f"{json.dumps([*map(asdict, every_result)], indent=1)}\n".encode())
     return DONE
 
 
@@ -78,8 +79,14 @@ def _rated(results: Sequence[RatedResult]) -> list[str]:
             f"{scorer} and people, {COEFFICIENT}",
             "",
             table_text(header, rows, n_left=2),
-            "",
         ]
+        if n_seen := own[0].n_seen:
+            lines.append(
+                f"The scorer was trained on at least {n_seen:,} of these "
+                f"{counted(own[0].n_documents, 'document')}: its figures are too good. Judge it by "
+                "others."
+            )
+        lines.append("")
     return lines[:-1]
 
 
@@ -111,8 +118,8 @@ def _matrices(results: Sequence[DomainResult]) -> list[str]:
         name = main_figure(kind, (own.kinds[kind] for own in results if kind in own.kinds))
         rows = []
         for scorer in scorers:
-            found = [by_place[scorer, domain].kinds.get(kind) for domain in domains]
-            cells = [shown(None if f is None else getattr(f, name)) for f in found]
+            figures = [by_place[scorer, domain].kinds.get(kind) for domain in domains]
+            cells = [shown(None if f is None else getattr(f, name)) for f in figures]
             rows.append((scorer, *cells))
         lines += [table_text((f"{kind}, {name}", *domains), rows, n_left=1), ""]
     return lines

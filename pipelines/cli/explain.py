@@ -21,8 +21,12 @@ def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> int:
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")
     for each in verbs.explain(corpora, settings):
-        found = each.explanation
-        shown = f"no score: {found.status}" if found.score is None else str(found.score)
-        show(f"{each.system_id}\t{found.metric}\t{shown}")
+        explanation = each.explanation
+        shown = (
+            f"no score: {explanation.status}"
+            if explanation.score is None
+            else str(explanation.score)
+        )
+        show(f"{each.system_id}\t{explanation.metric}\t{shown}")
     show(f"{'Picture' if str(settings.out).endswith('.svg') else 'Page'}: {settings.out}")
     return DONE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines import verbs
-from pipelines.cli.common import show
+from pipelines.cli.common import show, terminal
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.judge import JudgeSettings
 
@@ -18,5 +18,5 @@ def judge(data: tuple[str, ...], settings: JudgeSettings) -> None:
     long all of DATA takes on this machine, and the command that scores it.
     """
     with shown_progress(settings) as settings:
-        found = verbs.judge(data, settings)
-    show(found.text())
+        judgement = verbs.judge(data, settings)
+    show(judgement.text(terminal()["width"]))

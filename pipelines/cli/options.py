@@ -110,7 +110,7 @@ def command(
 def shown_progress(settings: S, **listeners: Callable[..., None]) -> Iterator[S]:
     """Show progress on standard error while the block runs, unless `--quiet` was given.
 
-    Other listeners are set likewise, such as `on_news`.
+    `listeners` are set in the same way, such as `on_news`.
     """
     from pipelines.runs.progress import show_progress
 
@@ -201,10 +201,10 @@ def _in_the_file(
     except OSError as error:
         raise click.UsageError(f"`--config`: {sentence_of(error)}") from error
     by_key = {key: setting for setting in known for key in _keys(setting)}
-    found: dict[str, Any] = {}
+    in_file: dict[str, Any] = {}
     for key, value in values.items():
         if key in arguments:
-            found[key] = tuple(value) if isinstance(value, list) else (value,)
+            in_file[key] = tuple(value) if isinstance(value, list) else (value,)
         elif key not in by_key:
             names = [*by_key, *arguments]
             raise click.UsageError(f"unknown key `{key}` in {path}; {nearest(key, names)}")
@@ -213,10 +213,10 @@ def _in_the_file(
             if setting.form == "list" and isinstance(value, str):
                 value = setting.read(value)
             try:
-                found[setting.name] = _joined(found.get(setting.name), setting.checked(value))
+                in_file[setting.name] = _joined(in_file.get(setting.name), setting.checked(value))
             except ValueError as error:
                 raise click.UsageError(f"{path}: {error}") from error
-    return found
+    return in_file
 
 
 def _keys(setting: Setting) -> set[str]:

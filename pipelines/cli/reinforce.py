@@ -36,13 +36,13 @@ def reinforce(pairs: tuple[str, ...], settings: ReinforceSettings) -> int:
     """
     try:
         with shown_progress(settings, on_news=_show_news) as settings:
-            found = verbs.reinforce(pairs, settings)
+            summarisers = verbs.reinforce(pairs, settings)
     except KeyboardInterrupt:
         return fail(
             "interrupted; run the same command (without `--fresh`) to continue",
             INTERRUPTED,
         )
-    show("\n".join(_summary(found)))
+    show("\n".join(_summary(summarisers)))
     return DONE
 
 
@@ -54,20 +54,22 @@ def _show_news(news: TrainNews) -> None:
     print(f"epoch {news.epoch + 1}, step {news.step}: {', '.join(figures)}", file=sys.stderr)
 
 
-def _summary(found: ReinforcedSummarisers) -> list[str]:
+def _summary(summarisers: ReinforcedSummarisers) -> list[str]:
     from pipelines.reinforcement import SCORES_FOLDER, SUMMARIES_FILE
     from pipelines.reports.comparison import comparison_sheet
 
-    sides = ", ".join(f"{side} {n:,}" for side, n in found.pairs.n_pairs.items())
-    left_out = [f"Left out: {n:,} rows or texts, {why}." for why, n in found.pairs.left_out.items()]
-    compared = comparison_sheet(found.comparison).text(is_terminal=sys.stdout.isatty())
+    sides = ", ".join(f"{side} {n:,}" for side, n in summarisers.pairs.n_pairs.items())
+    left_out = [
+        f"Left out: {n:,} rows or texts, {why}." for why, n in summarisers.pairs.left_out.items()
+    ]
+    compared = comparison_sheet(summarisers.comparison).text(is_terminal=sys.stdout.isatty())
     return [
-        f"Pairs: {sides}. Test documents: {found.n_test_documents:,}.",
+        f"Pairs: {sides}. Test documents: {summarisers.n_test_documents:,}.",
         *left_out,
         "",
         compared,
         "",
         f"Summaries, as a corpus for `assay score` and `assay explain`: "
-        f"{found.out}/{SUMMARIES_FILE}",
-        f"Their scores, for `assay compare`: {found.out}/{SCORES_FOLDER}",
+        f"{summarisers.out}/{SUMMARIES_FILE}",
+        f"Their scores, for `assay compare`: {summarisers.out}/{SCORES_FOLDER}",
     ]

@@ -36,14 +36,14 @@ def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
         raise click.UsageError("name a table; `assay reproduce --list` shows them")
     if settings.dry_run:
         for name in tables:
-            found = needs_of(
+            needs = needs_of(
                 name,
                 settings.data,
                 scorers=settings.scorers,
                 encoders=encoders_of(settings.encoders or {}),
             )
             (table,) = find_tables([name])
-            show(_needs_text(name, found, table.needs_nothing))
+            show(_needs_text(name, needs, table.needs_nothing))
         return DONE
     with shown_progress(settings) as settings:
         given = {field.name: getattr(settings, field.name) for field in fields(ReproduceSettings)}
@@ -61,18 +61,18 @@ def _listing() -> str:
     return table_text(("name", "where", "what it shows"), rows, n_left=3)
 
 
-def _needs_text(name: str, found: Sequence[Found], needs_nothing: bool) -> str:
+def _needs_text(name: str, needs: Sequence[Found], needs_nothing: bool) -> str:
     from pipelines.reports.terminal import table_text
 
-    if not found:
+    if not needs:
         return f"{name} only needs what the paper prints"
     rows = [
         ("yes" if need.is_there else "no", need.kind, need.name, need.what, need.place)
-        for need in found
+        for need in needs
     ]
     table = table_text(("there", "kind", "name", "what it is", "where"), rows, n_left=5)
-    n_there = sum(need.is_there for need in found)
-    lines = [f"{name}: {n_there} of {len(found)} are there", table]
+    n_there = sum(need.is_there for need in needs)
+    lines = [f"{name}: {n_there} of {len(needs)} are there", table]
     if needs_nothing:
         lines.append("Some of it can be made from the numbers that the paper prints.")
     return "\n".join([*lines, ""])

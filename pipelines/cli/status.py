@@ -28,58 +28,58 @@ def status(folder: str, settings: StatusSettings) -> int:
     from cluster.output import Output
     from pipelines.status import run_status
 
-    found = run_status(folder)
-    text = json.dumps(_values(found), ensure_ascii=False)
+    run = run_status(folder)
+    text = json.dumps(_values(run), ensure_ascii=False)
     if settings.json == "-":
         print(text)
     elif settings.json is not None:
         Output.named("--json", settings.json).write(f"{text}\n".encode())
     else:
-        show("\n".join(_lines(found)))
-    return DONE if found.is_well else NOT_ACCEPTED
+        show("\n".join(_lines(run)))
+    return DONE if run.is_well else NOT_ACCEPTED
 
 
-def _values(found: RunStatus) -> dict[str, Any]:
-    values = {**asdict(found), "n_running": len(found.running), "n_left": found.n_left}
-    for node, entry in zip(found.nodes, values["nodes"], strict=True):
+def _values(run: RunStatus) -> dict[str, Any]:
+    values = {**asdict(run), "n_running": len(run.running), "n_left": run.n_left}
+    for node, entry in zip(run.nodes, values["nodes"], strict=True):
         entry["rows_per_s"] = node.rows_per_s
     return values
 
 
-def _lines(found: RunStatus) -> Iterator[str]:
+def _lines(run: RunStatus) -> Iterator[str]:
     from pipelines.runs.progress import duration, row_rate
 
-    by = f" ({found.driver})" if found.driver else ""
-    yield f"{found.out}: {found.state}{by}"
-    if not found.n_shards:
+    by = f" ({run.driver})" if run.driver else ""
+    yield f"{run.out}: {run.state}{by}"
+    if not run.n_shards:
         return
-    share = found.n_done_rows / found.n_rows
-    rows = [f"{found.n_done_rows:,} of {found.n_rows:,} done ({share:.0%})"]
-    if found.rows_per_s is not None:
-        rows.append(row_rate(found.rows_per_s))
-    if found.seconds_left is not None and found.n_done < found.n_shards:
-        rows.append(f"{duration(found.seconds_left)} left")
+    share = run.n_done_rows / run.n_rows
+    rows = [f"{run.n_done_rows:,} of {run.n_rows:,} done ({share:.0%})"]
+    if run.rows_per_s is not None:
+        rows.append(row_rate(run.rows_per_s))
+    if run.seconds_left is not None and run.n_done < run.n_shards:
+        rows.append(f"{duration(run.seconds_left)} left")
     yield f"Rows:    {', '.join(rows)}"
-    is_dead = found.state != "running"
+    is_dead = run.state != "running"
     yield (
-        f"Shards:  {found.n_done:,} done, {len(found.running):,} "
-        f"{'begun and lost' if is_dead and found.running else 'running'}, "
-        f"{found.n_failed:,} failed, {found.n_left:,} left"
+        f"Shards:  {run.n_done:,} done, {len(run.running):,} "
+        f"{'begun and lost' if is_dead and run.running else 'running'}, "
+        f"{run.n_failed:,} failed, {run.n_left:,} left"
     )
-    if found.running:
-        oldest = found.running[0]
+    if run.running:
+        oldest = run.running[0]
         where = f" on {oldest.node}" if oldest.node else ""
         yield f"Oldest:  shard {oldest.index}{where}, begun {duration(oldest.seconds)} before"
-    if found.nodes:
+    if run.nodes:
         yield ""
-        yield _node_table(found)
-    if found.errors:
+        yield _node_table(run)
+    if run.errors:
         yield ""
         yield "Last errors:"
-        yield from (f"  {error}" for error in found.errors)
+        yield from (f"  {error}" for error in run.errors)
 
 
-def _node_table(found: RunStatus) -> str:
+def _node_table(run: RunStatus) -> str:
     from pipelines.reports.terminal import table_text
 
     is_terminal = sys.stdout.isatty()
@@ -93,7 +93,7 @@ def _node_table(found: RunStatus) -> str:
             f"{node.n_running:,}",
             f"{node.n_failures:,}",
         ]
-        for node in found.nodes
+        for node in run.nodes
     ]
     width = shutil.get_terminal_size().columns if is_terminal else None
     return table_text(header, rows, is_terminal=is_terminal, width=width)

@@ -68,7 +68,7 @@ def difference_rows(
     families = {
         key: [_families(study, settings, estimates.points[key], k) for k in aspects] for key in keys
     }
-    asked = {key: _aspects_by_pair(found) for key, found in families.items()}
+    asked = {key: _aspects_by_pair(of_aspects) for key, of_aspects in families.items()}
     # Every pair has its own stream: which others are tested, and in what order, changes nothing.
     streams = {key: dict(zip(pairs, rng.spawn(len(pairs)), strict=True)) for key in keys}
     n_most = {
@@ -83,8 +83,8 @@ def difference_rows(
 
     results = {}
     with ThreadPoolExecutor(n_processors()) as pool:
-        for one, found in zip(tests, pool.map(test, tests), strict=True):
-            results[one] = found
+        for one, outcome in zip(tests, pool.map(test, tests), strict=True):
+            results[one] = outcome
             tell(len(results), len(tests))
     for key in keys:
         for pair, chosen in asked[key].items():
@@ -133,14 +133,14 @@ def with_best(correlations: pl.DataFrame, differences: pl.DataFrame) -> pl.DataF
         metrics = rows["metric"].to_list()
         best = best_metric(metrics, rows["value"].to_list())
         pairs = [None if best is None else frozenset({metrics[best], name}) for name in metrics]
-        found = [p_best.get((*place, pair)) for pair in pairs]
+        p_values = [p_best.get((*place, pair)) for pair in pairs]
         is_best = [i == best for i in range(len(metrics))]
-        tied = [i == best or (p is not None and p > ALPHA) for i, p in enumerate(found)]
+        tied = [i == best or (p is not None and p > ALPHA) for i, p in enumerate(p_values)]
         parts.append(
             rows.with_columns(
                 pl.Series("is_best", is_best, pl.Boolean),
                 pl.Series("is_tied", tied, pl.Boolean),
-                pl.Series("p_best", found, pl.Float64),
+                pl.Series("p_best", p_values, pl.Float64),
             )
         )
     order = correlations.select("aspect", "level", "coefficient", "metric")
@@ -247,10 +247,10 @@ def _rows(
     }
     if key in estimates.draws:
         draws = estimates.draws[key][:, pair, k]
-        found = percentile_interval(
+        interval = percentile_interval(
             draws[:, 0] - draws[:, 1], difference, CONFIDENCE, bootstrap_name(points[0]), reason
         )
-        common |= {"low": found.low, "high": found.high}
+        common |= {"low": interval.low, "high": interval.high}
     rows = [{**common, "test": "perm-both", **swap, "reason": reason or swap.get("reason")}]
     if key == ("system", "pearson"):
         rows += _formula_rows(study, common, pair, k)
@@ -262,15 +262,15 @@ def _formula_rows(
 ) -> Iterator[dict[str, Any]]:
     a, b, y = *(study.scores[i] for i in pair), study.ratings[k]
     for name, formula in FORMULAE.items():
-        found = compare_correlations(a, b, y, level="system", test=formula)
+        by_formula = compare_correlations(a, b, y, level="system", test=formula)
         row = {
             **common,
             "test": name,
-            "statistic": found.statistic,
-            "p_value": found.p_value,
-            "reason": common["reason"] or found.reason,
+            "statistic": by_formula.statistic,
+            "p_value": by_formula.p_value,
+            "reason": common["reason"] or by_formula.reason,
         }
-        if name == "williams" and found.reason is None:
+        if name == "williams" and by_formula.reason is None:
             row |= {"systems_needed": _systems_needed(a, b, common)}
         yield row
 

@@ -52,16 +52,16 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
             }
         for level in settings.levels:
             for coefficient in settings.correlations:
-                found = leave_one_out(stack, level=level, coefficient=coefficient)
+                agreement = leave_one_out(stack, level=level, coefficient=coefficient)
                 yield {
                     **common,
                     "statistic": f"leave_one_out_{coefficient}",
                     "level": level,
-                    "value": found.value,
-                    "n_raters": found.n_raters,
+                    "value": agreement.value,
+                    "n_raters": agreement.n_raters,
                     "n_units": len(study.systems) if level == "system" else flat.shape[1],
                     "n_missing": int(np.isnan(stack).sum()),
-                    "reason": found.reason,
+                    "reason": agreement.reason,
                 }
 
 
@@ -74,20 +74,20 @@ def system_rows(
     named += [("metric", *each) for each in zip(study.metrics, study.scores, strict=True)]
     for kind, name, matrix in named:
         kept = np.where(rated, matrix, np.nan)
-        found = rank_systems(kept, n_resamples=settings.resamples, confidence=CONFIDENCE, rng=rng)
+        ranking = rank_systems(kept, n_resamples=settings.resamples, confidence=CONFIDENCE, rng=rng)
         n_documents = (~np.isnan(kept)).sum(1)
         for i, system in enumerate(study.systems):
-            rank = int(found.ranks[i])
+            rank = int(ranking.ranks[i])
             yield {
                 "system_id": system,
                 "name": name,
                 "kind": kind,
-                "mean": found.means[i].value,
-                "low": found.means[i].low,
-                "high": found.means[i].high,
+                "mean": ranking.means[i].value,
+                "low": ranking.means[i].low,
+                "high": ranking.means[i].high,
                 "rank": rank or None,
-                "rank_low": int(found.rank_low[i]) or None,
-                "rank_high": int(found.rank_high[i]) or None,
+                "rank_low": int(ranking.rank_low[i]) or None,
+                "rank_high": int(ranking.rank_high[i]) or None,
                 "n_documents": int(n_documents[i]),
             }
 

@@ -115,15 +115,15 @@ def _described(
         reason = f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
         row |= {"reason": point.reason or reason}
     else:
-        found = percentile_interval(
+        interval = percentile_interval(
             draws, point.value, CONFIDENCE, bootstrap_name(point), point.reason
         )
         row |= {
-            "low": found.low,
-            "high": found.high,
-            "interval": None if found.reason else found.method,
-            "n_undefined": found.n_undefined,
-            "reason": found.reason,
+            "low": interval.low,
+            "high": interval.high,
+            "interval": None if interval.reason else interval.method,
+            "n_undefined": interval.n_undefined,
+            "reason": interval.reason,
         }
     if point.level == "system" and point.reason is None:
         fisher = fisher_interval(

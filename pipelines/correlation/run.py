@@ -26,9 +26,9 @@ from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.runs.progress import Progress
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.form import as_options
-from pipelines.tables.keyed import KEYS
+from pipelines.tables.keyed import KEYS, check_columns, files_of
 from pipelines.tables.overlap import shared_rows
-from pipelines.tables.ratings import Ratings, read_ratings
+from pipelines.tables.ratings import Ratings, columns_apart, read_ratings
 from pipelines.tables.records import DISAGREEMENTS, About, AgreementResult, InputRecord, table
 from pipelines.tables.scores import Scores, find_scores, read_scores
 from pipelines.tables.study import Study, find_lengths, make_study, remarks
@@ -66,26 +66,8 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
     if settings.out is not None:
         output = report_folder(settings.out, is_replacing=settings.fresh)
     tell(Progress(stage="reading ratings and scores"))
-    columns = settings.columns or {}
-    rated = read_ratings(
-        settings.ratings,
-        aspects=settings.aspects,
-        raters=settings.raters,
-        systems=settings.systems,
-        exclude_systems=settings.exclude_systems,
-        columns=columns,
-    )
-    is_open = settings.accept_unfinished
-    inputs = [find_scores(path, is_unfinished_accepted=is_open) for path in paths]
-    found = read_scores(
-        inputs,
-        rated.keys,
-        all_rated=rated.all_keys,
-        metrics=settings.metrics,
-        with_parts=False,
-        columns=columns,
-    )
-    rated, found, compared = shared_rows(rated, found)
+    rated, found, compared = _shared(paths, settings)
+    columns, _ = columns_apart(settings.columns)
     study, texts, text_records, notes = _study(rated, found, settings.corpus, columns)
     command = shlex.join(["assay", "correlate", *paths, *as_options(settings)])
     records = [*found.records, *rated.records, *text_records]
@@ -100,6 +82,35 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
             _write(result, folder, all_tables=settings.all_tables)
             clear_folder(output)  # an earlier report stays until nothing can fail
     return result
+
+
+def _shared(paths: Sequence[str], settings: CorrelateSettings) -> tuple[Ratings, Scores, str]:
+    """Read ratings and scores, cut to the rows that both have; the text says how many."""
+    columns, of_ratings = columns_apart(settings.columns)
+    rated = read_ratings(
+        settings.ratings,
+        aspects=settings.aspects,
+        raters=settings.raters,
+        systems=settings.systems,
+        exclude_systems=settings.exclude_systems,
+        columns=of_ratings,
+    )
+    is_open = settings.accept_unfinished
+    if not paths:
+        raise ValueError("`scores` must name at least one folder or file, got none")
+    inputs = [find_scores(path, is_unfinished_accepted=is_open) for path in paths]
+    found = read_scores(
+        inputs,
+        rated.keys,
+        all_rated=rated.all_keys,
+        metrics=settings.metrics,
+        with_parts=False,
+        columns=columns,
+    )
+    texts_of = files_of(os.fspath(settings.corpus)) if settings.corpus is not None else []
+    ratings_of = files_of(os.fspath(settings.ratings))
+    check_columns(settings.columns, [texts_of, *(each.files for each in inputs)], ratings_of)
+    return shared_rows(rated, found)
 
 
 def _analyse(
@@ -187,6 +198,7 @@ def _about(
     inputs: Sequence[InputRecord],
     notes: Sequence[str],
 ) -> About:
+    main_level, main_coefficient = settings.lead(study.n_rows, len(study.documents))
     return About(
         command=command,
         version=version(),
@@ -200,8 +212,8 @@ def _about(
         excluded_systems=rated.excluded_systems,
         raters=rated.raters,
         n_documents=len(study.documents),
-        main_level=settings.levels[0],
-        main_coefficient=settings.coefficients_at(settings.levels[0])[0],
+        main_level=main_level,
+        main_coefficient=main_coefficient,
         n_rows=study.n_rows,
         notes=notes,
     )

@@ -9,7 +9,7 @@ import polars as pl
 
 from cluster.store import join
 from pipelines.reports.numbers import interval_text, number_text
-from pipelines.reports.terminal import table_blocks
+from pipelines.reports.terminal import table_blocks, wrapped
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import SIGNIFICANCE
 from pipelines.settings.correlate import ACCURACIES, CORRELATIONS, LEVELS
@@ -21,22 +21,14 @@ _NO_MARK = "\N{FIGURE SPACE}"
 
 
 def summary_text(
-    result: AgreementResult,
-    out: str,
-    *,
-    coefficients: Sequence[str] = (),
-    is_terminal: bool = False,
-    width: int | None = None,
+    result: AgreementResult, out: str, *, is_terminal: bool = False, width: int | None = None
 ) -> str:
-    """Sum up the agreement for people.
+    """Sum up the agreement for people, under the coefficient of the verdict.
 
-    Shown is the first of `coefficients`, as they were asked for, that the levels have (pairwise
-    accuracy is not defined at every level); where empty, the first in the table. `out` is the
-    folder of the report. A table that needs more than `width` characters gets more.
+    `out` is the folder of the report. A table that needs more than `width` characters gets more.
     """
     about = result.about
-    there = result.correlations["coefficient"]
-    coefficient = next((name for name in coefficients if name in there), there[0])
+    coefficient = about.main_coefficient
     rows = result.correlations.filter(pl.col("coefficient") == coefficient)
     levels = [level for level in LEVELS if level in rows["level"].unique()]
     intervals = (
@@ -50,7 +42,8 @@ def summary_text(
     ]
     if coefficient in CORRELATIONS:
         verdict = verdict_of(result, about.main_level, coefficient)
-        parts.insert(0, "\n".join([*verdict.lines(), f"({verdict.title})"]))
+        lines = [*verdict.lines(), f"({verdict.title})", verdict.meaning]
+        parts.insert(0, wrapped(lines, width))
     for aspect in result.aspects:
         cells = {
             (row["metric"], row["level"]): row
@@ -89,7 +82,8 @@ def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
         undefined.setdefault(row["reason"], []).append(row)
     for reason, found in undefined.items():
         yield f"Undefined: {_places(found)}: {reason}"
-    skipped = rows.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
+    defined = rows.drop_nulls("value")
+    skipped = defined.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
     why = "on which scores or ratings are constant"
     if rows["coefficient"][0] in ACCURACIES:
         why = "of which fewer than two systems have a score and a rating"

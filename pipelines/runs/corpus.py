@@ -50,9 +50,9 @@ def checked_columns(files: Sequence[InputFile], wanted: Wanted) -> Wanted:
         names = dict(zip((f.path for f in unknown), pool.map(_names_of, unknown), strict=True))
     first = files[0]
     if wanted.keep == (KEEP_ALL,):
-        found = names[first.path] if first.outline is None else first.outline.schema.names
+        there = names[first.path] if first.outline is None else first.outline.schema.names
         ids = {wanted.columns.get(name, name) for name in IDS}
-        wanted = replace(wanted, keep=tuple(name for name in found if name not in ids))
+        wanted = replace(wanted, keep=tuple(name for name in there if name not in ids))
     seen: set[int] = set()
     kinds: dict[str, pa.DataType] = {}
     for file in files:
@@ -74,21 +74,21 @@ def checked_columns(files: Sequence[InputFile], wanted: Wanted) -> Wanted:
 def read_at_all(
     files: Sequence[InputFile], limit: int | None, rows_of: Callable[[InputFile, int], int]
 ) -> list[InputFile]:
-    """Return the files of which the first rows of the corpus are; all without a limit."""
+    """Return the files that hold the first rows of the corpus; all files without a limit."""
     if limit is None:
         return list(files)
     if limit < 1:
         raise ValueError(f"`limit` must be at least 1, got {limit}")
-    found: list[InputFile] = []
+    read: list[InputFile] = []
     left = limit
     for file in files:
         n_rows = rows_of(file, left) if file.outline is None else sum(file.outline.rows())
         if n_rows:
-            found.append(file)
+            read.append(file)
             left -= n_rows
         if left <= 0:
             break
-    return found or list(files[:1])
+    return read or list(files[:1])
 
 
 def with_copies(

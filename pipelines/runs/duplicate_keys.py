@@ -72,18 +72,20 @@ def _hashes(part: str) -> np.ndarray:
     try:
         with open_input(part) as stream:
             file = pq.ParquetFile(stream)
-            found = []
+            hashes = []
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, columns=list(IDS))
                 table.validate(full=True)  # polars panics at text that is none, in metadata, too
                 keys = pl.DataFrame({name: pl.from_arrow(table[name]) for name in IDS}).drop_nulls()
-                found.append(np.stack([keys.hash_rows(seed).to_numpy() for seed in _SEEDS], axis=1))
+                hashes.append(
+                    np.stack([keys.hash_rows(seed).to_numpy() for seed in _SEEDS], axis=1)
+                )
     except (pa.ArrowException, OSError, KeyError) as error:
         raise ValueError(
             f"scores file {part} is damaged ({one_line(error)}); delete it to have its rows "
             "scored again"
         ) from error
-    return np.concatenate(found) if found else np.empty((0, len(_SEEDS)), dtype=np.uint64)
+    return np.concatenate(hashes) if hashes else np.empty((0, len(_SEEDS)), dtype=np.uint64)
 
 
 def _repeated(hashes: np.ndarray) -> int:

@@ -61,20 +61,20 @@ class ScoreSums:
         """Add all that is in other sums."""
         for system, by_column in other._sums.items():
             held = self._sums.setdefault(system, {})
-            for column, found in by_column.items():
-                held.setdefault(column, ExactSum()).merge(found)
+            for column, other_sum in by_column.items():
+                held.setdefault(column, ExactSum()).merge(other_sum)
 
     def means(self) -> dict[str, dict[str, float]]:
         """Average over all rows of a system that have a score; in the order of the systems."""
         return {
-            system: {column: found.mean() for column, found in self._sums[system].items()}
+            system: {column: total.mean() for column, total in self._sums[system].items()}
             for system in sorted(self._sums)
         }
 
     def to_json(self) -> dict[str, Any]:
         """Return what `json.dumps` can write, without loss."""
         return {
-            system: {column: [found.count, *found.parts] for column, found in by_column.items()}
+            system: {column: [total.count, *total.parts] for column, total in by_column.items()}
             for system, by_column in self._sums.items()
         }
 

@@ -131,15 +131,6 @@ def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> Hist
     themselves are counted only where sums would have a shard that is not there any more, and of
     shards that were scored right before a driver was killed.
 
-    Parameters
-    ----------
-    out : str
-        Folder or URL of the run.
-    manifest : Manifest
-        The run that goes on.
-    earlier : Manifest, optional
-        What `run.json` says.
-
     Raises
     ------
     ValueError
@@ -182,12 +173,12 @@ def delete_history(out: str) -> None:
 
 def last_errors(groups: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """Return why shards failed, of those that have failed the last time they were tried."""
-    found: dict[int, str] = {}
+    errors: dict[int, str] = {}
     for record in (record for group in groups for record in group.get("shards", [])):
-        found.pop(record["index"], None)
+        errors.pop(record["index"], None)
         if record.get("error") is not None:
-            found[record["index"]] = record["error"]
-    return found
+            errors[record["index"]] = record["error"]
+    return errors
 
 
 def written_groups(out: str, fingerprint: str) -> list[dict[str, Any]]:

@@ -67,13 +67,6 @@ class _Node:
 class LiveRun:
     """Holds a folder while it is entered, and keeps `progress.json` and `history/` up to date.
 
-    Parameters
-    ----------
-    out : str
-        Folder or URL; a folder is made when missing, and removed again if nothing came into it.
-    on_wait : callable, optional
-        Called with a driver's description before waiting to see whether it is alive.
-
     Raises
     ------
     FolderInUse
@@ -260,7 +253,7 @@ def read_progress(out: str, *, is_checked: bool = True) -> dict[str, Any] | None
     remedy = "delete it: nobody but `assay status` reads it"
     try:
         return read_sealed_json(join(out, PROGRESS_FILE), PROGRESS_FILE, remedy)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:
         if is_checked:

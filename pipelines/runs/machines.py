@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from cluster import Job, RayOptions, Scorer, Shard, ShardReport, run_local, run_processes, run_ray
+from cluster import (
+    Job,
+    RayOptions,
+    Scorer,
+    Shard,
+    ShardReport,
+    Workers,
+    run_local,
+    run_processes,
+    run_ray,
+)
 from cluster.on_ray import gpus_of_cluster
 from cluster.ray_options import cluster_address
 from cluster.worker import processor_kind
@@ -63,6 +75,8 @@ class Machines:
     def found_gpus(self, *, is_asked_for: bool) -> int:
         """Count the GPUs here, or, if that has to be known, those of the cluster."""
         if self.address is None:
+            if not may_have_gpu():  # as torch takes seconds to import
+                return 0
             from sms.encoders.devices import count_gpus  # brings torch
 
             return count_gpus()
@@ -105,13 +119,7 @@ class Machines:
             )
 
     def found(self, *, may_use_bf16: bool) -> str:
-        """Say in a line with what the run computes; nothing of the nodes of a cluster.
-
-        Parameters
-        ----------
-        may_use_bf16 : bool
-            Whether a neural model runs and nobody chose its number format.
-        """
+        """Say in a line with what the run computes; nothing of the nodes of a cluster."""
         if self.address is not None:
             return ""
         from sms.compiled import available_threads
@@ -166,6 +174,11 @@ class Machines:
         return max(1, available_threads() // (self.cpus_per_worker or 1))
 
     @property
+    def worker_threads(self) -> int:
+        """Threads of a worker process of this machine."""
+        return self.cpus_per_worker or 1
+
+    @property
     def worker_device(self) -> str:
         """Where a worker's encoders run; Ray hides from a worker the GPUs it was not given."""
         if self.is_local or self.device != "auto":
@@ -217,24 +230,38 @@ class Machines:
             is_open_allowed=self.is_open_allowed,
         )
 
-    def runner(self, make_scorer: Callable[[int], Scorer], versions: Mapping[str, str]) -> Runner:
-        """Return what scores shards, given them, a job and whom to tell of each."""
+    def runner(
+        self,
+        make_scorer: Callable[[int], Scorer],
+        versions: Mapping[str, str],
+        started: Workers | None = None,
+    ) -> Runner:
+        """Return what scores shards, given them, a job and whom to tell of each.
+
+        `started` are the processes of this machine that have been started already.
+        """
         if self.is_local:
             threads = self.driver_threads
             return lambda shards, job, on_report, on_start: run_local(
                 shards, make_scorer, replace(job, threads=threads), on_report, on_start=on_start
             )
         if not self.is_on_ray:
-            job_threads = self.cpus_per_worker or 1
             return lambda shards, job, on_report, on_start: run_processes(
                 shards,
                 make_scorer,
-                replace(job, threads=job_threads),
+                replace(job, threads=self.worker_threads),
                 on_report,
                 on_start=on_start,
                 n_workers=self.n_workers,
+                started=started,
             )
         options = replace(self.ray_options(), versions=versions)
         return lambda shards, job, on_report, on_start: run_ray(
             shards, make_scorer, job, on_report, on_start=on_start, options=options
         )
+
+
+def may_have_gpu() -> bool:
+    """Say whether this machine has a driver of GPUs that torch can use."""
+    drivers = ("nvidiactl", "nvmap", "kfd", "dxg")  # NVIDIA, its small boards, AMD, WSL
+    return sys.platform != "linux" or any(os.path.exists(f"/dev/{name}") for name in drivers)

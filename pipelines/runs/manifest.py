@@ -32,7 +32,7 @@ PROGRESS_FILE = "progress.json"
 HISTORY_FOLDER = "history"
 """What became of the shards since `run.json` was written."""
 PAGE_FILE = "scores.html"
-"""What came of a run, for people."""
+"""The result of a run, for people."""
 EXPLAIN_FOLDER = "explain"
 """Beside `scores.html` or a report: pages of single scores, which it links to."""
 OWN_NAMES = (
@@ -71,7 +71,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True, kw_only=True)  # no slots, for `cached_property`
 class Manifest:
-    """A run: what is asked for, and, once it has ended, what came of it."""
+    """A run: the request and, once it has ended, the result."""
 
     configuration: Mapping[str, Any]
     """What to compute, columns, and how the inputs are cut."""
@@ -148,13 +148,13 @@ class Manifest:
 
 def library_versions() -> dict[str, str]:
     """Return the versions of this project and of the libraries that may change a score."""
-    found = {"assay": version()}
+    versions = {"assay": version()}
     for name in LIBRARIES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def write_manifest(out: str, manifest: Manifest) -> None:
@@ -173,7 +173,7 @@ def read_manifest(out: str) -> Manifest | None:
     path, remedy = join(out, RUN_FILE), "put back the file that was there, or choose another folder"
     try:
         values = read_sealed_json(path, RUN_FILE, remedy)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     if values["format"] != _FORMAT:
         raise ValueError(
@@ -190,41 +190,34 @@ def write_success(out: str, parts: Iterable[str]) -> None:
 
 def differences(old: Manifest, new: Manifest) -> list[str]:
     """Say what makes two fingerprints differ, one short phrase each; none if nothing does."""
-    found = [
+    texts = [
         f"`{name}` was {_shown(was)} and is {_shown(now)}"
         for name, was, now in _changed(old.configuration, new.configuration)
     ]
-    found += [
+    texts += [
         f"`{name}` would now be computed in another way"
         for name, was, now in _changed(old.signatures, new.signatures)
         if _ABSENT not in (was, now) and without_content(was) != without_content(now)
-    ][: 0 if len(found) > 1 else 1]
-    found += [
+    ][: 0 if len(texts) > 1 else 1]
+    texts += [
         f"the vectors of encoder `{alias}` have changed"
         for alias, was, now in _changed(old.encoders, new.encoders)
         if was is not _ABSENT and now is not _ABSENT
     ]
-    found += [
+    texts += [
         f"{name} was {_plain(was)} and is {_plain(now)}"
         for name, was, now in _changed(old.versions, new.versions)
     ]
-    found += [
+    texts += [
         f"input file {'added' if was is _ABSENT else 'removed' if now is _ABSENT else 'changed'}: "
         f"{path}"
         for path, was, now in _changed(_by_path(old.inputs), _by_path(new.inputs))
     ]
-    return found
+    return texts
 
 
 def what_is_added(new: Manifest, old: Manifest | None = None) -> list[str]:
-    """Return the metrics that one run has more than another, if all else is the same; else none.
-
-    Parameters
-    ----------
-    new : Manifest
-    old : Manifest, optional
-        By default the base of `new`, which has been compared with it.
-    """
+    """Return the metrics that one run has more than another, if all else is the same; else none."""
     metrics = new.configuration["metrics"]
     if old is None:
         return [name for name in metrics if name not in new.base["metrics"]]
@@ -247,9 +240,9 @@ def what_is_added(new: Manifest, old: Manifest | None = None) -> list[str]:
 
 def refusal(out: str, old: Manifest, new: Manifest, n_shown: int = 3) -> str:
     """Say why a folder's run cannot be resumed, and what to do."""
-    found = differences(old, new)
-    shown = "; ".join(found[:n_shown])
-    more = f"; and {len(found) - n_shown} more" if len(found) > n_shown else ""
+    texts = differences(old, new)
+    shown = "; ".join(texts[:n_shown])
+    more = f"; and {len(texts) - n_shown} more" if len(texts) > n_shown else ""
     return (
         f"{out} holds another run: {shown}{more}; "
         "use `--fresh` to replace it, or another `--out` folder"

@@ -1,4 +1,4 @@
-"""What came of a run of `assay score`."""
+"""The result of a run of `assay score`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRun:
-    """What came of a run."""
+    """The result of a run."""
 
     out: str
     scores: str
@@ -54,6 +54,10 @@ class ScoreRun:
     """From the first check to the last file."""
     is_strict: bool
 
+    def __fspath__(self) -> str:
+        """Return its folder: a run is given to the other functions as its path is."""
+        return self.out
+
     def to_arrow(self) -> pa.Table:
         """Read the scores, in the order of the input; a run that lacks shards has none to read."""
         if self.failed_shards:
@@ -74,7 +78,7 @@ class ScoreRun:
 
     @property
     def main_columns(self) -> list[str]:
-        """Scores to show first: no precision or recall that nobody asked for, and no counts."""
+        """Scores to show first: without counts, and without precision and recall by default."""
         names = next(iter(self.means.values()), {})
         return [
             name

@@ -13,11 +13,14 @@ LEVELS = ("system", "summary", "global")
 CORRELATIONS = ("pearson", "spearman", "kendall_b", "kendall_c")
 ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
 """Between 0 and 1, with 0.5 for guessing."""
+COEFFICIENTS = ("pearson", "spearman", "kendall_b", *ACCURACIES)
+FEWEST_SYSTEMS = 3
+"""Systems on a document, on average, from which on summaries are ordered inside each document."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelateSettings(Settings):
-    """How scores are held against human ratings."""
+    """How scores are compared with human ratings."""
 
     ratings: Annotated[AnyPath, "FILE"]
     """Read human ratings from FILE: one row per candidate, with a column `rater` where raters are
@@ -38,11 +41,13 @@ class CorrelateSettings(Settings):
     """Systems to leave out, names or patterns."""
     levels: Sequence[str] = LEVELS
     """Correlate at these levels: means of systems (system); systems within each document, then
-    averaged (summary); all rows at once (global)."""
-    coefficients: Sequence[str] = ("pearson", "spearman", "kendall_b", *ACCURACIES)
-    """Compute these coefficients; kendall_c is available, too. The terminal shows the first one
-    that each level has. pairwise_accuracy is not defined at global level, and
-    soft_pairwise_accuracy only at system level."""
+    averaged (summary); all rows at once (global). The verdict is at the first one. Default: all,
+    and the verdict is at summary level, or at global level with fewer than 3 systems per
+    document."""
+    coefficients: Sequence[str] = COEFFICIENTS
+    """Compute these coefficients; kendall_c is available, too. The verdict is by the first one;
+    without this option by spearman, or by pearson at system level. pairwise_accuracy is not
+    defined at global level, and soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000
     """Number of bootstrap resamples, and of swaps in a permutation test (or 25 for each metric, if
     that is more). 10000 is enough for print and takes ten times as long."""
@@ -59,7 +64,8 @@ class CorrelateSettings(Settings):
     """Also write every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example system_id=model.
-    Repeat the option or separate pairs by commas."""
+    Repeat the option or separate pairs by commas. Names that only the ratings have come after
+    `ratings.`, for example ratings.document_id=item."""
     accept_unfinished: Annotated[bool, "rare"] = False
     """Use what an unfinished `assay score` has scored so far."""
     fresh: bool = False
@@ -97,7 +103,25 @@ class CorrelateSettings(Settings):
         lacks = {"system": (), "summary": ACCURACIES[1:], "global": ACCURACIES}[level]
         return [name for name in self.coefficients if name not in lacks]
 
+    def lead(self, n_rows: int, n_documents: int) -> tuple[str, str]:
+        """Return level and coefficient of the verdict: the first asked for, else those of `judge`.
+
+        A metric for one's data must order summaries, most of all those of one document, and
+        nothing is known of its scale. Means of systems are compared by Pearson, as in papers.
+        """
+        level = self.levels[0]
+        if tuple(self.levels) == LEVELS:
+            level = level_for(n_rows, n_documents)
+        if tuple(self.coefficients) == COEFFICIENTS and level != "system":
+            return level, "spearman"
+        return level, self.coefficients_at(level)[0]
+
     @property
     def correlations(self) -> list[str]:
         """The coefficients that are correlations."""
         return [name for name in self.coefficients if name in CORRELATIONS]
+
+
+def level_for(n_rows: int, n_documents: int) -> str:
+    """Return the level that says which metric suits some data."""
+    return "summary" if n_rows >= FEWEST_SYSTEMS * n_documents else "global"

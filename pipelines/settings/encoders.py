@@ -42,19 +42,19 @@ def encoders_of(given: object) -> dict[str, str]:
         }
     if not isinstance(given, Iterable):
         raise ValueError(f"`encoders` must be texts or tables [encoders.ALIAS], got {given!r}")
-    found: dict[str, str] = {}
+    specs: dict[str, str] = {}
     for text in [given] if isinstance(given, str) else given:
         if not isinstance(text, str):
             raise ValueError(f"`encoders` must be texts or tables [encoders.ALIAS], got {text!r}")
         named = _ALIAS.fullmatch(text)
         alias, spec = named.groups() if named else (_AFTER_KIND.split(text, maxsplit=1)[0], text)
-        if alias in found:
+        if alias in specs:
             raise ValueError(
                 f"two encoders are called `{alias}`; give one another name: "
                 f"--encoder {shlex.quote(f'ALIAS={spec}')}"
             )
-        found[alias] = spec
-    return found
+        specs[alias] = spec
+    return specs
 
 
 def _spec_of_table(alias: str, table: object) -> str:

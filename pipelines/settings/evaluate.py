@@ -20,11 +20,11 @@ class EvaluateSettings(PairSettings):
     """Use these kinds of negatives, separated by commas. Default: the kinds that a scorer was
     trained on."""
     split: Annotated[Literal["test", "validation"], "rare"] = "test"
-    """Documents to use, by their side of the split."""
+    """Use the documents of this side of the split."""
     embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
     """Keep the vectors of `sentence` and `word` in this folder for later runs."""
     corpus: Annotated[AnyPath | None, "FILE"] = None
-    """Also judge the scorers by people: FILE has the rated candidates and their sources; needs
+    """Also compare the scorers with people: FILE has the rated candidates and their sources. Needs
     `--ratings`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """Read human ratings of the candidates in `--corpus`. What is shown is the agreement that is

@@ -27,7 +27,8 @@ class ExplainSettings(Settings):
     """Tables [models.ALIAS], as in `assay score`."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
-    Repeat the option or separate pairs by commas."""
+    Repeat the option or separate pairs by commas. Names that only the ratings have come after
+    `ratings.`, for example ratings.document_id=item."""
     preset: Annotated[Literal["default", "clark2019"] | None, "rare"] = None
     """Rules for texts, as in `assay score`. Default: default."""
     multi_reference: Annotated[Literal["best", "mean", "first"] | None, "rare"] = None

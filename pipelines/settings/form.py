@@ -44,10 +44,11 @@ import dataclasses
 import inspect
 import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache, wraps
 from itertools import pairwise
+from numbers import Integral, Real
 from pathlib import Path
 from typing import (
     Annotated,
@@ -130,10 +131,11 @@ class Setting:
             return models_of(value)
         if self.form == "table":
             if not isinstance(value, Mapping):
-                raise ValueError(f"`{self.name}` must be a table, got {value!r}")
+                raise ValueError(f"`{self.name}` must be a table, got {shown(value)}")
             return {str(key): self._one(item) for key, item in value.items()}
         if self.form == "list":
-            items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+            is_one = isinstance(value, str | os.PathLike | Mapping)
+            items = value if isinstance(value, Iterable) and not is_one else [value]
             return tuple(map(self._one, items))
         return self._one(value)
 
@@ -141,17 +143,20 @@ class Setting:
         if isinstance(value, str) and value in self.choices:
             return value
         if self.kind is str and not self.choices and isinstance(value, str | os.PathLike):
-            return value
-        if self.kind is float and type(value) is int:
+            return os.fspath(value)
+        if isinstance(value, bool):
+            if self.kind is bool:
+                return value
+        elif self.kind is int and isinstance(value, Integral):  # NumPy's, too
+            return int(value)
+        elif self.kind is float and isinstance(value, Real):
             return float(value)
-        if self.kind in (bool, int, float) and type(value) is self.kind:
-            return value
         rules = [_KINDS[self.kind]] if self.kind and not (self.choices and self.kind is str) else []
         if self.choices:
             rules.append(f"{'one of ' * (len(self.choices) > 1)}{', '.join(self.choices)}")
         hint = nearest(value, self.choices) if isinstance(value, str) else ""
         near = f"; {hint}" if hint.startswith("did") else ""
-        raise ValueError(f"`{self.name}` must be {' or '.join(rules)}, got {value!r}{near}")
+        raise ValueError(f"`{self.name}` must be {' or '.join(rules)}, got {shown(value)}{near}")
 
     def read(self, text: str) -> Any:  # noqa: ANN401
         """Read what stands on the command line, or one of several such texts.
@@ -177,6 +182,12 @@ class Setting:
             except ValueError:
                 return text  # which `checked` refuses
         return text
+
+
+def shown(value: object) -> str:
+    """Write a wrong value in a message: what is long or has several lines by its kind alone."""
+    text = repr(value)
+    return text if len(text) < 80 and "\n" not in text else f"a {type(value).__name__}"
 
 
 def settings_of(settings: type) -> tuple[Setting, ...]:
@@ -276,13 +287,13 @@ def items_of(text: str) -> list[str]:
     ['rougeL', 'clear, short']
     """
     try:
-        found = [item.strip() for row in csv.reader([text], _Items) for item in row]
+        items = [item.strip() for row in csv.reader([text], _Items) for item in row]
     except csv.Error as error:
         raise ValueError(
             f"a list must be separated by commas, and an item with a comma stand in quotation "
             f"marks, got `{text}` ({error})"
         ) from error
-    return [item for item in found if item]
+    return [item for item in items if item]
 
 
 def pairs_of(text: str, option: str = "--columns") -> dict[str, str]:
@@ -293,7 +304,7 @@ def pairs_of(text: str, option: str = "--columns") -> dict[str, str]:
     >>> pairs_of('candidate=summary, "source=a, b"')
     {'candidate': 'summary', 'source': 'a, b'}
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for item in items_of(text):
         ours, equals, theirs = item.partition("=")
         if not (ours and equals and theirs):
@@ -302,8 +313,8 @@ def pairs_of(text: str, option: str = "--columns") -> dict[str, str]:
                 f"{option} candidate=summary, and {option} '\"candidate=short, final\"' where a "
                 "name has a comma"
             )
-        found[ours.strip()] = theirs.strip()
-    return found
+        names[ours.strip()] = theirs.strip()
+    return names
 
 
 def as_options(settings: Settings) -> list[str]:
@@ -360,7 +371,7 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
         @wraps(function)
         def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
             bound = signature.bind(*args, **given).arguments
-            of_data = [bound.pop(parameter.name) for parameter in data if parameter.name in bound]
+            of_data = [_data(parameter, bound.pop(parameter.name)) for parameter in data]
             return function(*of_data, settings(**bound))  # type: ignore[call-arg]
 
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -370,6 +381,25 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
         return call
 
     return decorate
+
+
+def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401
+    """Return what a function reads: rows as they are, paths and names as text."""
+    if parameter.annotation == "Rows":
+        return given
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    is_one = parameter.annotation == "AnyPath"
+    is_table = isinstance(given, Mapping) or hasattr(given, "columns")
+    is_list = isinstance(given, Iterable) and not (is_one or is_table)
+    items: list[Any] = list(given) if is_list else [None]
+    if not all(isinstance(item, str | os.PathLike) for item in items):
+        several = "" if is_one else ", or a list of them"
+        raise TypeError(
+            f"`{parameter.name}` must be a name or a path{several}, got {shown(given)}"
+            f"{'; write the table to a file first' * is_table}"
+        )
+    return [os.fspath(item) for item in items]
 
 
 def _written(setting: Setting) -> str:

@@ -36,7 +36,8 @@ class JudgeSettings(Settings):
     are of one pool."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
-    Repeat the option or separate pairs by commas."""
+    Repeat the option or separate pairs by commas. Names that only the ratings have come after
+    `ratings.`, for example ratings.document_id=item."""
     fresh: bool = False
     """Replace what is in DIR."""
     aspects: Annotated[Sequence[str], "rare"] = ()

@@ -83,27 +83,27 @@ def negatives_config(
 
 
 def _weights(items: Sequence[str]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for item in items:
         kind, _, weight = (part.strip() for part in item.partition("="))
-        if kind in found:
+        if kind in weights:
             raise ValueError(f"kinds of negatives must be named once, got `{kind}` twice")
         try:
-            found[kind] = float(weight)
+            weights[kind] = float(weight)
         except ValueError as error:
             raise ValueError(
                 f"every kind of negative must have a weight where one has, got `{item}`; for "
                 "example add=2,cross-pair=1"
             ) from error
-    return found
+    return weights
 
 
 def _rate(text: str) -> Rate:
     from reffree.edits import Rate
 
-    found = _RATE.fullmatch(text.strip())
+    match = _RATE.fullmatch(text.strip())
     try:
-        low, high = map(float, found.groups()) if found else (1.0, 0.0)
+        low, high = map(float, match.groups()) if match else (1.0, 0.0)
         return Rate(low, high)
     except ValueError as error:
         raise ValueError(

@@ -23,20 +23,20 @@ class PairSettings(Settings):
     leaks: Annotated[Literal["drop", "refuse"], "rare"] = "drop"
     """Drop rows, or refuse the files, where their own split has a text on two sides."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
-    """Told what is being done."""
+    """Called with a `Progress` at every stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings(Settings):
-    """Where something is trained."""
+    """Machines to train on."""
 
     workers: int = 1
     """Train with N processes, which share every batch."""
     gpus_per_worker: Annotated[float, "rare"] = 0.0
-    """GPUs of each worker."""
+    """Give each worker G GPUs."""
     address: Annotated[str | None, "auto|HOST", "rare"] = None
-    """Ray cluster to join. Default: Ray is started on this machine if it is needed."""
+    """Join this Ray cluster. Default: Ray is started on this machine if it is needed."""
     insecure_cluster: Annotated[bool, "rare"] = False
     """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
-    """Device of a single worker without Ray."""
+    """Train on this device, if one worker trains without Ray."""

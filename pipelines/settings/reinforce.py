@@ -24,7 +24,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     model: Annotated[str, "pointer|hf:PATH"] = "pointer"
     """Train the paper's network (pointer), or an encoder-decoder model of transformers."""
     start: Annotated[AnyPath | None, "rare"] = None
-    """Begin with this summariser and its sizes instead of maximum likelihood."""
+    """Start from this trained summariser, whose sizes count, and leave out maximum likelihood."""
     vectors: Annotated[str | None, "SPEC"] = None
     """Use these word vectors: glove:PATH, word2vec:PATH or fasttext:PATH."""
     vocabulary_size: Annotated[int, "rare"] = 30_000
@@ -32,7 +32,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     dimensions: Annotated[int, "rare"] = 128
     """Dimensions of random word vectors; a file of vectors has its own."""
     hidden: Annotated[int, "rare"] = 128
-    """Units of an LSTM."""
+    """Number of units in each LSTM."""
     layers: Annotated[int, "rare"] = 2
     """Layers of encoder and decoder."""
     dropout: Annotated[float, "rare"] = 0.0
@@ -40,9 +40,9 @@ class ReinforceSettings(PairSettings, MachineSettings):
     source_words: Annotated[int, "rare"] = 400
     """Read the first N words of a document; some papers read 800."""
     summary_words: Annotated[int, "rare"] = 100
-    """Words of a summary at most."""
+    """Write summaries of at most N words."""
     batch_size: Annotated[int, "rare"] = 32
-    """Documents per step, over all workers."""
+    """Take N documents in each step, over all workers."""
     epochs: int = 25
     """Stop maximum likelihood after N epochs."""
     learning_rate: Annotated[float, "rare"] = 1e-3
@@ -63,31 +63,31 @@ class ReinforceSettings(PairSettings, MachineSettings):
     """Weight of the divergence from the summariser at the start of the mixed loss; try .05, with
     unit advantages .5."""
     drawn: Annotated[int, "rare"] = 1
-    """Summaries drawn for each document; several are compared with each other."""
+    """Draw N summaries of each document and compare them with each other."""
     control: Annotated[bool, "rare"] = True
-    """Also train as long without a reward, and compare with that."""
+    """Also train a control, as long and without a reward, and compare with it."""
     patience: Annotated[int, "rare"] = 3
     """End a stage after N validations without a better figure."""
     validation_documents: Annotated[int, "rare"] = 1_000
-    """Documents judged after each epoch at most."""
+    """Judge at most N documents after each epoch."""
     test_documents: Annotated[int | None, "rare"] = None
-    """Test documents summarised at the end at most."""
+    """Summarise at most N test documents at the end. Default: all."""
     beam: Annotated[int, "rare"] = 5
     """Beam width of the final search."""
     block_trigrams: Annotated[bool, "rare"] = False
     """Never repeat three words in a final summary."""
     checkpoint_steps: Annotated[int, "rare"] = 200
-    """Steps between checkpoints."""
+    """Save a checkpoint every N steps."""
     log_steps: Annotated[int, "rare"] = 20
-    """Steps over which figures are averaged."""
+    """Average the logged figures over N steps."""
     seed: Annotated[int, "rare"] = 0
     """Seed of weights, order, drawn summaries and the split."""
     threads: Annotated[int | None, "rare"] = None
-    """Threads of each process. Default: all."""
+    """Give each process N threads. Default: all."""
     fresh: bool = False
     """Replace the interrupted run in DIR instead of continuing it."""
     on_news: Annotated[Callable[..., None] | None, "python"] = None
-    """Told of every figure that is logged."""
+    """Called with every figure that is logged."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

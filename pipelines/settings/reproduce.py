@@ -44,18 +44,18 @@ class ReproduceSettings(Settings):
     """Use other weights than the paper's, for example ELMo=minilm; `--dry-run` shows the
     aliases."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
-    """Device of encoders and scorers."""
+    """Run encoders and scorers on this device."""
     seed: Annotated[int, "rare"] = 0
     """Seed of draws, splits and training."""
     fresh: bool = False
-    """Import and score again."""
+    """Import the data sets and compute the scores again."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
-    """Told what is being done."""
+    """Called with a `Progress` at every stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceCommand(ReproduceSettings):
-    """What the command shows beside."""
+    """What only the command shows."""
 
     list: bool = False
     """List the tables and figures, one per line."""

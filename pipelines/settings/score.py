@@ -80,8 +80,8 @@ class ScoreSettings(Settings):
     strict: bool = False
     """Exit with status 1 if a row has a status."""
     explain: Annotated[bool, "rare"] = False
-    """Also a page for each of the lowest and the highest rows of each metric, to which scores.html
-    links."""
+    """Also write a page for each of the lowest and the highest rows of each metric; scores.html
+    links to them."""
     rows_per_shard: Annotated[int | None, "rare"] = None
     """Rows of one scores file, the unit of restart. Default: chosen by the encoders."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None

@@ -18,11 +18,14 @@ from polars import selectors
 from polars.io.plugins import register_io_source
 
 from cluster import InputFile, list_inputs
+from cluster.lines import csv_separator
 from cluster.store import is_url, open_input
 from pipelines.tables.records import InputRecord
 
 KEYS = ("document_id", "system_id")
 RATER = "rater"
+OF_RATINGS = "ratings."
+"""Before our name in `--columns`: the ratings' own name for it."""
 NOT_NUMBERS = frozenset(
     {*KEYS, RATER, "status", "candidate", "reference", "references", "source", "sources"}
     | {"input_file", "input_row"}
@@ -37,10 +40,13 @@ _BLOCK_BYTES = 1 << 20
 _LIKE_A_NUMBER = r"^[-+\u2212]?[\d.,'\u2019\s]*\d[\d.,'\u2019\s]*[%\u2030]?$"
 
 
-def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.LazyFrame:
+def scan_files(
+    files: Sequence[InputFile], columns: Mapping[str, str], role: str = ""
+) -> pl.LazyFrame:
     """Open files of one kind as one lazy table, with keys as text and all CSV columns as text.
 
     `columns` has our column name to the files'; a file that lacks the latter is left as it is.
+    `role` stands before our name in `--columns` where a second file is read, for messages.
     Nothing is read yet but what tells the columns.
 
     Raises
@@ -54,6 +60,8 @@ def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.Laz
         raise ValueError(
             f"files of one input must be of one kind, got {', '.join(sorted(formats))}"
         )
+    if empty := [file.path for file in files if not file.size]:
+        raise ValueError(f"{empty[0]} must have rows, got an empty file")
     try:
         lazy = _scan(files, formats.pop())
         schema = lazy.collect_schema()
@@ -64,7 +72,36 @@ def scan_files(files: Sequence[InputFile], columns: Mapping[str, str]) -> pl.Laz
     # By selector: `pl.col` would take the names `*` and `^a.*$` for patterns.
     kept = [name for name in schema if name in theirs or name not in taken]
     lazy = lazy.select(selectors.by_name(*kept)).rename(theirs)
-    return lazy.with_columns(_key(lazy.collect_schema(), key, where) for key in KEYS)
+    return lazy.with_columns(
+        _key(lazy.collect_schema(), key, where, role, [*schema]) for key in KEYS
+    )
+
+
+def check_columns(
+    columns: Mapping[str, str] | None,
+    inputs: Sequence[Sequence[InputFile]],
+    ratings: Sequence[InputFile] = (),
+) -> None:
+    """Refuse to rename a column that none of the inputs has; one of them may lack it.
+
+    After `ratings.` it must be in the ratings.
+    """
+    if not columns:
+        return
+    of_ratings = _names_in([ratings])
+    of_any = of_ratings | _names_in(inputs)
+    for ours, theirs in columns.items():
+        names = of_ratings if ours.startswith(OF_RATINGS) else of_any
+        if theirs not in names:
+            raise ValueError(
+                f"`--columns` must name a column of the files, got `{ours}={theirs}`; there are "
+                f"{listed(sorted(names))}"
+            )
+
+
+def _names_in(inputs: Sequence[Sequence[InputFile]]) -> set[str]:
+    firsts = [files[0] for files in inputs if files]
+    return {name for one in firsts for name in _scan([one], one.format).collect_schema()}
 
 
 def read_table(file: InputFile) -> pl.DataFrame:
@@ -77,7 +114,7 @@ def read_table(file: InputFile) -> pl.DataFrame:
         if file.format == "jsonl":
             return pl.read_ndjson(content, infer_schema_length=None)
         # As text: a number is then told from a text value by value, and "007" stays an id.
-        return pl.read_csv(content, infer_schema=False)
+        return pl.read_csv(content, infer_schema=False, separator=csv_separator(file.path))
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"cannot read {file.path}: {_first_line(error)}") from error
 
@@ -100,8 +137,8 @@ def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.
     ValueError
         If a column has numbers and text, or an infinite number.
     """
-    found = {name: _numbers(frame, name, where) for name in names}
-    kept = [column.alias(name) for name, column in found.items() if column is not None]
+    numbers = {name: _numbers(frame, name, where) for name in names}
+    kept = [column.alias(name) for name, column in numbers.items() if column is not None]
     return frame.drop(names).with_columns(kept)
 
 
@@ -183,9 +220,9 @@ def names_of_paths(paths: Sequence[str]) -> list[str]:
     for length in range(1, max(map(len, parts)) + 1):
         labels = ["/".join(each[-length:]) for each in parts]
         stems = [os.path.splitext(label)[0] for label in labels]
-        for found in (stems, labels):
-            if len(set(found)) == len(found):
-                return found
+        for names in (stems, labels):
+            if len(set(names)) == len(names):
+                return names
     return list(paths)
 
 
@@ -205,7 +242,13 @@ def _scan(files: Sequence[InputFile], file_format: str) -> pl.LazyFrame:
     if file_format == "parquet":
         return pl.scan_parquet(paths, glob=False)
     if file_format == "csv":
-        return pl.scan_csv(paths, glob=False, infer_schema=False)
+        separators = {csv_separator(path) for path in paths}
+        if len(separators) > 1:
+            raise ValueError(
+                f"CSV files of one input must have one separator, {place(files)} have "
+                f"{', '.join(map(repr, sorted(separators)))}"
+            )
+        return pl.scan_csv(paths, glob=False, infer_schema=False, separator=separators.pop())
     return pl.scan_ndjson([glob.escape(path) for path in paths], infer_schema_length=None)
 
 
@@ -229,11 +272,11 @@ def _read_in_turn(
                 return
 
 
-def _key(schema: pl.Schema, key: str, where: str) -> pl.Expr:
+def _key(schema: pl.Schema, key: str, where: str, role: str, names: Sequence[str]) -> pl.Expr:
     if key not in schema:
         raise ValueError(
-            f"column `{key}` is missing in {where}, which has {listed(schema.names())}; "
-            f"name it with `--columns {key}=NAME`"
+            f"column `{key}` is missing in {where}, which has {listed(names)}; "
+            f"name it with `--columns {role}{key}=NAME`"
         )
     if not (schema[key].is_integer() or schema[key] in (pl.String, pl.Categorical, pl.Null)):
         raise ValueError(

@@ -32,6 +32,11 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
     scored = scores.frame.with_columns(selectors.by_name(*scores.metrics).is_not_null())
     scored = scored.filter(pl.any_horizontal(selectors.by_name(*scores.metrics)))
     aspects, metrics = _with_values(rated, ratings.aspects), _with_values(scored, scores.metrics)
+    if not aspects:
+        raise ValueError(
+            f"the {counted(len(rated), 'rated row')} must have a rating, but every cell of "
+            f"{listed(ratings.aspects)} is empty or NaN"
+        )
     kept = _complete(rated, aspects).join(_complete(scored, metrics), on=KEYS, how="semi")
     lacking = {name: int((~rated[name]).sum()) for name in aspects}
     lacking |= {name: int((~scored[name]).sum()) for name in metrics}

@@ -1,4 +1,4 @@
-"""Reads human ratings: which aspects, which raters of which pool, which systems."""
+"""Reads human ratings and chooses aspects, raters of one pool, and systems."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import polars as pl
 from pipelines.tables.keyed import (
     KEYS,
     NOT_NUMBERS,
+    OF_RATINGS,
     RATER,
     check_unique,
     collect,
@@ -65,13 +66,15 @@ def read_ratings(
     systems: Sequence[str] = (),
     exclude_systems: Sequence[str] = (),
     columns: Mapping[str, str],
+    has_option: bool = True,
 ) -> Ratings:
     """Read ratings (Parquet, CSV or JSONL) and keep what is asked for.
 
     A row has `document_id`, `system_id`, maybe `rater`, and numbers: an aspect per column. Where
     empty, `aspects` are all columns of numbers, all `raters` must be of one pool, all `systems` are
     kept and none is excluded; names may be patterns such as `expert-*`. `columns` has our column
-    name to the file's.
+    name to the file's. `has_option`: whether raters are chosen by `--raters`, which errors name, or
+    in the file of `--config`.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def read_ratings(
     """
     files = files_of(os.fspath(path))
     where = place(files)
-    whole = collect(scan_files(files, columns), where)
+    whole = collect(scan_files(files, columns, OF_RATINGS), where)
     frame = whole.drop_nulls(KEYS)
     if frame.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
@@ -91,7 +94,7 @@ def read_ratings(
     )
     names = [name for name in frame.columns if name not in NOT_NUMBERS]
     frame, kept_aspects, dropped = _with_aspects(frame, aspects, names, where)
-    frame, pool, rater_names, said = _choose_raters(frame, raters, where)
+    frame, pool, rater_names, said = _choose_raters(frame, raters, where, has_option=has_option)
     all_systems = frame["system_id"].unique().sort().to_list()
     kept_systems = _kept_systems(all_systems, systems, exclude_systems)
     excluded = [name for name in all_systems if name not in kept_systems]
@@ -117,6 +120,41 @@ def read_ratings(
     )
 
 
+def columns_apart(columns: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Part `--columns` into the names in the files of texts or scores, and those in the ratings.
+
+    Ids and raters count for both; after `ratings.` for the ratings alone.
+
+    Raises
+    ------
+    ValueError
+        If another column than an id or the rater is named for the ratings.
+
+    Examples
+    --------
+    >>> columns_apart({"document_id": "Id", "candidate": "Text", "ratings.document_id": "item"})
+    ({'document_id': 'Id', 'candidate': 'Text'}, {'document_id': 'item'})
+    """
+    named = columns or {}
+    own = {
+        ours.removeprefix(OF_RATINGS): theirs
+        for ours, theirs in named.items()
+        if ours.startswith(OF_RATINGS)
+    }
+    if unknown := [ours for ours in own if ours not in (*KEYS, RATER)]:
+        raise ValueError(
+            f"`--columns` knows {', '.join(OF_RATINGS + ours for ours in (*KEYS, RATER))} of the "
+            f"ratings, got `{OF_RATINGS}{unknown[0]}`; aspects keep their names"
+        )
+    both = {ours: theirs for ours, theirs in named.items() if ours in (*KEYS, RATER)}
+    texts = {
+        ours: theirs
+        for ours, theirs in named.items()
+        if ours != RATER and not ours.startswith(OF_RATINGS)
+    }
+    return texts, both | own
+
+
 def _with_aspects(
     frame: pl.DataFrame, asked: Sequence[str], names: Sequence[str], where: str
 ) -> tuple[pl.DataFrame, list[str], list[str]]:
@@ -131,9 +169,22 @@ def _with_aspects(
     kept = [name for name in wanted if name in numbers.columns]
     if text := [name for name in asked if name not in kept]:
         raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
+    notes = notes_on_dropped(frame, wanted, numbers, where)
     if not kept:
-        raise ValueError(f"{where} must have a column of numbers besides the keys, got none")
-    return numbers, kept, notes_on_dropped(frame, wanted, numbers, where)
+        raise ValueError(
+            f"{where} must have a column of numbers besides the keys, got "
+            + (_described(frame, names) or "none")
+            + "".join(f". {note}" for note in notes)
+        )
+    return numbers, kept, notes
+
+
+def _described(frame: pl.DataFrame, names: Sequence[str], most: int = 3) -> str:
+    """Name the first columns, each with its first entry."""
+    shown = {name: frame[name].drop_nulls().head(1).to_list() for name in names[:most]}
+    return ", ".join(
+        f"{name} ({str(cells[0])[:20]!r})" if cells else name for name, cells in shown.items()
+    )
 
 
 def _kept_systems(
@@ -176,14 +227,15 @@ def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _choose_raters(
-    frame: pl.DataFrame, patterns: Sequence[str], where: str
+    frame: pl.DataFrame, patterns: Sequence[str], where: str, *, has_option: bool
 ) -> tuple[pl.DataFrame, str, list[str], list[str]]:
     """Keep the raters asked for; return them, what to call them, and what to say about it."""
+    option = "--raters" if has_option else "raters"
     if RATER not in frame.columns:
         if patterns:
             raise ValueError(
-                f"`--raters` needs a column `{RATER}`, which {where} lacks; leave the option out, "
-                "or name the column with `--columns rater=NAME`"
+                f"`{option}` needs a column `{RATER}`, which {where} lacks; leave it out, "
+                "or name the column with `--columns ratings.rater=NAME`"
             )
         return frame, MEAN_COLUMN, [], []
     frame = with_rater_names(frame, where)
@@ -195,13 +247,16 @@ def _choose_raters(
     if not patterns:
         if len(pools) > 1:
             shown = "; ".join(f"{pool}: {listed(members, 6)}" for pool, members in pools.items())
-            first = next(iter(pools))
+            first = f"'{next(iter(pools))}*'"
+            how = (
+                f"`--raters {first}`" if has_option else f"`raters = {first}` in a `--config` file"
+            )
             raise ValueError(
                 f"raters of {where} are of {len(pools)} pools, which are not mixed unasked "
-                f"({shown}); choose with `--raters '{first}*'`"
+                f"({shown}); choose with {how}"
             )
         return frame, "all", names, [f"Raters: all {len(names)} ({listed(names)})"]
-    kept = matching(names, patterns, "--raters")
+    kept = matching(names, patterns, option)
     mixed = [pool for pool, members in pools.items() if set(members) & set(kept)]
     notes = [f"Raters kept: {len(kept)} of {len(names)} ({listed(kept)})"]
     if len(mixed) > 1:

@@ -121,7 +121,7 @@ class About:
     the ratings do not name raters."""
     n_documents: int
     main_level: str
-    """The first one asked for, as is the next: what a reader is shown first."""
+    """What the verdict is about, as is the next: see `CorrelateSettings.lead`."""
     main_coefficient: str
     n_rows: int
     """Rows with every score and rating: all numbers are about these."""

@@ -51,7 +51,7 @@ class ScoreInput:
     notes: Sequence[str] = ()
 
     def is_unasked(self, column: str) -> bool:
-        """Say whether a run has a column only beside the F measure that it was asked for."""
+        """Say whether a run has a column only because it was asked for the F measure."""
         return bool(self.asked) and is_precision_or_recall(column) and column not in self.asked
 
 
@@ -172,15 +172,15 @@ def read_scores(
             kept = {name: call for name, call in kept.items() if name in part.columns}
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
             origins |= {kept[name]: (source, name) for name in kept if name in source.signatures}
-    found = [name for name in frame.columns if name not in KEYS]
-    if not found:
+    kept_metrics = [name for name in frame.columns if name not in KEYS]
+    if not kept_metrics:
         raise ValueError("the scores must have a column of numbers besides the keys, got none")
     plain = {name for called in calls for name in called}
-    if shared := sorted({*found} - plain):
+    if shared := sorted({*kept_metrics} - plain):
         notes.append(f"Columns that several inputs have are named by input: {listed(shared)}")
     return Scores(
         frame=frame,
-        metrics=found,
+        metrics=kept_metrics,
         signatures={call: source.signatures[name] for call, (source, name) in origins.items()},
         origins={call: (source.path, name) for call, (source, name) in origins.items()},
         records=[record_of(file, "scores") for each in inputs for file in each.files],

@@ -65,10 +65,10 @@ def read_texts(
 
 def _text(schema: pl.Schema, name: str) -> pl.Expr:
     """Make a text of a column of texts or of lists of texts, or null where there is none."""
-    found = next((called for called in _CALLED[name] if called in schema), None)
-    if found is None:
+    column = next((called for called in _CALLED[name] if called in schema), None)
+    if column is None:
         return pl.lit(None, pl.String).alias(name)
-    if isinstance(schema[found], pl.List):
-        texts = pl.col(found).list
+    if isinstance(schema[column], pl.List):
+        texts = pl.col(column).list
         return (texts.first() if name == "reference" else texts.join("\n\n")).alias(name)
-    return pl.col(found).cast(pl.String).alias(name)
+    return pl.col(column).cast(pl.String).alias(name)

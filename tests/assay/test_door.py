@@ -19,6 +19,7 @@ import pytest
 
 import assay
 from pipelines.cli.app import app
+from pipelines.settings.compare import CompareSettings
 
 NAMES = {
     *("score", "correlate", "compare", "explain", "train", "evaluate", "negatives", "preferences"),
@@ -208,6 +209,102 @@ def test_wrong_rows_are_answered(data, options, message):
         assay.score(data, **{"metrics": "length", **options})
 
 
+@pytest.mark.parametrize("kind", MAKE)
+def test_one_of_several_columns_is_missing(kind):
+    with pytest.raises(ValueError, match="`data` has no column `nope`, only summary, gold, n; say"):
+        assay.score(
+            MAKE[kind](ROWS), candidate="summary", reference=["gold", "nope"], metrics="length"
+        )
+
+
+TWICE = pd.DataFrame([["a", "b"]], columns=["candidate", "candidate"])
+TEXTS = {"candidate": ["a", "b"], "reference": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (TEXTS, {"columns": {"document_id": "nope"}}, "`data` has no column `nope`, only cand"),
+        (TEXTS, {"columns": {"candidat": "a"}}, "unknown column `candidat` in `columns`; did you"),
+        (TEXTS, {"reference": []}, "`reference` must be the name of a column, or a list of sev"),
+        (TEXTS, {"reference": 3}, "`reference` must be the name of a column, or a list of several"),
+        (pd.DataFrame(TEXTS), {"reference": pd.Series(["x"])}, "`data` has no column `x`"),
+        (TEXTS | {"reference": "ab"}, {}, "column `reference` of `data` must be a list, got 'ab'"),
+        (TEXTS | {"document_id": [[1], [2]]}, {}, "`document_id` must be text or numbers, got li"),
+        ({"candidate": [1, "a"]}, {}, "column `candidate` of `data` must have cells of one kind"),
+        (
+            {"candidate": [1, 2]},
+            {"metrics": "length"},
+            "`candidate` in `data` must be text, got int64",
+        ),
+        (["a", {"candidate": "b"}], {}, "column `candidate` of `data` must have cells of one kind"),
+        (np.array([["a", "b"]]), {}, "column `candidate` of `data` must have cells of one kind"),
+        (TWICE, {}, "`data` must have a column `candidate` once"),
+        (pd.DataFrame(TEXTS)[:0], {}, "`data` must have at least one row, got none"),
+        ([], {"reference": []}, "`data` must have at least one row, or name at least one file"),
+        (None, {}, "`data` must be rows or files, got NoneType"),
+        (b"text", {}, "`data` must be rows or files, got bytes"),
+        (
+            "corpus.csv",
+            {"reference": ["a", "b"], "out": "o"},
+            "`reference` must be the name of one",
+        ),
+    ],
+)
+def test_wrong_tables_and_columns_are_answered_in_one_line(data, options, message):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        assay.score(data, **{"metrics": "rouge1_f", **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_name_those_of_a_table():
+    table = pd.DataFrame({0: ["A cat."], "b": ["A cat."], "id": ["x"]})
+    columns = {"candidate": "0", "references": "b", "document_id": "id"}
+    assert assay.score(table, columns=columns, metrics="rouge1_f")["rouge1_f"].tolist() == [1.0]
+
+
+def test_nan_is_a_missing_text():
+    rows = [{"candidate": "A.", "reference": "A."}, {"candidate": float("nan"), "reference": "B."}]
+    found = assay.score(rows, metrics="rouge1_f")
+    assert [row["status"] for row in found] == [None, "candidate:null"]
+
+
+def test_splits_and_streams_of_hugging_face():
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_list(ROWS)
+    for wrong in (datasets.DatasetDict(test=data), data.to_iterable_dataset()):
+        with pytest.raises(TypeError, match="`data` must be one split in memory, got "):
+            assay.score(wrong, metrics="length", **COLUMNS)
+    found = assay.score(data["summary"], reference=data["summary"], metrics="rouge1_f")
+    assert [row["rouge1_f"] for row in found] == [1.0, None, 1.0]
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [3], pd.DataFrame(TEXTS), {"a": "b"}])
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        (assay.correlate, {"ratings": "ratings.csv"}),
+        (lambda data: assay.compare(data, data), {}),
+        (assay.explain, {"document": "d"}),
+        *((verb, {"out": "out"}) for verb in (assay.train, assay.negatives, assay.reinforce)),
+        (lambda data: assay.evaluate("news", data), {}),
+        (assay.preferences, {}),
+        (assay.reproduce, {}),
+    ],
+)
+def test_what_is_no_path_is_answered(verb, options, wrong):
+    with pytest.raises(TypeError, match=r"^`\w+` must be a name or a path.*, got .*$"):
+        verb(wrong, **options)
+
+
+def test_numbers_of_numpy_and_any_iterable_are_settings():
+    given = {"resamples": np.int64(7), "metrics": (name for name in ["a", "b"])}
+    settings = CompareSettings(**given, confidence=np.float32(0.5))
+    assert (settings.resamples, settings.metrics, settings.confidence) == (7, ("a", "b"), 0.5)
+    with pytest.raises(ValueError, match=r"`resamples` must be a whole number, got a DataFrame$"):
+        CompareSettings(resamples=pd.DataFrame(TEXTS))
+
+
 def test_module_is_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "assay", "--help"],
@@ -217,6 +314,11 @@ def test_module_is_the_command():
         check=True,
     )
     assert "Score summaries at scale" in done.stdout
+
+
+def test_a_run_is_given_as_its_path_is(tmp_path):
+    run = assay.score(ROWS, out=tmp_path / "out", metrics="length", **COLUMNS)
+    assert assay.status(run) == assay.status(tmp_path / "out")
 
 
 def test_scores_of_a_run_as_tables(tmp_path):

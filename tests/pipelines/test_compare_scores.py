@@ -234,11 +234,11 @@ def test_command_compares_two_systems(corpus, scored, tmp_path, capsys):
     out = tmp_path / "out" / "comparison.json"
     assert run(["compare", whole, half, "--out", str(out), "--resamples", "500"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Every system of A with every system of B, on the documents both have"
+    assert lines[0] == "A with B, on the documents both have"
     assert max(map(len, lines[4:12])) <= 80  # the table is cut into blocks that fit
     first, *_, last = (line.split() for line in lines if line.startswith("length "))
-    assert first[1:5] == ["whole", "half", "9.0000", "4.0000"]
-    assert last[-5:] == ["12", "0", "0", "12", "A"]
+    assert first[1:3] == ["9.0000", "4.0000"]  # the lines above name the two systems
+    assert last[1:] == ["0", "0", "12", "A"]  # ties, losses, documents, higher
     assert "Higher means longer: length" in lines
     found = json.loads(out.read_text(encoding="utf-8"))
     assert found["kind"] == "systems"
@@ -345,3 +345,10 @@ def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(corpus, scored, cap
                 or f"not a readable Parquet file: {part}" in error
             )
         data[at] ^= 4
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_empty_file_is_named(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f"{name} must have rows, got an empty file"):
+        compare(tmp_path / name, tmp_path / name)

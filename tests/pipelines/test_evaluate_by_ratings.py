@@ -9,16 +9,21 @@ import polars as pl
 import pytest
 from scipy.stats import spearmanr
 
+import assay
 from agreement import partial_correlate
-from pipelines.evaluate_by_ratings import evaluate_by_ratings
 from reffree.building import build
-from reffree.scorer import load_scorer, save_scorer
+from reffree.scorer import load_scorer
+from reffree.scorer_folder import save_scorer
 from sms.scoring import score_texts
 from tests.rare import run
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 N_DOCUMENTS, N_SYSTEMS = 4, 6
+
+
+def evaluate_by_ratings(scorers, corpus, ratings, **given):
+    return assay.evaluate(*scorers, (), corpus=corpus, ratings=ratings, **given)
 
 
 @pytest.fixture(scope="module")

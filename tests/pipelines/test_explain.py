@@ -410,6 +410,13 @@ def test_output_over_what_is_read_rejected(corpus, tmp_path, capsys):
     assert corpus.read_bytes() == before
 
 
+def test_raters_of_several_pools_are_chosen_in_the_file_of_settings(corpus, tmp_path):
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("document_id,system_id,rater,focus\n7,a,expert-1,2\n7,a,turker-1,4\n")
+    with pytest.raises(ValueError, match=r"choose with `raters = 'expert\*'` in a `--config` file"):
+        open_explainer([corpus], metric="wms", ratings=ratings)
+
+
 def test_aspects_without_ratings_rejected(corpus, tmp_path, capsys):
     line = refusal(
         capsys, corpus, "--document", "7", "--metric", "length", "--aspects", "focus",

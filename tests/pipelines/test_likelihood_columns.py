@@ -91,6 +91,7 @@ def test_values_are_what_their_names_say(folder):
         "sum": both.sum(),
         "worst": min(both[:n_first].mean(), both[n_first:].mean()),
         "mean": both.mean(),
+        "low": np.quantile(both, 0.1),
     }
     for value, score in expected.items():
         settings = {"value": value}

@@ -1,6 +1,7 @@
 """Which GPUs a run uses, which stay idle, and what it says that it has found."""
 
 import io
+import sys
 
 import pytest
 
@@ -21,6 +22,7 @@ def machine(monkeypatch):
             assert (address, is_open_allowed) == ("head:6379", False)
             return there
 
+        monkeypatch.setattr(module, "may_have_gpu", lambda: True)
         monkeypatch.setattr("sms.encoders.devices.count_gpus", lambda: here)
         monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
         monkeypatch.setattr(module, "gpus_of_cluster", count_there)
@@ -131,3 +133,10 @@ def test_it_is_said_once_with_the_time_left_after_the_first_shards():
         "100 of 1,000 rows (10%), 10 rows/s, 1 min 30 s left",
         "200 of 1,000 rows (20%), 10 rows/s, 1 min 20 s left",
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at the files of Linux drivers")
+@pytest.mark.parametrize("driver", [None, "nvidiactl", "kfd"])
+def test_machine_without_a_driver_has_no_gpu(monkeypatch, driver):
+    monkeypatch.setattr(module.os.path, "exists", lambda path: path == f"/dev/{driver}")
+    assert module.may_have_gpu() == (driver is not None)

@@ -3,7 +3,6 @@
 import json
 import os
 import pkgutil
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -19,12 +18,11 @@ import pipelines.score as MODULE
 import sms.explaining
 from cluster import RayOptions, ShardReport, local_runner, run_local
 from cluster.seals import sealed_parquet
-from pipelines.cli.app import app
 from pipelines.explain import open_explainer
 from pipelines.runs import machines
 from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.manifest import read_manifest
-from pipelines.runs.score_run import RunInterrupted, ScoreRun
+from pipelines.runs.score_run import RunInterrupted
 from pipelines.score import score_corpus
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.ragged import Ragged
@@ -103,7 +101,6 @@ def test_no_submodule_is_called_like_a_public_name():
         assert not names & {*package.__all__}
     assert isinstance(MODULE, ModuleType)
     assert score_corpus is MODULE.score_corpus
-    assert ScoreRun is ScoreRun
 
 
 def test_run_by_hand(corpus, out):
@@ -174,6 +171,17 @@ class FakeEncoder:
             n_kept=ones,
             n_known=ones,
         )
+
+
+class WorkersHere:
+    """Makes the scorer of the workers in this process."""
+
+    def __init__(self, make_scorer, n_workers, n_threads, describe):
+        self.n_workers, self.n_threads = n_workers, n_threads
+        self.description = lambda: describe(make_scorer(n_threads))
+
+    def close(self):
+        pass
 
 
 @pytest.fixture
@@ -273,6 +281,7 @@ def test_driver_decides_precision_for_its_workers(
 
     monkeypatch.setattr(machines, "run_ray", run_here)
     monkeypatch.setattr(machines, "run_processes", run_here)
+    monkeypatch.setattr("pipelines.score.Workers", WorkersHere)
     score(corpus, out, **fake, local=False, workers=2, gpus_per_worker=gpus, device=device)
     assert given == {"device": worker, "cache_folder": None, "expected": {"fake": "fake"}}
     driver, worker_s = FakeEncoder.loaded
@@ -365,13 +374,15 @@ def asked(monkeypatch):
         found.append(job.threads)
         raise Asked
 
-    def in_processes(shards, make_scorer, job, on_report, *, on_start, n_workers):
+    def in_processes(shards, make_scorer, job, on_report, *, on_start, n_workers, started):
+        assert (started.n_workers, started.n_threads) == (n_workers, job.threads)
         found.append((n_workers, job.threads))
         raise Asked
 
     monkeypatch.setattr(machines, "run_ray", on_ray)
     monkeypatch.setattr(machines, "run_local", here)
     monkeypatch.setattr(machines, "run_processes", in_processes)
+    monkeypatch.setattr("pipelines.score.Workers", WorkersHere)
     monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
     return found, Asked
 
@@ -387,25 +398,6 @@ def test_ray_is_used_where_it_is_asked_for(
     with pytest.raises(error):
         score_corpus(corpus, out, metrics=METRICS, **options)
     assert found == [expected]
-
-
-@pytest.mark.parametrize("text", ["", "workers = 1", "workers = 2", 'workers = "auto"'])
-def test_workers_mean_the_same_in_a_file_an_option_and_python(
-    corpus, tmp_path, asked, text, monkeypatch
-):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    found, error = asked
-    (tmp_path / "run.toml").write_text(f"{text}\ndevice = 'cpu'\n")
-    values = tomllib.loads(text)
-    options = [f"--{name}={value}" for name, value in values.items()]
-    command = ["score", str(corpus), "--metrics", "length", "--quiet"]
-    for n, more in enumerate((options, [f"--config={tmp_path / 'run.toml'}"])):
-        with pytest.raises(error):
-            app([*command, f"--out={tmp_path / str(n)}", *more], standalone_mode=False)
-    with pytest.raises(error):
-        score_corpus(corpus, tmp_path / "python", metrics=["length"], **values)
-    by_option, by_file, in_python = found
-    assert by_option == by_file == in_python
 
 
 def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
@@ -504,17 +496,6 @@ def test_failed_shard_reported_the_others_scored(corpus, out, watched):
     watched.seen.clear()
     assert score(corpus, out).is_complete
     assert watched.seen == ["d2", "d3"]
-
-
-def test_row_group_that_cannot_be_decoded_is_one_failed_shard(corpus, out):
-    group = pq.read_metadata(corpus).row_group(2).column(2)
-    data = bytearray(corpus.read_bytes())
-    start = group.dictionary_page_offset or group.data_page_offset
-    data[start : start + 8] = b"\xff" * 8
-    corpus.write_bytes(data)
-    run = score(corpus, out)
-    assert list(run.failed_shards) == [2]
-    assert run.n_rows == 8
 
 
 def test_fresh_replaces_only_the_earlier_run(corpus, out, watched):
@@ -640,22 +621,9 @@ def test_output_inside_the_corpus_refused(corpus):
 
 # options, error
 WRONG = [
-    pytest.param({"metrics": ("smss",)}, "did you mean `sms`", id="metric"),
-    pytest.param({"encoders": {"a": "glov:x"}}, "did you mean `glove:PATH`", id="encoder"),
-    pytest.param({"preset": "none"}, "`preset` must be one of", id="preset"),
     pytest.param({"workers": 0}, "`workers` must be at least 1, got 0", id="workers"),
-    pytest.param(
-        {"workers": "all"}, "`workers` must be a whole number or auto, got 'all'", id="all"
-    ),
     pytest.param({"gpus_per_worker": -1}, "`gpus_per_worker` must be a fraction of", id="gpus"),
-    pytest.param({"address": "auto"}, "`--local` scores in one process", id="local-address"),
-    pytest.param({"limit": 0}, "`limit` must be at least 1", id="limit"),
     pytest.param({"columns": {"candidat": "x"}}, "`--columns` knows", id="column-name"),
-    pytest.param(
-        {"columns": {"candidate": "x"}},
-        "`x` is missing in .*corpus.parquet, which has document_id, system_id, candidate, ref",
-        id="column",
-    ),
     pytest.param(
         {"metrics": ("novelty",)}, "`source` or `sources` is missing .*which has", id="source"
     ),
@@ -785,8 +753,3 @@ def test_column_of_lists_without_the_option_rejected(tmp_path, out):
     pq.write_table(pa.table({"document_id": ["d"], "system_id": ["s"], "candidate": [["a"]]}), path)
     with pytest.raises(ValueError, match=r"`candidate` in .* must be text, got list"):
         score(path, out, metrics=("length",))
-
-
-def test_sentences_are_split_or_given(corpus, out):
-    with pytest.raises(ValueError, match="`sentences` must be one of split, given, got 'no'"):
-        score(corpus, out, sentences="no")

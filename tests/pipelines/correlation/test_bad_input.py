@@ -89,17 +89,19 @@ def test_duplicate_keys_rejected(bench, refused, which):
     assert "4 repeat, for example (d0, s0), (d1, s0), (d2, s0)" in line
 
 
-def test_duplicate_rating_of_one_rater_rejected(bench, refused):
-    rows = bench.rows.select(*KEYS, "overall").with_columns(rater=pl.lit("expert-1"))
-    line = refused(ratings=bench.ratings(pl.concat([rows, rows.head(1)])))
-    assert "1 repeat, for example (d0, s0, expert-1); keep one rating of each rater" in line
-
-
-def test_raters_in_lists_rejected(bench, refused):
-    rows = bench.rows.select(*KEYS, "overall").with_columns(rater=pl.lit(["Ann", "Bob"]))
-    line = refused(ratings=bench.ratings(rows))
-    assert "`rater` in" in line
-    assert "must hold text or numbers, got List(String); keep a row for each rater" in line
+@pytest.mark.parametrize(
+    ("rater", "message"),
+    [
+        ("expert-1", "1 repeat, for example (d0, s0, expert-1); keep one rating of each rater"),
+        (
+            ["Ann", "Bob"],
+            "must hold text or numbers, got List(String); keep a row for each rater",
+        ),
+    ],
+)
+def test_raters_who_rate_twice_or_in_lists_rejected(bench, refused, rater, message):
+    rows = bench.rows.select(*KEYS, "overall").with_columns(rater=pl.lit(rater))
+    assert message in refused(ratings=bench.ratings(pl.concat([rows, rows.head(1)])))
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "scores.csv"])
@@ -111,17 +113,28 @@ def test_metric_of_nothing_but_nulls_left_out(bench, name):
     assert set(bench.table()["metric"]) == {"good", "length"}
 
 
-def test_unknown_aspect_rejected(bench, refused):
-    line = refused("--aspects", "fluency")
-    assert "aspect `fluency` is not in" in line
-    assert line.endswith("which has overall")
-
-
-def test_aspect_of_text_rejected(bench, refused):
+@pytest.mark.parametrize(
+    ("aspect", "message"),
+    [("fluency", "is not in"), ("comment", "must hold numbers, got text only")],
+)
+def test_aspect_that_is_unknown_or_text_rejected(bench, refused, aspect, message):
     text = bench.rows.select(*KEYS, "overall").with_columns(comment=pl.lit("fine"))
-    line = refused("--aspects", "comment", ratings=bench.ratings(text))
-    assert "aspect `comment`" in line
-    assert "must hold numbers, got text only" in line
+    line = refused("--aspects", aspect, ratings=bench.ratings(text))
+    assert f"aspect `{aspect}`" in line
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("rating", "message"),
+    [
+        (float("nan"), "the 48 rated rows must have a rating, but every cell of overall is empty"),
+        ("4/5", "must have a column of numbers besides the keys, got overall ('4/5')"),
+        (True, "must have a column of numbers besides the keys, got overall ('true')"),
+    ],
+)
+def test_ratings_without_a_number_rejected(bench, refused, rating, message):
+    ratings = bench.rows.select(*KEYS).with_columns(overall=pl.lit(rating))
+    assert message in refused(ratings=bench.ratings(ratings, "ratings.csv"))
 
 
 def test_column_of_text_is_no_aspect(bench):

@@ -8,6 +8,7 @@ import pytest
 
 from agreement import bonferroni, holm
 from assay import correlate
+from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.records import TABLES, AgreementResult
 from pipelines.tables.study import is_baseline
 from tests.rare import run
@@ -190,7 +191,7 @@ def test_levels_and_coefficients_are_kept_to(bench):
         (
             "global,system,summary",
             "pairwise_accuracy,pearson",
-            "pairwise_accuracy without intervals",
+            "pearson with 95%",
             "system level summary level",
         ),
         (
@@ -202,7 +203,7 @@ def test_levels_and_coefficients_are_kept_to(bench):
         ("global", "pairwise_accuracy,pearson", "pearson with 95%", "global level"),
     ],
 )
-def test_first_coefficient_that_the_levels_have_is_shown(
+def test_first_coefficient_that_the_first_level_has_is_shown(
     bench, levels, coefficients, shown, header
 ):
     _, out, _ = bench.correlate("--levels", levels, "--coefficients", coefficients)
@@ -213,6 +214,21 @@ def test_first_coefficient_that_the_levels_have_is_shown(
         pl.col("level").replace_strict({"system": 0, "summary": 1, "global": 2})
     )["value"]
     assert lines[4].split()[:2] == ["good", f"{value[0]:.3f}"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "n_rows", "expected"),
+    [
+        ({}, 30, ("summary", "spearman")),
+        ({}, 29, ("global", "spearman")),
+        ({"levels": ["system", "summary"]}, 30, ("system", "pearson")),
+        ({"levels": ["summary"]}, 30, ("summary", "spearman")),
+        ({"coefficients": ["kendall_b", "pearson"]}, 30, ("summary", "kendall_b")),
+    ],
+)
+def test_verdict_is_about_what_was_asked_for_else_as_of_judge(asked, n_rows, expected):
+    settings = CorrelateSettings(ratings="r.csv", **asked)
+    assert settings.lead(n_rows, n_documents=10) == expected
 
 
 def test_too_many_cells_are_said(bench, monkeypatch):

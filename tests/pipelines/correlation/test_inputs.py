@@ -1,5 +1,6 @@
 """What `assay correlate` reads: kinds of files, runs of `assay score`, names, keys."""
 
+import gzip
 from pathlib import Path
 
 import polars as pl
@@ -281,3 +282,28 @@ def test_column_of_numbers_written_in_another_way_is_left_out_aloud(tmp_path, ce
         assert cells[0] in note
     assert scores.metrics == ["y"]
     assert ratings.aspects == ["y"]
+    pl.read_csv(path).drop("y").write_csv(path)
+    with pytest.raises(
+        ValueError, match=r"besides the keys, got x .*\. Column `x` of .* write them as 1234\.5"
+    ):
+        read_ratings(str(path), columns={})
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("name", ["ratings.csv", "ratings.tsv", "ratings.csv.gz"])
+def test_ratings_separated_otherwise_are_the_same(tmp_path, separator, name):
+    frame = pl.DataFrame({"document_id": ["a", "b; c"], "system_id": ["s", "t"], "x": [1.5, 2]})
+    text = frame.write_csv(separator=separator).encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    found = read_ratings(str(path), columns={})
+    assert found.aspects == ["x"]
+    assert found.frame.select(frame.columns).sort("document_id").rows() == frame.rows()
+
+
+def test_files_of_one_input_with_two_separators_rejected(tmp_path):
+    frame = pl.DataFrame({"document_id": ["a"], "system_id": ["s"], "x": [1.5]})
+    for name, separator in (("a.csv", ","), ("b.csv", ";")):
+        frame.write_csv(tmp_path / name, separator=separator)
+    with pytest.raises(ValueError, match=r"must have one separator, .* have ',', ';'"):
+        read_ratings(str(tmp_path / "*.csv"), columns={})
