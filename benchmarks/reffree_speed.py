@@ -24,7 +24,7 @@ from torch import nn
 from pipelines.score import score_corpus
 from pipelines.settings.train import TrainSettings
 from reffree.building import build
-from reffree.scorer import save_scorer
+from reffree.scorer_folder import save_scorer
 
 ATOL = 1e-5
 GOAL = 0.9

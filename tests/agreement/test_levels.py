@@ -224,21 +224,31 @@ def test_p_value_of_a_mean_of_two_systems_or_of_constants_is_undefined(pilot):
     assert np.isnan(correlation_test(scores, np.ones_like(ratings), level="system"))
 
 
-def test_different_shapes_rejected():
-    with pytest.raises(ValueError, match=r"`ratings` must have the shape of `scores`, \(2, 3\)"):
-        correlate(np.ones((2, 3)), np.ones((3, 2)), level="system")
-
-
-def test_infinite_score_rejected():
-    with pytest.raises(ValueError, match=r"`scores` must be finite or NaN, got inf at \(0, 1\)"):
-        correlate(np.array([[1.0, np.inf]]), np.ones((1, 2)), level="system")
-
-
-def test_text_rejected():
-    with pytest.raises(TypeError, match="`ratings` must hold numbers"):
-        correlate(np.ones((1, 2)), np.array([["1", "good"]]), level="system")
-
-
-def test_unknown_level_rejected():
-    with pytest.raises(ValueError, match="`level` must be one of system, summary, global"):
-        correlate(np.ones((2, 2)), np.ones((2, 2)), level="corpus")
+@pytest.mark.parametrize(
+    ("scores", "ratings", "level", "message"),
+    [
+        (
+            np.ones((2, 3)),
+            np.ones((3, 2)),
+            "system",
+            r"`ratings` must have the shape of `scores`, \(2, 3\)",
+        ),
+        (
+            [[1.0, np.inf]],
+            np.ones((1, 2)),
+            "system",
+            r"`scores` must be finite or NaN, got inf at \(0, 1\)",
+        ),
+        (np.ones((1, 2)), [["1", "good"]], "system", "`ratings` must hold numbers"),
+        (
+            np.ones((2, 2)),
+            np.ones((2, 2)),
+            "corpus",
+            "`level` must be one of system, summary, global",
+        ),
+    ],
+    ids=["shapes", "infinite", "text", "level"],
+)
+def test_wrong_input_rejected(scores, ratings, level, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        correlate(np.array(scores), np.array(ratings), level=level)

@@ -87,13 +87,14 @@ def test_nearly_equal_values_keep_their_digits(rng):
     np.testing.assert_allclose(fast, slow, atol=1e-7)
 
 
-def test_resamples_of_another_size_rejected(rng):
+@pytest.mark.parametrize(
+    ("scores", "ratings", "message"),
+    [
+        ((1, 5, 4), (1, 5, 4), r"`resamples` must be drawn for \(5, 4\)"),
+        ((1, 4, 5), (1, 4, 6), r"`ratings` cover these, got \(4, 5\) and \(4, 6\)"),
+    ],
+)
+def test_stacks_of_other_cells_rejected(rng, scores, ratings, message):
     resamples = draw_resamples(4, 5, n_resamples=3, rng=rng)
-    with pytest.raises(ValueError, match=r"`resamples` must be drawn for \(5, 4\)"):
-        resampled_correlations(np.ones((1, 5, 4)), np.ones((1, 5, 4)), resamples, level="system")
-
-
-def test_stacks_of_different_cells_rejected(rng):
-    resamples = draw_resamples(4, 5, n_resamples=3, rng=rng)
-    with pytest.raises(ValueError, match=r"`ratings` cover these, got \(4, 5\) and \(4, 6\)"):
-        resampled_correlations(np.ones((1, 4, 5)), np.ones((1, 4, 6)), resamples, level="system")
+    with pytest.raises(ValueError, match=message):
+        resampled_correlations(np.ones(scores), np.ones(ratings), resamples, level="system")
