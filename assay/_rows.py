@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,7 +63,8 @@ class _Memory:
                     return verbs.score(corpus, ScoreSettings(**own | {"columns": None}))
                 # The table that comes back has all columns: none needs to be kept.
                 settings = own | {"columns": None, "keep": (), "out": f"{folder}/run"}
-                scores = _scores_of(score_corpus(corpus, **settings))
+                run = score_corpus(corpus, **settings)
+                scores = _scores_of(run)
             except MissingColumnError as error:
                 raise self._missing(error.column, error.column) from None
             except ValueError as error:
@@ -74,7 +76,7 @@ class _Memory:
                 raise ValueError(
                     f"`data` must not have a column `{name}` yet; drop it, or give it another name"
                 )
-        return self.with_columns(scores)
+        return _with_signatures(self.with_columns(scores), run.signatures)
 
     def write_table(self, path: str, name: str) -> None:
         """Write the table as it is; `name` is what messages call it."""
@@ -313,6 +315,18 @@ def _as_text(cells: pa.Array, name: str) -> pa.Array:
         return cells.cast(pa.string())
     except pa.ArrowException as error:
         raise ValueError(f"`{name}` must be text or numbers, got {cells.type}") from error
+
+
+def _with_signatures(table: Any, signatures: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """Say how each score was computed, where a table has room for it, as scores files do."""
+    if hasattr(table, "attrs"):  # of pandas
+        table.attrs["assay.signatures"] = dict(signatures)
+    elif hasattr(table, "replace_schema_metadata"):  # of Arrow
+        text = json.dumps(dict(signatures), ensure_ascii=False)
+        table = table.replace_schema_metadata(
+            {**(table.schema.metadata or {}), "assay.signatures": text}
+        )
+    return table
 
 
 def _scores_of(run: ScoreRun) -> dict[str, pa.Array]:

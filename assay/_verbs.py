@@ -66,7 +66,8 @@ def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, 
     `data` are rows: a list of dicts, a dict of lists, a pandas, polars or Arrow table, a Hugging
     Face data set, or a list of texts (with `reference` or `source` as lists of as many). The same
     kind of table comes back, in order, with a column of floats per score and `status`: null where
-    a row has its scores, else why it has none. Needs no ids.
+    a row has its scores, else why it has none. Needs no ids. Signatures are in the `attrs` of a
+    pandas table and in the metadata of an Arrow one, under `assay.signatures`.
 
     Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. Files, and rows
     with `out`, give a run in that folder: a `ScoreRun`. The same call continues it.

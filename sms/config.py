@@ -90,9 +90,22 @@ class ScoringConfig:
 
     @property
     def requests(self) -> tuple[MetricRequest, ...]:
-        """The metrics, read."""
-        encoders = list(self.encoders)
-        return tuple(parse_metric(name, encoders, self.models) for name in self.metrics)
+        """The metrics, read.
+
+        Raises
+        ------
+        ValueError
+            If a name is wrong; it says so of all that are.
+        """
+        encoders, requests, wrong = list(self.encoders), [], []
+        for name in self.metrics:
+            try:
+                requests.append(parse_metric(name, encoders, self.models))
+            except ValueError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise ValueError("; ".join(dict.fromkeys(wrong)))
+        return tuple(requests)
 
     @property
     def rules(self) -> TextRules:

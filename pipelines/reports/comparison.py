@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.reports.numbers import UNDEFINED, p_value_text
+from pipelines.reports.numbers import UNDEFINED, p_value_text, range_text
 from pipelines.reports.sheet import Sheet
 from pipelines.reports.tables import Column, PaperTable, number_column, text_column
 from pipelines.reports.terminal import decimals, number
@@ -160,6 +160,12 @@ def _foot(result: ScoreComparison, frame: pl.DataFrame) -> Iterator[str]:
         f"two-sided p-values, Holm over the {len(frame):,} rows; wins, ties and losses of A by "
         "document"
     )
+    smallest = 2 / (result.n_resamples + 1)
+    if any(row.p_value <= smallest for row in result.rows):
+        yield f"p = {smallest:.2g} is the smallest that so many resamples can give"
+    missing = [row.n_missing for row in result.rows]
+    if any(missing):
+        yield f"Documents left out because A or B has no score for them: {range_text(missing)}"
     for row in frame.drop_nulls("reason").iter_rows(named=True):
         yield f"Undefined: {row['metric']}, {row['system_a']}, {row['system_b']}: {row['reason']}"
     yield from result.notes

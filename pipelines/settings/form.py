@@ -370,6 +370,9 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
 
         @wraps(function)
         def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
+            for name in given:
+                if name not in signature.parameters:
+                    raise TypeError(_no_such_argument(function.__name__, name, signature))
             bound = signature.bind(*args, **given).arguments
             of_data = [_data(parameter, bound.pop(parameter.name)) for parameter in data]
             return function(*of_data, settings(**bound))  # type: ignore[call-arg]
@@ -381,6 +384,13 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
         return call
 
     return decorate
+
+
+def _no_such_argument(function: str, name: str, signature: inspect.Signature) -> str:
+    hint = nearest(name, signature.parameters)
+    if name.endswith("_id") and "columns" in signature.parameters:
+        hint = f"name that column with `columns={{'{name}': NAME}}`"
+    return f"{function}() has no argument `{name}`; {hint}"
 
 
 def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401

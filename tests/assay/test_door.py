@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import subprocess
 import sys
 import time
@@ -137,6 +138,22 @@ def test_index_of_pandas_is_kept():
     assert list(found.index) == ["c", "a", "b"]
     assert list(found.columns) == ["summary", "gold", "n", "length", "status"]
     assert np.isnan(found.loc["a", "length"])
+
+
+def test_signatures_come_along_where_a_table_has_room():
+    table = MAKE["pandas"](ROWS)
+    found = assay.score(table, metrics="length", **COLUMNS).attrs["assay.signatures"]
+    assert list(found) == ["length"]
+    assert not table.attrs
+    arrow = assay.score(MAKE["arrow"](ROWS), metrics="length", **COLUMNS)
+    assert json.loads(arrow.schema.metadata[b"assay.signatures"]) == found
+
+
+def test_column_as_an_argument_is_answered_with_how_it_is_named():
+    with pytest.raises(TypeError, match=r"columns=\{'document_id': NAME\}"):
+        assay.score(ROWS, document_id="n", **COLUMNS)
+    with pytest.raises(TypeError, match="did you mean `metrics`"):
+        assay.score(ROWS, metric="length", **COLUMNS)
 
 
 def test_hugging_face_data_set():
