@@ -1,8 +1,9 @@
-"""Scores shards on Ray: each worker is an actor that holds a scorer and takes shards one by one.
+"""Scores shards on Ray: each worker is an actor that holds a scorer and takes shards.
 
-The driver owns the retries. A worker that dies is started again by Ray and asked whether it is
-ready before it gets work, so only a shard that was really sent pays with one of its attempts. One
-on which a shard has failed makes its scorer anew before it is ready again.
+It takes one at a time, or two with a GPU, which begins the next while one is written. The driver
+owns the retries. A worker that dies is started again by Ray and asked whether it is ready before it
+gets work, so only a shard that was really sent pays with one of its attempts. One on which a shard
+has failed makes its scorer anew before it is ready again, once nothing is under way on it.
 Which shard goes where is in `schedule`, the cluster itself in `ray_cluster`.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -41,7 +43,7 @@ from cluster.ray_metrics import RunMetrics, ShardMetrics
 from cluster.ray_options import RayOptions
 from cluster.schedule import CONTINUE, OVERLONG, SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
-from cluster.shared_scorer import SharedScorer
+from cluster.shared_scorer import SharedScorer, Spoiled
 from cluster.worker import node_name, one_line, try_shard
 from sms.scorers import Scorer
 
@@ -95,6 +97,8 @@ class _Worker:
         self._driver = driver
         self._job = job
         self._scorer: Scorer | None = None
+        self._n_under_way = 0
+        self._lock = threading.Lock()  # with a GPU two threads score
         self._metrics = ShardMetrics()
         pa.set_cpu_count(job.threads)
 
@@ -108,24 +112,33 @@ class _Worker:
                 here = node_facts(PACKAGES, list(self._driver.versions), os.sep)
                 if reason := refusal(self._driver, here):
                     raise ValueError(reason)
-            scorer = self._make_scorer(self._job.threads)
-            n_text = self._job.text_processes
-            self._scorer = SharedScorer(scorer, n_text) if n_text else scorer
+            scorer: Scorer = self._make_scorer(self._job.threads)
+            if self._job.shards_at_once > 1:
+                scorer = SharedScorer(scorer, self._job.text_processes)
+            self._scorer = scorer
         return node_name()
 
     def score(self, shard: Shard) -> ShardReport | None:
-        """Score one shard; None if there is no scorer: then this worker was not asked to be ready.
+        """Score one shard; None if the scorer is missing, or was spoiled by another shard.
 
-        The shard's own failure is a report, so whatever is raised is the machine's.
+        Without one this worker was not asked to be ready. The shard's own failure is a report, so
+        whatever is raised is the machine's.
         """
-        if self._scorer is None:
-            return None
-        report = try_shard(shard, self._scorer, self._job)
-        if report.error is not None:  # nobody knows what that has left in it
-            if isinstance(self._scorer, SharedScorer):
-                self._scorer.close()
-            self._scorer = None
-        self._metrics.count(report)
+        with self._lock:
+            scorer = self._scorer
+            self._n_under_way += 1
+        try:
+            report = None if scorer is None else try_shard(shard, scorer, self._job)
+        except Spoiled:
+            report = None
+        with self._lock:
+            self._n_under_way -= 1
+            if report is None or report.error is not None:  # nobody knows what that has left in it
+                self._scorer = None
+            if self._scorer is None and not self._n_under_way and isinstance(scorer, SharedScorer):
+                scorer.close()
+            if report is not None:
+                self._metrics.count(report)
         return report
 
     def end(self) -> NoReturn:
@@ -142,6 +155,7 @@ class _Pool:
         self._is_local = options.address is None
         driver = None if self._is_local else facts_here(options.versions or {})
         job = replace(job, threads=self._needs.cpus, has_gpu=gpus > 0)
+        self.shards_at_once = job.shards_at_once
         self._arguments = (make_scorer, job, driver)
         self._workers = options.workers
         variables = worker_environment(self._needs.cpus, is_local=self._is_local)
@@ -150,6 +164,7 @@ class _Pool:
             num_gpus=gpus,
             max_restarts=-1,
             max_task_retries=0,
+            max_concurrency=self.shards_at_once,
             runtime_env={"env_vars": variables},
         )
         self.actors: list[Any] = []
@@ -215,7 +230,12 @@ class _Driver:
         self._nodes: dict[int, str] = {}
         self._failed_starts: Counter[int] = Counter()
         self._last_death = self._last_failure = ""
+        # A worker stands here once for every further shard that it can take.
         self._idle: list[int] = []
+        # Those that must be asked anew (or ended first) when nothing is under way on them.
+        self._unwell: dict[int, bool] = {}
+        # Those on which a shard is tried again, which has to be alone there.
+        self._closed: set[int] = set()
         # What is under way: a worker's number, and its shard or None for the question.
         self._running: dict[Any, tuple[int, Shard | None]] = {}
         self._ask_at: dict[int, float] = {}
@@ -235,11 +255,11 @@ class _Driver:
         return self._schedule.is_left_out(worker)
 
     def _why_nobody_is_left(self) -> str:
-        n_workers = len(self._pool.actors)
-        if self._idle:
+        n_workers, n_idle = len(self._pool.actors), len({*self._idle})
+        if n_idle:
             return (
-                f"no worker is left: shards kept failing on {len(self._idle)} of {n_workers}, even "
-                f"after a restart (last error: {self._last_failure}); {CONTINUE}"
+                f"no worker is left: shards kept failing on {n_idle} of {n_workers}, even after a "
+                f"restart (last error: {self._last_failure}); {CONTINUE}"
             )
         if self._nodes:
             return (
@@ -278,7 +298,7 @@ class _Driver:
             n_waiting=self._schedule.n_waiting,
             n_running=n_running,
             n_starting=len(self._running) - n_running,
-            n_idle=len(self._idle),
+            n_idle=len({*self._idle}),
         )
         self._stop_overlong()
         if self._head.check():
@@ -306,12 +326,17 @@ class _Driver:
         overlong = self._schedule.over_limit(now)
         if not overlong:
             return
-        references = {worker: reference for reference, (worker, _) in self._running.items()}
+        references = {
+            (worker, shard.index): reference
+            for reference, (worker, shard) in self._running.items()
+            if shard is not None
+        }
         for worker, shard, seconds in overlong:
-            reference = references[worker]
+            reference = references[worker, shard.index]
             if ray.wait([reference], timeout=0)[0]:  # it is this process that was held up
                 continue
             del self._running[reference]
+            self._closed.discard(worker)
             node = self._nodes[worker]
             logger.warning(
                 "worker %d on %s has worked on shard %d for %.0f s and is restarted",
@@ -328,22 +353,47 @@ class _Driver:
         failed = ShardReport(index=shard.index, error=reason, node=self._nodes[worker])
         self._settle(worker, shard, failed)
         self._schedule.leave(worker)
-        self._ask(worker)
+        self._renew(worker)
+
+    def _renew(self, worker: int, *, ends: bool = False) -> None:
+        """Ask a worker anew whether it is ready, as soon as nothing is under way on it."""
+        self._idle = [other for other in self._idle if other != worker]
+        self._unwell[worker] = ends or self._unwell.get(worker, False)
+        if any(other == worker for other, _ in self._running.values()):
+            return
+        if self._unwell.pop(worker):
+            self._running[self._pool.actors[worker].end.remote()] = (worker, None)
+        else:
+            self._ask(worker)
 
     def _ask(self, worker: int) -> None:
         self._running[self._pool.actors[worker].ready.remote()] = (worker, None)
 
     def _assign(self) -> None:
-        for worker in self._idle[::-1]:  # the last was at work just now
-            shard = self._schedule.take(worker, time.monotonic())
+        for worker in self._least_busy_first():
+            if worker in self._closed:
+                continue
+            is_alone = all(other != worker for other, _ in self._running.values())
+            shard = self._schedule.take(worker, time.monotonic(), is_alone=is_alone)
             if shard is None:
                 continue
+            if self._schedule.has_failed(shard):
+                self._closed.add(worker)
             self._idle.remove(worker)
             self._running[self._pool.actors[worker].score.remote(shard)] = (worker, shard)
             self._say("start", shard.index, self._nodes[worker])
 
+    def _least_busy_first(self) -> list[int]:
+        """List idle workers; of equally busy ones that first which was at work just now."""
+        n_shards, places = Counter(worker for worker, _ in self._running.values()), []
+        for worker in self._idle[::-1]:
+            places.append((n_shards[worker], worker))
+            n_shards[worker] += 1
+        return [worker for _, worker in sorted(places, key=lambda place: place[0])]
+
     def _take(self, reference: Any) -> None:  # noqa: ANN401  (Ray's references have no type here)
         worker, shard = self._running.pop(reference)
+        self._closed.discard(worker)
         try:
             report = ray.get(reference)
         except RayError as error:
@@ -354,29 +404,31 @@ class _Driver:
                 reason = f"the worker was lost while scoring it ({one_line(error)})"
                 self._lose(worker, shard, reason)
             return
-        if shard is not None and report is None:
+        if shard is None:
+            self._failed_starts[worker] = 0
+            self._nodes[worker] = report
+            self._idle += [worker] * self._pool.shards_at_once
+            return
+        if report is None:
             self._schedule.put_back(worker, shard)
             self._schedule.leave(worker)
-            self._ask(worker)
+            self._renew(worker)
             return
         self._failed_starts[worker] = 0
-        if shard is None:
-            self._nodes[worker] = report
-            self._idle.append(worker)
-            return
         self._settle(worker, shard, report)
-        if report.error is None or self._is_left_out(worker):
-            self._idle.append(worker)
-        elif self._schedule.needs_restart(worker):
+        is_left_out = self._is_left_out(worker)
+        if report.error is not None and not is_left_out and self._schedule.needs_restart(worker):
             logger.warning(
                 "worker %d on %s failed twice in a row and is restarted; last error: %s",
                 worker,
                 report.node,
                 report.error,
             )
-            self._running[self._pool.actors[worker].end.remote()] = (worker, None)
+            self._renew(worker, ends=True)
+        elif worker in self._unwell or (report.error is not None and not is_left_out):
+            self._renew(worker)
         else:
-            self._ask(worker)
+            self._idle.append(worker)
 
     def _settle(self, worker: int, shard: Shard, report: ShardReport) -> None:
         was_left_out = self._is_left_out(worker)

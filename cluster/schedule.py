@@ -109,7 +109,7 @@ class Schedule:
         """
         return len(self._doubts[worker]) == RESTART_AFTER
 
-    def take(self, worker: int, now: float) -> Shard | None:
+    def take(self, worker: int, now: float, *, is_alone: bool = True) -> Shard | None:
         """Choose a shard for a worker; None if there is nothing for it to do now.
 
         Parameters
@@ -117,13 +117,16 @@ class Schedule:
         worker : int
         now : float
             Seconds, by the clock of the caller.
+        is_alone : bool
+            Whether nothing else is under way on the worker. Else it gets no shard that has failed
+            before, so that no other shard pays for that one again.
         """
         shard = None
         if not self.is_left_out(worker):
             shard = (
-                self._needed_for_a_verdict(worker)
+                (self._needed_for_a_verdict(worker) if is_alone else None)
                 or self._never_failed(worker)
-                or self._failed_before(worker)
+                or (self._failed_before(worker) if is_alone else None)
                 or self._most_overdue(worker, now)
             )
         if shard is None:
@@ -133,6 +136,10 @@ class Schedule:
             self._begun[shard.index] += 1
             self._at_work.setdefault(shard.index, {})[worker] = (shard, now)
         return shard
+
+    def has_failed(self, shard: Shard) -> bool:
+        """Say whether a shard has failed before, so that it should be alone on its worker."""
+        return bool(self._failures[shard.index])
 
     def leave(self, worker: int) -> None:
         """Note that a worker is lost; if it comes back, it has to show again that it works."""
@@ -270,7 +277,9 @@ class Schedule:
         usual = median(self._seconds_per_row)
         worst, worst_by = None, 0.0
         for index, copies in self._at_work.items():
-            if len(copies) > 1 or index in self._is_reported or worker in self._failures[index]:
+            if len(copies) > 1 or worker in copies or index in self._is_reported:
+                continue
+            if worker in self._failures[index]:
                 continue
             ((shard, began),) = copies.values()
             late = now - began - max(self._slow_after_s, SLOW_FACTOR * usual * shard.n_rows)

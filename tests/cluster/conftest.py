@@ -113,12 +113,16 @@ def check_scores(read_scores, make_rows, job):
 
 @pytest.fixture(scope="module")
 def ray_cluster():
-    """Two cores that the runs of a module share; a run uses the connection it finds."""
+    """Two cores, and what Ray takes for a GPU, that the runs of a module share.
+
+    A run uses the connection it finds.
+    """
     from cluster import ray_runner  # sets the environment before Ray is imported
 
     ray_runner.ray.init(
         address="local",
         num_cpus=2,
+        num_gpus=1,
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,

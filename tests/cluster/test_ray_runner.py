@@ -11,6 +11,7 @@ import pytest
 
 from cluster import RayOptions, committed, list_inputs, on_ray, plan_shards, run_local, run_ray
 from cluster.ray_process import ProcessLost
+from tests.cluster.toy_scorer import WaitsForNextShard
 
 pytestmark = pytest.mark.ray
 
@@ -40,6 +41,32 @@ def test_same_bytes_as_in_one_process(plan, make_scorer, job, run, tmp_path):
     assert [replace(report, **without_times) for report in seen] == [
         replace(report, **without_times) for report in expected
     ]
+
+
+GPU = {"workers": 1, "cpus_per_worker": 1, "gpus_per_worker": 1}
+
+
+def test_worker_with_a_gpu_prepares_a_shard_before_the_last_one_is_compared(
+    plan, job, run, tmp_path, check_scores
+):
+    folder = tmp_path / "prepared"
+    folder.mkdir()
+    reports = run(plan, lambda threads: WaitsForNextShard(folder), job, **GPU)
+    assert [(report.error, report.attempts) for report in reports] == [(None, 1)] * 6
+    check_scores(48)
+
+
+@pytest.mark.parametrize("fault", ["fails_on", pytest.param("kills_on", marks=pytest.mark.slow)])
+def test_fault_beside_another_shard_of_a_gpu_loses_and_doubles_nothing(
+    plan, make_scorer, job, run, tmp_path, check_scores, make_rows, fault
+):
+    how = {fault: make_rows(48)[20]["candidate"], "spoils": True}
+    reports = run(plan, make_scorer(**how), job, **GPU, max_attempts=2)
+    wrong = [report for report in reports if report.error is not None]
+    assert [report.index for report in wrong] == [2]
+    assert wrong[0].attempts == 2
+    assert len(parts_of(job.out)) == 5
+    check_scores(48, but=range(16, 24))
 
 
 @pytest.mark.slow

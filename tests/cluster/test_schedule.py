@@ -53,6 +53,28 @@ def test_shard_that_was_never_begun_costs_no_attempt():
     assert schedule.settle(0, shard, ok(shard), 1.0).attempts == 1
 
 
+def test_shard_that_failed_is_not_tried_again_beside_another():
+    schedule = schedule_of(shards_of(3), max_attempts=3)
+    first, second = schedule.take(0, 0.0), schedule.take(0, 0.0)
+    schedule.settle(0, first, failed(first), 1.0)
+    third = schedule.take(0, 1.0, is_alone=False)
+    assert third.index == 2
+    assert schedule.take(0, 1.0, is_alone=False) is None
+    for shard in (second, third):
+        schedule.settle(0, shard, ok(shard), 2.0)
+    assert schedule.take(0, 2.0) == first
+    assert schedule.has_failed(first)
+    assert not schedule.has_failed(second)
+
+
+def test_worker_gets_no_copy_of_what_it_is_working_on():
+    schedule = schedule_of(shards_of(2), max_attempts=3)
+    first, slow = schedule.take(0, 0.0), schedule.take(0, 0.0)
+    schedule.settle(0, first, ok(first), 1.0)
+    assert schedule.take(0, 100.0) is None
+    assert schedule.take(1, 100.0) == slow
+
+
 def finish_one_leave_one(schedule, seconds=10.0):
     """Worker 0 is done with its shard after some seconds, worker 1 goes on with its own."""
     first, slow = schedule.take(0, 0.0), schedule.take(1, 0.0)
