@@ -51,8 +51,8 @@ def calibrate_ties(scores: np.ndarray, ratings: np.ndarray, *, level: str) -> Pa
     Examples
     --------
     >>> gold, metric = np.array([[1, 2, 2, 3, 4.0]]).T, np.array([[2, 1, 1.5, 5, 3]]).T
-    >>> found = calibrate_ties(metric, gold, level="summary")
-    >>> found.value, found.threshold
+    >>> accuracy = calibrate_ties(metric, gold, level="summary")
+    >>> accuracy.value, accuracy.threshold
     (0.7, 0.5)
     """
     require_choice("level", level, LEVELS)

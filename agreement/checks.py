@@ -34,14 +34,14 @@ def duplicate_systems(scores: np.ndarray) -> list[tuple[int, int]]:
     (matrix,) = as_matrices(scores=scores)
     have = ~np.isnan(matrix)
     sizes = np.abs(matrix)
-    found = []
+    pairs = []
     for first in range(len(matrix) - 1):
         shared = have[first] & have[first + 1 :]
         tolerance = TIE_RTOL * np.maximum(sizes[first], sizes[first + 1 :])
         differences = np.abs(matrix[first] - matrix[first + 1 :])
         is_same = ((differences <= tolerance) | ~shared).all(1) & (shared.sum(1) >= FEWEST_SHARED)
-        found += [(first, first + 1 + int(row)) for row in np.flatnonzero(is_same)]
-    return found
+        pairs += [(first, first + 1 + int(row)) for row in np.flatnonzero(is_same)]
+    return pairs
 
 
 def count_tied_cells(scores: np.ndarray) -> int:

@@ -213,9 +213,9 @@ def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
     if np.isnan(x).all():
         return "no cell has both a score and a rating"
     if level == "system":
-        found = undefined_reason(merged_means(x), merged_means(y))
+        reason = undefined_reason(merged_means(x), merged_means(y))
         n_systems = int((~np.isnan(x)).any(-1).sum())
-        return f"fewer than 2 systems, got {n_systems}" if n_systems < 2 else found
+        return f"fewer than 2 systems, got {n_systems}" if n_systems < 2 else reason
     if level == "global":
         return undefined_reason(x.ravel(), y.ravel())
     with_cells = (~np.isnan(x)).any(0)

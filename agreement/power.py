@@ -106,10 +106,10 @@ def systems_for_difference(r_a: float, r_b: float, r_ab: float) -> int | None:
     if r_a == r_b:
         return None
     # The statistic grows with sqrt(n - 3): read its size off any n.
-    found = dependent_test(r_a, r_b, r_ab, 4, test="dunn1969")
-    if found.reason is not None:
+    tested = dependent_test(r_a, r_b, r_ab, 4, test="dunn1969")
+    if tested.reason is not None:
         return None
-    return _enough((_normal_sum() / abs(found.statistic)) ** 2 + 3.0)
+    return _enough((_normal_sum() / abs(tested.statistic)) ** 2 + 3.0)
 
 
 def systems_for_width(r: float, width: float) -> int | None:
@@ -244,12 +244,12 @@ def sample_size_curve(
     ).reshape(len(sizes), n_draws, len(scores), len(ratings))
     n_undefined = np.isnan(values).sum(1)
     tail = 0.5 * (1.0 - confidence)
-    found = np.full((4, *n_undefined.shape), np.nan)
+    curve = np.full((4, *n_undefined.shape), np.nan)
     for s, m, k in np.argwhere(n_undefined < n_draws):
         defined = values[s, :, m, k][~np.isnan(values[s, :, m, k])]
         ends = np.quantile(defined, [tail, 1.0 - tail])
-        found[:, s, m, k] = defined.mean(), defined.std(), *ends
-    means, deviations, low, high = found
+        curve[:, s, m, k] = defined.mean(), defined.std(), *ends
+    means, deviations, low, high = curve
     return SampleSizeCurve(
         means=means, deviations=deviations, low=low, high=high, n_undefined=n_undefined
     )

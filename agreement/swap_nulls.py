@@ -217,10 +217,10 @@ class GroupPairNull(GroupNull):
         even = self._constant + products @ self._joint
         odd = signs @ self._linear
         results = []
-        for found in (even + odd, even - odd):
-            norms = found[..., -1:]
+        for both in (even + odd, even - odd):
+            norms = both[..., -1:]
             norms[norms <= 0] = np.nan
-            results.append(found[..., :-1] / np.sqrt(norms * self._norms[:, None]))
+            results.append(both[..., :-1] / np.sqrt(norms * self._norms[:, None]))
         return results[0], results[1]
 
 

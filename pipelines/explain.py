@@ -93,7 +93,7 @@ class Explainer:
         """
         rows = _rows_of(self, {document: several(each) for document, each in wanted.items()})
         recorded = self._recorded(wanted)
-        found: dict[str, list[ExplainedSystem]] = {}
+        by_document: dict[str, list[ExplainedSystem]] = {}
         for document, table in rows.items():
             explained = explain_rows(self.scorer, table, self.column)
             for system, each in zip(table[SYSTEM_ID].to_pylist(), explained, strict=True):
@@ -106,8 +106,8 @@ class Explainer:
                     ratings=self.ratings.get(key, {}),
                     recorded=recorded.get(key),
                 )
-                found.setdefault(document, []).append(made)
-        return found
+                by_document.setdefault(document, []).append(made)
+        return by_document
 
     def page(self, document_id: str, system_ids: str | Sequence[str] = ()) -> str:
         """Make the page of one document; all its systems where none is named."""
@@ -138,8 +138,8 @@ class Explainer:
         if not self.recorded:
             return {}
         frame = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
-        found = collect(frame.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
-        return {(document, system): score for document, system, score in found.iter_rows()}
+        recorded = collect(frame.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
+        return {(document, system): score for document, system, score in recorded.iter_rows()}
 
 
 def open_explainer(
@@ -259,8 +259,8 @@ def _mean_ratings(
         if aspects or raters:
             raise ValueError("`aspects` and `raters` choose among ratings; name `--ratings`, too")
         return {}
-    found = read_ratings(path, aspects=aspects, raters=raters, columns=columns, has_option=False)
-    means = found.frame.group_by(IDS).agg(pl.col(found.aspects).mean())
+    rated = read_ratings(path, aspects=aspects, raters=raters, columns=columns, has_option=False)
+    means = rated.frame.group_by(IDS).agg(pl.col(rated.aspects).mean())
     rows = means.iter_rows(named=True)
     return {(row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in rows}
 
@@ -292,10 +292,10 @@ def _rows_of(explainer: Explainer, wanted: Mapping[str, Sequence[str]]) -> dict[
     listed = pa.array(list(wanted), pa.string())
     batches = _tables(explainer, explainer.scorer.input_columns)
     kept = [table.filter(pc.is_in(table[DOCUMENT_ID], listed)) for table in batches]
-    found = pa.concat_tables(kept) if kept else None
+    joined = pa.concat_tables(kept) if kept else None
     tables = {}
     for document, systems in wanted.items():
-        rows = None if found is None else found.filter(pc.equal(found[DOCUMENT_ID], document))
+        rows = None if joined is None else joined.filter(pc.equal(joined[DOCUMENT_ID], document))
         if rows is None or not rows.num_rows:
             raise ValueError(_no_document(document, explainer))
         tables[document] = _chosen(rows, document, systems)

@@ -93,20 +93,20 @@ def read_judgements(
     frame = frame.drop_nulls("wins_a")
     if frame.is_empty():
         raise ValueError(f"no judgement in {listed(list(paths))}: every entry is blank")
-    found = list(dict.fromkeys(systems)) or _in_order_found(frame, keyed)
+    named = list(dict.fromkeys(systems)) or _in_order_found(frame, keyed)
     known = {*frame["system_a"], *frame["system_b"]}
-    for system in found:
+    for system in named:
         if system not in known:
             raise ValueError(
                 f"`--systems` must name judged systems, got `{system}`; there are "
                 f"{listed(sorted(known))}"
             )
-    frame = _oriented(frame, found)
+    frame = _oriented(frame, named)
     if frame.is_empty():
-        raise ValueError(f"no judgement compares any two of {listed(found)}")
+        raise ValueError(f"no judgement compares any two of {listed(named)}")
     _check_judged_once(frame)
     criteria = frame["criterion"].unique(maintain_order=True).to_list()
-    return Judgements(frame=frame, systems=found, criteria=criteria, n_missing=n_missing)
+    return Judgements(frame=frame, systems=named, criteria=criteria, n_missing=n_missing)
 
 
 def _part(file: InputFile, columns: Mapping[str, str], keyed: pl.DataFrame | None) -> pl.DataFrame:

@@ -61,19 +61,19 @@ class LikelihoodModel:
     ) -> tuple[np.ndarray, TokenScores]:
         """Return the score of each text after its context, and what it is made of."""
         read = _as_read(texts)
-        found = self.model.log_probabilities(_as_read(contexts), read)
+        tokens = self.model.log_probabilities(_as_read(contexts), read)
         if self.settings.pmi:
-            known = [read[row] for row in np.flatnonzero(found.log_p.lengths).tolist()]
+            known = [read[row] for row in np.flatnonzero(tokens.log_p.lengths).tolist()]
             alone = self.model.log_probabilities([""] * len(known), known)
-            less = found.log_p.values - alone.log_p.values
-            found = replace(found, log_p=replace(found.log_p, values=less))
+            less = tokens.log_p.values - alone.log_p.values
+            tokens = replace(tokens, log_p=replace(tokens.log_p, values=less))
         scores = np.full(len(texts), np.nan)
         for row, text in enumerate(texts):
             sentences = None
             if self.settings.value == "worst":
-                sentences = sentence_of_tokens(text, found.spans[row], rules)
-            scores[row] = self.settings.score(found.log_p[row], sentences)
-        return scores, found
+                sentences = sentence_of_tokens(text, tokens.spans[row], rules)
+            scores[row] = self.settings.score(tokens.log_p[row], sentences)
+        return scores, tokens
 
 
 class Likelihood(Metric):
@@ -169,8 +169,8 @@ def sentence_of_tokens(text: str, spans: np.ndarray, rules: TextRules) -> np.nda
     pieces = _sentences(text, rules)
     lengths = np.array([len(piece) for piece in pieces])
     ends = np.cumsum(lengths) - lengths + np.array([len(piece.rstrip()) for piece in pieces])
-    found = np.searchsorted(ends, np.maximum(spans[:, 1] - 1, 0), side="right")
-    return np.minimum(found, ends.size - 1)
+    sentences = np.searchsorted(ends, np.maximum(spans[:, 1] - 1, 0), side="right")
+    return np.minimum(sentences, ends.size - 1)
 
 
 def lead_of(text: str, n_sentences: int, rules: TextRules) -> str:
@@ -204,10 +204,10 @@ def _score(request: MetricRequest, batch: Batch) -> tuple[dict[str, np.ndarray],
     loaded: LikelihoodModel = batch.setting.models[request.name]
     by_part, is_cut = {}, np.zeros(pairs.rows.size, dtype=bool)
     for part, asked in _directions(request, batch, pairs).items():
-        scores, found = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
+        scores, tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
         by_part[part] = scores
-        is_cut |= found.is_cut
-        for pair, reason in found.reasons.items():
+        is_cut |= tokens.is_cut
+        for pair, reason in tokens.reasons.items():
             where, _, why = reason.partition(":")
             side = asked.side if where == "text" else asked.side_before
             pairs.remark(pair, side, why, request.name.partition("@")[2])
@@ -233,14 +233,14 @@ def _tokens(request: MetricRequest, batch: Batch, column: str) -> list[tuple[Tok
     directions = _directions(request, batch, pairs)
     asked = directions[_part_of(column, directions)]
     loaded: LikelihoodModel = batch.setting.models[request.name]
-    scores, found = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
+    scores, tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
     by_row: list[tuple[TokenScore, ...]] = [()] * pairs.n_rows
     for pair in np.argsort(scores, kind="stable").tolist():  # the highest last; NaN has no tokens
         if not np.isnan(scores[pair]):
             text = asked.texts[pair]
             by_row[pairs.rows[pair]] = tuple(
                 TokenScore(asked.side, text[start:end], int(start), float(log_p))
-                for (start, end), log_p in zip(found.spans[pair], found.log_p[pair], strict=True)
+                for (start, end), log_p in zip(tokens.spans[pair], tokens.log_p[pair], strict=True)
             )
     return by_row
 

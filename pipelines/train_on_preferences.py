@@ -66,13 +66,13 @@ def judge_preferences(
         scores = pairs.model.scores(values)
     others = others_of(*texts, pairs.features, values)
     documents = np.array([one.document_id for one in training])
-    found = []
+    per_head = []
     for place, head in enumerate(pairs.heads):
         if head not in judged:
             continue
         # A document with too few others to fit to has no score, and is not counted.
         own = _scored(judged[head], scores[:, place])
-        found.append(
+        per_head.append(
             Preferred(
                 head=head,
                 n_fitted=fitted[head].worse.size,
@@ -85,7 +85,7 @@ def judge_preferences(
                 },
             )
         )
-    return found
+    return per_head
 
 
 def others_of(

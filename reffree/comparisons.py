@@ -41,13 +41,13 @@ def comparisons_of(
     groups: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     for place, example in enumerate(examples):
         groups[example.document_id, example.number, example.base].append(place)
-    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    pairs_of_head: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for places in groups.values():
         for better, worse in _pairs(examples, places):
             for head in heads_of(examples[worse], kinds_of_head):
-                found[head].append((better, worse))
-    order = [*(head for head in kinds_of_head if head in found), *found]
-    return {head: _comparisons(examples, found[head]) for head in dict.fromkeys(order)}
+                pairs_of_head[head].append((better, worse))
+    order = [*(head for head in kinds_of_head if head in pairs_of_head), *pairs_of_head]
+    return {head: _comparisons(examples, pairs_of_head[head]) for head in dict.fromkeys(order)}
 
 
 def _pairs(examples: Sequence[Example], places: Sequence[int]) -> list[tuple[int, int]]:

@@ -40,16 +40,18 @@ def components(words: Ragged, first: np.ndarray, second: np.ndarray) -> np.ndarr
     lengths = words.lengths[first]
     n = int(lengths.sum())
     places = ranges(np.zeros_like(lengths), lengths)
-    found = np.zeros((n, 4))
-    found[:, 0] = UNKNOWN
+    probabilities = np.zeros((n, 4))
+    probabilities[:, 0] = UNKNOWN
     before = np.repeat(words.lengths[second], lengths)  # counts of the words that come before
     for order in (1, 2, 3):
         ngrams, n_distinct = number_ngrams(words, order)
         counts = np.zeros(n, dtype=np.int64)
         counts[places >= order - 1] = counts_in(ngrams, n_distinct, first, second)
-        np.divide(counts, before, out=found[:, order], where=(before > 0) & (places >= order - 1))
+        np.divide(
+            counts, before, out=probabilities[:, order], where=(before > 0) & (places >= order - 1)
+        )
         before = np.append(0, counts[:-1])
-    return found
+    return probabilities
 
 
 def fit_shares(parts: np.ndarray) -> tuple[float, ...]:

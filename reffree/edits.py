@@ -297,9 +297,9 @@ def _other_word(word: str, vocabulary: Sequence[str], rng: np.random.Generator) 
     """Draw a word that differs in more than case."""
     place = int(rng.integers(len(vocabulary)))
     for step in range(len(vocabulary)):
-        found = vocabulary[(place + step) % len(vocabulary)]
-        if found.casefold() != word.casefold():
-            return found
+        other = vocabulary[(place + step) % len(vocabulary)]
+        if other.casefold() != word.casefold():
+            return other
     raise CannotEdit("no other word in the vocabulary")
 
 

@@ -77,12 +77,12 @@ class Judged:
         is_positive, is_scored = self.kinds == POSITIVE, np.isfinite(self.scores)
         scored_pairs = self.pairs[is_positive & is_scored]
         is_negative = ~is_positive & is_scored & np.isin(self.pairs, scored_pairs)
-        found = {}
+        figures = {}
         for kind in dict.fromkeys(self.kinds[is_negative].tolist()):
             is_kind = is_negative & (self.kinds == kind)
             chosen = is_kind | (is_positive & np.isin(self.pairs, self.pairs[is_kind]))
-            found[kind] = self._figures(np.flatnonzero(chosen), has_threshold=has_threshold)
-        return found
+            figures[kind] = self._figures(np.flatnonzero(chosen), has_threshold=has_threshold)
+        return figures
 
     def _figures(self, rows: np.ndarray, *, has_threshold: bool) -> KindFigures:
         from sklearn.metrics import roc_auc_score
@@ -129,10 +129,10 @@ def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
             for example in group
         ]
         n_pairs += len(block)
-        found = scorer.score([e.source for e in chosen], [e.candidate for e in chosen])
-        scores.append(found.scores)
-        is_cut.append(found.is_cut)
-        reasons.update(chain.from_iterable(found.reasons.values()))
+        scored = scorer.score([e.source for e in chosen], [e.candidate for e in chosen])
+        scores.append(scored.scores)
+        is_cut.append(scored.is_cut)
+        reasons.update(chain.from_iterable(scored.reasons.values()))
     kinds, pairs, labels = zip(*rows, strict=True) if rows else ((), (), ())
     if reasons:
         logger.warning("examples without a score are not judged: %s", dict(reasons))
@@ -197,11 +197,11 @@ def confounders(
     is_scored = np.isfinite(scores)
     scores, labels = scores[is_scored], labels[is_scored]
     traits = {name: values[is_scored] for name, values in traits.items()}
-    found = {f"score~{name}": pearson(scores, values) for name, values in traits.items()}
-    found["score~label"] = pearson(scores, labels)
+    correlations = {f"score~{name}": pearson(scores, values) for name, values in traits.items()}
+    correlations["score~label"] = pearson(scores, labels)
     given = np.column_stack(list(traits.values()))
-    found["score~label|traits"] = partial_pearson(scores, labels, given)
-    return found
+    correlations["score~label|traits"] = partial_pearson(scores, labels, given)
+    return correlations
 
 
 def _preferred(pairs: np.ndarray, is_positive: np.ndarray, scores: np.ndarray) -> float:

@@ -182,10 +182,10 @@ class _Texts:
         bucket, neighbours = self.bucket, self._neighbours
 
         def other(rng: np.random.Generator) -> tuple[Sentence, ...]:
-            found = bucket.other_than(row, rng)
-            if found is None:
+            drawn = bucket.other_than(row, rng)
+            if drawn is None:
                 raise CannotEdit("no other document")
-            return self.positive(found, base)
+            return self.positive(drawn, base)
 
         def near(rng: np.random.Generator) -> tuple[Sentence, ...]:
             known = () if neighbours is None else neighbours[row][neighbours[row] >= 0]

@@ -128,7 +128,7 @@ def judge_heads(
     rows = list(chain.from_iterable(groups))
     scores = pairs.score(*texts_of(rows)).scores
     numbers = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    found: dict[str, KindFigures] = {}
+    by_kind: dict[str, KindFigures] = {}
     for place, head in enumerate(pairs.heads):
         is_own = [one.kind == POSITIVE or head in heads_of(one, kinds_of_head) for one in rows]
         judged = Judged(
@@ -139,8 +139,8 @@ def judge_heads(
             is_cut=np.zeros(len(rows), dtype=bool),
         )
         own = judged.by_kind(has_threshold=False)
-        found |= {f"{head}: {kind}": figures for kind, figures in own.items()}
-    return found
+        by_kind |= {f"{head}: {kind}": figures for kind, figures in own.items()}
+    return by_kind
 
 
 def texts_of(examples: Sequence[Example]) -> tuple[list[str], list[str]]:

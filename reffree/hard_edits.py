@@ -67,11 +67,11 @@ def exchange(
     what they replace.
     """
     lower = {t.word for text in (source, reference) for s in text for t in s if t.word.islower()}
-    found, spans = _names_and_numbers(source, lower), _names_and_numbers(reference, lower)
-    is_cased = sum(span.kind == "name" for span in found) >= CASED_SHARE * count_words(source)
-    types = _types_of_names(source, found)
-    found, spans = ([_typed(span, types) for span in own] for own in (found, spans))
-    choices = _choices(spans, found)
+    in_source, spans = _names_and_numbers(source, lower), _names_and_numbers(reference, lower)
+    is_cased = sum(span.kind == "name" for span in in_source) >= CASED_SHARE * count_words(source)
+    types = _types_of_names(source, in_source)
+    in_source, spans = ([_typed(span, types) for span in own] for own in (in_source, spans))
+    choices = _choices(spans, in_source)
     if not (is_cased and choices):
         repeated = _repeated(source)
         choices += _choices(_terms(reference, repeated), _terms(source, repeated))

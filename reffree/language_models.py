@@ -52,10 +52,10 @@ def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[]
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     state = tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
     key = (what, str(path), state, Machine.choose(runtime), runtime.cache_folder)
-    found: T | None = _in_use.get(key)
-    if found is None:
-        found = _in_use[key] = load()
-    return found
+    model: T | None = _in_use.get(key)
+    if model is None:
+        model = _in_use[key] = load()
+    return model
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

@@ -141,9 +141,9 @@ class LanguageModel:
             if short.ids.size:
                 keys[row] = short_prefix.key + short.key
                 wanted[keys[row]] = (short_prefix.ids, short.ids)
-        found, n_computed = self._shared.log_probabilities(wanted)
+        log_p, n_computed = self._shared.log_probabilities(wanted)
         self.counts.update(texts=n, computed=n_computed, cut=int(is_cut.sum()))
-        rows = [found[key] if key else np.empty(0) for key in keys]
+        rows = [log_p[key] if key else np.empty(0) for key in keys]
         lengths = np.array([len(each) for each in spans], dtype=np.int64)
         packed = Ragged.from_lengths(np.concatenate([np.empty((0, 2), np.int64), *spans]), lengths)
         return TokenScores(Ragged.from_rows(rows, float), packed, is_cut, reasons)
@@ -165,16 +165,16 @@ class LanguageModel:
         """Cut distinct contexts, in the prompt, into tokens; None where that fails."""
         distinct = list(dict.fromkeys(contexts))
         whole = [f"{self._before}{context}{self._between}" for context in distinct]
-        found: dict[str, _Tokens | None] = {}
+        tokens: dict[str, _Tokens | None] = {}
         for context, encoding in zip(distinct, self._encodings(whole), strict=True):
-            found[context] = None
+            tokens[context] = None
             if encoding is None:
                 continue
             read = _Tokens.of(encoding, end=len(self._before) + len(context))
             if not self._pretrained.has_encoder:
                 read = self._without_end(read, encoding)
-            found[context] = read
-        return found
+            tokens[context] = read
+        return tokens
 
     def _without_end(self, read: _Tokens, encoding: Encoding) -> _Tokens:
         """Leave out special tokens at the end, since a text follows; something must be left."""
@@ -239,7 +239,7 @@ class SharedModel:
         """
         names = list(wanted)
         unknown = [names[place] for place in self._recent.missing(names)]
-        found = {name: self._recent[name] for name in wanted.keys() - set(unknown)}
+        log_p = {name: self._recent[name] for name in wanted.keys() - set(unknown)}
         kept = self._read({name: wanted[name][1].size for name in unknown})
         missing = [name for name in unknown if name not in kept]
         prefixes: dict[bytes, int] = {}
@@ -252,7 +252,7 @@ class SharedModel:
         computed = dict(zip(missing, fresh, strict=True))
         self._write(computed)
         self._recent.add(kept | computed, RECENT_BYTES)
-        return found | kept | computed, len(computed)
+        return log_p | kept | computed, len(computed)
 
     def _read(self, n_tokens: Mapping[str, int]) -> dict[str, np.ndarray]:
         """Return what an earlier run has left of texts of so many tokens."""
@@ -260,10 +260,10 @@ class SharedModel:
             return {}
         names, sizes = list(n_tokens), np.array([*n_tokens.values()], dtype=np.int64)
         # a cache's values are those of words and one of their sentence, here all of tokens
-        found = self._disk.read([bytes.fromhex(name) for name in names], sizes - 1)
+        kept = self._disk.read([bytes.fromhex(name) for name in names], sizes - 1)
         return {
             names[place]: np.append(all_but_last, last).astype(np.float64)
-            for place, (all_but_last, last) in found.items()
+            for place, (all_but_last, last) in kept.items()
         }
 
     def _write(self, computed: Mapping[str, np.ndarray]) -> None:

@@ -75,11 +75,11 @@ class LinearModel:
 
     def scores(self, values: np.ndarray) -> np.ndarray:
         """Return the score of every head, shape (n, n_heads); NaN where no feature is known."""
-        found = [
+        by_head = [
             self.contributions(values, name).sum(axis=1) - head.mean / head.deviation
             for name, head in self.heads.items()
         ]
-        scores = np.clip(np.column_stack(found), -BOUND, BOUND)
+        scores = np.clip(np.column_stack(by_head), -BOUND, BOUND)
         scores[np.isnan(values).all(axis=1)] = np.nan
         return scores
 
@@ -171,10 +171,10 @@ def fit_in_directions(
     weights = np.zeros(scaled.shape[1])
     left = np.arange(weights.size)
     while left.size:
-        found = fit_weights(scaled[:, left], comparisons)
-        is_wrong = found * signs[left] < 0
+        fitted = fit_weights(scaled[:, left], comparisons)
+        is_wrong = fitted * signs[left] < 0
         if not is_wrong.any():
-            weights[left] = found
+            weights[left] = fitted
             break
         left = left[~is_wrong]
     return weights
@@ -204,5 +204,5 @@ def fit_weights(scaled: np.ndarray, comparisons: Comparisons) -> np.ndarray:
         solver="newton-cholesky",
         use_legacy_attributes=False,
     ).fit(x, y, sample_weight=comparisons.weights / comparisons.weights.mean())
-    found: np.ndarray = model.coef_[0]
-    return found
+    weights: np.ndarray = model.coef_[0]
+    return weights

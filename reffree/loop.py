@@ -62,8 +62,8 @@ class Ranks:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=device)
         distributed.all_reduce(total)
-        found: list[float] = total.tolist()
-        return found
+        totals: list[float] = total.tolist()
+        return totals
 
     def gather(self, value: Any) -> list[Any]:  # noqa: ANN401  (any picklable value)
         """Return the values of all processes, in their order, on every one."""
@@ -315,8 +315,8 @@ class _Run:
             float(sum(part.n_terms for part in listed)),
         ]
         for name in names:
-            found = [part.figures[name] for part in listed if name in part.figures]
-            sums += [math.fsum(total for total, _ in found), math.fsum(n for _, n in found)]
+            terms = [part.figures[name] for part in listed if name in part.figures]
+            sums += [math.fsum(total for total, _ in terms), math.fsum(n for _, n in terms)]
         total = self.ranks.sum(*sums, device=self.where)
         pairs = list(zip(total[::2], total[1::2], strict=True))
         return pairs[0], dict(zip(names, pairs[1:], strict=True))

@@ -157,7 +157,7 @@ def _counts_in(
     total = 0
     for row in first:
         total += offsets[row + 1] - offsets[row]
-    found = np.zeros(total, np.int64)
+    counted = np.zeros(total, np.int64)
     counts = np.zeros(n_distinct, np.int64)
     at = 0
     for pair in range(first.size):
@@ -165,8 +165,8 @@ def _counts_in(
         for k in range(begin, end):
             counts[values[k]] += 1
         for k in range(offsets[first[pair]], offsets[first[pair] + 1]):
-            found[at] = counts[values[k]]
+            counted[at] = counts[values[k]]
             at += 1
         for k in range(begin, end):
             counts[values[k]] = 0
-    return found
+    return counted

@@ -47,10 +47,10 @@ def nearest_others(texts: Sequence[str], groups: np.ndarray, k: int) -> np.ndarr
     is_out = (distances < 1 - NEAR_IDENTICAL) | (distances >= 1 - _NOTHING_SHARED)
     is_out |= groups[places] == groups[:, None]
     order = np.argsort(is_out, axis=1, kind="stable")[:, :k]
-    found = np.full((n, k), -1, dtype=np.int32)
+    nearest = np.full((n, k), -1, dtype=np.int32)
     kept = np.take_along_axis(np.where(is_out, -1, places), order, axis=1)
-    found[:, : kept.shape[1]] = kept
-    return found
+    nearest[:, : kept.shape[1]] = kept
+    return nearest
 
 
 _NOTHING_SHARED = 1e-9  # cosine of texts without a common word, but for rounding

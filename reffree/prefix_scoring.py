@@ -61,7 +61,7 @@ class PrefixScorer:
         owner : ndarray of int64, shape (n_texts,)
             The prefix of every text.
         """
-        found: list[np.ndarray] = [np.empty(0)] * len(texts)
+        log_p: list[np.ndarray] = [np.empty(0)] * len(texts)
         n_tokens = np.array([text.size for text in texts], dtype=np.int64)
         by_prefix = np.argsort(owner, kind="stable")
         starts = np.searchsorted(owner[by_prefix], np.arange(len(prefixes) + 1))
@@ -77,13 +77,13 @@ class PrefixScorer:
                 numbers = own[part].tolist()
                 computed = self._after(read, row[part], [texts[number] for number in numbers])
                 for number, values in zip(numbers, computed, strict=True):
-                    found[number] = values
+                    log_p[number] = values
 
             # a copy of the prefix is read with every text
             self._parts.run(read.mask.shape[1] + n_tokens[own], score)
 
         self._batches.run(np.array([prefix.size for prefix in prefixes], dtype=np.int64), compute)
-        return found
+        return log_p
 
     def _read_prefixes(self, prefixes: Sequence[np.ndarray]) -> _Read:
         """Read prefixes with a causal model; they end together, so that texts begin together."""
@@ -117,13 +117,13 @@ class PrefixScorer:
         """Score texts after the prefixes in some rows."""
         row = self._machine.send(rows)
         labels, label_mask = self._padded(texts)
-        found = read.first[row].gather(1, labels[:, :1])
+        log_p = read.first[row].gather(1, labels[:, :1])
         if labels.shape[1] > 1:
             rest = self._predict(read, row, labels[:, :-1], label_mask[:, :-1])
-            found = torch.cat(
-                [found, _log_softmax(rest).gather(2, labels[:, 1:, None])[:, :, 0]], 1
+            log_p = torch.cat(
+                [log_p, _log_softmax(rest).gather(2, labels[:, 1:, None])[:, :, 0]], 1
             )
-        together = found.double().cpu().numpy()
+        together = log_p.double().cpu().numpy()
         for values, text in zip(together, texts, strict=True):
             yield values[: text.size].copy()
 
@@ -170,9 +170,9 @@ class PrefixScorer:
     def _check(self) -> None:
         """Hold the pass over parts to the pass over everything, which reads a text with its end."""
         prefix, texts = _PROBE
-        found = self.log_probabilities([prefix], texts, np.zeros(len(texts), dtype=np.int64))
+        log_p = self.log_probabilities([prefix], texts, np.zeros(len(texts), dtype=np.int64))
         bound = 10 * SCORE_TOLERANCE[self._machine.precision]
-        for text, values in zip(texts, found, strict=True):
+        for text, values in zip(texts, log_p, strict=True):
             if not np.allclose(values, self._whole(prefix, text), rtol=bound, atol=bound):
                 raise ValueError(
                     self._not_causal("whose predictions change with what comes after them")
@@ -196,8 +196,8 @@ class PrefixScorer:
             logits = self._model(
                 input_ids=ids[:, : prefix.size], decoder_input_ids=begun, use_cache=False
             ).logits
-        found = _log_softmax(logits[0])[torch.arange(text.size), ids[0, prefix.size :]]
-        return found.double().cpu().numpy()
+        log_p = _log_softmax(logits[0])[torch.arange(text.size), ids[0, prefix.size :]]
+        return log_p.double().cpu().numpy()
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,14 +174,14 @@ class VectorReader:
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
         """Encode the distinct texts."""
         vectors, failed = self._vectors_of([*dict.fromkeys([*sources, *candidates])])
-        found = []
+        readings = []
         for pair in zip(sources, candidates, strict=True):
             both = [vectors[text] for text in pair]
             kept = tuple(own[:n] for own, n in zip(both, self._lengths, strict=True))
             is_cut = any(len(own) > n for own, n in zip(both, self._lengths, strict=True))
             unseen = _unseen(pair, both, "no_known_words", failed)
-            found.append(Reading(kept, sum(self._lengths), is_cut, unseen))
-        return found
+            readings.append(Reading(kept, sum(self._lengths), is_cut, unseen))
+        return readings
 
     def _vectors_of(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], set[str]]:
         """Return the first vectors of every text, one more than is read so that a cut is seen.
@@ -190,20 +190,20 @@ class VectorReader:
         return which texts cannot be split; they have no vectors and are not remembered.
         """
         missing = [texts[place] for place in self._recent.missing(texts)]
-        found: dict[str, np.ndarray] = {}
+        vectors: dict[str, np.ndarray] = {}
         failed: set[str] = set()
         if missing:
             longest = max(self._lengths) + 1
             points, rows, fails = text_points(missing, self._encoder, self._segmenter, self._unit)
             for number, text in enumerate(missing):
-                found[text] = points[rows[number][:longest]].astype(np.float32)
+                vectors[text] = points[rows[number][:longest]].astype(np.float32)
             failed = {text for text, is_failed in zip(missing, fails, strict=True) if is_failed}
-        fresh = {text: own for text, own in found.items() if text not in failed}
+        fresh = {text: own for text, own in vectors.items() if text not in failed}
         for text in texts:
-            if text not in found:
-                found[text] = self._recent[text]
+            if text not in vectors:
+                vectors[text] = self._recent[text]
         self._recent.add(fresh, RECENT_BYTES)
-        return found, failed
+        return vectors, failed
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
         """Fill up with zeros: float32, shape (n, document_length + summary_length, d).

@@ -139,10 +139,10 @@ class LearnedScorer:
         usable = [k for k, text in enumerate(candidates) if sources[k] and _has_word(text)]
         scores = np.full(len(candidates), np.nan)
         if usable:
-            found = self.score_against_all(
+            scored = self.score_against_all(
                 [sources[k] for k in usable], [candidates[k] for k in usable]
             )
-            scores[usable] = self.chosen(found.scores)
+            scores[usable] = self.chosen(scored.scores)
         return scores
 
     def compare(self, prepared: np.ndarray) -> pa.Table:
@@ -156,8 +156,10 @@ class LearnedScorer:
     def chosen(self, scores: np.ndarray, head: str | None = None) -> np.ndarray:
         """Return the scores of a head, of the scorer's own, or their mean; shape (n,)."""
         name = head or self.head
-        found: np.ndarray = scores.mean(axis=1) if name is None else scores[:, self.column_of(name)]
-        return found
+        chosen: np.ndarray = (
+            scores.mean(axis=1) if name is None else scores[:, self.column_of(name)]
+        )
+        return chosen
 
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs; what else is scored with a pair makes no difference beyond rounding.
@@ -174,8 +176,8 @@ class LearnedScorer:
             raise ValueError(
                 f"`sources` must be as many as candidates, got {len(sources)} and {len(candidates)}"
             )
-        found = self._pairs.score(sources, candidates)
-        return replace(found, scores=self.chosen(found.scores))
+        scored = self._pairs.score(sources, candidates)
+        return replace(scored, scores=self.chosen(scored.scores))
 
     def score_against_all(
         self, sources: Sequence[Sequence[str]], candidates: Sequence[str]
@@ -237,8 +239,8 @@ class NeuralPairs:
     def _probabilities(self, inputs: dict[str, torch.Tensor]) -> np.ndarray:
         # In fp32 on any device, so that a scorer's numbers do not depend on where it runs.
         logits = self._model(**{name: tensor.to(self._where) for name, tensor in inputs.items()})
-        found: np.ndarray = torch.sigmoid(logits.double()).cpu().numpy()
-        return found
+        probabilities: np.ndarray = torch.sigmoid(logits.double()).cpu().numpy()
+        return probabilities
 
 
 class LinearPairs:

@@ -146,9 +146,10 @@ def read_settings(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"`{path}` must be JSON, got {error}; copy the folder again") from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
-        found = settings.get("format") if isinstance(settings, dict) else None
+        number = settings.get("format") if isinstance(settings, dict) else None
         raise ValueError(
-            f"`{path}` must have format {FORMAT}, got {found}; this version of assay reads no other"
+            f"`{path}` must have format {FORMAT}, got {number}; this version of assay "
+            "reads no other"
         )
     kinds = {"signature": str, "model": dict, "encoder_content": str, "hashes": dict}
     wrong = [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]

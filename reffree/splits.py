@@ -121,15 +121,15 @@ class TextRegister:
         `side_of` gets documents' keys and the sides their file names and says on which side they
         are; negative if they were left out.
         """
-        found: Counter[tuple[str, str]] = Counter()
+        n_leaks: Counter[tuple[str, str]] = Counter()
         for entries in self._parts():
             sides = side_of(entries["document"], entries["side"])
             texts = [np.unique(entries["text"][sides == side]) for side in range(len(SIDES))]
             for a, b in itertools.combinations(range(len(SIDES)), 2):
                 both = np.intersect1d(texts[a], texts[b], assume_unique=True).size
                 if both:
-                    found[SIDES[a], SIDES[b]] += both
-        return dict(found)
+                    n_leaks[SIDES[a], SIDES[b]] += both
+        return dict(n_leaks)
 
     def documents(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Give all documents, each once: keys (uint64) and the sides their file names (int8)."""

@@ -111,13 +111,13 @@ class _TokenVectors:
 
     def cut(self, text: str) -> tuple[list[int], bool]:
         """Return the tokens of a text, special ones included, and whether some were left out."""
-        found = self.tokenizer(self._before + text.strip(), verbose=False)["input_ids"]
-        if len(found) <= self._max_tokens:
-            return found, False
-        found = self.tokenizer(
+        ids = self.tokenizer(self._before + text.strip(), verbose=False)["input_ids"]
+        if len(ids) <= self._max_tokens:
+            return ids, False
+        ids = self.tokenizer(
             self._before + text.strip(), truncation=True, max_length=self._max_tokens
         )["input_ids"]
-        return found, True
+        return ids, True
 
     def are_same(self, ids: Sequence[int], others: Sequence[int]) -> bool:
         """Tell whether two texts have equal tokens, or both have unknown ones only."""
@@ -128,7 +128,7 @@ class _TokenVectors:
         import torch
 
         lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
-        found: list[Any] = [None] * len(sequences)
+        vectors: list[Any] = [None] * len(sequences)
 
         def compute(block: np.ndarray) -> None:
             ids = np.concatenate([np.asarray(sequences[k], dtype=np.int64) for k in block])
@@ -136,10 +136,10 @@ class _TokenVectors:
             states = torch.nn.functional.normalize(states, dim=1)
             parts = states.split(lengths[block].tolist())
             for k, part in zip(block.tolist(), parts, strict=True):
-                found[k] = part
+                vectors[k] = part
 
         self._batches.run(lengths, compute)
-        return found
+        return vectors
 
 
 _shared: WeakValueDictionary[tuple[Any, ...], _TokenVectors] = WeakValueDictionary()
@@ -198,27 +198,27 @@ class TokenAligner:
         """
         cut = {number: self._tokens.cut(texts[number]) for number in np.unique(pairs).tolist()}
         self._n_cut += sum(is_cut for _, is_cut in cut.values())
-        found, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
+        similarities, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
         order, seen = np.lexsort((pairs[:, 0], pairs[:, 1])), set[int]()
         for place, pair in enumerate(order.tolist()):
             new = set(pairs[pair].tolist()) - seen
             n_new = sum(len(cut[number][0]) for number in new)
             if n_tokens and n_tokens + n_new > KEPT_TOKENS:
-                self._fill(found, pairs, order[first:place], cut)
+                self._fill(similarities, pairs, order[first:place], cut)
                 seen, n_tokens, first = set(), 0, place
                 new = set(pairs[pair].tolist())
                 n_new = sum(len(cut[number][0]) for number in new)
             seen |= new
             n_tokens += n_new
-        self._fill(found, pairs, order[first:], cut)
+        self._fill(similarities, pairs, order[first:], cut)
         read = [(cut[a], cut[b]) for a, b in pairs.tolist()]
         is_cut = np.array([a[1] or b[1] for a, b in read], dtype=bool)
         is_same = np.array([self._tokens.are_same(a[0], b[0]) for a, b in read], dtype=bool)
-        return (found - self._baseline) / (1 - self._baseline), is_cut, is_same & ~is_cut
+        return (similarities - self._baseline) / (1 - self._baseline), is_cut, is_same & ~is_cut
 
     def _fill(
         self,
-        found: np.ndarray,
+        similarities: np.ndarray,
         pairs: np.ndarray,
         rows: np.ndarray,
         cut: Mapping[int, tuple[list[int], bool]],
@@ -233,7 +233,7 @@ class TokenAligner:
             similarity = vectors[a] @ vectors[b].T
             precision = similarity.amax(dim=1).double().cpu().numpy() @ weights[a]
             recall = similarity.amax(dim=0).double().cpu().numpy() @ weights[b]
-            found[row] = precision, recall, 2 * precision * recall / (precision + recall)
+            similarities[row] = precision, recall, 2 * precision * recall / (precision + recall)
 
     def _weights(self, ids: Sequence[int]) -> np.ndarray:
         """Return the share of each token; special ones only stand to be matched."""
@@ -309,10 +309,10 @@ def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
     joined = of.joined_by(shares[:, 2], dict(zip(PARTS, shares.T, strict=True)))
     whole = len(request.columns) == len(PARTS)
     asked = PARTS if whole else (request.name.partition("@")[0].partition(":")[0][-2:],)
-    found = dict(zip(request.columns, (joined[part] for part in asked), strict=True))
+    columns = dict(zip(request.columns, (joined[part] for part in asked), strict=True))
     (cut,) = request.metric.companions_of(request)
-    found[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags[0]))
-    return {column: np.where(np.isnan(certain), np.nan, found[column]) for column in found}
+    columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags[0]))
+    return {column: np.where(np.isnan(certain), np.nan, columns[column]) for column in columns}
 
 
 def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:

@@ -29,14 +29,14 @@ def leave_out_unsplit(batch: Batch, scores: dict[str, np.ndarray]) -> None:
 
 def statuses(batch: Batch, scores: Mapping[str, np.ndarray]) -> pa.Array:
     """Say for every row why a score is null, and which text an encoder read only in part."""
-    found = _null_reasons(batch, scores)
+    said_of = _null_reasons(batch, scores)
     for remark, has_it in _cut_texts(batch):
         for row in np.flatnonzero(has_it).tolist():
-            found.setdefault(row, []).append(remark)
+            said_of.setdefault(row, []).append(remark)
     for row, said in batch.explained.items():
-        found.setdefault(row, []).extend(said)
+        said_of.setdefault(row, []).extend(said)
     status: list[str | None] = [None] * batch.candidate.size
-    for row, said in found.items():
+    for row, said in said_of.items():
         status[row] = "; ".join(dict.fromkeys(said))
     return pa.array(status, pa.string())
 
@@ -56,24 +56,24 @@ def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> dict[int, l
     reasons = _text_reasons(batch)
     offsets = {side: offsets_of(of.lengths) for side, of in batch.pairs.items()}
     for row in rows:
-        found = [f"candidate:{reason}" for reason in reasons[batch.candidate[row]]]
+        told_of = [f"candidate:{reason}" for reason in reasons[batch.candidate[row]]]
         for side, of in batch.pairs.items():
             others = [
                 reasons[text] for text in of.other[offsets[side][row] : offsets[side][row + 1]]
             ]
             name = side.removesuffix("s")
             if not others:
-                found.append(f"{name}:missing")
+                told_of.append(f"{name}:missing")
             else:
                 told = others[0] if all(others) else []
                 told = [*told, *(r for own in others for r in own if r.startswith(CANNOT_BE_SPLIT))]
-                found += [f"{name}:{reason}" for reason in told]
-            found += [
+                told_of += [f"{name}:{reason}" for reason in told]
+            told_of += [
                 remark
                 for remark, has_it in batch.remarks.items()
                 if remark.startswith(f"{name}:") and has_it[row]
             ]
-        by_row[row] = found or [f"{name}:undefined" for name in undefined if undefined[name][row]]
+        by_row[row] = told_of or [f"{name}:undefined" for name in undefined if undefined[name][row]]
     return by_row
 
 

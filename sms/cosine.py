@@ -102,10 +102,10 @@ class Cosine(Metric):
     def _under(self, alias: str, side: str, batch: Batch) -> np.ndarray:
         of, pooling = batch.pairs[side], batch.setting.encoders[alias].pooling
         vectors = batch.once((Cosine, alias), lambda: text_vectors(*batch.encoded[alias], pooling))
-        found = cosine_similarities(*vectors, of.candidate, of.other)
-        is_near = found >= 1.0 - SAME_ATOL**2 / 2.0
+        cosines = cosine_similarities(*vectors, of.candidate, of.other)
+        is_near = cosines >= 1.0 - SAME_ATOL**2 / 2.0
         is_same = only_the_same_to(alias, of, is_near, batch)
-        scores = of.joined(np.where(is_same, np.nan, found))
+        scores = of.joined(np.where(is_same, np.nan, cosines))
         return batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)
 
 

@@ -70,8 +70,8 @@ class TextReader:
 
     def read_alone(self, rows: pa.Table) -> ReadBatch:
         """Do the same for another process: words are numbered within the batch."""
-        found = self.read(rows)
-        return replace(found, segmented=found.segmented.alone())
+        read = self.read(rows)
+        return replace(read, segmented=read.segmented.alone())
 
     def __getstate__(self) -> tuple[ScoringConfig, Mapping[str, Planner]]:
         return self._config, self._planners
@@ -117,11 +117,11 @@ def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:
     """Keep the first `n_tokens` whitespace-separated tokens of each text, spacing untouched."""
-    found = []
+    kept = []
     for text in texts.to_pylist():
         # a text has no more tokens than characters
         parts = text.split(maxsplit=min(n_tokens, len(text))) if text else []
         if len(parts) > n_tokens:
             text = text[: -len(parts[n_tokens])].rstrip()
-        found.append(text)
-    return pa.array(found, pa.string())
+        kept.append(text)
+    return pa.array(kept, pa.string())

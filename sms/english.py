@@ -142,17 +142,17 @@ class _English:
         text = self.text
         has_full_stops = text.isascii() and "!" not in text and "?" not in text
         starts = []
-        for found in (_FULL_STOPS if has_full_stops else _END).finditer(text):
-            if found.end() == len(text):
+        for end in (_FULL_STOPS if has_full_stops else _END).finditer(text):
+            if end.end() == len(text):
                 break
-            if found.start() < self._last:
+            if end.start() < self._last:
                 continue
-            run, space = found.groups()
+            run, space = end.groups()
             start: int | None
             if space is None:
-                start = self._start_after(run, found.start(), found.end())
+                start = self._start_after(run, end.start(), end.end())
             else:
-                start = found.end() if self._is_end(run, found.start(), "", found.end()) else None
+                start = end.end() if self._is_end(run, end.start(), "", end.end()) else None
             if start is not None and CONTENT.search(text, self._last, start):
                 starts.append(start)
                 self._last = start
@@ -196,8 +196,8 @@ class _English:
         """Tell whether a mark that may open or close a quotation closes one."""
         if mark == "'" and self._has_backticks:
             return True
-        for found in _OPEN_OR_CLOSE[mark].finditer(self.text, self._quotes_until[mark], at):
-            self._is_open[mark] = bool(found[1]) or not (found[2] or self._is_open[mark])
+        for mark_match in _OPEN_OR_CLOSE[mark].finditer(self.text, self._quotes_until[mark], at):
+            self._is_open[mark] = bool(mark_match[1]) or not (mark_match[2] or self._is_open[mark])
         self._quotes_until[mark] = at
         # one that nothing opened and nothing will close is a rest of the sentence before it
         return self._is_open[mark] or not _OPEN_OR_CLOSE[mark].search(self.text, at + 1)
@@ -235,8 +235,8 @@ class _English:
         return self.text[max(self._last, start - _SEEN) : start]
 
     def _word(self, first: int) -> str:
-        found = _WORD.match(self.text, first)
-        return found[0].lower().replace("’", "'") if found else ""
+        match = _WORD.match(self.text, first)
+        return match[0].lower().replace("’", "'") if match else ""
 
     def _full_stop_ends(self, start: int, first: int, is_attached: bool) -> bool:
         text = self.text
@@ -298,6 +298,6 @@ def _last_token(seen: str) -> str:
     seen = seen.rstrip()
     token = seen[seen.rfind(" ") + 1 :]
     if not token.isalnum():
-        found = _BEFORE.search(token)
-        token = found[0].replace("’", "'") if found else ""
+        match = _BEFORE.search(token)
+        token = match[0].replace("’", "'") if match else ""
     return token.lower()

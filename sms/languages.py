@@ -101,11 +101,11 @@ class Language:
         is_cased = has_case(text)
         if not has_breaks(text):
             return self._of_paragraph(text, is_cased)
-        found: list[str] = []
+        cut_pieces: list[str] = []
         for block in blocks(text, has_spaces=self.has_spaces):
             pieces = self._of_paragraph(without_layout(block), is_cased)
-            found += cut(block, pieces) if len(pieces) > 1 else [block]
-        return found
+            cut_pieces += cut(block, pieces) if len(pieces) > 1 else [block]
+        return cut_pieces
 
     def _of_paragraph(self, text: str, is_cased: bool) -> list[str]:
         if self.own_sentences is None:
@@ -117,13 +117,13 @@ class Language:
         pieces = library_pieces(self.code, text)
         if self.goes_on is None:
             return pieces
-        found = pieces[:1]
+        joined = pieces[:1]
         for piece in pieces[1:]:
-            if self.goes_on.search(found[-1][-_SEEN:] + _CUT + piece[:_SEEN]):
-                found[-1] += piece
+            if self.goes_on.search(joined[-1][-_SEEN:] + _CUT + piece[:_SEEN]):
+                joined[-1] += piece
             else:
-                found.append(piece)
-        return found
+                joined.append(piece)
+        return joined
 
     def published_stop_words(self) -> frozenset[str]:
         """Return the stop list as it was published."""

@@ -295,11 +295,11 @@ class Metric:
         if "sources" in request.sides:
             parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
         parts += [setting.rules.signature, f"v:{version()}"]
-        found = {column: "|".join([column, *parts]) for column in request.columns}
+        by_column = {column: "|".join([column, *parts]) for column in request.columns}
         if request.model is not None:  # companions are of the same model
-            of_model = found[request.columns[0]]
-            found |= {column: f"{column}|{of_model}" for column in self.companions_of(request)}
-        return found
+            of_model = by_column[request.columns[0]]
+            by_column |= {column: f"{column}|{of_model}" for column in self.companions_of(request)}
+        return by_column
 
     def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
         """Say what of the metric itself changes its numbers."""

@@ -31,7 +31,7 @@ def models_of(given: object) -> dict[str, dict[str, Any]]:
     """
     if not isinstance(given, Mapping):
         raise ValueError(f"`models` must be tables [models.ALIAS], got {given!r}")
-    found = {}
+    tables = {}
     for alias, value in given.items():
         if not isinstance(alias, str) or not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
             raise ValueError(f"model alias {alias!r} must be letters, digits, `.`, `-`, `_`")
@@ -41,8 +41,8 @@ def models_of(given: object) -> dict[str, dict[str, Any]]:
             raise ValueError(
                 f"`[models.{alias}]` must have the `{PATH}` of a model, a text, got {path!r}"
             )
-        found[alias] = table | {PATH: os.fspath(path)}
-    return found
+        tables[alias] = table | {PATH: os.fspath(path)}
+    return tables
 
 
 def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:

@@ -75,17 +75,19 @@ def mover_similarities(
         sum(PROBLEMS[metric] for metric in metrics),
         threads=threads,
     )
-    found = {}
+    similarities = {}
     for k, metric in enumerate(_COLUMNS):
         if metric in metrics:
             values = np.full(candidate.size, np.nan)
             values[scored] = np.exp(-costs[:, k])
-            found[metric] = MoverSimilarities(values, is_too_large)
+            similarities[metric] = MoverSimilarities(values, is_too_large)
     if "sms" in metrics and metrics != {"sms"} and is_too_large.any():
         # the words are what is too many; sentences alone may do
         alone = frozenset({"sms"})
-        found |= mover_similarities(encoded, text_sentences, candidate, reference, alone, threads)
-    return found
+        similarities |= mover_similarities(
+            encoded, text_sentences, candidate, reference, alone, threads
+        )
+    return similarities
 
 
 def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: bool = True) -> Clouds:
@@ -202,15 +204,15 @@ class Mover(Metric):
             and (other.encoders, other.sides) == (request.encoders, request.sides)
         )
         of = batch.pairs[side]
-        found = batch.once(
+        similarities = batch.once(
             (Mover, alias, side),
             lambda: mover_similarities(
                 *batch.encoded[alias], of.candidate, of.other, together, batch.setting.threads
             ),
         )[self.name]
-        is_same = only_the_same_to(alias, of, found.values >= np.exp(-SAME_ATOL), batch)
-        scores = of.joined(np.where(is_same, np.nan, found.values))
-        scores = batch.without_doubtful(scores, side, "too_long", found.is_too_large)
+        is_same = only_the_same_to(alias, of, similarities.values >= np.exp(-SAME_ATOL), batch)
+        scores = of.joined(np.where(is_same, np.nan, similarities.values))
+        scores = batch.without_doubtful(scores, side, "too_long", similarities.is_too_large)
         return {request.name: batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)}
 
 

@@ -34,18 +34,18 @@ class Pairs:
 
     def joined(self, values: np.ndarray) -> np.ndarray:
         """Make one score per row from its pairs, undefined ones left out; NaN if none is left."""
-        found = np.full(self.lengths.size, np.nan)
+        per_row = np.full(self.lengths.size, np.nan)
         rows = np.flatnonzero(self.lengths)
         if rows.size:
             starts = offsets_of(self.lengths)[rows]
             if self.is_best:
-                found[rows] = np.fmax.reduceat(values, starts)
+                per_row[rows] = np.fmax.reduceat(values, starts)
             else:
                 defined = ~np.isnan(values)
                 counts = np.add.reduceat(defined.astype(np.int64), starts)
                 sums = np.add.reduceat(np.where(defined, values, 0.0), starts)
-                found[rows] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-        return found
+                per_row[rows] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        return per_row
 
     def joined_by(
         self, deciding: np.ndarray, parts: dict[str, np.ndarray]

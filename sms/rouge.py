@@ -38,16 +38,16 @@ class Rouge(Metric):
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every row; of several references the one with the highest F counts."""
         (side,) = request.sides
-        found = batch.once((Rouge, self.name, side), lambda: self._shares(side, batch))
-        return {column: found[column.partition(":")[0][-1]] for column in request.columns}
+        shares = batch.once((Rouge, self.name, side), lambda: self._shares(side, batch))
+        return {column: shares[column.partition(":")[0][-1]] for column in request.columns}
 
     def _shares(self, side: str, batch: Batch) -> dict[str, np.ndarray]:
         of, text_sentences = batch.pairs[side], batch.texts.text_sentences
         tokens = (_sentence_tokens(batch), text_sentences)
-        found = self.compare(
+        shares = self.compare(
             *(tokens if self.by_sentence else (_text_tokens(batch),)), of.candidate, of.other
         )
-        return of.joined_by(found.f, {"p": found.precision, "r": found.recall, "f": found.f})
+        return of.joined_by(shares.f, {"p": shares.precision, "r": shares.recall, "f": shares.f})
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Name texts that have words and no token."""

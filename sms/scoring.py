@@ -124,10 +124,10 @@ class SummaryScorer:
     @property
     def signatures(self) -> dict[str, str]:
         """A text for each column that identifies its numbers."""
-        found: dict[str, str] = {}
+        by_column: dict[str, str] = {}
         for request in self._setting.requests:
-            found |= request.metric.signatures(request, self._setting)
-        return {column: found[column] for column in self.score_fields}
+            by_column |= request.metric.signatures(request, self._setting)
+        return {column: by_column[column] for column in self.score_fields}
 
     def counters(self) -> dict[str, int]:
         """Return the counts so far of every encoder and model, as `ALIAS.NAME`.
@@ -148,7 +148,7 @@ class SummaryScorer:
 
     def _load_models(self, runtime: EncoderRuntime) -> dict[str, Model]:
         """Load the models of metrics; requests with equal paths and settings share one."""
-        found: dict[str, Model] = {}
+        loaded: dict[str, Model] = {}
         shared: dict[tuple[str, ...], Model | None] = {}
         for request in self.config.requests:
             path = self.config.model_paths.get(request.name, "")
@@ -157,8 +157,8 @@ class SummaryScorer:
                 shared[key] = request.metric.load(request, path, runtime)
             if (model := shared[key]) is not None:
                 request.metric.check_model(request, model)
-                found[request.name] = model
-        return found
+                loaded[request.name] = model
+        return loaded
 
     def _is_static(self, alias: str) -> bool:
         return parse_spec(self.config.encoders[alias]).kind.is_static

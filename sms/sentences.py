@@ -172,22 +172,22 @@ def _start_at(text: str, mark: re.Match[str]) -> int:
 
 
 def _end_of_space(text: str, start: int) -> int:
-    found = _SPACES.match(text, start)
-    return found.end() if found else start
+    space = _SPACES.match(text, start)
+    return space.end() if space else start
 
 
 def _line_starts(text: str, has_spaces: bool) -> Iterator[int]:
     """Give where lines begin before which a sentence ends."""
     is_cased = has_case(text)
     paragraph: list[tuple[int, str]] = []
-    for found in _LINE.finditer(text):
-        shown = found[0]
+    for match in _LINE.finditer(text):
+        shown = match[0]
         line = shown.strip()
         if not line:
             continue
-        gap = text[paragraph[-1][0] + len(paragraph[-1][1]) : found.start()] if paragraph else ""
+        gap = text[paragraph[-1][0] + len(paragraph[-1][1]) : match.start()] if paragraph else ""
         after_blank = len(gap) > 1 and len(_LINE_END.findall(gap)) > 1
-        start = found.start() + shown.index(line)
+        start = match.start() + shown.index(line)
         if after_blank and not _GOES_ON.match(line):
             yield from _ends_inside(paragraph, is_cased, has_spaces)
             paragraph = []

@@ -244,13 +244,13 @@ def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
             # the next one of the text, or a later one would be taken for it
             quote = _QUOTE.search(visible, at)
             mark = quote[0] if quote else word
-        found = visible.find(mark, at)
-        if found < 0:
+        start = visible.find(mark, at)
+        if start < 0:
             spans.append((places[at], places[at]))
             continue
-        at = found + len(mark)
-        end = places[at - 1] + 1 if mark == word else places[found]
-        spans.append((places[found], end))
+        at = start + len(mark)
+        end = places[at - 1] + 1 if mark == word else places[start]
+        spans.append((places[start], end))
     return np.array(spans, dtype=np.int64).reshape(-1, 2)
 
 
@@ -310,8 +310,8 @@ class ChunkTable:
         if unknown:
             self._add(dict.fromkeys(unknown))
             rows = [*map(self._chunk_rows.get, chunks, repeat(0))]
-        found = np.array(rows, dtype=np.int64)
-        return self._rows.take(found), found == 0
+        known = np.array(rows, dtype=np.int64)
+        return self._rows.take(known), known == 0
 
     def _add(self, chunks: Iterable[str]) -> None:
         """Add new chunks and their tokens; every line leaves what is known as it was."""

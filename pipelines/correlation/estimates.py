@@ -167,13 +167,13 @@ def _accuracy_rows(
 ) -> Iterator[dict[str, Any]]:
     """Pairs of systems, over all documents or inside each; not pairs of any two cells."""
     have = ~np.isnan(x)
-    found = {}
+    accuracies = {}
     if "pairwise_accuracy" in settings.coefficients and level != "global":
-        found["pairwise_accuracy"] = calibrate_ties(x, y, level=level)
+        accuracies["pairwise_accuracy"] = calibrate_ties(x, y, level=level)
     if "soft_pairwise_accuracy" in settings.coefficients and level == "system":
         soft = soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
-        found["soft_pairwise_accuracy"] = soft
-    for name, accuracy in found.items():
+        accuracies["soft_pairwise_accuracy"] = soft
+    for name, accuracy in accuracies.items():
         yield {
             "coefficient": name,
             **asdict(accuracy),

@@ -66,18 +66,18 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
     if settings.out is not None:
         output = report_folder(settings.out, is_replacing=settings.fresh)
     tell(Progress(stage="reading ratings and scores"))
-    rated, found, compared = _shared(paths, settings)
+    rated, scored, compared = _shared(paths, settings)
     columns, _ = columns_apart(settings.columns)
-    study, texts, text_records, notes = _study(rated, found, settings.corpus, columns)
+    study, texts, text_records, notes = _study(rated, scored, settings.corpus, columns)
     command = shlex.join(["assay", "correlate", *paths, *as_options(settings)])
-    records = [*found.records, *rated.records, *text_records]
-    about = _about(command, settings, study, rated, found, records, [compared, *notes])
+    records = [*scored.records, *rated.records, *text_records]
+    about = _about(command, settings, study, rated, scored, records, [compared, *notes])
     result = _analyse(study, settings, about, texts, tell)
     if output is not None:
         with output.filled(last=ABOUT_FILE) as folder:
             if settings.explain:
                 tell(Progress(stage="explaining the disagreements"))
-                _explain(result.disagreements, found.origins, folder / EXPLAIN_FOLDER)
+                _explain(result.disagreements, scored.origins, folder / EXPLAIN_FOLDER)
             tell(Progress(stage="writing the report"))
             _write(result, folder, all_tables=settings.all_tables)
             clear_folder(output)  # an earlier report stays until nothing can fail
@@ -99,7 +99,7 @@ def _shared(paths: Sequence[str], settings: CorrelateSettings) -> tuple[Ratings,
     if not paths:
         raise ValueError("`scores` must name at least one folder or file, got none")
     inputs = [find_scores(path, is_unfinished_accepted=is_open) for path in paths]
-    found = read_scores(
+    scored = read_scores(
         inputs,
         rated.keys,
         all_rated=rated.all_keys,
@@ -110,7 +110,7 @@ def _shared(paths: Sequence[str], settings: CorrelateSettings) -> tuple[Ratings,
     texts_of = files_of(os.fspath(settings.corpus)) if settings.corpus is not None else []
     ratings_of = files_of(os.fspath(settings.ratings))
     check_columns(settings.columns, [texts_of, *(each.files for each in inputs)], ratings_of)
-    return shared_rows(rated, found)
+    return shared_rows(rated, scored)
 
 
 def _analyse(
@@ -130,8 +130,8 @@ def _analyse(
     def compared(n_done: int, n_tests: int) -> None:
         tell(Progress(stage="comparing metrics", n_rows=n_tests, n_done=n_done, unit="tests"))
 
-    found = table("differences", difference_rows(study, settings, estimates, streams[2], compared))
-    differences = corrected(found)
+    rows = table("differences", difference_rows(study, settings, estimates, streams[2], compared))
+    differences = corrected(rows)
     tell(Progress(stage="raters, systems and sample sizes"))
     return AgreementResult(
         about=about,
@@ -148,7 +148,7 @@ def _analyse(
 
 
 def _study(
-    rated: Ratings, found: Scores, corpus: AnyPath | None, columns: Mapping[str, str]
+    rated: Ratings, scored: Scores, corpus: AnyPath | None, columns: Mapping[str, str]
 ) -> tuple[Study, pl.DataFrame | None, Sequence[InputRecord], list[str]]:
     """Lay the numbers out, and say what a reader must know about them."""
     texts: pl.DataFrame | None = None
@@ -156,9 +156,9 @@ def _study(
     notes: Sequence[str] = ()
     if corpus is not None:
         texts, records, notes = read_texts(os.fspath(corpus), rated.keys, columns)
-    study = make_study(rated, found)
+    study = make_study(rated, scored)
     lengths, said = find_lengths(study, texts)
-    notes = [*rated.notes, *found.notes, *notes, *remarks(study), *([said] if said else [])]
+    notes = [*rated.notes, *scored.notes, *notes, *remarks(study), *([said] if said else [])]
     return replace(study, lengths=lengths), texts, records, notes
 
 
@@ -194,7 +194,7 @@ def _about(
     settings: CorrelateSettings,
     study: Study,
     rated: Ratings,
-    found: Scores,
+    scored: Scores,
     inputs: Sequence[InputRecord],
     notes: Sequence[str],
 ) -> About:
@@ -207,7 +207,7 @@ def _about(
         n_resamples=settings.resamples,
         confidence=CONFIDENCE,
         inputs=inputs,
-        signatures=found.signatures,
+        signatures=scored.signatures,
         systems=study.systems,
         excluded_systems=rated.excluded_systems,
         raters=rated.raters,

@@ -80,8 +80,8 @@ def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
     undefined: dict[str, list[dict[str, Any]]] = {}
     for row in rows.filter(pl.col("value").is_null()).iter_rows(named=True):
         undefined.setdefault(row["reason"], []).append(row)
-    for reason, found in undefined.items():
-        yield f"Undefined: {_places(found)}: {reason}"
+    for reason, places in undefined.items():
+        yield f"Undefined: {_places(places)}: {reason}"
     defined = rows.drop_nulls("value")
     skipped = defined.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
     why = "on which scores or ratings are constant"

@@ -191,7 +191,7 @@ def _raters_table(result: AgreementResult) -> PaperTable:
     return PaperTable(
         name="raters",
         title="Agreement among raters",
-        caption="The ceiling for a metric. Leave one out: each rater with the mean of the others.",
+        caption="A cautious ceiling. Leave one out: each rater with the mean of the others.",
         frame=result.raters,
         columns=[
             text_column("aspect", "Aspect"),
@@ -224,8 +224,8 @@ def _power_table(result: AgreementResult) -> PaperTable:
             number_column("n_documents", "Documents", count_text),
             number_column("systems_for_correlation", "Systems for power", count_text),
             number_column("systems_for_width", "Systems for width", count_text),
-            number_column("limit", "Limit"),
-            number_column("documents_for_correlation", "Documents needed", count_text),
+            number_column("limit", "r with unlimited documents"),
+            number_column("documents_for_correlation", "Documents to come within 0.05", count_text),
             text_column("reason", "Undefined because"),
         ],
     )

@@ -45,10 +45,10 @@ def sentences_of(text: str, rules: TextRules) -> list[str]:
     ['It rained.', 'It snowed.']
     """
     if rules.is_split:
-        found = [without_marks(piece) for piece in split_sentences(text, rules.language)]
+        pieces = [without_marks(piece) for piece in split_sentences(text, rules.language)]
     else:
-        found = text.split(SENTENCE_END)
-    return [sentence for piece in found if (sentence := piece.strip())]
+        pieces = text.split(SENTENCE_END)
+    return [sentence for piece in pieces if (sentence := piece.strip())]
 
 
 def _whole(text: str) -> str:
@@ -68,10 +68,10 @@ def _sentences_and_lines(text: str, rules: TextRules) -> list[str]:
     """Return sentences and, between lines, line ends."""
     if not rules.is_split:
         return sentences_of(text, rules)
-    found: list[str] = []
+    pieces: list[str] = []
     for line in text.split(_LINE):
-        found += [_LINE, *sentences_of(line, rules)]
-    return found[1:]
+        pieces += [_LINE, *sentences_of(line, rules)]
+    return pieces[1:]
 
 
 def _even_chunks(sentences: Sequence[str], n_words: int, most: int) -> list[str]:

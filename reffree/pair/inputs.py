@@ -62,14 +62,14 @@ class InputMaker:
 
     def make(self, pairs: Sequence[Pair]) -> list[Input | None]:
         """Return the input of every pair, None where the tokeniser fails on it."""
-        found: list[Input | None] = []
+        inputs: list[Input | None] = []
         for start in range(0, len(pairs), _AT_ONCE):
             some = pairs[start : start + _AT_ONCE]
-            found += [
+            inputs += [
                 None if encoding is None else self._input(pair, encoding)
                 for pair, encoding in zip(some, self._encoded(some), strict=True)
             ]
-        return found
+        return inputs
 
     def _encoded(self, pairs: Sequence[Pair]) -> list[Encoding | None]:
         texts = [self._filled(pair)[0] for pair in pairs]

@@ -126,11 +126,11 @@ class PairModel:
 
         Where the settings are `against` none, documents are not read.
         """
-        found = self._matrices(documents, summaries, rules or TextRules())
-        scores = np.full(len(found), np.nan)
-        is_cut = np.zeros(len(found), dtype=bool)
+        matrices = self._matrices(documents, summaries, rules or TextRules())
+        scores = np.full(len(matrices), np.nan)
+        is_cut = np.zeros(len(matrices), dtype=bool)
         reasons = {}
-        for row, own in enumerate(found):
+        for row, own in enumerate(matrices):
             if isinstance(own, str):
                 reasons[row] = (f"{own}:{CANNOT_BE_SPLIT}",)
                 continue
@@ -146,21 +146,21 @@ class PairModel:
 
         That is the one with the highest answer or, for the minimum over the document, the lowest.
         """
-        found: list[tuple[Evidence, ...]] = []
+        evidence: list[tuple[Evidence, ...]] = []
         for own in self._matrices(documents, summaries, rules or TextRules()):
             if isinstance(own, str):
-                found.append(())
+                evidence.append(())
                 continue
             pick = np.argmin if self.settings.over_document == "min" else np.argmax
             best = pick(own.values[:, :, 0], axis=0).tolist()
             values = by_summary_piece(own.values, self.settings).tolist()
-            found.append(
+            evidence.append(
                 tuple(
                     Evidence(piece, own.document[k], value)
                     for piece, k, value in zip(own.summary, best, values, strict=True)
                 )
             )
-        return found
+        return evidence
 
     def _matrices(
         self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules
@@ -211,25 +211,29 @@ class PairModel:
         ]
         names = [key.hex() for key in keys]
         missing = self._recent.missing(names)
-        found: dict[str, np.ndarray] = {}
+        answers: dict[str, np.ndarray] = {}
         if self._disk is not None and missing:
             none = np.zeros(len(missing), dtype=np.int64)
             read = self._disk.read([keys[k] for k in missing], none)
-            found = {names[missing[place]]: own for place, (_, own) in read.items()}
-            missing = [k for k in missing if names[k] not in found]
+            answers = {names[missing[place]]: own for place, (_, own) in read.items()}
+            missing = [k for k in missing if names[k] not in answers]
         computed = self._asked([pairs[k] for k in missing])
         fresh = {names[missing[place]]: own for place, own in computed.items()}
         if self._disk is not None and fresh:
             nothing = np.empty((0, 1), dtype=np.float32)
             self._disk.write({bytes.fromhex(name): (nothing, own) for name, own in fresh.items()})
-        found |= fresh
+        answers |= fresh
         failed = set(range(len(missing))) - computed.keys()
         unsplit = {names[missing[place]] for place in failed}
         result = {
-            pair: None if name in unsplit else found[name] if name in found else self._recent[name]
+            pair: None
+            if name in unsplit
+            else answers[name]
+            if name in answers
+            else self._recent[name]
             for pair, name in zip(pairs, names, strict=True)
         }
-        self._recent.add(found, RECENT_BYTES)
+        self._recent.add(answers, RECENT_BYTES)
         self._counts["pairs"] += len(pairs)
         return result
 
@@ -241,15 +245,15 @@ class PairModel:
         made = {place: own for place, own in enumerate(self._maker.make(pairs)) if own is not None}
         places, inputs = list(made), list(made.values())
         lengths = np.array([own.ids.size for own in inputs], dtype=np.int64)
-        found: dict[int, np.ndarray] = {}
+        answers: dict[int, np.ndarray] = {}
 
         def compute(batch: np.ndarray) -> None:
             some: list[Input] = [inputs[k] for k in batch.tolist()]
             values = self._answerer.answers(some, self._read)
             for k, own, value in zip(batch.tolist(), some, values, strict=True):
-                found[places[k]] = np.append(value, np.float32(own.is_cut))
+                answers[places[k]] = np.append(value, np.float32(own.is_cut))
 
         self._batches.run(lengths, compute)
         self._counts["asked"] += len(inputs)
         self._counts["tokens"] += int(lengths.sum())
-        return found
+        return answers

@@ -63,10 +63,10 @@ class Answerer:
             at = slice(width - own.ids.size, None) if self.pads_left else slice(own.ids.size)
             ids[row, at], mask[row, at], types[row, at] = own.ids, 1, own.types
         send = self.pretrained.machine.send
-        found: np.ndarray = (
+        values: np.ndarray = (
             read(self.logits(send(ids), send(mask), send(types))).float().cpu().numpy()
         )
-        return found
+        return values
 
 
 def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
@@ -86,8 +86,8 @@ def _load_classifier(path: str, runtime: EncoderRuntime) -> Answerer:
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         named = {"token_type_ids": types} if has_types else {}
-        found: torch.Tensor = model(input_ids=ids, attention_mask=mask, **named).logits
-        return found
+        scores: torch.Tensor = model(input_ids=ids, attention_mask=mask, **named).logits
+        return scores
 
     return Answerer(own, logits)
 
@@ -99,8 +99,8 @@ def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
     def first_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
         start = torch.full_like(ids[:, :1], model.config.decoder_start_token_id)
         output = model(input_ids=ids, attention_mask=mask, decoder_input_ids=start)
-        found: torch.Tensor = output.logits[:, 0]
-        return found
+        logits: torch.Tensor = output.logits[:, 0]
+        return logits
 
     def next_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)
@@ -111,8 +111,8 @@ def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
             use_cache=False,
             logits_to_keep=1,
         )
-        found: torch.Tensor = output.logits[:, -1]
-        return found
+        logits: torch.Tensor = output.logits[:, -1]
+        return logits
 
     return (
         Answerer(own, first_step) if own.has_encoder else Answerer(own, next_step, pads_left=True)
@@ -143,8 +143,8 @@ def _load_hhem(path: str, runtime: EncoderRuntime) -> Answerer:
     own = _pretrained(model, base, path, hash_of_model(folder), runtime)
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = own.model(input_ids=ids, attention_mask=mask).logits[:, 0]
-        return found
+        scores: torch.Tensor = own.model(input_ids=ids, attention_mask=mask).logits[:, 0]
+        return scores
 
     return Answerer(own, logits)
 
@@ -182,8 +182,8 @@ def _load_alignscore(path: str, runtime: EncoderRuntime) -> Answerer:
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         named = {"token_type_ids": types} if has_types else {}
-        found: torch.Tensor = head(base(input_ids=ids, attention_mask=mask, **named).pooler_output)
-        return found
+        scores: torch.Tensor = head(base(input_ids=ids, attention_mask=mask, **named).pooler_output)
+        return scores
 
     return Answerer(own, logits)
 

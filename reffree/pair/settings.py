@@ -133,8 +133,8 @@ class PairSettings:
     @property
     def chunk(self) -> tuple[str, int] | None:
         """Unit and number of `document` where it is chunks."""
-        found = _CHUNKS.fullmatch(self.document)
-        return (found[1], int(found[2])) if found else None
+        match = _CHUNKS.fullmatch(self.document)
+        return (match[1], int(match[2])) if match else None
 
     @property
     def bounds(self) -> tuple[float, float] | None:

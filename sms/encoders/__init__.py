@@ -190,12 +190,12 @@ def for_texts(
     if unit == "text":
         part = part.whole()
     try:
-        found = encode(part)
+        vectors = encode(part)
     except CannotSplit as error:
         failed = part.texts_with(error.sentences)
-        found, text_sentences, others = for_texts(encode, unit, texts, needed & ~failed)
-        return found, text_sentences, others | failed
-    return found, part.text_sentences, np.zeros(needed.size, dtype=bool)
+        vectors, text_sentences, others = for_texts(encode, unit, texts, needed & ~failed)
+        return vectors, text_sentences, others | failed
+    return vectors, part.text_sentences, np.zeros(needed.size, dtype=bool)
 
 
 def hash_of_files(paths: Iterable[Path]) -> str:

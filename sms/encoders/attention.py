@@ -37,9 +37,9 @@ def varlen_attn(*given: Any) -> torch.Tensor:  # noqa: ANN401
     """Call torch's function; importing it brings a compiler, which takes a second."""
     from torch.nn.attention import varlen
 
-    found = varlen.varlen_attn(*given)
-    assert isinstance(found, torch.Tensor)  # noqa: S101  (of its overloads this one)
-    return found
+    attended = varlen.varlen_attn(*given)
+    assert isinstance(attended, torch.Tensor)  # noqa: S101  (of its overloads this one)
+    return attended
 
 
 class GroupedAttention:
@@ -148,12 +148,12 @@ def _is_same(
     lengths = np.array(_PROBE_LENGTHS)
     numbers = np.random.default_rng(0).standard_normal((int(lengths.sum()), width))
     qkv = machine.send(numbers).to(machine.dtype)
-    found, other = qkv.new_zeros(2, len(qkv), width // 3)
+    own, other = qkv.new_zeros(2, len(qkv), width // 3)
     expected.over(lengths)(qkv, other)
     try:
-        tried.over(lengths)(qkv, found)
+        tried.over(lengths)(qkv, own)
     # an older GPU, or heads too wide: the library says so in several ways
     except RuntimeError as error:
         logger.warning("attention over groups of sequences, since torch says: %s", error)
         return False
-    return torch.allclose(found.float(), other.float(), rtol=0, atol=_PROBE_ATOL)
+    return torch.allclose(own.float(), other.float(), rtol=0, atol=_PROBE_ATOL)

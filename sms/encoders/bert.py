@@ -75,15 +75,15 @@ class Pooling:
         """Put windows together, by their tokens or by the largest values."""
         starts = np.flatnonzero(np.diff(windows.sentence, prepend=-1))
         if self.mode == "max":
-            found = np.maximum.reduceat(pooled, starts, axis=0)
+            vectors = np.maximum.reduceat(pooled, starts, axis=0)
         else:
             of_sentence = np.add.reduceat(n_tokens, starts)[windows.sentence]
             # exactly 1 for a window alone
             shares = (n_tokens / np.maximum(of_sentence, 1))[:, None].astype(np.float32)
-            found = np.add.reduceat(pooled * shares, starts, axis=0)
+            vectors = np.add.reduceat(pooled * shares, starts, axis=0)
         if self.normalises:
-            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-        return found
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return vectors
 
 
 class BertEncoder(ContextualEncoder):

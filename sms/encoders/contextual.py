@@ -125,11 +125,11 @@ class ContextualEncoder(ABC):
         counted = count_words(texts, self.known_words(texts))
         is_cut = self.is_cut(texts)
         self.counts["truncated"] += int(is_cut.sum())
-        found = self._look_up(texts, counted.kept, counted.n_known)
+        entries = self._look_up(texts, counted.kept, counted.n_known)
         points, own = np.empty((0, self.dimension), dtype=np.float32), np.empty((0, self.dimension))
-        if found:
-            points = np.concatenate([entry[0] for entry in found])
-            own = np.stack([entry[1] for entry in found])
+        if entries:
+            points = np.concatenate([entry[0] for entry in entries])
+            own = np.stack([entry[1] for entry in entries])
         return self.together(counted, points, own, is_cut)
 
     def together(
@@ -173,13 +173,13 @@ class ContextualEncoder(ABC):
         n_vectors = n_kept if self.has_words else np.zeros_like(n_kept)
         if missing.size:
             fresh = self._read_or_encode(texts, missing, kept, n_vectors)
-        found = [fresh.get(sentence) or self._cache[sentence] for sentence in sentences]
+        entries = [fresh.get(sentence) or self._cache[sentence] for sentence in sentences]
         # whole arrays are not to be kept for the sake of a slice, nor for a caller to change
         copies = {sentence: (own[0].copy(), own[1].copy()) for sentence, own in fresh.items()}
         self._cache.add(copies, CACHE_BYTES)
         self.counts["sentences"] += len(sentences)
         self.counts["cached"] += len(sentences) - missing.size
-        return found
+        return entries
 
     def _encode(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged, n_vectors: np.ndarray
@@ -203,7 +203,7 @@ class ContextualEncoder(ABC):
         keys = [key_of(rules, sentences[position]) for position in wanted.tolist()]
         read = self._disk.read(keys, n_vectors[wanted])
         self.counts["from_disk"] += len(read)
-        found = {sentences[wanted[k]]: vectors for k, vectors in read.items()}
+        by_sentence = {sentences[wanted[k]]: vectors for k, vectors in read.items()}
         missing = np.array([k for k in range(wanted.size) if k not in read], dtype=np.int64)
         if missing.size:
             fresh = self._encode(texts, wanted[missing], kept, n_vectors)
@@ -211,8 +211,8 @@ class ContextualEncoder(ABC):
             self._disk.write(
                 {keys[k]: vectors for k, vectors in zip(missing, fresh.values(), strict=True)}
             )
-            found |= fresh
-        return found
+            by_sentence |= fresh
+        return by_sentence
 
 
 def _n_bytes(vectors: SentenceVectors) -> int:

@@ -190,12 +190,12 @@ def _read_state(path: Path) -> dict[str, torch.Tensor]:
 def _lstm_of(path: Path, state: dict[str, torch.Tensor]) -> nn.LSTM:
     """Make the BiLSTM whose tensors these are, its widths read from them."""
     expected = _shapes(state)
-    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    for name in sorted(expected.keys() | shapes.keys()):
+        if expected.get(name) != shapes.get(name):
             raise ValueError(
                 f"`{path}` must be the state dict of InferSent, with `{name}` of shape "
-                f"{expected.get(name, 'none')}, got {found.get(name, 'none')}"
+                f"{expected.get(name, 'none')}, got {shapes.get(name, 'none')}"
             )
         if not state[name].isfinite().all():
             raise ValueError(f"`{path}` must be finite, got other values in `{name}`")

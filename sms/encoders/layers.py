@@ -49,13 +49,13 @@ class LayerChoice:
         named = {"last": (n_layers,), "first": (1,), "all": tuple(range(1, n_layers + 1))}
         if text in named:
             return cls(named[text])
-        if found := _RANGE.fullmatch(text):
-            start, end = (_number(part, text, n_layers) for part in found.groups())
+        if match := _RANGE.fullmatch(text):
+            start, end = (_number(part, text, n_layers) for part in match.groups())
             if start > end:
                 raise ValueError(f"`layers` must go upwards, got {text!r}")
             return cls(tuple(range(start, end + 1)))
-        if found := _LIST.fullmatch(text):
-            listed = found[1].split(",")
+        if match := _LIST.fullmatch(text):
+            listed = match[1].split(",")
             return cls(tuple(_number(part, text, n_layers) for part in listed), concatenates=True)
         raise ValueError(
             f"`layers` must be last, first, all, mean:I..J or concat:I,J,..., got {text!r}"

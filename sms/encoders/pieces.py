@@ -195,15 +195,15 @@ class PieceCutter:
 
     def _encoded(self, texts: Sequence[str]) -> list[Encoding | None]:
         """Cut texts, those with an unknown piece in compatibility form where that is better."""
-        found = encodings(self._tokenizer, texts)
-        n_unknown = [0 if encoding is None else self._count(encoding) for encoding in found]
+        encoded = encodings(self._tokenizer, texts)
+        n_unknown = [0 if encoding is None else self._count(encoding) for encoding in encoded]
         again = [k for k, n in enumerate(n_unknown) if n]
         if again:
             plain = encodings(self._normalising, [texts[k] for k in again])
             for k, encoding in zip(again, plain, strict=True):
                 if encoding is not None and self._count(encoding) < n_unknown[k]:
-                    found[k] = encoding
-        return found
+                    encoded[k] = encoding
+        return encoded
 
     def _count(self, encoding: Encoding) -> int:
         """Count the pieces that stand for what is unknown."""
@@ -212,10 +212,10 @@ class PieceCutter:
     @functools.cached_property
     def _normalising(self) -> Tokenizer:
         """The tokeniser, with NFKC before what it does itself; places stay those of the text."""
-        found = Tokenizer.from_str(self._tokenizer.to_str())
-        own = [found.normalizer] if found.normalizer is not None else []
-        found.normalizer = normalizers.Sequence([normalizers.NFKC(), *own])
-        return found
+        tokenizer = Tokenizer.from_str(self._tokenizer.to_str())
+        own = [tokenizer.normalizer] if tokenizer.normalizer is not None else []
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), *own])
+        return tokenizer
 
     def _by_sentence(self, texts: SegmentedTexts, wanted: np.ndarray) -> SentencePieces:
         sentences = [texts.sentences[k] for k in wanted.tolist()]

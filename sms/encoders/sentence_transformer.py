@@ -84,15 +84,15 @@ class LibraryEncoder(ContextualEncoder):
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have more tokens than the library gives to the model."""
-        found = super().is_cut(texts)
+        is_cut = super().is_cut(texts)
         limit = self._model.max_seq_length
         if limit is not None:
             # no tokeniser makes more tokens than bytes, a few special ones aside
             long = [
                 k for k, s in enumerate(texts.sentences) if len(s.encode()) + _MOST_SPECIAL > limit
             ]
-            found[long] = self._lengths(texts, np.array(long, dtype=np.int64)) > limit
-        return found
+            is_cut[long] = self._lengths(texts, np.array(long, dtype=np.int64)) > limit
+        return is_cut
 
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
@@ -200,9 +200,11 @@ def _own_encoder(
         )
 
     probe = encoder(Machine(torch.device("cpu"), "fp32"))
-    found = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
+    vectors = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
     expected = model.encode([PROBE], show_progress_bar=False)
-    if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=PROBE_ATOL):
+    if vectors.shape != expected.shape or not np.allclose(
+        vectors, expected, rtol=0, atol=PROBE_ATOL
+    ):
         logger.warning("%s: its own library gives other vectors; using that", name)
         return None
     return encoder(machine)

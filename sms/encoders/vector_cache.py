@@ -58,7 +58,7 @@ class VectorCache:
 
     def read(self, keys: Sequence[bytes], n_words: np.ndarray) -> dict[int, SentenceVectors]:
         """Return the undamaged vectors of so many words that are there, by place in `keys`."""
-        found = {}
+        vectors = {}
         query = "SELECT vectors, checksum FROM vectors WHERE key = ?"
         try:
             with closing(self._connected()) as database:
@@ -69,10 +69,10 @@ class VectorCache:
                         continue
                     values = np.frombuffer(row[0], dtype=np.float32)
                     if values.size == size + self._dimension:
-                        found[place] = values[:size].reshape(-1, self._dimension), values[size:]
+                        vectors[place] = values[:size].reshape(-1, self._dimension), values[size:]
         except sqlite3.Error as error:
             logger.warning("embedding cache %s cannot be read (%s); delete it", self._path, error)
-        return found
+        return vectors
 
     def write(self, entries: Mapping[bytes, SentenceVectors]) -> None:
         """Write the vectors of a batch, all of them or none."""

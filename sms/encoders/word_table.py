@@ -69,13 +69,13 @@ def shared_table(name: str, read: Callable[[], tuple[list[str], np.ndarray]]) ->
     """
     folder = cache_folder() / "vectors" / f"{name}-{_FORMAT}"
     try:
-        if (found := _mapped(folder)) is not None:
-            return found
+        if (shared := _mapped(folder)) is not None:
+            return shared
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{folder}.lock"):  # one process reads the text, the others wait
-            if (found := _mapped(folder)) is None:
+            if (shared := _mapped(folder)) is None:
                 _write(WordTable.of(*read()), folder)
-                found = _mapped(folder)
+                shared = _mapped(folder)
     except OSError as error:
         logger.warning(
             "every worker keeps its own copy of the word vectors, since %s cannot be used (%s); "
@@ -83,8 +83,8 @@ def shared_table(name: str, read: Callable[[], tuple[list[str], np.ndarray]]) ->
             folder.parent,
             error,
         )
-        found = None
-    return WordTable.of(*read()) if found is None else found
+        shared = None
+    return WordTable.of(*read()) if shared is None else shared
 
 
 def _write(table: WordTable, folder: Path) -> None:

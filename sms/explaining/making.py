@@ -73,9 +73,9 @@ def explain(
 
     Examples
     --------
-    >>> found = explain("A cat sat.", "The cat sat down.", metric="wms")
-    >>> flow = found.moves[0].flows[0]
-    >>> found.moves[0].candidate.points[flow.candidate].text
+    >>> explanation = explain("A cat sat.", "The cat sat down.", metric="wms")
+    >>> flow = explanation.moves[0].flows[0]
+    >>> explanation.moves[0].candidate.points[flow.candidate].text
     'sat'
     """
     config = ScoringConfig(metrics=(metric,), encoders={"encoder": encoder}, **options)

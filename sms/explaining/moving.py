@@ -69,9 +69,9 @@ class PlanFinder:
         given = [(CANDIDATE, 0, int(self._batch.candidate[number]), row[CANDIDATE] or "")]
         for k, at in enumerate(self._batch.sides[column][number].tolist()):
             given.append((self._side, k, at, row[column][k] or ""))
-        found = self._batch.texts
+        texts = self._batch.texts
         return [
-            PlacedText(side, k, at, text, placed_sentences(text, found, at, self._rules))
+            PlacedText(side, k, at, text, placed_sentences(text, texts, at, self._rules))
             for side, k, at, text in given
         ]
 
@@ -103,20 +103,20 @@ class PlanFinder:
         count = Counter(point for point in occurrences if point is not None)
         place = {point: k for k, point in enumerate(members)}
         shares = weights / total
-        found: list[Unit] = []
+        placed_units: list[Unit] = []
         by_point: list[list[int]] = [[] for _ in members]
         for k, (unit, point) in enumerate(zip(units, occurrences, strict=True)):
             if point is None:
-                found.append(unit)
+                placed_units.append(unit)
                 continue
             at = place[point]
             by_point[at].append(k)
-            found.append(replace(unit, weight=float(shares[at]) / count[point], point=at))
+            placed_units.append(replace(unit, weight=float(shares[at]) / count[point], point=at))
         points = tuple(
             Point(_label([units[k].text for k in numbers]), kind, float(share), tuple(numbers))
             for (kind, _), share, numbers in zip(members, shares, by_point, strict=True)
         )
-        return TextUnits(placed.side, placed.number, placed.text, tuple(found), points)
+        return TextUnits(placed.side, placed.number, placed.text, tuple(placed_units), points)
 
     def _units(self, placed: PlacedText) -> tuple[list[Unit], list[tuple[str, int] | None]]:
         """Return the units of a text, and the kind and row of the vector each is moved by."""
@@ -144,13 +144,13 @@ class PlanFinder:
         self, reasons: Sequence[str | None], row: int
     ) -> Sequence[tuple[str, int] | None]:
         """Return kind and row of the vector of every word of a sentence that is moved itself."""
-        found: list[tuple[str, int] | None] = [None] * len(reasons)
+        word_points: list[tuple[str, int] | None] = [None] * len(reasons)
         if self._problem & (WORDS | JOINT):
             counting = [k for k, why in enumerate(reasons) if why is None]
             vectors = self._encoded.sentence_words[row].tolist()
             for k, vector in zip(counting, vectors, strict=True):
-                found[k] = (WORD, vector)
-        return found
+                word_points[k] = (WORD, vector)
+        return word_points
 
     def _why_dropped(self, sentence: PlacedSentence, row: int) -> list[str | None]:
         """Say of every word why it does not count; unknown ones may stay as zero vectors."""

@@ -287,15 +287,15 @@ class _Column:
 
 def _clusters(text: str, words: Sequence[tuple[int, Unit]]) -> list[list[tuple[int, Unit]]]:
     """Group words that stand together without white space."""
-    found: list[list[tuple[int, Unit]]] = []
+    clusters: list[list[tuple[int, Unit]]] = []
     end = -1
     for k, unit in words:
-        if found and not any(c.isspace() for c in text[end : unit.start]):
-            found[-1].append((k, unit))
+        if clusters and not any(c.isspace() for c in text[end : unit.start]):
+            clusters[-1].append((k, unit))
         else:
-            found.append([(k, unit)])
+            clusters.append([(k, unit)])
         end = unit.stop
-    return found
+    return clusters
 
 
 def _is_from_right(words: Sequence[tuple[int, Unit]]) -> bool:
@@ -369,7 +369,7 @@ class _Line:
 def _labels(lines: Sequence[_Line]) -> list[str]:
     """Write each line's cost on it, where no label is yet; a label without room is left out."""
     taken: list[tuple[float, float]] = []
-    found = []
+    labels = []
     for line in lines:
         free = (
             (x, y)
@@ -382,13 +382,13 @@ def _labels(lines: Sequence[_Line]) -> list[str]:
         if place is None:
             continue
         taken.append(place)
-        found.append(
+        labels.append(
             _text(
                 place[0], place[1] + 4, f"{line.cost:.2f}", size=11, colour=line.colour,
                 anchor="middle", halo=True, weight=600, data=f' data-flow="{line.number}"',
             )
         )  # fmt: skip
-    return found
+    return labels
 
 
 def _end(column: _Column, point: int) -> tuple[float, float]:

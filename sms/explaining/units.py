@@ -44,17 +44,17 @@ def placed_sentences(
     RuntimeError
         If a sentence is not in the text; the segmenter then changes what it cuts.
     """
-    found: list[PlacedSentence] = []
+    placed: list[PlacedSentence] = []
     stop = 0
     for sentence in texts.text_sentences[number].tolist():
         own = texts.sentences[sentence]
         start = text.find(own, stop)
         if start < 0:
-            raise RuntimeError(f"sentence {len(found)} of a text is not in it as it was cut out")
+            raise RuntimeError(f"sentence {len(placed)} of a text is not in it as it was cut out")
         stop = start + len(own)
         words = tuple(_placed_words(texts, sentence, start, rules))
-        found.append(PlacedSentence(start, stop, words))
-    return found
+        placed.append(PlacedSentence(start, stop, words))
+    return placed
 
 
 def _placed_words(

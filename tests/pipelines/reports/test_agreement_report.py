@@ -235,7 +235,9 @@ def test_fisher_interval_labelled_too_narrow(result, tmp_path):
 
 
 def test_ceiling_named_where_the_raters_have_one(page):
-    assert page.count("Dashed: the raters among themselves, 0.912") == 2  # Pearson, system level
+    assert (
+        page.count("Dashed: one rater with the mean of the others, 0.912") == 2
+    )  # Pearson, system level
 
 
 def test_texts_written_once(page):
