@@ -170,7 +170,7 @@ def documents_for_correlation(scores: np.ndarray, ratings: np.ndarray) -> Docume
 
     # The expected correlation has at most one turn, and is smooth in the logarithm of n.
     n = _smallest(is_enough, 1, ratio=1.1)
-    reason = "no number of documents comes so close" if n is None else None
+    reason = "no number of documents brings it that close" if n is None else None
     return DocumentsNeeded(n=n, limit=limit, reason=reason)
 
 

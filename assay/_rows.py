@@ -220,7 +220,7 @@ def _of_data_set(data: Any, asked: Mapping[str, Any]) -> _Memory:  # noqa: ANN40
     if type(data).__name__ != "Dataset":
         raise TypeError(
             f"`data` must be one split in memory, got {type(data).__name__}; choose a split, and "
-            "make a list of what is streamed"
+            "turn a streamed one into a list"
         )
     table = data.with_format("arrow")[:]
 

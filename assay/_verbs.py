@@ -54,9 +54,10 @@ class _Call(ScoreSettings):
     """Column with the reference, or a list of several; where `data` is a list of texts, the
     references themselves. Default: `reference` or `references`."""
     source: Annotated[Any, "python"] = None
-    """The same for the source, or sources. Default: `source`."""
+    """Column with the source, or a list of several; where `data` is a list of texts, the sources
+    themselves. Default: `source`."""
     out: Annotated[AnyPath | None, "python"] = None  # type: ignore[assignment]
-    """Folder or URL for a run, which is returned then. Files must have one."""
+    """Score into this folder or URL, and return the run. Must be given where `data` are files."""
 
 
 @keywords(_Call)
@@ -66,11 +67,11 @@ def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, 
     `data` are rows: a list of dicts, a dict of lists, a pandas, polars or Arrow table, a Hugging
     Face data set, or a list of texts (with `reference` or `source` as lists of as many). The same
     kind of table comes back, in order, with a column of floats per score and `status`: null where
-    a row has its scores, else why it has none. Needs no ids. Signatures are in the `attrs` of a
+    a row has its scores, else why it has none. No ids are needed. Signatures are in `attrs` of a
     pandas table and in the metadata of an Arrow one, under `assay.signatures`.
 
-    Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. Files, and rows
-    with `out`, give a run in that folder: a `ScoreRun`. The same call continues it.
+    Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. For files, and
+    for rows with `out`, the result is a `ScoreRun` in that folder; the same call continues it.
     """
     columns = {
         name: getattr(settings, name)
@@ -170,7 +171,7 @@ def load_scorer(
     Parameters
     ----------
     folder : path
-        Or `FOLDER.HEAD` for one of its heads, for example `news.fluency`.
+        The scorer's folder, or `FOLDER.HEAD` for one of its heads, for example `news.fluency`.
     device : {"cpu", "cuda"}
     cache_folder : path, optional
         Keeps an encoder's vectors for later.
@@ -178,7 +179,7 @@ def load_scorer(
     Raises
     ------
     ValueError
-        If a file is missing or is not the one that was written, or the encoder is another.
+        If a file is missing or was changed, or the encoder is not the one it was trained with.
     """
     from reffree.scorer import load_scorer as load
 

@@ -139,7 +139,8 @@ def _lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes]:
 def _check_length(n_bytes: int, path: str) -> None:
     if n_bytes > MAX_RECORD_BYTES:
         raise ValueError(
-            f"a record of {path} is longer than {MAX_RECORD_BYTES >> 20} MiB; is it one per line?"
+            f"a record of {path} is longer than {MAX_RECORD_BYTES >> 20} MiB; is each on its own "
+            "line?"
         )
 
 

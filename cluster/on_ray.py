@@ -77,6 +77,33 @@ def run_ray(
     return [reports.by_index[shard.index] for shard in shards]
 
 
+def describe_on_ray(
+    make_scorer: Callable[[int], Scorer],
+    what: Callable[[Any], Any],
+    out: str,
+    options: RayOptions,
+) -> Any:  # noqa: ANN401
+    """Return what a function says of the scorer that a worker makes; this process makes none.
+
+    Parameters
+    ----------
+    make_scorer, what : callable
+        Picklable.
+    out : str
+        Folder or URL of the run, which every node must see.
+    options : RayOptions
+
+    Raises
+    ------
+    ConnectionError, ValueError
+        As in `run_ray`.
+    RuntimeError
+        If the cluster or the worker is lost. What making the scorer raises is raised as it is.
+    """
+    work = (partial(_made_in, os.getcwd(), make_scorer), what, absolute(out), options)
+    return call_apart(_describe, *work, tell={}, address=options.address)
+
+
 def gpus_of_cluster(address: str, *, is_open_allowed: bool) -> int:
     """Count the GPUs of the nodes that a cluster has now.
 
@@ -103,6 +130,13 @@ def _drive(*arguments: Any) -> None:  # noqa: ANN401
     from cluster.ray_runner import drive
 
     drive(*arguments)
+
+
+def _describe(*arguments: Any) -> Any:  # noqa: ANN401
+    """Ask a worker, in the process that may import Ray."""
+    from cluster.ray_runner import describe
+
+    return describe(*arguments)
 
 
 def _made_in(folder: str, make_scorer: Callable[[int], Scorer], threads: int) -> Scorer:

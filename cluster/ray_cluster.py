@@ -199,9 +199,9 @@ def _refuse_open_cluster() -> None:
     )
     if asked.returncode != _ASKS_FOR_TOKEN:
         raise ValueError(
-            f"the Ray cluster at {address} asks for no token, so whoever reaches its ports runs "
-            "code on it; start it with RAY_AUTH_MODE=token, or say `--insecure-cluster` if its "
-            "network is closed"
+            f"the Ray cluster at {address} asks for no token, so whoever reaches its ports can "
+            "run code on it; start it with RAY_AUTH_MODE=token, or, if its network is closed, set "
+            "`insecure_cluster = true` in the `--config` file"
         )
 
 

@@ -137,7 +137,7 @@ def resolve_columns(
             )
     if absent := [name for name in keep if name not in names]:
         raise ValueError(
-            f"column `{absent[0]}` to keep is missing in {where}, which has {', '.join(names)}"
+            f"column `{absent[0]}` of `--keep` is missing in {where}, which has {', '.join(names)}"
         )
     for column in (*wanted.values(), *keep):
         if (n := list(names).count(column)) > 1:
@@ -232,7 +232,7 @@ def _check_mapping(columns: Mapping[str, str]) -> dict[str, str]:
     for ours in columns:
         if ours not in _ALIASES:
             raise ValueError(
-                f"`--columns` knows {', '.join(_ALIASES)}, got `{ours}`; "
+                f"OURS in `--columns` must be one of {', '.join(_ALIASES)}, got `{ours}`; "
                 "write our name first: `--columns candidate=summary`"
             )
     return {_ALIASES[ours]: theirs for ours, theirs in columns.items()}

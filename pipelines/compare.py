@@ -154,7 +154,7 @@ def _pairs(a: _Side, b: _Side) -> tuple[str, list[tuple[str, str]], list[str]]:
     notes = []
     if left_out := sorted(set(a.systems) ^ set(b.systems)):
         notes.append(
-            f"Systems of one side only are left out: {listed(left_out)}; compare them with "
+            f"Systems that only one side has are left out: {listed(left_out)}; compare them with "
             "`--systems-a` and `--systems-b`"
         )
     return RUNS, [(system, system) for system in shared], notes
@@ -253,6 +253,6 @@ def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
     signed = a.scores.signatures.keys() & b.scores.signatures.keys()
     if unsigned := [name for name in metrics if name not in signed]:
         yield (
-            "Whether both sides computed the same is not known, for a signature is missing: "
+            "A signature is missing, so both sides may not have computed the same: "
             f"{listed(unsigned)}"
         )

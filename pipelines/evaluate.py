@@ -76,7 +76,9 @@ def evaluate_scorer(
         columns, _ = columns_apart(columns)
     names = names_of_paths(paths) if paths else []
     if len(set(names)) < len(names):
-        raise ValueError(f"every domain must be named once, got {', '.join(names)}")
+        raise ValueError(
+            f"the files of pairs must have different names, got {', '.join(names)}; rename one"
+        )
     results = []
     with _cache(settings.embedding_cache, len(scorers)) as cache_folder:
         for folder in scorers if paths else ():
@@ -166,10 +168,11 @@ def _check_unseen(scorer: LearnedScorer, domain: _Domain, folder: str, path: str
     n_seen = len(known.intersection(map(text_key, sources)))
     if n_seen:
         raise ValueError(
-            f"{folder} must be judged by documents it was not trained on, but it knows some of "
-            f"{path} ({n_seen} of the {len(known)} texts it remembers); give others, or read these "
-            "as in training: `--split-anew` or not, the same `--limit`, files that were trained on "
-            "together as one folder or glob"
+            f"{folder} was trained on some documents of {path} ({n_seen} of the {len(known)} "
+            "texts it "
+            "remembers); give other documents, or read these as in training: with the same "
+            "`split_anew` and `limit` in the `--config` file, and with files that were trained on "
+            "together given as one folder or glob"
         )
 
 

@@ -86,7 +86,7 @@ def evaluate_by_ratings(
         )
         if not run.is_complete:
             reason = next(iter(run.failed_shards.values()))
-            raise RuntimeError(f"`corpus` must be scored as a whole, but a part failed: {reason}")
+            raise RuntimeError(f"a part of `corpus` could not be scored: {reason}")
         table = pl.read_parquet(Path(work) / "scores" / "scores" / "part-*.parquet")
     both = table.unique(KEYS, keep="first").join(means, on=KEYS).sort(KEYS)
     if both.is_empty():

@@ -65,8 +65,8 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
     texts = _texts_by_document(str(settings.make_sheet), systems, settings.columns or {})
     if len(texts) < n_documents:
         raise ValueError(
-            f"`n` must be at most {len(texts)}, the documents for which each of "
-            f"{listed(list(systems))} has a text, got {n_documents}"
+            f"`n` must be at most {len(texts)}, the number of documents for which all of "
+            f"{listed(list(systems))} have a text, got {n_documents}"
         )
     rng = np.random.default_rng(settings.seed)
     keyed, in_order_of_pairs = _drawn(texts, systems, n_documents, rng)
@@ -95,7 +95,7 @@ def _files(settings: PreferencesSettings) -> tuple[Output, Output]:
     sheet.check_file(".csv", is_new=True)
     key_file.check_file(is_new=True)
     if key_file.path == sheet.path:
-        raise ValueError(f"`key` must be another file than the sheet, got {settings.key}")
+        raise ValueError(f"`key` must not be the same file as the sheet, got {settings.key}")
     return sheet, key_file
 
 

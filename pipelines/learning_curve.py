@@ -113,8 +113,9 @@ def _point(
         inputs = with_content(list_inputs(paths))
         if trained_on["fingerprint"] != train_fingerprint(inputs, recipe, **asked):
             raise ValueError(
-                f"a curve must go on with the same request, but {folder} has a scorer of "
-                "another; choose another `--out`"
+                "a curve goes on only with the same data and options, but the scorer in "
+                f"{folder} had "
+                "others; choose another `--out`"
             )
     return CurvePoint(
         n_documents=asked["training_documents"],

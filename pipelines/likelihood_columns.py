@@ -94,7 +94,9 @@ class Likelihood(Metric):
                 "of the tables [models.ALIAS] or a folder"
             )
         if head != NAME and against != "reference":
-            raise ValueError(f"metric {name!r} must end in :reference; else write {NAME}@{model}")
+            raise ValueError(
+                f"metric {name!r} must end in :reference, or be written {NAME}@{model}"
+            )
         path, table = find_model(model, models)
         LikelihoodSettings.of(table)
         columns: tuple[str, ...] = (name,)

@@ -111,7 +111,8 @@ def prepare_pairs(
         if refuse_leaks and groups.has_leak.any():
             raise ValueError(
                 f"`{SPLIT}` must keep every text on one side, got {_leaks(register, _as_read)}; "
-                "leave `--leaks refuse` out to drop those documents, or split with `--split-anew`"
+                "leave out `leaks` in the `--config` file to drop them, or set `split_anew = "
+                "true` there"
             )
         writer = BucketWriter(folder, n_pairs, n_characters)
         sample = _Sample.of(register, split, training_documents)
@@ -259,7 +260,7 @@ def _split_column(names: Mapping[str, Sequence[str]], named: str | None) -> str 
         return None
     raise ValueError(
         f"column `{column}` must be in every file, got {without[0]} without it; "
-        "`--split-anew` splits by document instead"
+        "`split_anew = true` in the `--config` file splits by document instead"
     )
 
 
@@ -342,7 +343,7 @@ def _check_sides(
     counts = ", ".join(f"{side} {n_pairs.get(side, 0)}" for side in SIDES)
     unused = ", ".join(f"{n} {reason}" for reason, n in left_out.items())
     remedy = (
-        "`--split-anew` splits by document"
+        "`split_anew = true` in the `--config` file splits by document"
         if split_column
         else "give more documents, or a column `split`"
     )

@@ -230,8 +230,9 @@ class _Run:
         known = json.loads(path.read_text("utf-8")) if had_request else asked
         if known.get("fingerprint") != self.fingerprint:
             raise ValueError(
-                f"`{self.folder}` must belong to the same request, got one of other data, options, "
-                "versions or number of workers; give those again, or train into another folder"
+                f"`{self.folder}` holds a run with other data, options, versions or number of "
+                "workers; "
+                "give the same ones again, or train into another folder"
             )
         with undone_if_wrong(self.folder, lambda: had_request):
             self.tell(Progress(stage="reading the pairs"))
@@ -330,7 +331,7 @@ class _Run:
         )
         if not run.is_complete:
             reason = next(iter(run.failed_shards.values()))
-            raise RuntimeError(f"the summaries must be scored, but a part failed: {reason}")
+            raise RuntimeError(f"some summaries could not be scored: {reason}")
         baselines = [system for system in (LIKELIHOOD, CONTROL) if system in systems]
         others = [LEAD, *(system for system in systems if system not in baselines)]
         seed = self.recipe.seed
@@ -397,7 +398,7 @@ def _folder_name(system: str) -> str:
 def _content_of(start: Path) -> str:
     """Hash the files of a summariser."""
     if not (start / SUMMARISER_FILE).is_file():
-        raise ValueError(f"`--start` must be a summariser's folder, got {start}")
+        raise ValueError(f"`start` must be a summariser's folder, got {start}")
     digest = hashlib.sha256()
     for path in sorted(start.iterdir()):
         if path.is_file():

@@ -255,18 +255,22 @@ def _run(
     out, is_fresh, machines = request.out, request.settings.fresh, request.machines
     earlier = _earlier_run(out)
     request.tell(_loading(request.config))
-    scorer = None
-    if workers is None:
+    scorer, versions = None, library_versions()
+    # Where others score, this process has no use for the encoders.
+    if workers is not None:
+        signatures, content = workers.description()
+    elif machines.address is not None:
+        make_scorer = request.scorer_maker(machines.worker_device)
+        signatures, content = machines.described(make_scorer, _description, out, versions)
+    else:
         scorer = request.scorer_maker(machines.driver_device)(machines.driver_threads)
         signatures, content = _description(scorer)
-    else:  # this process has no use for the encoders
-        signatures, content = workers.description()
     check_kept(request.wanted.keep, request.config.columns)
     manifest = Manifest(
         configuration=request.configuration(None if is_fresh else earlier),
         signatures=signatures,
         encoders=content,
-        versions=library_versions(),
+        versions=versions,
         inputs=[file.without_outline() for file in inputs],
         shards=[],
     )
@@ -398,7 +402,7 @@ def _earlier_run(out: str) -> Manifest | None:
     foreign = [name for name in Output("--out", out).names() if name != PROGRESS_FILE]
     if earlier is None and foreign:
         raise ValueError(
-            f"{out} holds files but no run of assay ({', '.join(foreign[:3])}"
+            f"{out} holds files that are not from an assay run ({', '.join(foreign[:3])}"
             f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"
         )
     return earlier

@@ -108,7 +108,7 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
     recipe = settings.recipe()
     if not isinstance(recipe, LinearRecipe):
         raise ValueError(
-            "`ratings` are for the scorer features, got another; leave `scorer` and `preset` out"
+            "`ratings` only work with the scorer `features`; leave out `scorer` and `preset`"
         )
     rated = read_rated(corpus, settings.ratings, settings)
     tell("computing the features")

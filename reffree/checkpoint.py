@@ -95,8 +95,8 @@ def read_checkpoint(folder: Path, fingerprint: str) -> dict[str, Any] | None:
         ) from error
     if payload.get("fingerprint") != fingerprint:
         raise ValueError(
-            f"`{path}` must belong to the same request, got one of other data, options or number "
-            "of workers; give those again, or train into another folder"
+            f"`{path}` is from a training with other data, options or number of workers; give the "
+            "same ones again, or train into another folder"
         )
     return payload
 

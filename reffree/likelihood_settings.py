@@ -55,7 +55,7 @@ class LikelihoodSettings:
         if not isinstance(self.lead, int) or isinstance(self.lead, bool) or self.lead < 1:
             raise ValueError(f"`lead` of a likelihood must be 1 sentence or more, got {self.lead}")
         if self.preset and self.prompt is not None:
-            raise ValueError("`preset` and `prompt` of a likelihood are one or the other, got both")
+            raise ValueError("a likelihood takes `preset` or `prompt`, got both; leave one out")
         if self.prompt is not None:
             check_prompt(self.prompt)
 

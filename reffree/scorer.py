@@ -69,8 +69,8 @@ class PairScorer(Protocol):
 class LearnedScorer:
     """Scores candidates without a reference; `load_scorer` makes one.
 
-    It has what computes the scores, its signature and what `scorer.json` says. Of several heads it
-    gives the one that is named `head`, or their mean.
+    It holds what computes the scores, the signature and the contents of `scorer.json`. With several
+    heads it returns the score of the one named `head`, or their mean.
     """
 
     input_columns = ("candidate", "sources")
@@ -174,7 +174,8 @@ class LearnedScorer:
         """
         if len(sources) != len(candidates):
             raise ValueError(
-                f"`sources` must be as many as candidates, got {len(sources)} and {len(candidates)}"
+                "`sources` and `candidates` must be equally many, got "
+                f"{len(sources)} and {len(candidates)}"
             )
         scored = self._pairs.score(sources, candidates)
         return replace(scored, scores=self.chosen(scored.scores))
@@ -185,7 +186,7 @@ class LearnedScorer:
         """Score candidates that have several sources: the mean over them (section 3.6.1).
 
         Scores have a column for each head, which `chosen` reads. Sources without a score are left
-        out; a candidate without any other has none: NaN.
+        out; a candidate whose sources all have none gets NaN.
         """
         lengths = np.array([len(own) for own in sources], dtype=np.int64)
         repeated = np.repeat(np.arange(len(candidates)), lengths)
@@ -291,7 +292,7 @@ class LinearPairs:
         )
 
     def least_sentences(self, source: str, sentences: Sequence[str]) -> dict[str, int]:
-        """Find the sentence behind each feature of the worst one: which has it lowest alone."""
+        """For each feature about the worst sentence, find the one with the lowest value alone."""
         values = self.features.of_words([source] * len(sentences), sentences)
         return {
             name: int(np.nanargmin(column))
@@ -319,8 +320,8 @@ def load_scorer(
     Raises
     ------
     ValueError
-        If a file is missing or is not the one that was written, the format is of another version,
-        or the encoder is another.
+        If a file is missing or was changed, the format is of another version, or the encoder is not
+        the one that the scorer was trained with.
     """
     name, head = split_head(os.fspath(folder))
     folder = find_scorer(name)

@@ -148,8 +148,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         number = settings.get("format") if isinstance(settings, dict) else None
         raise ValueError(
-            f"`{path}` must have format {FORMAT}, got {number}; this version of assay "
-            "reads no other"
+            f"`{path}` must have format {FORMAT}, got {number}; train again, or load it with "
+            "the version of assay that wrote it"
         )
     kinds = {"signature": str, "model": dict, "encoder_content": str, "hashes": dict}
     wrong = [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]

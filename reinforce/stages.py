@@ -210,7 +210,7 @@ class MixedStage(LikelihoodStage):
         self._reward_config, self._reward = reward_config, reward
         self._start = None if start is None else start.module.to(device).eval()
         if reward_config.kl and start is None:
-            raise ValueError("`start` must be given where the divergence from it has a weight")
+            raise ValueError("`start` must be given if `kl` is above 0")
 
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Write some summaries of every document, reward them, and compute the mixed loss."""

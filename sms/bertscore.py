@@ -72,7 +72,9 @@ class BertScoreSettings:
         kinds = {"layer": int, "idf": str, "baseline": str}
         for name, value in table.items():
             if name not in kinds:
-                raise ValueError(f"a model for {NAME} has no setting `{name}`; {', '.join(kinds)}")
+                raise ValueError(
+                    f"a model for {NAME} has no setting `{name}`; there are {', '.join(kinds)}"
+                )
             if not isinstance(value, kinds[name]) or value is True:
                 raise ValueError(f"`{name}` must be of kind {kinds[name].__name__}, got {value!r}")
         return cls(**table)

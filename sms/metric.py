@@ -200,7 +200,7 @@ class Metric:
     columns: tuple[str, ...] = ()
     """Output columns, before `@ENCODER` and `:AGAINST`; by default its name."""
     companions: Mapping[str, str] = field(default_factory=dict)
-    """What a higher value means of each further column `NAME@...` that comes along."""
+    """Further columns `NAME@...` that come along, each with what a higher value means."""
     bounds: tuple[float, float] | None = None
     """Lowest and highest value, infinite where there is none; None where neither is known."""
 
@@ -235,7 +235,7 @@ class Metric:
                 f"metric {name!r} names no encoder of this run; there are {', '.join(encoders)}"
             )
         if colon and not has_choice:
-            raise ValueError(f"metric {name!r} takes no `:{against}`")
+            raise ValueError(f"metric {name!r} takes no `:{against}`; leave it out")
         if colon and against not in AGAINST:
             raise ValueError(f"metric {name!r} must end in :reference or :source")
         columns: tuple[str, ...] = (name,)
@@ -315,7 +315,7 @@ class Metric:
     def tokens(
         self, request: MetricRequest, batch: Batch, column: str
     ) -> Sequence[tuple[TokenScore, ...]] | None:
-        """Return by row the tokens that a score is made of; None where it is made of none."""
+        """Return by row the tokens that a score is made of; None if it is not made of tokens."""
         return None
 
     def evidence(

@@ -22,9 +22,9 @@ class Scorer(Protocol):
     """Turns rows into scores in two steps, so that the steps of two batches may overlap.
 
     `SummaryScorer` is one, and so is a trained one; runs over files, rewards and explanations take
-    any. `prepare` and `compare` may run in different threads, each in one thread at a time. One may
-    say more of itself: the lowest and highest score there are, `bounds`; by column its `signatures`
-    and, where a higher score does not mean "closer", its `meanings`.
+    any. `prepare` and `compare` may run in different threads, each in one thread at a time. A
+    scorer may also have `bounds`, the lowest and highest possible score, and by column `signatures`
+    and, where a higher score does not mean "closer", `meanings`.
     """
 
     @property
@@ -101,7 +101,7 @@ class SentenceMover:
 
     @property
     def needs_references(self) -> bool:
-        """Whether the second argument of `score` are references, or else sources."""
+        """Whether the second argument of `score` is references; otherwise it is sources."""
         return self._side == "references"
 
     def score(self, candidates: Sequence[Candidate], against: Sequence[Against]) -> np.ndarray:

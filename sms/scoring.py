@@ -284,7 +284,7 @@ def score_texts(
     ValueError
         If lengths differ or an option is wrong.
     TypeError
-        If one text is given where a list of texts belongs, or an option is of another kind.
+        If one text is given where a list of texts belongs, or an option is of the wrong type.
 
     Examples
     --------
@@ -338,7 +338,8 @@ def to_rows(
             continue
         if len(side) != len(candidates):
             raise ValueError(
-                f"`{name}` must be as many as candidates, got {len(side)} and {len(candidates)}"
+                f"`{name}` and `candidates` must be equally many, got {len(side)} and "
+                f"{len(candidates)}"
             )
         listed = [_texts(item, f"`{name}` in row {k}", is_given) for k, item in enumerate(side)]
         columns[name] = pa.array(listed, pa.list_(pa.string()))

@@ -177,7 +177,7 @@ def exact_transport_batch(
     a, b = (Ragged(np.ascontiguousarray(s.values, np.float64), s.offsets) for s in (a, b))
     ground_costs = np.ascontiguousarray(ground_costs, dtype=np.float64)
     if len(a) != len(b):
-        raise ValueError(f"`a` and `b` must have as many problems, got {len(a)} and {len(b)}")
+        raise ValueError(f"`a` and `b` must have equally many problems, got {len(a)} and {len(b)}")
     n_cells = int((a.lengths * b.lengths).sum())
     if ground_costs.shape != (n_cells,):
         raise ValueError(
@@ -295,7 +295,7 @@ def _solve_clouds(
     _in_slices(run, n * m * (small + 40), threads)
     refused = np.flatnonzero(counts < 0)
     if refused.size:
-        raise ValueError(f"points must be finite, got others in pair {refused[0]}")
+        raise ValueError(f"points must be finite, but some of pair {refused[0]} are not")
     return costs, _plan(cells, counts, 1.0 / pair_totals)
 
 

@@ -83,8 +83,9 @@ def _rated(results: Sequence[RatedResult]) -> list[str]:
         if n_seen := own[0].n_seen:
             lines.append(
                 f"The scorer was trained on at least {n_seen:,} of these "
-                f"{counted(own[0].n_documents, 'document')}: its figures are too good. Judge it by "
-                "others."
+                f"{counted(own[0].n_documents, 'document')}, so its figures are too good. Judge "
+                "it by "
+                "other documents."
             )
         lines.append("")
     return lines[:-1]

@@ -6,13 +6,15 @@ import click
 
 FILES = {
     "quality_ladder.jsonl": "14 documents with references, each summarised by 5 systems",
-    "written_quality.csv": "the quality each summary was written to have, 5 best, as ratings",
+    "written_quality.csv": "ratings: the quality that each summary was written to have (5 is best)",
 }
 """Of the folder `pipelines/examples`, and what they are."""
 
 
 @click.command()
-@click.option("--out", metavar="DIR", default=".", show_default=True, help="Where to write it.")
+@click.option(
+    "--out", metavar="DIR", default=".", show_default=True, help="Write the corpus to this folder."
+)
 def example(out: str) -> None:
     """Write a small corpus, with ratings, to try the commands on.
 
@@ -31,7 +33,7 @@ def example(out: str) -> None:
     for name, content in contents.items():
         there = join(output.path, name)
         if name in output.names() and read_whole(there) != content:
-            raise click.UsageError(f"{there} exists and is another file; choose another --out")
+            raise click.UsageError(f"{there} exists with other content; choose another `--out`")
     for name, content in contents.items():
         output.write(content, name)
         print(f"{join(out, name).removeprefix('./')}: {FILES[name]}")

@@ -23,7 +23,8 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
     """Convert a published data set into the columns assay reads.
 
     NAME is one of `assay import --list`; without FILES, the command says what the data set is and
-    which FILES it needs: files, folders or tar archives. Nothing is written before all are read.
+    which FILES it needs: files, folders or tar archives. Nothing is written until all of them
+    have been read.
     """
     from pipelines.datasets.run import SOURCES, find_source
 
@@ -68,7 +69,7 @@ def _listing(sources: list[DataSource]) -> str:
 
     rows = [(source.name, source.gives, source.title) for source in sources]
     table = table_text(("name", "gives", "what it is"), rows, n_left=3)
-    return f"{table}\n`assay import NAME` says which files a data set takes and where they are."
+    return f"{table}\n`assay import NAME` says which files a data set needs and where to get them."
 
 
 def _description(source: DataSource) -> str:

@@ -10,7 +10,7 @@ from pipelines.settings.judge import JudgeSettings
 
 @command(JudgeSettings, "DATA...")
 def judge(data: tuple[str, ...], settings: JudgeSettings) -> None:
-    """Find out which metric to trust on DATA from some ratings.
+    """Find out from some ratings which metric to trust on DATA.
 
     DATA is what `assay score` reads, with `document_id` and `system_id`. The rated rows are scored
     and compared with the ratings. You learn which metric agrees best with each aspect, which

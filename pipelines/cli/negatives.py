@@ -48,7 +48,7 @@ def _summary(run: NegativesRun) -> list[str]:
     ]
     left_out = [(f"{n:,}", "rows or texts", reason) for reason, n in pairs.left_out.items()]
     if run.n_repeated:
-        left_out.append((f"{run.n_repeated:,}", "pairs", "there more than once, used once"))
+        left_out.append((f"{run.n_repeated:,}", "pairs", "repeated, used once"))
     left_out += [(f"{n:,}", kind, reason) for (kind, reason), n in run.left_out.items()]
     lines += [f"Left out: {n} {what}, {reason}." for n, what, reason in left_out]
     lines += [""] if left_out else []

@@ -32,4 +32,4 @@ def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> N
     if made.n_equal:
         print(f"Rows with the same text on both sides: {made.n_equal:,}")
     print(f"Key: {made.key}; keep it from the judges")
-    print("Judges write left, right or = under each criterion; give each a copy named like them")
+    print("Judges write left, right or = under each criterion; give each a copy named after them")

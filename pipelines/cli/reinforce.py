@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _SHOWN = {
     "train_loss": "loss",
     "mle_loss": "likelihood loss",
-    "reward_drawn": "drawn",
-    "reward_greedy": "greedy",
+    "reward_drawn": "reward of drawn",
+    "reward_greedy": "reward of greedy",
     "validation_loss": "validation loss",
     "validation_reward": "validation reward",
 }

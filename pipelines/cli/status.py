@@ -69,7 +69,7 @@ def _lines(run: RunStatus) -> Iterator[str]:
     if run.running:
         oldest = run.running[0]
         where = f" on {oldest.node}" if oldest.node else ""
-        yield f"Oldest:  shard {oldest.index}{where}, begun {duration(oldest.seconds)} before"
+        yield f"Oldest:  shard {oldest.index}{where}, begun {duration(oldest.seconds)} ago"
     if run.nodes:
         yield ""
         yield _node_table(run)

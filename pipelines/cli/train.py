@@ -26,9 +26,9 @@ _SHOWN_LOSS = 4  # digits
 
 @command(TrainSettings, "PAIRS...")
 def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
-    """Train a scorer that needs no references from PAIRS.
+    """Train on PAIRS a scorer that needs no references.
 
-    It learns from the right summaries in PAIRS and from wrong ones made of them. One row of PAIRS
+    It learns from the right summaries in PAIRS and wrong ones made from them. One row of PAIRS
     is one document: `document_id`, `source`, `reference` or `references`, and optionally `split`;
     or one candidate with a `label`, as `assay negatives` writes it. To continue the interrupted
     training of a model, give the same command again.
@@ -76,7 +76,7 @@ def _rated(trained: RatedTraining) -> list[str]:
         "",
         table_text(("aspect", "documents", "fitted", *others), rows, n_left=1),
         "",
-        "Difference of the correlations, with a 95 % interval (documents drawn anew):",
+        "Difference of the correlations, with a 95 % interval (bootstrap over documents):",
         *(_verdict(fit) for fit in trained.fits if fit.differences),
         "",
         f"Signature: {trained.signature}",

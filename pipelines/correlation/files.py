@@ -53,7 +53,7 @@ def report_folder(out: str | os.PathLike[str], *, is_replacing: bool) -> Output:
     ]
     if foreign and ABOUT_FILE not in entries:
         raise ValueError(
-            f"{out} holds files that are no report of assay ({', '.join(foreign[:3])}"
+            f"{out} holds files that are not part of an assay report ({', '.join(foreign[:3])}"
             f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"
         )
     if entries and not is_replacing:

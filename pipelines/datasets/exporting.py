@@ -126,7 +126,7 @@ def _candidates(corpora: Sequence[str]) -> Iterator[Candidate]:
 
 def _candidate(row: Mapping[str, Any], path: str, number: int) -> Candidate:
     if why := row[UNREADABLE]:
-        raise ValueError(f"cannot read row {number:,} of {path}: {why}; mend it or leave it out")
+        raise ValueError(f"cannot read row {number:,} of {path}: {why}; correct it or leave it out")
     for name in (DOCUMENT_ID, SYSTEM_ID, CANDIDATE):
         if row[name] is None:
             keys = f"document {row[DOCUMENT_ID]}, system {row[SYSTEM_ID]}"
@@ -164,7 +164,10 @@ def _joined_numbers(paths: Sequence[str]) -> tuple[pl.DataFrame | None, list[str
             joined = table
             continue
         if shared := sorted({*joined.columns} & {*table.columns} - {*KEYS}):
-            raise ValueError(f"`{shared[0]}` must be in one of the inputs, got it in several")
+            raise ValueError(
+                f"`{shared[0]}` must be in only one of the inputs, but is in several; leave out "
+                "the others"
+            )
         joined = joined.join(table, on=KEYS, how="full", coalesce=True, maintain_order="left_right")
     return joined, notes
 

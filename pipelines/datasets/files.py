@@ -255,7 +255,8 @@ def _with_archives(member: Member, depth: int = 1) -> Iterator[Member]:
         return
     if depth > _ARCHIVE_DEPTH:
         raise ValueError(
-            f"{member.path} must not be an archive more than {_ARCHIVE_DEPTH} deep; unpack it and "
+            f"archives must be nested at most {_ARCHIVE_DEPTH} deep, got {member.path}; unpack "
+            "it and "
             "name its folder"
         )
     try:

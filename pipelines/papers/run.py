@@ -190,7 +190,7 @@ def _made(table: Table, bench: Bench) -> Reproduction:
     if not (made.ours or made.figures):
         names = ", ".join(text.partition(" (")[0] for text in bench.missing)
         raise ValueError(
-            f"nothing of {table.name} can be made: not there are {names}; "
+            f"nothing of {table.name} can be made, because these are missing: {names}; "
             f"`assay reproduce {table.name} --dry-run` says where they belong"
         )
     return Reproduction(

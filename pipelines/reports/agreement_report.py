@@ -182,7 +182,7 @@ def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
         share, resampled = f"{100 * result.about.confidence:g} %", result.about.resampled
         sentences.append(f"In brackets: {share} bootstrap interval over {resampled}.")
     if rows["is_best"].any():
-        sentences.append("Bold: the best metric that is no baseline.")
+        sentences.append("Bold: the best metric that is not a baseline.")
     return " ".join(sentences)
 
 
@@ -213,7 +213,7 @@ def _power_table(result: AgreementResult) -> PaperTable:
         caption=(
             "Systems needed to find the correlation with a power of 0.8, or for a Fisher interval "
             "no wider than 0.2; the correlation expected with unlimited documents, and the number "
-            "of documents that comes within 0.05 of it."
+            "of documents that brings it within 0.05 of that."
         ),
         frame=result.power,
         columns=[

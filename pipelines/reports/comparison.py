@@ -162,7 +162,7 @@ def _foot(result: ScoreComparison, frame: pl.DataFrame) -> Iterator[str]:
     )
     smallest = 2 / (result.n_resamples + 1)
     if any(row.p_value <= smallest for row in result.rows):
-        yield f"p = {smallest:.2g} is the smallest that so many resamples can give"
+        yield f"p = {smallest:.2g} is the smallest p-value that this many resamples can give"
     missing = [row.n_missing for row in result.rows]
     if any(missing):
         yield f"Documents left out because A or B has no score for them: {range_text(missing)}"

@@ -177,7 +177,7 @@ def _conclusion(explanation: Explanation) -> str:
         return ""
     side = explanation.others[0].side
     if n_defined == 1:  # whether the best counts or the mean
-        return f"Only one of {n_others} {side}s can be compared with."
+        return f"Only one of {n_others} {side}s could be compared."
     return f"The best of {n_others} {side}s counts."
 
 

@@ -125,15 +125,16 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 def _foot(result: Preferences, *, is_repeated: bool) -> Iterator[str]:
     yield (
-        "% for B: of the judgements that prefer one of the two; interval by "
+        "% for B: share of the judgements that prefer either system; interval by "
         f"{result.interval.title()}; exact two-sided sign tests without ties, Holm over the "
         f"{counted(len(result.rows), 'row')}"
     )
     if is_repeated:
         yield (
-            "Judgements of one item are not independent, so p is too small: p (items) tests the "
-            "items that most judges gave to A or to B; alpha is Krippendorff's, % agree the pairs "
-            "of judgements of an item that are equal"
+            "Judgements of one item are not independent, so p is too small; p (items) counts each "
+            "item once, for the system that most judges preferred; alpha is Krippendorff's; % "
+            "agree "
+            "is the share of pairs of judgements of one item that are equal"
         )
     if result.n_missing:
         yield f"{counted(result.n_missing, 'judgement')} left blank"

@@ -55,7 +55,7 @@ class AspectVerdict:
         if self.ahead is None:
             return value
         name, other = self.ahead
-        return f"{value}, but {name} alone {number_text(other, 2, minus='-')}"
+        return f"{value}, but {name} alone has {number_text(other, 2, minus='-')}"
 
     @property
     def tied_text(self) -> str:
@@ -179,12 +179,12 @@ def _tied(each: AspectVerdict, cheapest: Callable[[Iterable[str]], str] | None) 
 
 def _baselines(aspects: Sequence[AspectVerdict]) -> str:
     if not (weak := aspects[0].weak):
-        return f"Whether it beats {listed(WEAK)} is not known: score these, too"
+        return f"It is not known whether the best metric beats {listed(WEAK)}: score these, too"
     if not any(each.beating for each in aspects):
         both = "both " if len(weak) > 1 else ""
         return f"No metric agrees better with people than {both}{listed(weak)}, for any aspect"
     beaten = (f"{each.aspect}: {each.beating_text}" for each in aspects)
-    return f"Agrees better with people than {listed(weak)}: {'; '.join(beaten)}"
+    return f"Metrics that agree better with people than {listed(weak)}: {'; '.join(beaten)}"
 
 
 def _few(names: Sequence[str]) -> list[str]:

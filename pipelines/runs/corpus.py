@@ -153,7 +153,8 @@ def _check_schema(
     for name, kind in _kept_kinds(schema, wanted):
         if kinds.setdefault(name, kind) != kind:
             raise ValueError(
-                f"column `{name}` to keep must be of one type in all files, got {kinds[name]} and, "
+                f"column `{name}` of `--keep` must be of one type in all files, got "
+                f"{kinds[name]} and, "
                 f"in {file.path}, {kind}"
             )
 

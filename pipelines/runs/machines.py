@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from cluster import (
     Job,
@@ -20,7 +20,7 @@ from cluster import (
     run_processes,
     run_ray,
 )
-from cluster.on_ray import gpus_of_cluster
+from cluster.on_ray import describe_on_ray, gpus_of_cluster
 from cluster.ray_options import cluster_address
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
@@ -130,7 +130,7 @@ class Machines:
         runs_on_cores = self.n_idle_gpus == self.n_gpus
         if may_use_bf16 and runs_on_cores and "amx_bf16" in processor_kind():
             text += (
-                '; this processor has AMX: `precision = "bf16"` in the file of `--config` makes '
+                '; this processor has AMX: `precision = "bf16"` in the `--config` file makes '
                 "encoders about three times as fast"
             )
         return text
@@ -229,6 +229,17 @@ class Machines:
             address=self.address,
             is_open_allowed=self.is_open_allowed,
         )
+
+    def described(
+        self,
+        make_scorer: Callable[[int], Scorer],
+        what: Callable[[Any], Any],
+        out: str,
+        versions: Mapping[str, str],
+    ) -> Any:  # noqa: ANN401
+        """Return what a function says of the scorer that a worker of the cluster makes."""
+        options = replace(self.ray_options(), versions=versions)
+        return describe_on_ray(make_scorer, what, out, options)
 
     def runner(
         self,

@@ -24,12 +24,12 @@ class CompareSettings(Settings):
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
     """Read our column OURS from the column THEIRS of the files, for example system_id=model."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Also write the comparison to FILE: a page (.html) or a table (.csv, .json, .md), by its
-    name."""
+    """Also write the comparison to FILE, whose ending says as what: a page (.html) or a table
+    (.csv, .json, .md)."""
     resamples: Annotated[int, "rare"] = 10_000
     """Number of bootstrap resamples of the documents."""
     confidence: Annotated[float, "rare"] = 0.95
-    """Confidence of the intervals; the tests' level is 1 minus it."""
+    """Confidence level of the intervals; the tests' significance level is 1 minus this."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
 

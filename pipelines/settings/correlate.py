@@ -30,8 +30,8 @@ class CorrelateSettings(Settings):
     aspects: Annotated[Sequence[str], "rare"] = ()
     """Columns of the ratings to use. Default: all columns of numbers."""
     raters: Sequence[str] = ()
-    """Average these raters, given as names or patterns such as `expert-*`. Default: all, if they
-    are of one pool."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
+    their names show several pools, such as expert-1 and turker-1."""
     metrics: Sequence[str] = ()
     """Correlate these columns of the scores, given as names or patterns. Default: all columns of
     numbers, except precision and recall that `assay score` was not asked for by name."""
@@ -59,7 +59,7 @@ class CorrelateSettings(Settings):
     corpus: Annotated[AnyPath | None, "rare"] = None
     """File, folder, glob or URL of the texts, to show them where metric and people disagree."""
     explain: Annotated[bool, "rare"] = False
-    """Also write a page for each score of `assay score` that people disagree with most."""
+    """Also explain, on a page each, the scores of `assay score` that people disagree with most."""
     all_tables: Annotated[bool, "rare"] = False
     """Also write every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG."""
     columns: Mapping[str, str] | None = None
@@ -85,7 +85,7 @@ class CorrelateSettings(Settings):
                         f"`{option}` must be one of {', '.join(choices)}, got {name!r}"
                     )
                 if name in names[:i]:
-                    raise ValueError(f"`{option}` must not name one twice, got {name!r}")
+                    raise ValueError(f"`{option}` must not repeat a name, got {name!r} twice")
         if not self.levels or not self.correlations:
             raise ValueError(
                 f"`--levels` and `--coefficients` must name at least one of {', '.join(LEVELS)} "

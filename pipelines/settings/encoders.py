@@ -50,7 +50,7 @@ def encoders_of(given: object) -> dict[str, str]:
         alias, spec = named.groups() if named else (_AFTER_KIND.split(text, maxsplit=1)[0], text)
         if alias in specs:
             raise ValueError(
-                f"two encoders are called `{alias}`; give one another name: "
+                f"two encoders are called `{alias}`; rename one of them: "
                 f"--encoder {shlex.quote(f'ALIAS={spec}')}"
             )
         specs[alias] = spec

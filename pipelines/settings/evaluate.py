@@ -27,10 +27,11 @@ class EvaluateSettings(PairSettings):
     """Also compare the scorers with people: FILE has the rated candidates and their sources. Needs
     `--ratings`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Read human ratings of the candidates in `--corpus`. What is shown is the agreement that is
-    left without length and density."""
+    """Read human ratings of the candidates in `--corpus` from FILE. The table also shows the
+    agreement that is left when length or density is held fixed."""
     raters: Annotated[Sequence[str], "rare"] = ()
-    """Raters to use, patterns such as `expert-*`. Default: all."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
+    their names show several pools, such as expert-1 and turker-1."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Device of the scorers."""
     json: Annotated[AnyPath | None, "FILE"] = None

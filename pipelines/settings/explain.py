@@ -50,4 +50,4 @@ class ExplainSettings(Settings):
     """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
     pool."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Write a page (.html), or a picture of the best system for papers (.svg)."""
+    """Write a page (.html), or a picture of the best system (.svg), for papers, to FILE."""

@@ -290,8 +290,9 @@ def items_of(text: str) -> list[str]:
         items = [item.strip() for row in csv.reader([text], _Items) for item in row]
     except csv.Error as error:
         raise ValueError(
-            f"a list must be separated by commas, and an item with a comma stand in quotation "
-            f"marks, got `{text}` ({error})"
+            "items of a list must be separated by commas, and an item that contains a comma must "
+            "be "
+            f"in quotation marks, got `{text}` ({error})"
         ) from error
     return [item for item in items if item]
 

@@ -32,8 +32,8 @@ class JudgeSettings(Settings):
     models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
     """Tables [models.ALIAS], as in `assay score`."""
     raters: Sequence[str] = ()
-    """Average these raters, given as names or patterns such as `expert-*`. Default: all, if they
-    are of one pool."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
+    their names show several pools, such as expert-1 and turker-1."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
     Repeat the option or separate pairs by commas. Names that only the ratings have come after
@@ -49,8 +49,7 @@ class JudgeSettings(Settings):
     machines: Annotated[int, "rare"] = 10
     """Also estimate the time of the whole corpus on N machines like this one."""
     multi_reference: Annotated[Literal["best", "mean", "first"], "rare"] = "best"
-    """Combine the scores against several references: take the best, the mean, or that of the
-    first."""
+    """With several references, take the best score, the mean, or the score against the first."""
     language: Annotated[str, "rare"] = "en"
     """Language of the texts, as in `assay score`."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"

@@ -31,7 +31,8 @@ class NegativesSettings(PairSettings):
     """Make negatives from these: reference, lead, extract. Default: the reference; all three if
     neither kinds nor a preset are named."""
     per_positive: Annotated[int | None, "rare"] = None
-    """Negatives of each positive: of each kind, or in total where kinds are drawn. Default: 1."""
+    """Make N negatives from each positive: of each kind, or in total if kinds are drawn.
+    Default: 1."""
     preset: Literal["bao2020"] | None = None
     """Use the recipe of Bao et al. (bao2020)."""
     rate: Annotated[str | None, "LOW..HIGH", "rare"] = None
@@ -92,8 +93,9 @@ def _weights(items: Sequence[str]) -> dict[str, float]:
             weights[kind] = float(weight)
         except ValueError as error:
             raise ValueError(
-                f"every kind of negative must have a weight where one has, got `{item}`; for "
-                "example add=2,cross-pair=1"
+                f"if one kind of negative has a weight, all must have one, got `{item}`; for "
+                "example "
+                "add=2,cross-pair=1"
             ) from error
     return weights
 

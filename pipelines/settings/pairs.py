@@ -21,7 +21,7 @@ class PairSettings(Settings):
     split_anew: Annotated[bool, "rare"] = False
     """Split by document, even if the files have a split."""
     leaks: Annotated[Literal["drop", "refuse"], "rare"] = "drop"
-    """Drop rows, or refuse the files, where their own split has a text on two sides."""
+    """If the files' own split has a text on two sides, drop those rows, or refuse the files."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Called with a `Progress` at every stage."""
 

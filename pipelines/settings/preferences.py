@@ -22,12 +22,12 @@ class PreferencesSettings(Settings):
     """Read the key of the sheets from FILE, or write that of a new sheet to it. Default for a new
     sheet: SHEET.key.csv."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Also write the table to FILE (.csv, .json or .md, by its name), or write the new sheet
-    there."""
+    """Also write the table to FILE, whose ending says as what (.csv, .json, .md). With
+    `--make-sheet`, write the new sheet to FILE."""
     interval: Annotated[Literal["wilson", "clopper-pearson"], "rare"] = "wilson"
     """Kind of interval of the share of wins."""
     confidence: Annotated[float, "rare"] = 0.95
-    """Confidence of the intervals; the tests' level is 1 minus it."""
+    """Confidence level of the intervals; the tests' significance level is 1 minus this."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     make_sheet: Annotated[AnyPath | None, "CORPUS"] = None

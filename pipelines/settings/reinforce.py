@@ -24,7 +24,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     model: Annotated[str, "pointer|hf:PATH"] = "pointer"
     """Train the paper's network (pointer), or an encoder-decoder model of transformers."""
     start: Annotated[AnyPath | None, "rare"] = None
-    """Start from this trained summariser, whose sizes count, and leave out maximum likelihood."""
+    """Start from this trained summariser, with its sizes, and skip maximum likelihood."""
     vectors: Annotated[str | None, "SPEC"] = None
     """Use these word vectors: glove:PATH, word2vec:PATH or fasttext:PATH."""
     vocabulary_size: Annotated[int, "rare"] = 30_000
@@ -56,20 +56,20 @@ class ReinforceSettings(PairSettings, MachineSettings):
     gamma: Annotated[float, "rare"] = 0.97
     """Weight of the reward in the first step."""
     gamma_last: Annotated[float, "rare"] = 0.997
-    """Weight of the reward in the last step; it changes along a straight line."""
+    """Weight of the reward in the last step; from the first step to it the weight is linear."""
     advantage: Annotated[Literal["raw", "unit"], "rare"] = "raw"
     """Take advantages as they are, or divide them by their root mean square in the batch."""
     kl: Annotated[float, "rare"] = 0.0
-    """Weight of the divergence from the summariser at the start of the mixed loss; try .05, with
-    unit advantages .5."""
+    """Weight of the divergence from the summariser that the mixed loss starts from; try .05, or .5
+    with unit advantages."""
     drawn: Annotated[int, "rare"] = 1
     """Draw N summaries of each document and compare them with each other."""
     control: Annotated[bool, "rare"] = True
-    """Also train a control, as long and without a reward, and compare with it."""
+    """Also train a control, just as long but without a reward, and compare with it."""
     patience: Annotated[int, "rare"] = 3
     """End a stage after N validations without a better figure."""
     validation_documents: Annotated[int, "rare"] = 1_000
-    """Judge at most N documents after each epoch."""
+    """Validate on at most N documents after each epoch."""
     test_documents: Annotated[int | None, "rare"] = None
     """Summarise at most N test documents at the end. Default: all."""
     beam: Annotated[int, "rare"] = 5

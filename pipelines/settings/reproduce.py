@@ -27,8 +27,8 @@ class ReproduceSettings(Settings):
     aspects: Annotated[Sequence[str], "rare"] = ()
     """Columns of the ratings to use. Default: all columns of numbers."""
     raters: Sequence[str] = ()
-    """Average these raters, given as names or patterns such as `expert-*`. Default: all, if they
-    are of one pool."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
+    their names show several pools, such as expert-1 and turker-1."""
     metrics: Annotated[Sequence[str], "rare"] = ()
     """Columns of the scores to use, names or patterns. Default: all columns of numbers."""
     human_systems: Annotated[Sequence[str], "rare"] = ("human*", "reference*")

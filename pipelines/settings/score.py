@@ -40,8 +40,7 @@ class ScoreSettings(Settings):
     preset: Literal["default", "clark2019"] = "default"
     """Treat texts by our rules, or as the released sentence mover code does (clark2019)."""
     multi_reference: Literal["best", "mean", "first"] = "best"
-    """Combine the scores against several references: take the best, the mean, or that of the
-    first."""
+    """With several references, take the best score, the mean, or the score against the first."""
     language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
     """Language of the texts. zh and ja need the extra of the same name."""
     sentences: Annotated[Literal["split", "given"], "rare"] = "split"
@@ -63,11 +62,11 @@ class ScoreSettings(Settings):
     """Give each worker N cores and threads. Default: 1; with a GPU, its share of the node's cores;
     all cores in this process."""
     gpus_per_worker: Annotated[float | Literal["auto"], "G"] = "auto"
-    """Give each worker G GPUs; a fraction is allowed. auto shares out the GPUs there are among the
-    workers where a neural model runs."""
+    """Give each worker G GPUs; a fraction is allowed. If a neural model runs, auto shares the GPUs
+    out among the workers."""
     address: Annotated[str | None, "auto|HOST"] = None
-    """Join this Ray cluster. Default: the cluster of RAY_ADDRESS, which Ray sets in its jobs;
-    otherwise none, but for one on this machine where workers share out its GPUs."""
+    """Join this Ray cluster. Default: the one in RAY_ADDRESS, which Ray sets in its jobs; otherwise
+    none, except that Ray is started on this machine if workers must share its GPUs."""
     insecure_cluster: Annotated[bool, "rare"] = False
     """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
     local: bool = False
@@ -78,11 +77,13 @@ class ScoreSettings(Settings):
     limit: int | None = None
     """Score only the first N rows."""
     strict: bool = False
-    """Exit with status 1 if a row has a status."""
+    """Exit with code 1 if a row has a status: the reason why a score is missing or a text was
+    cut."""
     explain: Annotated[bool, "rare"] = False
     """Also write a page for each of the lowest and the highest rows of each metric; scores.html
     links to them."""
     rows_per_shard: Annotated[int | None, "rare"] = None
-    """Rows of one scores file, the unit of restart. Default: chosen by the encoders."""
+    """Write N rows to each scores file; an interrupted run goes on after the last whole file.
+    Default: a number that suits the encoders."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Called with a `Progress` at every stage and after every shard."""

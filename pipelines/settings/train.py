@@ -32,7 +32,7 @@ class TrainSettings(PairSettings, MachineSettings):
     out: Annotated[AnyPath, "DIR"]
     """Write the scorer to this new folder, which all workers must see."""
     scorer: Literal["bert", "sentence", "word", "features"] | None = None
-    """Kind of scorer: weights of features of the texts for every aspect (features), a transformer
+    """Kind of scorer: for each aspect a weighted sum of features (features), a transformer
     over document and summary (bert), or a head over vectors of sentences or words (sentence,
     word). Default: features; bert with a preset."""
     encoder: Annotated[str | None, "SPEC"] = None
@@ -42,17 +42,19 @@ class TrainSettings(PairSettings, MachineSettings):
     """Read the columns of these metrics as features, too, such as likelihood@ALIAS, pair@ALIAS or
     sms:source. Only metrics that need no reference are possible."""
     models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
-    """Tables [models.ALIAS] of these metrics, as in `assay score`."""
+    """Tables [models.ALIAS] for the metrics in `metrics`, as in `assay score`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Fit a head to each rated aspect of FILE, human ratings of the candidates in PAIRS. PAIRS are
-    then rows as `assay score` reads them."""
+    """Read human ratings of the candidates in PAIRS from FILE, and fit a head to each aspect. PAIRS
+    are then rows as `assay score` reads them."""
     raters: Annotated[Sequence[str], "rare"] = ()
-    """Raters to use, patterns such as `expert-*`. Default: all."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
+    their names show several pools, such as expert-1 and turker-1."""
     dev_corpus: Annotated[AnyPath | None, "FILE"] = None
-    """Rated summaries, as `assay score` reads them: of four recipes for `features` keep the one
-    that agrees best with `dev_ratings` inside documents, length held fixed."""
+    """Try four recipes for `features`, and keep the one that agrees best with `--dev-ratings` on
+    the summaries in FILE, within documents and with length held fixed. FILE is as for `assay
+    score`."""
     dev_ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Human ratings of these summaries, by `raters`."""
+    """Read human ratings of the summaries in `--dev-corpus` from FILE; `raters` chooses raters."""
     head: Annotated[Literal["fc", "cnn", "lstm", "match"], "rare"] = "fc"
     """Head over the vectors of `sentence` and `word`. `match`, which compares sentences, is not in
     the paper."""
@@ -61,10 +63,10 @@ class TrainSettings(PairSettings, MachineSettings):
     Default: 0.3; 0 with a preset."""
     negatives: Sequence[str] | None = None
     """Make these kinds of negatives, separated by commas, one of each for every pair. With weights
-    (add=2,cross-pair=1) kinds are drawn at random. Default: the kinds that the heads learn from;
-    cross-pair for the other scorers."""
+    (add=2,cross-pair=1) kinds are drawn at random. Default: for the scorer `features` the kinds
+    that its heads learn from; for the others cross-pair."""
     per_positive: Annotated[int | None, "rare"] = None
-    """Negatives of each pair: of each kind, or in total where kinds are drawn. Default: 1."""
+    """Make N negatives from each pair: of each kind, or in total if kinds are drawn. Default: 1."""
     preset: Literal["bao2020"] | None = None
     """Use the recipe of Bao et al. (bao2020)."""
     length_tolerance: Annotated[float | None, "rare"] = None
@@ -92,7 +94,7 @@ class TrainSettings(PairSettings, MachineSettings):
     checkpoint_steps: Annotated[int, "rare"] = 200
     """Save a checkpoint every N steps."""
     precision: Annotated[Literal["auto", "fp32", "bf16"], "rare"] = "auto"
-    """Number format of the model's products; auto is bf16 on a GPU and fp32 elsewhere."""
+    """Number format in which the model computes; auto is bf16 on a GPU and fp32 elsewhere."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     fresh: bool = False

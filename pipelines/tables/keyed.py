@@ -58,7 +58,8 @@ def scan_files(
     formats = {file.format for file in files}
     if len(formats) > 1:
         raise ValueError(
-            f"files of one input must be of one kind, got {', '.join(sorted(formats))}"
+            f"files of one input must be of one kind, got {', '.join(sorted(formats))}; name one "
+            "kind"
         )
     if empty := [file.path for file in files if not file.size]:
         raise ValueError(f"{empty[0]} must have rows, got an empty file")
@@ -154,7 +155,8 @@ def notes_on_dropped(
         cells = cells.filter(cells != "")
         if 2 * int(cells.str.contains(_LIKE_A_NUMBER).sum()) > len(cells):
             notes.append(
-                f"Column `{name}` of {where} is left out, its cells are no numbers: {cells[0]!r}; "
+                f"Column `{name}` of {where} is left out because its cells are not numbers: "
+                f"{cells[0]!r}; "
                 "write them as 1234.5, without %, a decimal comma or marks between thousands"
             )
     return notes
@@ -245,7 +247,7 @@ def _scan(files: Sequence[InputFile], file_format: str) -> pl.LazyFrame:
         separators = {csv_separator(path) for path in paths}
         if len(separators) > 1:
             raise ValueError(
-                f"CSV files of one input must have one separator, {place(files)} have "
+                f"CSV files of one input must have the same separator, but {place(files)} have "
                 f"{', '.join(map(repr, sorted(separators)))}"
             )
         return pl.scan_csv(paths, glob=False, infer_schema=False, separator=separators.pop())

@@ -47,7 +47,7 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
         raise ValueError(
             "a row must have a rating in every aspect and a score of every metric, got none among "
             f"{len(rated):,} rated rows ({listed(lacks, 3)}); choose others with `--metrics`, or "
-            "with `aspects` in the file of `--config`"
+            "with `aspects` in the `--config` file"
         )
     systems, documents = kept["system_id"].n_unique(), kept["document_id"].n_unique()
     said = (

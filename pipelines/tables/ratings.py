@@ -74,7 +74,7 @@ def read_ratings(
     empty, `aspects` are all columns of numbers, all `raters` must be of one pool, all `systems` are
     kept and none is excluded; names may be patterns such as `expert-*`. `columns` has our column
     name to the file's. `has_option`: whether raters are chosen by `--raters`, which errors name, or
-    in the file of `--config`.
+    in the `--config` file.
 
     Raises
     ------
@@ -143,8 +143,9 @@ def columns_apart(columns: Mapping[str, str] | None) -> tuple[dict[str, str], di
     }
     if unknown := [ours for ours in own if ours not in (*KEYS, RATER)]:
         raise ValueError(
-            f"`--columns` knows {', '.join(OF_RATINGS + ours for ours in (*KEYS, RATER))} of the "
-            f"ratings, got `{OF_RATINGS}{unknown[0]}`; aspects keep their names"
+            "of the ratings, `--columns` can rename only "
+            f"{', '.join(OF_RATINGS + ours for ours in (*KEYS, RATER))}, got "
+            f"`{OF_RATINGS}{unknown[0]}`; aspects keep their names"
         )
     both = {ours: theirs for ours, theirs in named.items() if ours in (*KEYS, RATER)}
     texts = {
@@ -161,7 +162,7 @@ def _with_aspects(
     """Turn aspects into numbers; return them, and what to say of columns that are left out."""
     for i, name in enumerate(asked):
         if name in asked[:i]:
-            raise ValueError(f"`aspects` must not name one twice, got {name!r}")
+            raise ValueError(f"`aspects` must not repeat a name, got {name!r} twice")
         if name not in names:
             raise ValueError(f"aspect `{name}` is not in {where}, which has {listed(names)}")
     wanted = [*(asked or names)]
@@ -241,7 +242,7 @@ def _choose_raters(
     frame = with_rater_names(frame, where)
     n_unnamed = frame[RATER].null_count()
     if n_unnamed:
-        raise ValueError(f"`{RATER}` in {where} must be filled in, got {n_unnamed:,} rows without")
+        raise ValueError(f"`{RATER}` in {where} must be filled in, but {n_unnamed:,} rows lack it")
     names = frame[RATER].unique().sort().to_list()
     pools = pools_of(names)
     if not patterns:
@@ -252,8 +253,9 @@ def _choose_raters(
                 f"`--raters {first}`" if has_option else f"`raters = {first}` in a `--config` file"
             )
             raise ValueError(
-                f"raters of {where} are of {len(pools)} pools, which are not mixed unasked "
-                f"({shown}); choose with {how}"
+                f"the names of the raters in {where} show {len(pools)} pools ({shown}), which "
+                "are mixed "
+                f"only if you ask for it; choose with {how}"
             )
         return frame, "all", names, [f"Raters: all {len(names)} ({listed(names)})"]
     kept = matching(names, patterns, option)

@@ -117,7 +117,7 @@ def remarks(study: Study) -> list[str]:
     """Say what a reader of the numbers must know about the matrices."""
     notes = []
     if not study.by_rater and study.pool != MEAN_COLUMN:
-        notes.append("Agreement among raters is not computed: too many raters for so many cells")
+        notes.append("Agreement among raters is not computed: there are too many raters and cells")
     notes += _duplicates(study)
     ties = {
         name: n

@@ -119,7 +119,7 @@ class PairSettings:
     def _check_template(self) -> None:
         if self.template is None:
             if self.against == "none":
-                raise ValueError("`template` of a pair must be given where it is against none")
+                raise ValueError("`template` of a pair must be given if `against` is none")
             return
         wanted = [SUMMARY, *([] if self.against == "none" else [DOCUMENT])]
         if not isinstance(self.template, str) or any(

@@ -170,7 +170,9 @@ def load_infersent(
 
 def _read_state(path: Path) -> dict[str, torch.Tensor]:
     if not path.is_file():
-        raise ValueError(f"no state dict at `{path}`; download for example {PUBLISHED} to there")
+        raise ValueError(
+            f"no state dict at `{path}`; download one to that path, for example {PUBLISHED}"
+        )
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -198,7 +200,9 @@ def _lstm_of(path: Path, state: dict[str, torch.Tensor]) -> nn.LSTM:
                 f"{expected.get(name, 'none')}, got {shapes.get(name, 'none')}"
             )
         if not state[name].isfinite().all():
-            raise ValueError(f"`{path}` must be finite, got other values in `{name}`")
+            raise ValueError(
+                f"`{path}` must hold finite values, but `{name}` has others; download it again"
+            )
     width, d_in = expected[_LSTM + "weight_ih_l0"]
     lstm = nn.LSTM(d_in, width // 4, bidirectional=True, device="meta")
     tensors = {name.removeprefix(_LSTM): tensor.float() for name, tensor in state.items()}

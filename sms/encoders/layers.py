@@ -52,7 +52,7 @@ class LayerChoice:
         if match := _RANGE.fullmatch(text):
             start, end = (_number(part, text, n_layers) for part in match.groups())
             if start > end:
-                raise ValueError(f"`layers` must go upwards, got {text!r}")
+                raise ValueError(f"`layers` must run from a lower to a higher layer, got {text!r}")
             return cls(tuple(range(start, end + 1)))
         if match := _LIST.fullmatch(text):
             listed = match[1].split(",")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from cluster import RayOptions, committed, list_inputs, on_ray, plan_shards, run_local, run_ray
+from cluster.on_ray import describe_on_ray
 from cluster.ray_process import ProcessLost
-from tests.cluster.toy_scorer import WaitsForNextShard
+from tests.cluster.toy_scorer import CannotBeMade, WaitsForNextShard
 
 pytestmark = pytest.mark.ray
 
@@ -253,6 +254,18 @@ def test_worker_has_the_threads_it_was_given(plan, make_scorer, job, run, tmp_pa
 
     run(plan[:1], make, job, cpus_per_worker=2)
     assert (tmp_path / "seen").read_text() == "(2, '2', 2)"
+
+
+def of_this_process(scorer):
+    return os.getpid(), scorer.score_fields
+
+
+def test_worker_says_what_its_scorer_is(ray_cluster, make_scorer, tmp_path):
+    pid, fields = describe_on_ray(make_scorer(), of_this_process, str(tmp_path), RayOptions())
+    assert pid != os.getpid()
+    assert fields == ("characters", "half")
+    with pytest.raises(FileNotFoundError, match="no weights"):
+        describe_on_ray(CannotBeMade(), of_this_process, str(tmp_path), RayOptions())
 
 
 def test_wrong_number_of_workers_rejected(plan, job, run):

@@ -298,7 +298,7 @@ def test_kept_columns_come_along(tmp_path):
     assert [row["keep:year"] for row in rows] == ["2001", None]
     assert [row["keep:tags"] for row in rows] == ['["é"]', "t"]
     assert [row["keep:candidate"] for row in rows] == ["x", "y"]
-    with pytest.raises(ValueError, match=r"column `week` to keep is missing in .*a\.jsonl"):
+    with pytest.raises(ValueError, match=r"column `week` of `--keep` is missing in .*a\.jsonl"):
         read(tmp_path / "a.jsonl", ("candidate",), keep=("week",))
 
 

@@ -119,7 +119,7 @@ def test_column_that_is_there_twice_rejected():
 
 
 def test_unknown_name_in_mapping_rejected():
-    with pytest.raises(ValueError, match=r"`--columns` knows .* got `summary`"):
+    with pytest.raises(ValueError, match=r"OURS in `--columns` must be one of .* got `summary`"):
         resolve_columns(["a"], (), {"summary": "candidate"})
 
 

@@ -220,7 +220,7 @@ def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, kee
 @pytest.mark.parametrize(
     ("rows", "keep", "message"),
     [
-        (ROWS, ["year"], "column `year` to keep is missing"),
+        (ROWS, ["year"], "column `year` of `--keep` is missing"),
         ([{"candidate": "a", "length": 3}], ["length"], "`--keep` must not name a column of the"),
         ([{"candidate": "a", "status": 3}], ["all"], "`--keep` must not name a column of the"),
     ],
@@ -236,5 +236,7 @@ def test_kept_column_of_two_types_rejected(tmp_path):
     for name, year in (("a", 2000), ("b", "2000")):
         table = pa.table({"candidate": ["a"], "year": [year]})
         pq.write_table(table, tmp_path / f"{name}.parquet")
-    with pytest.raises(ValueError, match="column `year` to keep must be of one type in all files"):
+    with pytest.raises(
+        ValueError, match="column `year` of `--keep` must be of one type in all files"
+    ):
         score_corpus(tmp_path, tmp_path.with_suffix(".out"), metrics=["length"], keep=["year"])

@@ -222,7 +222,7 @@ WRONG = [
     pytest.param(("--encoder", "mini"), "unknown encoder 'mini'; did you mean", id="encoder"),
     pytest.param(
         ("--encoder", "glove:a", "--encoder", "glove:b"),
-        "two encoders are called `glove`; give one another name: --encoder ALIAS=glove:b",
+        "two encoders are called `glove`; rename one of them: --encoder ALIAS=glove:b",
         id="alias",
     ),
     pytest.param(("--encoder", "minilm", "--metrics", "sms@x"), "names no encoder", id="at"),

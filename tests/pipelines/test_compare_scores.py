@@ -150,7 +150,7 @@ def test_same_systems_are_two_runs_of_each(write):
     assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == [
         ("s", "s", 0.5), ("t", "t", -2.5),
     ]  # fmt: skip
-    assert "Systems of one side only are left out: only_a" in result.notes[0]
+    assert "Systems that only one side has are left out: only_a" in result.notes[0]
 
 
 def test_different_systems_meet_each_other(write):
@@ -198,7 +198,7 @@ def test_metrics_of_one_side_are_named(write):
     notes = compare(a, b).notes
     assert any(note.endswith("a.csv has are left out: wms") for note in notes)
     assert any(note.endswith("b.csv has are left out: rouge") for note in notes)
-    assert "for a signature is missing: sms" in notes[-1]
+    assert "A signature is missing, so both sides may not have computed the same: sms" in notes[-1]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_what_is_left_out_of_ratings_is_said(quick, ratings, tmp_path, capsys):
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[5].startswith(
-        f"Column `fluency` of {ratings} is left out, its cells are no numbers"
+        f"Column `fluency` of {ratings} is left out because its cells are not numbers"
     )
     assert lines[6] == f"1 rated row is not in {LADDER}"
     assert lines[7] == ""

@@ -250,7 +250,7 @@ def test_workers_score_as_one_process_does(folder, tmp_path):
     ("name", "said"),
     [
         ("likelihood", r"must name a model: likelihood@MODEL\[:source\|recall\|reference\]"),
-        ("likelihood_p@lm", "must end in :reference; else write likelihood@lm"),
+        ("likelihood_p@lm", "must end in :reference, or be written likelihood@lm"),
         ("likelihood@wrong", "unknown key `vlaue` of a likelihood"),
     ],
 )

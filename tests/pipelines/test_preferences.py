@@ -321,7 +321,7 @@ def test_wrong_entry_in_a_sheet_rejected(sheet):
 WRONG_SHEETS = [
     ({"systems": ("old",)}, "`--systems` must name two different systems or more"),
     ({"systems": ("old", "odl")}, "`systems` must be in .*, got `odl`; there are new, old, third"),
-    ({"n": 13}, "`n` must be at most 12, the documents for which each"),
+    ({"n": 13}, "`n` must be at most 12, the number of documents for which all"),
     ({"n": 0}, "`n` must be at least 1, got 0"),
     ({"criteria": ("focus", "left")}, "`criteria` must be different names, none of item, judge"),
     ({"out": "sheet.txt"}, "`out` must end in .csv"),

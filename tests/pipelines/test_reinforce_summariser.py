@@ -136,7 +136,7 @@ def test_interrupted_run_goes_on_to_the_same_weights(reinforce, monkeypatch, cap
     assert "run the same command (without `--fresh`) to continue" in capsys.readouterr().err
     monkeypatch.setattr(module, "learn_stage", learn)
     other = reinforce("--checkpoint-steps", 3, "--seed", 1, out="stopped")
-    assert "must belong to the same request" in wrong(capsys, other)
+    assert "other data, options" in wrong(capsys, other)
     status, _ = reinforce("--checkpoint-steps", 3, out="stopped")
     assert status == 0
     for name in ("mle", "mle+rougeL_f"):
@@ -183,7 +183,7 @@ def test_model_of_transformers(reinforce, tmp_path):
         (("--model", "bert"), "`model` must be pointer or hf:PATH, got 'bert'"),
         (("--vectors", "minilm"), "`vectors` must be glove:PATH, word2vec:PATH or fasttext:PATH"),
         (("--vectors", "glove:nowhere.txt"), "no vector file at `nowhere.txt`"),
-        (("--start", "nowhere"), "`--start` must be a summariser's folder, got nowhere"),
+        (("--start", "nowhere"), "`start` must be a summariser's folder, got nowhere"),
         (("--limit", "3"), "every side must have pairs"),
         (("--drawn", "0"), "`n_drawn` must be at least 1"),
         (("--seed", str(2**64)), "`seed` must be from 0 to 4294967295"),

@@ -173,6 +173,11 @@ class FakeEncoder:
         )
 
 
+def described_here(make_scorer, what, out, options):
+    """In place of a worker of a cluster."""
+    return what(make_scorer(1))
+
+
 class WorkersHere:
     """Makes the scorer of the workers in this process."""
 
@@ -291,6 +296,25 @@ def test_driver_decides_precision_for_its_workers(
     assert written["configuration"]["precision"] == precision
 
 
+def test_driver_of_a_cluster_loads_no_encoder(corpus, out, fake, monkeypatch):
+    there = []
+
+    def run_here(shards, make_scorer, job, on_report, **machines):
+        return run_local(shards, make_scorer, job, on_report)
+
+    def described_there(make_scorer, what, folder, options):
+        there.append((folder, options.address, "assay" in options.versions))
+        assert FakeEncoder.loaded == []
+        return what(make_scorer(1))
+
+    monkeypatch.setattr(machines, "run_ray", run_here)
+    monkeypatch.setattr(machines, "describe_on_ray", described_there)
+    where = {"local": False, "address": "head:6379", "device": "cpu"}
+    assert score(corpus, out, **fake, **where).is_complete
+    assert there == [(str(out), "head:6379", True)]
+    assert len(FakeEncoder.loaded) == 2  # one for the description, one of the worker
+
+
 def test_scorer_is_made_anew_after_a_failed_shard(corpus, out, fake, monkeypatch):
     scorers, try_shard = [], local_runner.try_shard
 
@@ -380,6 +404,7 @@ def asked(monkeypatch):
         raise Asked
 
     monkeypatch.setattr(machines, "run_ray", on_ray)
+    monkeypatch.setattr(machines, "describe_on_ray", described_here)
     monkeypatch.setattr(machines, "run_local", here)
     monkeypatch.setattr(machines, "run_processes", in_processes)
     monkeypatch.setattr("pipelines.score.Workers", WorkersHere)
@@ -606,7 +631,7 @@ def test_folder_of_something_else_refused(corpus, out):
     out.mkdir()
     (out / "thesis.tex").touch()
     for fresh in (False, True):
-        with pytest.raises(ValueError, match=r"no run of assay \(thesis\.tex\)"):
+        with pytest.raises(ValueError, match=r"not from an assay run \(thesis\.tex\)"):
             score(corpus, out, fresh=fresh)
     assert files_of(out) == {"thesis.tex"}
 
@@ -623,7 +648,9 @@ def test_output_inside_the_corpus_refused(corpus):
 WRONG = [
     pytest.param({"workers": 0}, "`workers` must be at least 1, got 0", id="workers"),
     pytest.param({"gpus_per_worker": -1}, "`gpus_per_worker` must be a fraction of", id="gpus"),
-    pytest.param({"columns": {"candidat": "x"}}, "`--columns` knows", id="column-name"),
+    pytest.param(
+        {"columns": {"candidat": "x"}}, "OURS in `--columns` must be one of", id="column-name"
+    ),
     pytest.param(
         {"metrics": ("novelty",)}, "`source` or `sources` is missing .*which has", id="source"
     ),

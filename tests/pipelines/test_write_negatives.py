@@ -247,7 +247,7 @@ def test_rows_that_give_no_pair_are_reported(negatives, capsys):
     assert "65 rows read" in text
     for reason in ("no source", "no reference", "no document_id", "empty reference"):
         assert f"Left out: 1 rows or texts, {reason}." in text
-    assert "Left out: 1 pairs, there more than once, used once." in text
+    assert "Left out: 1 pairs, repeated, used once." in text
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
@@ -268,7 +268,7 @@ def test_other_formats_and_names(negatives, tmp_path, suffix):
     ("options", "message"),
     [
         (("--kinds", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
-        (("--kinds", "add=1,delete"), "must have a weight where one has, got `delete`"),
+        (("--kinds", "add=1,delete"), "has a weight, all must have one, got `delete`"),
         (("--kinds", "add=1, add=2"), "must be named once, got `add` twice"),
         (("--kinds", "add=-1"), "the weight of `add` must be positive, got -1"),
         (("--rate", "0.5"), "`rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `0.5`"),
@@ -315,7 +315,7 @@ def test_files_that_disagree_about_a_split(negatives, wrong, tmp_path):
     pq.write_table(pa.Table.from_pylist(with_split(rows_of(30))), folder / "b.parquet")
     line = wrong(negatives(folder))
     assert "column `split` must be in every file" in line
-    assert "--split-anew" in line
+    assert "split_anew = true" in line
 
 
 @pytest.mark.data

@@ -272,7 +272,10 @@ def test_prompt_longer_than_the_model_rejected(folders):
         ({"lead": 0}, "`lead` of a likelihood must be 1 sentence or more, got 0"),
         ({"prompt": "{text} {context}"}, r"must hold `\{context\}` once and end in `\{text\}`"),
         ({"prompt": "x {text}"}, "must hold"),
-        ({"prompt": "{context}{text}", "preset": "gptscore"}, "one or the other, got both"),
+        (
+            {"prompt": "{context}{text}", "preset": "gptscore"},
+            "takes `preset` or `prompt`, got both",
+        ),
     ],
 )
 def test_wrong_settings_rejected(table, said):

@@ -144,7 +144,9 @@ def test_cut_rows_are_marked(bert):
 
 
 def test_unequal_numbers_rejected(bert):
-    with pytest.raises(ValueError, match="`sources` must be as many as candidates, got 1 and 2"):
+    with pytest.raises(
+        ValueError, match="`sources` and `candidates` must be equally many, got 1 and 2"
+    ):
         scorer_of(build(bert)).score(["a"], ["b", "c"])
 
 

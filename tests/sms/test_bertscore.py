@@ -159,7 +159,7 @@ def test_neighbours_change_nothing(monkeypatch):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"layers": 3}, "has no setting `layers`; layer, idf, baseline"),
+        ({"layers": 3}, "has no setting `layers`; there are layer, idf, baseline"),
         ({"layer": "3"}, "`layer` must be of kind int, got '3'"),
         ({"layer": 7}, "must name layers from 0"),
         ({"path": "nowhere/at/all"}, "no model folder at `nowhere/at/all`"),

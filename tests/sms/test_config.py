@@ -103,7 +103,9 @@ def test_unknown_option_rejected():
 
 @pytest.mark.parametrize("side", ["references", "sources"])
 def test_lengths_that_differ_rejected(side):
-    with pytest.raises(ValueError, match=f"`{side}` must be as many as candidates, got 1 and 2"):
+    with pytest.raises(
+        ValueError, match=f"`{side}` and `candidates` must be equally many, got 1 and 2"
+    ):
         score_texts([GOOD, GOOD], **{side: [REFERENCE]}, metrics=("rougeL",))
 
 

@@ -229,7 +229,9 @@ def test_wrong_calls_rejected():
     reward = Reward("rouge1_f")
     with pytest.raises(ValueError, match="`references` must be given for rouge1_f"):
         reward(CANDIDATES, sources=REFERENCES)
-    with pytest.raises(ValueError, match="`references` must be as many as candidates, got 2 and 3"):
+    with pytest.raises(
+        ValueError, match="`references` and `candidates` must be equally many, got 2 and 3"
+    ):
         reward(CANDIDATES, references=REFERENCES[:2])
     with pytest.raises(ValueError, match="`candidates` or `completions` must be given, got neit"):
         reward(references=REFERENCES)

@@ -376,7 +376,7 @@ def test_problem_of_a_batch_rejected(wrong, message):
 
 def test_batch_of_unequal_lengths_rejected():
     one, two = Ragged.from_rows([[1]]), Ragged.from_rows([[1], [1]])
-    with pytest.raises(ValueError, match="as many problems, got 1 and 2"):
+    with pytest.raises(ValueError, match="equally many problems, got 1 and 2"):
         exact_transport_batch(one, two, np.zeros(1))
 
 
@@ -471,5 +471,5 @@ def test_no_pairs():
 def test_points_that_are_no_numbers_rejected(wrong):
     points = np.array([[1, 0], [wrong, 1], [1, 1]], np.float32)
     clouds = clouds_of(points, Ragged.from_rows([[0], [2], [0, 1]]), np.ones(4, dtype=np.int64))
-    with pytest.raises(ValueError, match="must be finite, got others in pair 1"):
+    with pytest.raises(ValueError, match="must be finite, but some of pair 1 are not"):
         word_costs(clouds, np.array([0, 1]), np.array([1, 2]))

@@ -147,7 +147,7 @@
       note.textContent =
         shown.length === 0
           ? `Not computed for ${choice}.`
-          : `This test was not made for ${choice}: that all numbers are faint says nothing.`;
+          : `This test was not made for ${choice}, so faint numbers mean nothing here.`;
       parameters.forEach((name) => view.signal(name, parameter(name, now)));
       return view.runAsync();
     });

@@ -93,10 +93,7 @@ def rated_by(rows, names):
 def test_pools_are_not_mixed_unasked(bench, refused):
     ratings = rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"])
     line = refused(ratings=bench.ratings(ratings))
-    assert (
-        "2 pools, which are not mixed unasked (expert: expert-1, expert-2; turker: turker-1)"
-        in line
-    )
+    assert "show 2 pools (expert: expert-1, expert-2; turker: turker-1), which are mixed" in line
     assert "--raters 'expert*'" in line
 
 

@@ -159,7 +159,7 @@ def test_folder_of_other_files_rejected(bench):
     for arguments in ([], ["--fresh"]):
         status, _, err = bench.correlate(*arguments)
         assert status == 2
-        assert "holds files that are no report of assay (thesis.tex)" in err
+        assert "holds files that are not part of an assay report (thesis.tex)" in err
 
 
 def test_about_says_how_to_make_it_again(bench):

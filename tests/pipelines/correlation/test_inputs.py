@@ -278,7 +278,9 @@ def test_column_of_numbers_written_in_another_way_is_left_out_aloud(tmp_path, ce
     ratings = read_ratings(str(path), columns={})
     for found in (scores, ratings):
         (note,) = [note for note in found.notes if "is left out" in note]
-        assert note.startswith(f"Column `x` of {path} is left out, its cells are no numbers: ")
+        assert note.startswith(
+            f"Column `x` of {path} is left out because its cells are not numbers: "
+        )
         assert cells[0] in note
     assert scores.metrics == ["y"]
     assert ratings.aspects == ["y"]
@@ -305,5 +307,5 @@ def test_files_of_one_input_with_two_separators_rejected(tmp_path):
     frame = pl.DataFrame({"document_id": ["a"], "system_id": ["s"], "x": [1.5]})
     for name, separator in (("a.csv", ","), ("b.csv", ";")):
         frame.write_csv(tmp_path / name, separator=separator)
-    with pytest.raises(ValueError, match=r"must have one separator, .* have ',', ';'"):
+    with pytest.raises(ValueError, match=r"must have the same separator, but .* have ',', ';'"):
         read_ratings(str(tmp_path / "*.csv"), columns={})

@@ -215,7 +215,7 @@ def test_row_that_cannot_be_read_is_named_by_its_place(tmp_path, capsys):
     out = tmp_path / "out"
     assert run(["export", "sacrerouge", str(tmp_path / "c.jsonl"), "--out", str(out)]) == 2
     assert "cannot read row 2 of" in (said := capsys.readouterr().err)
-    assert said.endswith("c.jsonl: malformed JSON; mend it or leave it out\n")
+    assert said.endswith("c.jsonl: malformed JSON; correct it or leave it out\n")
     assert not out.exists()
 
 
@@ -233,7 +233,7 @@ def test_ratings_of_one_pool_are_averaged_and_text_is_named(tmp_path, capsys):
     assert json.loads(line)["metrics"] == {"overall": 2.5}
     said = capsys.readouterr().out
     assert "Column `share` of " in said
-    assert "is left out, its cells are no numbers: '12.3%'" in said
+    assert "is left out because its cells are not numbers: '12.3%'" in said
     assert "`n`" not in said
 
 

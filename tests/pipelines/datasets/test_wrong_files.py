@@ -195,6 +195,6 @@ def test_archives_in_archives_have_an_end(refused, write):
     inside = tar_of({"1.story": b"x"})
     for _ in range(5):
         inside = tar_of({"more.tar": inside})
-    assert "must not be an archive more than 3 deep" in refused(
+    assert "archives must be nested at most 3 deep" in refused(
         "cnn-dailymail", write("all.tar", inside)
     )

@@ -167,7 +167,7 @@ def power_rows():
             "systems_for_correlation": 29,
             "limit": 0.7654,
             "documents_for_correlation": None,
-            "reason": "no number of documents comes so close",
+            "reason": "no number of documents brings it that close",
         }
 
 

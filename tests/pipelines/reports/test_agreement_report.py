@@ -204,7 +204,7 @@ def test_metric_that_a_baseline_beats_is_not_recommended(result, tmp_path):
         )
         verdict = verdict_of(changed, "system", "pearson")
         assert f"{use} for relevance (" in verdict.lines()[0]
-        said = "(sms, the best, has 0.81 [0.69, 0.91], but length alone 0.97)"
+        said = "(sms, the best, has 0.81 [0.69, 0.91], but length alone has 0.97)"
         assert (said in verdict.lines()[0]) == (use == "no metric")
         assert ("length alone has 0.97" in render_report(changed, tmp_path)) == (use == "no metric")
 
@@ -220,7 +220,7 @@ def test_metrics_that_beat_the_baselines_without_the_best_are_told_from_it():
         ),
     )
     assert verdict.lines()[2] == (
-        "Agrees better with people than length: focus: cosine (not sms); focus: sms and cosine"
+        "Metrics that agree better with people than length: focus: cosine (not sms); focus: sms and cosine"
     )
 
 

@@ -342,7 +342,7 @@ WRONG = {
     "answer": ({"positive": []}, r"`positive` of a pair must be an answer, got \(\)"),
     "no template": ({"model": "generator"}, "`template` of a pair must be given for a generator"),
     "template": ({"template": "{summary}"}, r"must hold \{summary\} and \{document\} once"),
-    "against": ({"against": "none"}, "`template` of a pair must be given where it is against none"),
+    "against": ({"against": "none"}, "`template` of a pair must be given if `against` is none"),
 }
 
 

@@ -1,7 +1,7 @@
 """The values that the judges' own pages print, with the real weights.
 
 `ASSAY_JUDGES` names a folder with one of every model, under the name before the colon below; those
-that are not there are skipped.
+that are because these are missing: skipped.
 """
 
 import os

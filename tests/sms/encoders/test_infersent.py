@@ -234,7 +234,7 @@ WRONG = [
     ),
     pytest.param(
         lambda state: state["enc_lstm.bias_ih_l0"].fill_(torch.nan),
-        "must be finite, got other values in `enc_lstm.bias_ih_l0`",
+        "must hold finite values, but `enc_lstm.bias_ih_l0` has others",
         id="nan",
     ),
 ]
@@ -258,7 +258,9 @@ def test_vectors_of_another_width_rejected(model, tmp_path):
 
 
 def test_missing_files_rejected(model, vectors, tmp_path):
-    with pytest.raises(ValueError, match=r"no state dict at `.*none.pkl`; download for example"):
+    with pytest.raises(
+        ValueError, match=r"no state dict at `.*none.pkl`; download one to that path, for example"
+    ):
         load(tmp_path / "none.pkl", vectors)
     with pytest.raises(ValueError, match=r"no vector file at `.*none.txt`; .*after `vectors=`"):
         load(model, tmp_path / "none.txt")

@@ -30,7 +30,7 @@ def test_choice_by_hand(text, numbers, width):
     [
         ("mean:0..7", "got 7 in 'mean:0..7'"),
         ("concat:-8", "got -8 in 'concat:-8'"),
-        ("mean:3..2", "`layers` must go upwards, got 'mean:3..2'"),
+        ("mean:3..2", "`layers` must run from a lower to a higher layer, got 'mean:3..2'"),
         ("second", "must be last, first, all, mean:I..J or concat:I,J,..., got 'second'"),
         ("concat:", "got 'concat:'"),
     ],
