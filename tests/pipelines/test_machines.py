@@ -101,14 +101,14 @@ NOTES = [
     pytest.param(0, AMX, {}, False, "Found: 8 cores", id="chosen"),
     pytest.param(
         *(0, AMX, {}, True),
-        'Found: 8 cores, no GPU; this processor has AMX: `precision = "bf16"` in the file of '
-        "`--config` makes encoders about three times as fast",
+        'Found: 8 cores, no GPU; this processor has AMX: `precision = "bf16"` in the '
+        "`--config` file makes encoders about three times as fast",
         id="amx",
     ),
     pytest.param(
         *(2, AMX, {"device": "cpu"}, True),
-        'Found: 8 cores; this processor has AMX: `precision = "bf16"` in the file of '
-        "`--config` makes encoders about three times as fast",
+        'Found: 8 cores; this processor has AMX: `precision = "bf16"` in the '
+        "`--config` file makes encoders about three times as fast",
         id="amx-of-one-who-asked-for-cores",
     ),
     pytest.param(0, AMX, CLUSTER, True, "", id="cluster"),

@@ -220,7 +220,8 @@ def test_metrics_that_beat_the_baselines_without_the_best_are_told_from_it():
         ),
     )
     assert verdict.lines()[2] == (
-        "Metrics that agree better with people than length: focus: cosine (not sms); focus: sms and cosine"
+        "Metrics that agree better with people than length: "
+        "focus: cosine (not sms); focus: sms and cosine"
     )
 
 
