@@ -79,13 +79,13 @@ def _rated(results: Sequence[RatedResult]) -> list[str]:
             f"{scorer} and people, {COEFFICIENT}",
             "",
             table_text(header, rows, n_left=2),
+            "a~b: correlation of a and b; a~b|c: the same with c held fixed",
         ]
         if n_seen := own[0].n_seen:
             lines.append(
                 f"The scorer was trained on at least {n_seen:,} of these "
                 f"{counted(own[0].n_documents, 'document')}, so its figures are too good. Judge "
-                "it by "
-                "other documents."
+                "it by other documents."
             )
         lines.append("")
     return lines[:-1]
@@ -97,7 +97,7 @@ def _report(results: Sequence[DomainResult]) -> list[str]:
         lines += [f"{result.scorer} on {result.domain}, {result.n_pairs:,} pairs", ""]
         lines += [figures_table(result.kinds), ""]
         related = ", ".join(f"{name} {shown(r)}" for name, r in result.confounders.items())
-        lines.append(f"Pearson: {related}.")
+        lines.append(f"Pearson (a~b|c: of a and b, with c held fixed): {related}.")
         lines += [f"Left out: {n:,} {reason}." for reason, n in result.left_out.items()]
         lines.append("")
     return lines[:-1]
