@@ -151,7 +151,7 @@ def test_run_joins_with_the_token_and_gives_the_same_files(
 
 def test_wrong_token_is_refused(cluster, run, make_scorer, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong" * 8)
-    with pytest.raises(ConnectionError, match=r"asks for another token than this driver has; set RAY_"):
+    with pytest.raises(ConnectionError, match=r"another token than this driver has; set RAY_"):
         run(make_scorer(), address=cluster.address)
 
 
@@ -242,7 +242,7 @@ def test_cluster_without_a_token_is_refused_unless_told(run, make_scorer, plan, 
     set_all(monkeypatch, {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": import_path()})
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
     try:
-        with pytest.raises(ValueError, match=r"asks for no token, .* set `insecure_cluster = true`"):
+        with pytest.raises(ValueError, match=r"asks for no token, .* `insecure_cluster = true`"):
             run(make_scorer(), address=cluster.address)
         assert not Path(job.out).exists()
         run(make_scorer(), address=cluster.address, is_open_allowed=True)
@@ -264,7 +264,9 @@ def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
 
     capfd.readouterr()
     try:
-        with pytest.raises(RuntimeError, match=r"the Ray cluster was lost .* run the same command again") as caught:
+        with pytest.raises(
+            RuntimeError, match=r"the Ray cluster was lost .* run the same"
+        ) as caught:
             run(make_scorer(Slowly(traces)), on_report, address=cluster.address)
     finally:
         noise = capfd.readouterr()
