@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.listing import Named, each_once, find_files
-from cluster.store import NAMED_BY_STORE, base_name, open_input, version_of
+from cluster.store import NAMED_BY_STORE, base_name, open_input, reads_again, version_of
 from sms.naming import OneOrMore, several
 
 FORMATS = {
@@ -148,6 +148,7 @@ def with_content(files: Sequence[InputFile]) -> list[InputFile]:
         ]
 
 
+@reads_again
 def content_of(path: str, version: str) -> str:
     """Say what is in a file: the SHA-256 of its bytes, or what its store calls them.
 
@@ -186,6 +187,7 @@ def _content_again(path: str, version: str) -> str:
     return content_of(path, version)
 
 
+@reads_again
 def read_outline(path: str) -> Outline:
     """Read the footer of a Parquet file.
 
@@ -267,6 +269,7 @@ class _Schemas:
         return schema, n_numbers
 
 
+@reads_again
 def _input_file(path: str, schemas: _Schemas) -> InputFile:
     with open_input(path) as stream:
         size, version = stream.size(), version_of(stream, path)

@@ -30,7 +30,7 @@ from cluster.parts import (
 from cluster.schema import IDS, UNREADABLE
 from cluster.seals import check_sealed_parquet, read_sealed_parquet
 from cluster.shards import Shard
-from cluster.store import base_name, join, list_names, open_input
+from cluster.store import base_name, join, list_names, open_input, reads_again
 from sms.naming import AnyPath
 
 SHARDS = "assay.shards"
@@ -147,6 +147,7 @@ def read_part(path: str) -> tuple[pa.Table, Member]:
     return scores, member
 
 
+@reads_again
 def read_shard(path: str, index: int) -> pa.Table:
     """Read the scores of one shard; of a merged file, which was checked before, no more than that.
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from cluster.store import base_name, open_input, read_whole
+from cluster.store import base_name, open_input, read_whole, reads_again
 
 _SEAL_BYTES = 32
 _BLOCK_BYTES = 1 << 20
@@ -41,6 +41,7 @@ def sealed_parquet(data: bytes, name: str) -> tuple[bytes, str]:
     return body + seal + footer, seal.hex()
 
 
+@reads_again
 def read_sealed_parquet(path: str) -> tuple[bytes, str]:
     """Read all of a sealed Parquet file; return it and its seal as `sealed_parquet` does.
 
@@ -59,6 +60,7 @@ def read_sealed_parquet(path: str) -> tuple[bytes, str]:
     return data, seal.hex()
 
 
+@reads_again
 def check_sealed_parquet(path: str) -> tuple[bytes, str]:
     """Check a sealed Parquet file as `read_sealed_parquet` does, with only its footer in memory.
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 from uuid import uuid4
 
@@ -50,7 +51,13 @@ _FULL = {
 }
 _WHOLE_ON_CLOSE = (pafs.S3FileSystem, pafs.GcsFileSystem)  # an object appears when it is closed
 _RENAMES = 3
+_CUT_SHORT = "Failed to flush response stream"
+_MOST_READINGS = 4
 _SAFE = "/:=,+~!$&'()*;@"  # in the path of a URL
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class StorageFull(OSError):
@@ -257,6 +264,26 @@ def open_input(path: str) -> pa.NativeFile:
         return filesystem.open_input_file(inner)
 
 
+def reads_again(read: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Have a function that only reads do so again where S3 has cut an answer short.
+
+    The SDK counts that failure, which passes, among those that do not, and tries nothing again.
+    """
+
+    @wraps(read)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        for left in reversed(range(_MOST_READINGS)):
+            try:
+                return read(*args, **kwargs)
+            except OSError as error:
+                if not left or _CUT_SHORT not in str(error):
+                    raise
+        raise AssertionError
+
+    return call
+
+
+@reads_again
 def read_whole(path: str) -> bytes:
     """Read a file that may be replaced at any time: all of the old one, or all of the new one.
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from cluster.inputs import READERS
 from cluster.schema import IDS
-from cluster.store import is_url, open_input
+from cluster.store import is_url, open_input, reads_again
 from cluster.worker import one_line
 
 N_FILES = 256
@@ -67,25 +67,30 @@ def _gathered(hashes: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def _hashes(part: str) -> np.ndarray:
-    import polars as pl
-
     try:
-        with open_input(part) as stream:
-            file = pq.ParquetFile(stream)
-            hashes = []
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=list(IDS))
-                table.validate(full=True)  # polars panics at text that is none, in metadata, too
-                keys = pl.DataFrame({name: pl.from_arrow(table[name]) for name in IDS}).drop_nulls()
-                hashes.append(
-                    np.stack([keys.hash_rows(seed).to_numpy() for seed in _SEEDS], axis=1)
-                )
+        hashes = _read_hashes(part)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise ValueError(
             f"scores file {part} is damaged ({one_line(error)}); delete it to have its rows "
             "scored again"
         ) from error
     return np.concatenate(hashes) if hashes else np.empty((0, len(_SEEDS)), dtype=np.uint64)
+
+
+@reads_again
+def _read_hashes(part: str) -> list[np.ndarray]:
+    """Hash the ids of each row group."""
+    import polars as pl
+
+    hashes = []
+    with open_input(part) as stream:
+        file = pq.ParquetFile(stream)
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=list(IDS))
+            table.validate(full=True)  # polars panics at text that is none, in metadata, too
+            keys = pl.DataFrame({name: pl.from_arrow(table[name]) for name in IDS}).drop_nulls()
+            hashes.append(np.stack([keys.hash_rows(seed).to_numpy() for seed in _SEEDS], axis=1))
+    return hashes
 
 
 def _repeated(hashes: np.ndarray) -> int:

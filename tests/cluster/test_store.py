@@ -256,3 +256,28 @@ def test_file_name_that_is_not_utf8_is_named(tmp_path):
         pass
     with pytest.raises(ValueError, match=r"must be UTF-8, got '.*a\\udcff\.csv'; rename it"):
         open_input(name)
+
+
+@pytest.mark.parametrize(
+    ("n_cut_short", "message"),
+    [(3, None), (4, "Failed to flush response stream"), (0, "access denied")],
+)
+def test_answer_that_a_store_cut_short_is_read_again(n_cut_short, message):
+    """What the SDK says then; Arrow has no other sign of it."""
+    calls = []
+
+    @store.reads_again
+    def read(name):
+        calls.append(name)
+        if len(calls) <= n_cut_short:
+            raise OSError("AWS Error INTERNAL_FAILURE: Failed to flush response stream (eof: 0)")
+        if message == "access denied":
+            raise OSError(message)
+        return 7
+
+    if message is None:
+        assert read("file") == 7
+    else:
+        with pytest.raises(OSError, match=message):
+            read("file")
+    assert calls == ["file"] * max(1, min(n_cut_short + 1, 4))

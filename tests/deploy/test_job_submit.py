@@ -86,10 +86,16 @@ def wait_for(url, token, process, log):
 
 def submit(head, *arguments, **environment):
     url, usual = head
-    return subprocess.run(
-        [RAY, "job", "submit", "--address", url, "--", "assay", *arguments],
-        env={**usual, **environment}, capture_output=True, text=True, timeout=540,
-    )  # fmt: skip
+    until = time.monotonic() + START_S
+    while True:
+        done = subprocess.run(
+            [RAY, "job", "submit", "--address", url, "--", "assay", *arguments],
+            env={**usual, **environment}, capture_output=True, text=True, timeout=540,
+        )  # fmt: skip
+        # the dashboard answers some seconds before it can take a job
+        if "No available agent" not in done.stderr or time.monotonic() > until:
+            return done
+        time.sleep(2)
 
 
 @pytest.fixture
