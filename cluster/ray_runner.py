@@ -95,7 +95,8 @@ def describe(
         if not needs.room():
             logger.warning(_NO_ROOM, needs)
         environment = worker_environment(needs.cpus, is_local=options.address is None)
-        task = ray.remote(_described).options(
+        # its process ends with it, and leaves the memory of the model to the workers
+        task = ray.remote(max_calls=1)(_described).options(
             num_cpus=needs.cpus, num_gpus=needs.gpus, runtime_env={"env_vars": environment}
         )
         asked = task.remote(make_scorer, what, needs.cpus)
