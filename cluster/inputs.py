@@ -210,7 +210,8 @@ def format_of(path: str) -> str:
     """
     suffix = _suffix(path)
     if suffix not in FORMATS:
-        raise ValueError(f"{path} must end in {_suffixes()}, got `{suffix}`")
+        hint = "; write a line for each object, as .jsonl" if suffix == ".json" else ""
+        raise ValueError(f"{path} must end in {_suffixes()}, got `{suffix}`{hint}")
     return FORMATS[suffix]
 
 

@@ -43,6 +43,7 @@ _PEEK_BYTES = 1 << 20
 _PEEK_RECORDS = 1_000
 _RECORD_LINES = 20  # of which most are records themselves make no record of so many lines
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BEGINS_OBJECT = re.compile(rb"\s*\{").match
 
 _Cells = dict[str, Any]  # file's column name -> value of one row
@@ -112,15 +113,17 @@ def _opened(path: str) -> Iterator[Iterator[bytes]]:
             kind = COMPRESSIONS.get(os.path.splitext(base_name(path).lower())[1])
             stream = file if kind is None else pa.CompressedInputStream(file, kind)
             with stream:
-                yield _blocks(stream)
+                yield _blocks(stream, path)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
         raise ValueError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
 
 
-def _blocks(stream: pa.NativeFile) -> Iterator[bytes]:
+def _blocks(stream: pa.NativeFile, path: str) -> Iterator[bytes]:
     block = stream.read(_BLOCK_BYTES).removeprefix(_BYTE_ORDER_MARK)
+    if block.startswith(_UTF_16):  # as spreadsheets write "Unicode text"
+        raise ValueError(f"{path} must be UTF-8, got UTF-16; save it again as UTF-8")
     while block:
         yield block
         block = stream.read(_BLOCK_BYTES)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster import column_names, lines, list_inputs
+from cluster.inputs import format_of
 from cluster.reading import read_files
 from cluster.schema import Wanted
 
@@ -369,3 +370,16 @@ def test_any_csv_is_cut_alike_however_much_is_looked_at_together(text, block_byt
         expected = read(path, ("candidate",))
         patch.setattr(lines, "_BLOCK_BYTES", block_bytes)
         assert read(path, ("candidate",)) == expected
+
+
+@pytest.mark.parametrize("name", ["corpus.csv", "corpus.jsonl"])
+def test_utf_16_is_refused_with_what_to_do(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("candidate,reference\nA cat.,A dog.\n", encoding="utf-16")
+    with pytest.raises(ValueError, match=r"must be UTF-8, got UTF-16; save it again as UTF-8"):
+        column_names(path)
+
+
+def test_json_list_is_refused_with_what_to_do():
+    with pytest.raises(ValueError, match=r"got `\.json`; write a line for each object, as \.jsonl"):
+        format_of("rows.json")
