@@ -41,7 +41,7 @@ from reffree.splits import Groups, TextRegister, hashed_sides
 from sms.naming import OneOrMore
 
 SPLIT = "split"
-REPEATED = "pair there more than once, used once"
+REPEATED = "pair repeated, used once"
 
 _SAMPLE_SALT = 4
 

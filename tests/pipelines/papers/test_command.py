@@ -80,7 +80,7 @@ def test_dry_run(command, tmp_path):
         (["clark2019-table5"], "no such table `clark2019-table5`; did you mean `clark2019-table"),
         (
             ["clark2019-table2"],
-            "nothing of clark2019-table2 can be made: because these are missing: weights",
+            "nothing of clark2019-table2 can be made, because these are missing: weights",
         ),
         (["sun2019-figure1"], "`out` must name a folder for sun2019-figure1"),
         (["sun2019-table1", "--encoder", "avgg=minilm"], "got `avgg`; did you mean `avg`?"),
