@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.listing import Named, each_once, find_files
-from cluster.store import NAMED_BY_STORE, base_name, open_input, reads_again, version_of
+from cluster.rereading import reads_again
+from cluster.store import NAMED_BY_STORE, base_name, open_input, version_of
 from sms.naming import OneOrMore, several
 
 FORMATS = {

@@ -134,7 +134,7 @@ def _drive(*arguments: Any) -> None:  # noqa: ANN401
 
 def _describe(*arguments: Any) -> Any:  # noqa: ANN401
     """Ask a worker, in the process that may import Ray."""
-    from cluster.ray_runner import describe
+    from cluster.ray_description import describe
 
     return describe(*arguments)
 

@@ -54,7 +54,7 @@ LOOK_AROUND_EVERY_S = 5.0
 """So often the driver asks whether the head node answers and there is room for more workers."""
 
 _RESTARTING = "The actor is restarting"  # how Ray puts it, in an error that has no other sign
-_NO_ROOM = "no node has room for a worker of %s; waiting for one"
+NO_ROOM = "no node has room for a worker of %s; waiting for one"
 _RETRY_WAIT_S = 0.5
 _TICK_S = 1.0
 _REMIND_EVERY_S = 60.0
@@ -70,7 +70,7 @@ def drive(
     say: Callable[..., None],
 ) -> None:
     """Be the driver: connect, then hand out the shards."""
-    with _cluster(options, job.out):
+    with joined_cluster(options, job.out):
         pool = _Pool(make_scorer, job, options)
         try:
             _Driver(Schedule(shards, options.max_attempts, SLOW_AFTER_S), pool, say).run()
@@ -82,42 +82,8 @@ def drive(
             pool.close()
 
 
-def describe(
-    make_scorer: Callable[[int], Scorer],
-    what: Callable[[Scorer], Any],
-    out: str,
-    options: RayOptions,
-    say: Callable[..., None],
-) -> Any:  # noqa: ANN401
-    """Return what a function says of the scorer that a worker makes."""
-    with _cluster(options, out):
-        needs, head = _needs(options), HeadWatch()
-        if not needs.room():
-            logger.warning(_NO_ROOM, needs)
-        environment = worker_environment(needs.cpus, is_local=options.address is None)
-        # its process ends with it, and leaves the memory of the model to the workers
-        task = ray.remote(max_calls=1)(_described).options(
-            num_cpus=needs.cpus, num_gpus=needs.gpus, runtime_env={"env_vars": environment}
-        )
-        asked = task.remote(make_scorer, what, needs.cpus)
-        while not ray.wait([asked], timeout=LOOK_AROUND_EVERY_S)[0]:
-            head.check()
-        try:
-            return ray.get(asked)
-        except RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, Exception) else error) from None
-        except RayError as error:
-            lost = f"the worker that loaded the models was lost ({one_line(error)})"
-            raise RuntimeError(lost) from error
-
-
-def _described(
-    make_scorer: Callable[[int], Scorer], what: Callable[[Scorer], Any], threads: int
-) -> Any:  # noqa: ANN401
-    return what(make_scorer(threads))
-
-
-def _cluster(options: RayOptions, out: str) -> AbstractContextManager[None]:
+def joined_cluster(options: RayOptions, out: str) -> AbstractContextManager[None]:
+    """Join the cluster that is asked for, whose nodes must see the folder, or start one."""
     is_joined = options.address is not None
     return connected(
         options.address,
@@ -127,7 +93,8 @@ def _cluster(options: RayOptions, out: str) -> AbstractContextManager[None]:
     )
 
 
-def _needs(options: RayOptions) -> Needs:
+def needs_of(options: RayOptions) -> Needs:
+    """Return what a worker takes of a node; the cluster is joined already."""
     gpus = options.gpus_per_worker
     return Needs(cpus=options.cpus_per_worker or cpus_beside(gpus), gpus=gpus)
 
@@ -195,7 +162,7 @@ class _Pool:
     """The actors of a run, as many as were asked for or as the cluster has room for."""
 
     def __init__(self, make_scorer: Callable[[int], Scorer], job: Job, options: RayOptions) -> None:
-        self._needs = _needs(options)
+        self._needs = needs_of(options)
         gpus = self._needs.gpus
         self._is_local = options.address is None
         driver = None if self._is_local else facts_here(options.versions or {})
@@ -241,7 +208,7 @@ class _Pool:
                 f"this machine has no room for a worker of {self._needs}; ask for less, or join a "
                 "cluster with `--address`"
             )
-        logger.warning(_NO_ROOM, self._needs)
+        logger.warning(NO_ROOM, self._needs)
 
     def wish_for(self, n_workers: int) -> None:
         """Have Ray know for how many more workers there is something to do."""

@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from cluster.store import base_name, open_input, read_whole, reads_again
+from cluster.rereading import reads_again
+from cluster.store import base_name, open_input, read_whole
 
 _SEAL_BYTES = 32
 _BLOCK_BYTES = 1 << 20

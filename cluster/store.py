@@ -11,17 +11,17 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache, wraps
+from functools import lru_cache
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from cluster.rereading import reads_again
 from sms.naming import AnyPath
 from sms.urls import check_no_secrets, redacted
 
@@ -51,13 +51,7 @@ _FULL = {
 }
 _WHOLE_ON_CLOSE = (pafs.S3FileSystem, pafs.GcsFileSystem)  # an object appears when it is closed
 _RENAMES = 3
-_CUT_SHORT = "Failed to flush response stream"
-_MOST_READINGS = 4
 _SAFE = "/:=,+~!$&'()*;@"  # in the path of a URL
-
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 class StorageFull(OSError):
@@ -262,25 +256,6 @@ def open_input(path: str) -> pa.NativeFile:
     filesystem, inner = filesystem_for(path)
     with naming(path):
         return filesystem.open_input_file(inner)
-
-
-def reads_again(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Have a function that only reads do so again where S3 has cut an answer short.
-
-    The SDK counts that failure, which passes, among those that do not, and tries nothing again.
-    """
-
-    @wraps(read)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        for left in reversed(range(_MOST_READINGS)):
-            try:
-                return read(*args, **kwargs)
-            except OSError as error:
-                if not left or _CUT_SHORT not in str(error):
-                    raise
-        raise AssertionError
-
-    return call
 
 
 @reads_again

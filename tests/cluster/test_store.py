@@ -9,6 +9,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from cluster import store
+from cluster.rereading import reads_again
 from cluster.store import (
     StorageFull,
     base_name,
@@ -266,7 +267,7 @@ def test_answer_that_a_store_cut_short_is_read_again(n_cut_short, message):
     """What the SDK says then; Arrow has no other sign of it."""
     calls = []
 
-    @store.reads_again
+    @reads_again
     def read(name):
         calls.append(name)
         if len(calls) <= n_cut_short:
