@@ -246,8 +246,6 @@ class _Driver:
         self._idle: list[int] = []
         # Those that must be asked anew (or ended first) when nothing is under way on them.
         self._unwell: dict[int, bool] = {}
-        # Those on which a shard is tried again, which has to be alone there.
-        self._closed: set[int] = set()
         # What is under way: a worker's number, and its shard or None for the question.
         self._running: dict[Any, tuple[int, Shard | None]] = {}
         self._ask_at: dict[int, float] = {}
@@ -348,7 +346,6 @@ class _Driver:
             if ray.wait([reference], timeout=0)[0]:  # it is this process that was held up
                 continue
             del self._running[reference]
-            self._closed.discard(worker)
             node = self._nodes[worker]
             logger.warning(
                 "worker %d on %s has worked on shard %d for %.0f s and is restarted",
@@ -383,29 +380,23 @@ class _Driver:
 
     def _assign(self) -> None:
         for worker in self._least_busy_first():
-            if worker in self._closed:
-                continue
-            is_alone = all(other != worker for other, _ in self._running.values())
-            shard = self._schedule.take(worker, time.monotonic(), is_alone=is_alone)
+            shard = self._schedule.take(worker, time.monotonic())
             if shard is None:
                 continue
-            if self._schedule.has_failed(shard):
-                self._closed.add(worker)
             self._idle.remove(worker)
             self._running[self._pool.actors[worker].score.remote(shard)] = (worker, shard)
             self._say("start", shard.index, self._nodes[worker])
 
     def _least_busy_first(self) -> list[int]:
         """List idle workers; of equally busy ones that first which was at work just now."""
-        n_shards, places = Counter(worker for worker, _ in self._running.values()), []
+        n_free, places = Counter(self._idle), []
         for worker in self._idle[::-1]:
-            places.append((n_shards[worker], worker))
-            n_shards[worker] += 1
-        return [worker for _, worker in sorted(places, key=lambda place: place[0])]
+            places.append((n_free[worker], worker))
+            n_free[worker] -= 1
+        return [worker for _, worker in sorted(places, key=lambda place: -place[0])]
 
     def _take(self, reference: Any) -> None:  # noqa: ANN401  (Ray's references have no type here)
         worker, shard = self._running.pop(reference)
-        self._closed.discard(worker)
         try:
             report = ray.get(reference)
         except RayError as error:

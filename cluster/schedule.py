@@ -71,6 +71,8 @@ class Schedule:
         self._seconds_per_row: deque[float] = deque(maxlen=_REMEMBERED)
         self._at_work: dict[int, dict[int, tuple[Shard, float]]] = {}
         """By shard, then by worker: when it began."""
+        self._n_of: Counter[int] = Counter()
+        """Shards that each worker has; `take` must not look through those of all the others."""
         self._idle: set[int] = set()
         """Workers that wait for a shard."""
         self._is_reported: set[int] = set()
@@ -109,24 +111,30 @@ class Schedule:
         """
         return len(self._doubts[worker]) == RESTART_AFTER
 
-    def take(self, worker: int, now: float, *, is_alone: bool = True) -> Shard | None:
+    def take(self, worker: int, now: float) -> Shard | None:
         """Choose a shard for a worker; None if there is nothing for it to do now.
+
+        A worker may have several. One that has failed before is alone on its worker, so that no
+        other shard pays for that one again.
 
         Parameters
         ----------
         worker : int
         now : float
             Seconds, by the clock of the caller.
-        is_alone : bool
-            Whether nothing else is under way on the worker. Else it gets no shard that has failed
-            before, so that no other shard pays for that one again.
         """
         shard = None
-        if not self.is_left_out(worker):
+        if self.is_left_out(worker):
+            pass
+        elif self._n_of[worker]:
+            own = (index for index, copies in self._at_work.items() if worker in copies)
+            if not any(self._failures[index] for index in own):
+                shard = self._never_failed(worker)
+        else:
             shard = (
-                (self._needed_for_a_verdict(worker) if is_alone else None)
+                self._needed_for_a_verdict(worker)
                 or self._never_failed(worker)
-                or (self._failed_before(worker) if is_alone else None)
+                or self._failed_before(worker)
                 or self._most_overdue(worker, now)
             )
         if shard is None:
@@ -134,12 +142,9 @@ class Schedule:
         else:
             self._idle.discard(worker)
             self._begun[shard.index] += 1
+            self._n_of[worker] += 1
             self._at_work.setdefault(shard.index, {})[worker] = (shard, now)
         return shard
-
-    def has_failed(self, shard: Shard) -> bool:
-        """Say whether a shard has failed before, so that it should be alone on its worker."""
-        return bool(self._failures[shard.index])
 
     def leave(self, worker: int) -> None:
         """Note that a worker is lost; if it comes back, it has to show again that it works."""
@@ -227,6 +232,7 @@ class Schedule:
         """Forget a worker's copy; say whether another worker has one."""
         copies = self._at_work[shard.index]
         del copies[worker]
+        self._n_of[worker] -= 1
         if not copies:
             del self._at_work[shard.index]
         return bool(copies)
@@ -277,9 +283,7 @@ class Schedule:
         usual = median(self._seconds_per_row)
         worst, worst_by = None, 0.0
         for index, copies in self._at_work.items():
-            if len(copies) > 1 or worker in copies or index in self._is_reported:
-                continue
-            if worker in self._failures[index]:
+            if len(copies) > 1 or index in self._is_reported or worker in self._failures[index]:
                 continue
             ((shard, began),) = copies.values()
             late = now - began - max(self._slow_after_s, SLOW_FACTOR * usual * shard.n_rows)

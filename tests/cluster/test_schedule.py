@@ -57,14 +57,23 @@ def test_shard_that_failed_is_not_tried_again_beside_another():
     schedule = schedule_of(shards_of(3), max_attempts=3)
     first, second = schedule.take(0, 0.0), schedule.take(0, 0.0)
     schedule.settle(0, first, failed(first), 1.0)
-    third = schedule.take(0, 1.0, is_alone=False)
+    third = schedule.take(0, 1.0)
     assert third.index == 2
-    assert schedule.take(0, 1.0, is_alone=False) is None
+    assert schedule.take(0, 1.0) is None
     for shard in (second, third):
         schedule.settle(0, shard, ok(shard), 2.0)
     assert schedule.take(0, 2.0) == first
-    assert schedule.has_failed(first)
-    assert not schedule.has_failed(second)
+
+
+def test_nothing_is_put_beside_a_shard_that_is_tried_again():
+    schedule = schedule_of(shards_of(3), max_attempts=3)
+    first, second, third = (schedule.take(worker, 0.0) for worker in (0, 1, 0))
+    schedule.settle(0, first, failed(first), 1.0)
+    schedule.settle(1, second, ok(second), 1.0)
+    assert schedule.take(1, 1.0) == first
+    schedule.put_back(0, third)
+    assert schedule.take(1, 1.0) is None
+    assert schedule.take(0, 1.0) == third
 
 
 def test_worker_gets_no_copy_of_what_it_is_working_on():
