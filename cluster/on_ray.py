@@ -101,7 +101,12 @@ def describe_on_ray(
         If the cluster or the worker is lost. What making the scorer raises is raised as it is.
     """
     work = (partial(_made_in, os.getcwd(), make_scorer), what, absolute(out), options)
-    return call_apart(_describe, *work, tell={}, address=options.address)
+    try:
+        return call_apart(_describe, *work, tell={}, address=options.address)
+    except ProcessLost as error:
+        raise RuntimeError(
+            f"the Ray cluster was lost ({error}); run the same command again once it is back"
+        ) from error
 
 
 def gpus_of_cluster(address: str, *, is_open_allowed: bool) -> int:

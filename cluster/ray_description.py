@@ -9,7 +9,7 @@ from typing import Any
 from cluster.process_runner import worker_environment
 from cluster.ray_cluster import HeadWatch
 from cluster.ray_options import RayOptions
-from cluster.ray_runner import LOOK_AROUND_EVERY_S, NO_ROOM, joined_cluster, needs_of
+from cluster.ray_runner import LOOK_AROUND_EVERY_S, NO_ROOM, cause_of, joined_cluster, needs_of
 from cluster.worker import one_line
 from sms.scorers import Scorer
 
@@ -42,7 +42,7 @@ def describe(
         try:
             return ray.get(asked)
         except RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+            raise cause_of(error) from None
         except RayError as error:
             lost = f"the worker that loaded the models was lost ({one_line(error)})"
             raise RuntimeError(lost) from error

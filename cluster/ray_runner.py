@@ -93,6 +93,11 @@ def joined_cluster(options: RayOptions, out: str) -> AbstractContextManager[None
     )
 
 
+def cause_of(error: RayTaskError) -> Exception:
+    """Return what was raised in the other process."""
+    return error.cause if isinstance(error.cause, Exception) else error
+
+
 def needs_of(options: RayOptions) -> Needs:
     """Return what a worker takes of a node; the cluster is joined already."""
     gpus = options.gpus_per_worker
@@ -451,7 +456,7 @@ class _Driver:
 
     def _not_ready(self, worker: int, error: RayError) -> None:
         if isinstance(error, RayTaskError):  # not a death: the scorer cannot be made
-            cause = error.cause if isinstance(error.cause, Exception) else error
+            cause = cause_of(error)
             if not self._nodes:
                 raise cause
             logger.warning("one worker cannot score and is left out: %s", one_line(cause))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipelines.evaluate import TRAITS
 from reffree.aspects import KINDS_OF_HEAD
 from reffree.comparisons import comparisons_of
 from reffree.examples import Example
@@ -21,7 +22,6 @@ from reffree.scorer import LinearPairs, load_scorer
 
 N_FOLDS = 5
 SHIPPED = "news"
-TRAITS = ("length", "density")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

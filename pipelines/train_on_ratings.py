@@ -23,12 +23,13 @@ from cluster import list_inputs, with_content
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.store import base_name
+from pipelines.evaluate import TRAITS
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
 from pipelines.settings.train import TrainSettings
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import columns_apart, read_ratings
-from pipelines.train_on_preferences import N_FOLDS, SHIPPED, TRAITS, others_of
+from pipelines.train_on_preferences import N_FOLDS, SHIPPED, others_of
 from pipelines.training_folder import checked_folder, chosen_device
 from reffree.comparisons import rated_comparisons
 from reffree.features import PairFeatures
