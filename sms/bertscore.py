@@ -19,7 +19,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders import EncoderRuntime
+from sms.file_hashes import hash_of_files
 from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
 from sms.model_tables import find_model
 from sms.pairs import Pairs

@@ -19,10 +19,11 @@ from reffree.pair.models import AFTER, load_answerer, most_tokens, reading
 from reffree.pair.presets import CONV_FILE, needs_of, settings_of
 from reffree.pair.settings import HISTOGRAM, PairSettings
 from reffree.scorer import PairScores
-from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders import EncoderRuntime
 from sms.encoders.hugging_face import find_folder
 from sms.encoders.recent import Recent
 from sms.encoders.vector_cache import VectorCache, key_of
+from sms.file_hashes import hash_of_files
 from sms.metric import Evidence
 from sms.text import TextRules
 from sms.words import CANNOT_BE_SPLIT, attempt

@@ -16,7 +16,7 @@ from reffree.language_models import CLASSIFIER, GENERATOR, SANE_LENGTH, Pretrain
 from reffree.pair.inputs import Input
 from reffree.pair.presets import FOUNDATION
 from reffree.pair.settings import Answer, PairSettings
-from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders import EncoderRuntime
 from sms.encoders.devices import Machine
 from sms.encoders.hugging_face import (
     check_weights,
@@ -27,6 +27,7 @@ from sms.encoders.hugging_face import (
     name_of,
     one_line,
 )
+from sms.file_hashes import hash_of_files
 
 AFTER = "pair@"
 _SAME = (

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -196,12 +194,3 @@ def for_texts(
         vectors, text_sentences, others = for_texts(encode, unit, texts, needed & ~failed)
         return vectors, text_sentences, others | failed
     return vectors, part.text_sentences, np.zeros(needed.size, dtype=bool)
-
-
-def hash_of_files(paths: Iterable[Path]) -> str:
-    """Hash the contents of some files, in that order, into 32 hexadecimal digits."""
-    digest = hashlib.blake2b()
-    for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "blake2b").digest())
-    return digest.hexdigest()[:32]

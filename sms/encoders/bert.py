@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from sms.encoders import EncodedSentences, EncoderRuntime, hash_of_files
+from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.encoders.batches import Batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
@@ -30,6 +30,7 @@ from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.padded_model import PaddedModel
 from sms.encoders.pieces import PieceCutter, Windows
 from sms.encoders.tokens import Block, SentencePlan, SentenceTokens, TokenPlanner
+from sms.file_hashes import hash_of_files
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
 

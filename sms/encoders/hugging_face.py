@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder, Pooling, TokenModel
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
@@ -24,6 +24,7 @@ from sms.encoders.linear import speed_up
 from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.padded_model import PaddedModel
 from sms.encoders.pieces import PieceCutter
+from sms.file_hashes import hash_of_files
 
 logger = logging.getLogger(__name__)
 

@@ -17,12 +17,13 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn.utils import rnn
 
-from sms.encoders import EncoderRuntime, hash_of_files
+from sms.encoders import EncoderRuntime
 from sms.encoders.batches import Batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.static import open_table
 from sms.encoders.word_table import WordTable
+from sms.file_hashes import hash_of_files
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.encoders.word_table import WordTable, shared_table
+from sms.file_hashes import hash_of_file
 from sms.pooling import pool_rows
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts
@@ -158,7 +158,7 @@ def open_table(path: Path, file_format: str) -> tuple[WordTable, str]:
         As `load_static`.
     """
     _check_there(path, file_format)
-    content_hash = _hash_of(path)
+    content_hash = hash_of_file(path)[:32]
     if path.stat().st_size < SHARED_FROM_BYTES:
         return WordTable.of(*read_vectors(path, file_format)), content_hash
     name = f"{content_hash}-{file_format}"
@@ -182,11 +182,6 @@ def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
 def _check_there(path: Path, file_format: str) -> None:
     if not path.is_file():
         raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
-
-
-def _hash_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
 
 
 def _header(path: Path, line: bytes) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from sms.encoders import EncoderRuntime
+from sms.file_hashes import hash_of_file
 
 # Written to file descriptor 2 before any log level applies, and the absence of CUDA, which
 # `_configure` looks at itself.
@@ -178,9 +179,7 @@ def _hash_of(folder: Path) -> str:
     digest = hashlib.blake2b()
     files = (path for path in folder.rglob("*") if path.is_file())
     for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in files):
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "blake2b").hexdigest()
-        digest.update(f"{name}\0{content}\n".encode())
+        digest.update(f"{name}\0{hash_of_file(path)}\n".encode())
     return digest.hexdigest()[:32]
 
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 from filelock import FileLock
 
-from sms.encoders import hash_of_files
+from sms.file_hashes import hash_of_files
 from sms.naming import cache_folder
 
 _FORMAT = 1

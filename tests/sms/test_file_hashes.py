@@ -1,0 +1,136 @@
+"""Kept hashes: a file that may have changed is hashed again, whatever its size and time say."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+import pytest
+
+from sms import file_hashes
+from sms.file_hashes import hash_of_file, hash_of_files
+
+
+def hash_by_hand(path):
+    return hashlib.blake2b(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(file_hashes, "KEPT_FROM_BYTES", 4)
+    return tmp_path / "cache" / "hashes"
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """Let ten seconds pass."""
+    now = time.time_ns
+    monkeypatch.setattr(file_hashes.time, "time_ns", lambda: now() + 10_000_000_000)
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "weights.bin"
+    path.write_bytes(b"0123456789")
+    return path
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """List the files that were read."""
+    names, hashed = [], file_hashes._hashed
+    monkeypatch.setattr(
+        file_hashes, "_hashed", lambda path: names.append(path.name) or hashed(path)
+    )
+    return names
+
+
+def test_file_is_read_once(cache, later, weights, reads):
+    assert hash_of_file(weights) == hash_of_file(weights) == hash_by_hand(weights)
+    assert reads == ["weights.bin"]
+
+
+def test_changed_content_of_same_size_and_time_is_seen(cache, later, weights, reads):
+    hash_of_file(weights)
+    before = weights.stat()
+    weights.write_bytes(b"9876543210")
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert hash_of_file(weights) == hash_by_hand(weights)
+    assert len(reads) == 2
+
+
+def test_another_file_put_in_its_place_is_seen(cache, later, weights, reads, tmp_path):
+    hash_of_file(weights)
+    other = tmp_path / "other"
+    other.write_bytes(b"9876543210")
+    os.utime(other, ns=(weights.stat().st_atime_ns, weights.stat().st_mtime_ns))
+    other.rename(weights)
+    assert hash_of_file(weights) == hash_by_hand(weights)
+
+
+def test_link_to_another_file_is_seen(cache, later, weights, tmp_path):
+    link, other = tmp_path / "link", tmp_path / "other"
+    other.write_bytes(b"9876543210")
+    link.symlink_to(weights)
+    assert hash_of_file(link) == hash_by_hand(weights)
+    link.unlink()
+    link.symlink_to(other)
+    assert hash_of_file(link) == hash_by_hand(other)
+
+
+def test_file_that_has_just_changed_is_not_kept(cache, weights, reads):
+    hash_of_file(weights)
+    hash_of_file(weights)
+    assert len(reads) == 2
+    assert not cache.exists()
+
+
+def test_file_that_changes_while_it_is_read_is_not_kept(cache, later, weights, monkeypatch):
+    hashed = file_hashes._hashed
+
+    def changing(path):
+        digest = hashed(path)
+        path.write_bytes(b"changed!!!")
+        return digest
+
+    monkeypatch.setattr(file_hashes, "_hashed", changing)
+    hash_of_file(weights)
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("damaged", [b"", b"12ab", b"\xff\xfe", b"Z" * 128])
+def test_damaged_hash_is_not_used(cache, later, weights, damaged):
+    hash_of_file(weights)
+    (kept,) = cache.iterdir()
+    kept.write_bytes(damaged)
+    assert hash_of_file(weights) == hash_by_hand(weights)
+    assert kept.read_text() == hash_by_hand(weights)
+
+
+def test_cache_that_cannot_be_written_is_done_without(cache, later, weights):
+    cache.parent.write_text("a file, where a folder should be")
+    assert hash_of_file(weights) == hash_by_hand(weights)
+
+
+def test_small_file_is_not_kept(cache, later, tmp_path):
+    path = tmp_path / "small"
+    path.write_bytes(b"abc")
+    assert hash_of_file(path) == hash_by_hand(path)
+    assert not cache.exists()
+
+
+def test_missing_file_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        hash_of_file(tmp_path / "nothing")
+
+
+def test_several_files_have_one_hash(tmp_path):
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_bytes(b"a")
+    second.write_bytes(b"b")
+    both = hashlib.blake2b()
+    for path in (first, second):
+        both.update(hashlib.blake2b(path.read_bytes()).digest())
+    assert hash_of_files([first, second]) == both.hexdigest()[:32]
