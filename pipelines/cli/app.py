@@ -7,6 +7,7 @@ goes to standard error, results to standard output. Each command is in `pipeline
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -44,7 +45,9 @@ from sms.naming import nearest
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit status."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    status = run(sys.argv[1:] if arguments is None else arguments)
+    gc.freeze()  # at its end the interpreter would look for garbage in all that was loaded
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
