@@ -258,6 +258,9 @@ def _run(
     scorer, versions = None, library_versions()
     # Where others score, this process has no use for the encoders.
     if workers is not None:
+        # while they load, what is needed at the end: it takes a moment, too
+        from pipelines.reports import scores_page  # noqa: F401
+
         signatures, content = workers.description()
     elif machines.address is not None:
         make_scorer = request.scorer_maker(machines.worker_device)

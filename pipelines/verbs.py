@@ -44,13 +44,14 @@ if TYPE_CHECKING:
 def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     """Score every row of a corpus into a folder, and write a page about it."""
     from cluster.store import join, write_whole
-    from pipelines.reports.scores_page import render_run
     from pipelines.runs.manifest import PAGE_FILE
     from pipelines.score import score_corpus
     from pipelines.summary import higher_is
 
     run = score_corpus(corpora, **vars(settings))
     if run.is_complete:
+        from pipelines.reports.scores_page import render_run  # takes a moment
+
         if settings.explain:
             from pipelines.explain import explain_extremes  # brings encoders
 

@@ -152,9 +152,9 @@ def test_worker_that_loads_another_scorer_is_left_out(monkeypatch):
     monkeypatch.setattr(process_runner, "MAX_FAILED_STARTS", 1)
     with closing(Workers(MakeScorer(), 2, 1, number_of)) as workers:
         workers.description()
-        (other,) = (worker for worker in workers.all if not worker.is_ready)
-        workers.take_ready(other, other.answer())
-        assert other not in workers.all
+        for other in [worker for worker in workers.all if not worker.is_ready]:
+            workers.take_ready(other, other.answer())  # unless both were ready at once
+        assert len(workers.all) == 1
         assert "a worker has loaded another scorer" in workers.last_failure
 
 
