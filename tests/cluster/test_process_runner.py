@@ -50,7 +50,9 @@ class Interrupts:
 
     def __call__(self, rows):
         if rows["candidate"][0].as_py().startswith("0 says"):
-            os.kill(self.driver, signal.SIGINT)
+            for _ in range(6):  # Python forgets one that comes while it deletes an object
+                os.kill(self.driver, signal.SIGINT)
+                time.sleep(10)
         time.sleep(60)
 
 
