@@ -66,7 +66,8 @@ def test_fault_beside_another_shard_of_a_gpu_loses_and_doubles_nothing(
     wrong = [report for report in reports if report.error is not None]
     assert [report.index for report in wrong] == [2]
     assert wrong[0].attempts == 2
-    assert len(parts_of(job.out)) == 5
+    # killed as it writes the other shard, a worker leaves an unfinished file, which does not count
+    assert committed(job.out, plan, job.fingerprint) == {0, 1, 3, 4, 5}
     check_scores(48, but=range(16, 24))
 
 
