@@ -187,6 +187,8 @@ class _Forward(logging.Handler):
 
 
 def _child(handle: int) -> None:
+    # A job in the background starts with interrupts ignored; here one ends what its owner has left.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     connection = Connection(handle)
     lock = threading.Lock()
 

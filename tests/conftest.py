@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import secrets
+import signal
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
 gc.disable()  # until everything is imported, see `pytest_collection_finish`
 os.fsync = lambda handle: None  # what a test writes need not survive a power cut; a fifth faster
 

@@ -50,9 +50,7 @@ class Interrupts:
 
     def __call__(self, rows):
         if rows["candidate"][0].as_py().startswith("0 says"):
-            for _ in range(6):  # Python forgets one that comes while it deletes an object
-                os.kill(self.driver, signal.SIGINT)
-                time.sleep(10)
+            os.kill(self.driver, signal.SIGINT)
         time.sleep(60)
 
 

@@ -105,11 +105,19 @@ call_apart(drivers.wait_and_tidy, sys.argv[1], tell={"pid": heard}, address="now
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_it_ends_and_tidies_up_when_we_do(tmp_path, number):
+# what a shell does to a job that it starts with `&`
+IN_THE_BACKGROUND = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+
+
+@pytest.mark.parametrize(
+    ("number", "before"),
+    [(signal.SIGKILL, ""), (signal.SIGKILL, IN_THE_BACKGROUND), (signal.SIGINT, "")],
+    ids=["killed", "killed-in-the-background", "interrupted"],
+)
+def test_it_ends_and_tidies_up_when_we_do(tmp_path, number, before):
     left = tmp_path / "tidied"
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(left)],
+        [sys.executable, "-c", before + DRIVER, str(left)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

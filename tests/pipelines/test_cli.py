@@ -70,7 +70,7 @@ def score(corpus, tmp_path):
 @pytest.fixture
 def small_shards(monkeypatch):
     """Cut the corpus in this process as the slow command line does."""
-    monkeypatch.setattr(sys.modules["pipelines.score"], "ROWS_PER_SHARD", 2)
+    monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)
 
 
 @pytest.fixture
