@@ -27,16 +27,16 @@ _DIGEST = re.compile("[0-9a-f]{128}")
 
 def hash_of_file(path: Path) -> str:
     """Hash the content of a file with BLAKE2b; 128 hexadecimal digits."""
-    if path.stat().st_size < KEPT_FROM_BYTES:
+    found = path.stat()
+    if found.st_size < KEPT_FROM_BYTES:
         return _hashed(path)
-    state = _state(path)
-    kept = cache_folder() / "hashes" / hashlib.blake2b(state, digest_size=16).hexdigest()
+    kept = _place_of(path, found)
     with suppress(OSError, UnicodeDecodeError):
         if _DIGEST.fullmatch(digest := kept.read_text("ascii")):
             return digest
-    is_settled = time.time_ns() - path.stat().st_ctime_ns > _SETTLED_NS
+    is_settled = time.time_ns() - found.st_ctime_ns > _SETTLED_NS
     digest = _hashed(path)
-    if is_settled and _state(path) == state:
+    if is_settled and _place_of(path, path.stat()) == kept:
         with suppress(OSError):  # the next process hashes the file, too
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(digest, "ascii")  # half of it would be no digest
@@ -56,8 +56,8 @@ def _hashed(path: Path) -> str:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
-def _state(path: Path) -> bytes:
-    """Say where a file is and what changes when it does; `ctime` cannot be set back."""
-    real, found = path.resolve(), path.stat()
+def _place_of(path: Path, found: os.stat_result) -> Path:
+    """Say where the hash of a file in this state is kept; no program can set `ctime` back."""
     numbers = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return os.fsencode(real) + repr(numbers).encode()
+    state = os.fsencode(path.resolve()) + repr(numbers).encode()
+    return cache_folder() / "hashes" / hashlib.blake2b(state, digest_size=16).hexdigest()
