@@ -27,7 +27,7 @@ from pipelines.learned_columns import PREFIX
 from pipelines.prepare_pairs import SPLIT
 from pipelines.score import score_corpus
 from pipelines.settings.evaluate import EvaluateSettings
-from pipelines.tables.keyed import KEYS
+from pipelines.tables.keyed import KEYS, check_unique
 from pipelines.tables.ratings import columns_apart, read_ratings
 from reffree.naming import find_scorer, split_head
 from reffree.pairs import text_key
@@ -50,6 +50,8 @@ class RatedResult:
     n_documents: int
     n_seen: int
     """Rated documents that the scorer was trained on, by the sources that it remembers."""
+    notes: Sequence[str]
+    """What was left out, and why."""
     with_rating: float | None
     with_trait: Mapping[str, float | None]
     """Correlation of the score with each trait, on the cells that are rated."""
@@ -88,16 +90,23 @@ def evaluate_by_ratings(
             reason = next(iter(run.failed_shards.values()))
             raise RuntimeError(f"a part of `corpus` could not be scored: {reason}")
         table = pl.read_parquet(Path(work) / "scores" / "scores" / "part-*.parquet")
-    both = table.unique(KEYS, keep="first").join(means, on=KEYS).sort(KEYS)
+    distinct = table.select(*KEYS, *names.values(), *TRAITS).unique()
+    both = distinct.join(means, on=KEYS).sort(KEYS)
     if both.is_empty():
         raise ValueError(f"`ratings` must rate candidates of the corpus, got none in {ratings}")
+    check_unique(both, KEYS, "the corpus", "give one text of each")
+    notes = list(rated.notes)
+    if n_lost := means.height - both.height:
+        notes.append(
+            f"{n_lost:,} of {means.height:,} rated summaries are not readable rows of the corpus"
+        )
     keys = _source_keys(corpus, renamed, set(both[DOCUMENT_ID]))
     seen = {folder: _n_seen(folder, keys) for folder in scorers}
     matrices = _matrices(both, [*names.values(), *TRAITS, *map(_rating_of, rated.aspects)])
     for name in map(_rating_of, rated.aspects):  # means that tie differ in how they were summed
         matrices[name] = merge_close(matrices[name].ravel()).reshape(matrices[name].shape)
     return [
-        _result(folder, matrices, matrices[name], aspect, level, seen[folder])
+        _result(folder, matrices, matrices[name], aspect, level, seen[folder], notes)
         for folder, name in names.items()
         for aspect in rated.aspects
         for level in LEVELS
@@ -147,11 +156,14 @@ def _result(
     aspect: str,
     level: str,
     n_seen: int,
+    notes: Sequence[str],
 ) -> RatedResult:
     ratings = matrices[_rating_of(aspect)]
     traits = {name: np.where(np.isnan(ratings), np.nan, matrices[name]) for name in TRAITS}
     how = {"level": level, "coefficient": COEFFICIENT}
     agreed = correlate(scores, ratings, **how)
+    if n := int((np.isnan(scores) & ~np.isnan(ratings)).sum()):
+        notes = [*notes, f"{n:,} summaries with a rating of {aspect} have no score"]
     return RatedResult(
         scorer=folder,
         aspect=aspect,
@@ -159,6 +171,7 @@ def _result(
         n_systems=agreed.n_systems,
         n_documents=agreed.n_documents,
         n_seen=n_seen,
+        notes=notes,
         with_rating=_defined(agreed.value),
         with_trait={n: _defined(correlate(scores, own, **how).value) for n, own in traits.items()},
         with_rating_given={

@@ -37,7 +37,7 @@ from reffree.pairs import (
     pairs_of_rows,
     text_key,
 )
-from reffree.splits import Groups, TextRegister, hashed_sides
+from reffree.splits import LEAK, Groups, TextRegister, hashed_sides
 from sms.naming import OneOrMore
 
 SPLIT = "split"
@@ -306,7 +306,7 @@ def _deal(
             sides = split.sides_of(keys, own_sides)
             is_used = sides >= 0
             if n_leaks := int((~is_used).sum()):
-                left_out["document_id or text also on a later side"] += n_leaks
+                left_out[LEAK] += n_leaks
             is_training = sides == SIDES.index("train")
             words.add(pair.reference for pair in compress(pairs, is_training.tolist()))
             is_beyond = is_training & ~sample.has(keys)

@@ -198,7 +198,7 @@ def _of_table(
         raise ValueError(
             "`learning_curve` must be left out for a table with labels: all rows are used"
         )
-    examples = read_examples(paths, columns or {}, limit=limit, seed=seed)
+    examples, left_out = read_examples(paths, columns or {}, limit=limit, seed=seed)
     sample = SourceSample()
     sample.add_texts((one.document_id, one.source) for one in examples["train"])
     groups: dict[tuple[str, int, str], list[Example]] = {}
@@ -208,7 +208,7 @@ def _of_table(
         training=examples["train"],
         test=list(groups.values()),
         n_pairs={side: len(own) for side, own in examples.items()},
-        left_out={},
+        left_out=dict(left_out.most_common()),
         source_sample=sample.text_keys(),
     )
 

@@ -1,7 +1,7 @@
 """Says of how many preferences a scorer of features is right that it was not fitted to.
 
 Where the table has no `split`, the scorer is fitted to all documents, and each document is judged
-by weights that were fitted to the others.
+by weights that were fitted to the others. Documents with the same source, or nearly, are one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from reffree.features import PairFeatures
 from reffree.fitting import fit_recipe, texts_of
 from reffree.linear import MIN_GROUPS, Comparisons
 from reffree.scorer import LinearPairs, load_scorer
+from reffree.splits import number_groups
 
 N_FOLDS = 5
 SHIPPED = "news"
@@ -104,8 +105,9 @@ def _cross_validated(
     examples: Sequence[Example], pairs: LinearPairs, values: np.ndarray, recipe: str, seed: int
 ) -> np.ndarray:
     """Score each document by weights fitted to other documents, NaN where these are too few."""
-    names, documents = np.unique([one.document_id for one in examples], return_inverse=True)
-    folds = np.random.default_rng(seed).permutation(names.size)[documents] % N_FOLDS
+    documents = np.unique([one.document_id for one in examples], return_inverse=True)[1]
+    groups = number_groups(documents, [one.source for one in examples])
+    folds = np.random.default_rng(seed).permutation(groups.max() + 1)[groups] % N_FOLDS
     scores = np.full((len(examples), len(pairs.heads)), np.nan)
     for k in range(N_FOLDS):
         kept = np.flatnonzero(folds != k).tolist()

@@ -1,8 +1,8 @@
 """Fits a scorer to human ratings, and says by cross-validation how well it would do elsewhere.
 
 A candidate is scored by weights that have not seen its document nor, where there are enough
-systems, its system. Next to it stands what the scorer of the package, length and density reach on
-the same candidates.
+systems, its system. Documents with the same source, or nearly, are left out together. The scorer of
+the package, length and density are judged on the same candidates.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,24 +21,26 @@ from agreement.intervals import percentile_interval
 from agreement.resampling import draw_counts
 from cluster import list_inputs, with_content
 from cluster.reading import Wanted, read_files
-from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID, UNREADABLE
+from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID
 from cluster.store import base_name
 from pipelines.evaluate import TRAITS
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
 from pipelines.settings.train import TrainSettings
-from pipelines.tables.keyed import KEYS
+from pipelines.tables.keyed import KEYS, check_unique
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.train_on_preferences import N_FOLDS, SHIPPED, others_of
 from pipelines.training_folder import checked_folder, chosen_device
+from pipelines.training_table import why_unused
 from reffree.comparisons import rated_comparisons
 from reffree.features import PairFeatures
 from reffree.fitting import LinearRecipe
-from reffree.linear import MIN_GROUPS, fit_linear
+from reffree.linear import MIN_GROUPS, Comparisons, fit_linear
 from reffree.naming import SCORER_FILE
 from reffree.pairs import SourceSample
 from reffree.scorer import LinearPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
+from reffree.splits import number_groups
 from sms.naming import AnyPath, OneOrMore, several
 
 FIGURES_FILE = "learning_curve.json"
@@ -78,6 +80,8 @@ class RatedTraining:
     n_candidates: int
     n_documents: int
     n_systems: int
+    notes: Sequence[str]
+    """What was left out, and why."""
     leaves_systems_out: bool
     """Whether the weights that score a candidate have seen nothing else of its system, either."""
     fits: Sequence[RatedFit]
@@ -93,6 +97,10 @@ class Rated:
     documents: np.ndarray
     systems: np.ndarray
     ratings: Mapping[str, np.ndarray]
+    groups: np.ndarray
+    """Numbers of the documents, those with the same source or nearly so alike."""
+    notes: Sequence[str]
+    """What was left out, and why."""
 
 
 def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTraining:
@@ -124,9 +132,8 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
         for aspect in rated.ratings
         for fit in _curve_of(aspect, rated, features, values, others, settings)
     ]
-    comparisons = {
-        aspect: rated_comparisons(rated.documents, own) for aspect, own in rated.ratings.items()
-    }
+    every = np.arange(len(rated.candidates))
+    comparisons = {aspect: _comparisons(rated, own, every) for aspect, own in rated.ratings.items()}
     pairs = LinearPairs(fit_linear(features.config, values, comparisons), features)
     n_documents, n_systems = (np.unique(own).size for own in (rated.documents, rated.systems))
     signature = save_linear(
@@ -146,6 +153,7 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
         n_candidates=len(rated.candidates),
         n_documents=n_documents,
         n_systems=n_systems,
+        notes=rated.notes,
         leaves_systems_out=_system_folds(rated) > 1,
         fits=fits,
     )
@@ -161,26 +169,43 @@ def read_rated(corpus: OneOrMore, rated: AnyPath | None, settings: TrainSettings
     )
     wanted = Wanted(needed=(DOCUMENT_ID, SYSTEM_ID, CANDIDATE, SOURCES), columns=columns)
     tables = read_files(list_inputs(several(corpus)), wanted, limit=settings.limit)
+    notes = list(ratings.notes)
     rows = pl.concat([pl.DataFrame(pl.from_arrow(table)) for table in tables])
-    both = (
-        rows.filter(pl.col(UNREADABLE).is_null() & pl.col(CANDIDATE).is_not_null())
-        .unique(KEYS, keep="first")
-        .join(means, on=KEYS)
-        .sort(KEYS)
-    )
+    rows = rows.join(means, on=KEYS).sort(KEYS)
+    if n_lost := means.height - rows.select(KEYS).n_unique():
+        notes.append(f"{n_lost:,} of {means.height:,} rated summaries are not in the corpus")
+    why = pl.Series([why_unused(row) for row in rows.to_dicts()], dtype=pl.String)
+    for reason, n in why.drop_nulls().value_counts(sort=True).iter_rows():
+        notes.append(f"{n:,} rated rows of the corpus are left out: {reason}")
+    both = rows.filter(why.is_null()).unique([*KEYS, CANDIDATE, SOURCES], maintain_order=True)
+    check_unique(both, KEYS, "the corpus", "give one text of each")
     if both[DOCUMENT_ID].n_unique() < MIN_GROUPS:
         raise ValueError(
             f"`ratings` must rate candidates of several documents of the corpus, got "
             f"{both[DOCUMENT_ID].n_unique()}"
         )
     numbers = {key: both[key].rank("dense").to_numpy().astype(np.int64) - 1 for key in KEYS}
+    sources = both[SOURCES].list.first().to_list()
+    groups = number_groups(numbers[DOCUMENT_ID], sources)
+    if n_alike := both[DOCUMENT_ID].n_unique() - np.unique(groups).size:
+        notes.append(
+            f"{n_alike:,} documents have the source of another one, or nearly; they count as one"
+        )
     return Rated(
-        sources=[" ".join(own) for own in both[SOURCES].to_list()],
+        sources=sources,
         candidates=both[CANDIDATE].to_list(),
         documents=numbers[DOCUMENT_ID],
         systems=numbers[SYSTEM_ID],
         ratings={a: both[f"{_RATING}{a}"].cast(pl.Float64).to_numpy() for a in ratings.aspects},
+        groups=groups,
+        notes=notes,
     )
+
+
+def _comparisons(rated: Rated, ratings: np.ndarray, rows: np.ndarray) -> Comparisons:
+    """Compare some of the candidates, inside documents."""
+    compared = rated_comparisons(rated.documents[rows], ratings[rows])
+    return replace(compared, groups=rated.groups[rows][compared.worse])
 
 
 def _curve_of(
@@ -220,11 +245,11 @@ def _fit_of(
     # Documents whose candidates all have one rating tell nothing.
     telling = rated.documents[rated_comparisons(rated.documents, ratings).worse]
     rng = np.random.default_rng(seed)
-    order = rng.permutation(int(rated.documents.max()) + 1)
+    order = rng.permutation(int(rated.groups.max()) + 1)
     scores = np.full(ratings.size, np.nan)
     n_fitted = 0
     for k in range(min(N_FOLDS, order.size)):
-        is_held = order[rated.documents] % N_FOLDS == k
+        is_held = order[rated.groups] % N_FOLDS == k
         kept = rng.permutation(np.unique(telling[~np.isin(telling, rated.documents[is_held])]))
         kept = kept[:n_documents]
         n_fitted = max(n_fitted, kept.size)
@@ -233,13 +258,15 @@ def _fit_of(
             seen = np.flatnonzero(
                 np.isin(rated.documents, kept) & (~is_system | (system_folds == 1))
             )
-            compared = rated_comparisons(rated.documents[seen], ratings[seen])
-            model = fit_linear(features.config, values[seen], {aspect: compared})
+            compared = {aspect: _comparisons(rated, ratings, seen)}
+            model = fit_linear(features.config, values[seen], compared)
             asked = is_held & is_system
             scores[asked] = model.scores(values[asked])[:, 0]
     laid = {name: _laid_out(own, rated) for name, own in others.items()}
     own, matrix = _laid_out(scores, rated), _laid_out(ratings.round(9), rated)
     reached = {name: _agreement(other, matrix) for name, other in laid.items()}
+    groups = np.empty(matrix.shape[1], dtype=np.int64)
+    groups[rated.documents] = rated.groups
     rivals = {}
     if is_whole:
         rivals[f"reffree@{SHIPPED}"] = laid[f"reffree@{SHIPPED}"]
@@ -251,7 +278,9 @@ def _fit_of(
         n_fitted=n_fitted,
         cross_validated=_agreement(own, matrix),
         others=reached,
-        differences={name: _difference(own, rival, matrix, seed) for name, rival in rivals.items()},
+        differences={
+            name: _difference(own, rival, matrix, groups, seed) for name, rival in rivals.items()
+        },
     )
 
 
@@ -272,18 +301,22 @@ def _agreement(scores: np.ndarray, ratings: np.ndarray) -> float:
     return correlate(scores, ratings, level="summary", coefficient="spearman").value
 
 
-def _difference(first: np.ndarray, second: np.ndarray, ratings: np.ndarray, seed: int) -> Interval:
-    """Say how much better the first agrees, with the same documents drawn for both."""
+def _difference(
+    first: np.ndarray, second: np.ndarray, ratings: np.ndarray, groups: np.ndarray, seed: int
+) -> Interval:
+    """Say how much better the first agrees, with the same groups of documents drawn for both."""
     how: dict[str, Any] = {"level": "summary", "coefficient": "spearman"}
     a, b = correlate(first, ratings, **how), correlate(second, ratings, **how)
-    n = min(one.n_documents - one.n_skipped for one in (a, b))
+    n_groups = int(groups.max()) + 1
+    n = min(n_groups, *(one.n_documents - one.n_skipped for one in (a, b)))
     few = f"needs {FEWEST_DOCUMENTS} documents, got {n}" if n < FEWEST_DOCUMENTS else None
+    rng = np.random.default_rng(seed)
     drawn = resampled_correlations(
         np.stack([first, second]),
         ratings[None],
         Resamples(
             np.ones((1, len(ratings))),
-            draw_counts(ratings.shape[1], n_resamples=N_RESAMPLES, rng=np.random.default_rng(seed)),
+            draw_counts(n_groups, n_resamples=N_RESAMPLES, rng=rng)[:, groups],
         ),
         **how,
     )[..., 0]

@@ -9,7 +9,8 @@ compared; else all of a document), `aspect` (heads that it teaches, with commas 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, UNREADABLE, kept_name
 from reffree.examples import Example
 from reffree.hashing import hash64
-from reffree.pairs import SIDES, side_named
-from reffree.splits import hashed_sides
+from reffree.negatives import POSITIVE
+from reffree.pairs import SIDES, side_named, text_key
+from reffree.splits import LEAK, hashed_sides, shared_sources
 from sms.naming import OneOrMore
 
 LABEL = "label"
@@ -37,36 +39,91 @@ def is_table(paths: OneOrMore, columns: Mapping[str, str]) -> bool:
 
 def read_examples(
     paths: OneOrMore, columns: Mapping[str, str], *, limit: int | None, seed: int
-) -> dict[str, list[Example]]:
-    """Read the rows of each side; without a column `split` all are for training."""
+) -> tuple[dict[str, list[Example]], Counter[str]]:
+    """Read the rows of each side; without a column `split` all are for training.
+
+    Also returns why rows are left out, and how many. A row whose document or source, or nearly the
+    same source, is on a later side, too, is one of them.
+    """
     files = list_inputs(paths)
     theirs = {name: columns.get(name, name) for name in (LABEL, *_DEFAULTS)}
     there = set.intersection(*(set(column_names(file.path, file.format)) for file in files))
     keep = tuple(name for name in theirs.values() if name in there)
     own = {name: named for name, named in columns.items() if name not in theirs}
     wanted = Wanted(needed=(DOCUMENT_ID, CANDIDATE, SOURCES), columns=own, keep=keep)
-    examples: dict[str, list[Example]] = {side: [] for side in SIDES}
+    examples: list[Example] = []
+    sides: list[int] = []
+    left_out: Counter[str] = Counter()
     for table in read_files(files, wanted, limit=limit):
         for row in table.to_pylist():
-            if row[UNREADABLE] or not row[CANDIDATE] or not row[SOURCES]:
+            if (why := why_unused(row)) is not None:
+                left_out[why] += 1
                 continue
             said = {
                 name: row[kept_name(named)]
                 for name, named in theirs.items()
                 if row.get(kept_name(named)) is not None
             }
-            example = _example(row, _DEFAULTS | said)
-            side = "train"
-            if theirs["split"] in there:
-                side = _side(example.document_id, said.get("split"), seed)
-            examples[side].append(example)
-    return examples
+            examples.append(_example(row, _DEFAULTS | said))
+            has_split = theirs["split"] in there
+            sides.append(_side(row[DOCUMENT_ID], said.get("split"), seed) if has_split else 0)
+    _check_labels(examples)
+    places = np.array(sides, dtype=np.int8)
+    if places.any():
+        names, sources = [one.document_id for one in examples], [one.source for one in examples]
+        keys, groups = shared_sources(names, sources, places)
+        is_leak = groups.is_leak(keys, places)
+        left_out += Counter({LEAK: int(is_leak.sum())})
+        places[is_leak] = len(SIDES)
+    by_side = {
+        side: [examples[row] for row in np.flatnonzero(places == place)]
+        for place, side in enumerate(SIDES)
+    }
+    return by_side, left_out
+
+
+def why_unused(row: Mapping[str, Any]) -> str | None:
+    """Say why a row cannot be trained on; None if it can.
+
+    Raises
+    ------
+    ValueError
+        If it has several sources: they would be one text here, and each be scored alone later.
+    """
+    if row[UNREADABLE]:
+        return str(row[UNREADABLE])
+    if row[DOCUMENT_ID] is None:
+        return f"no {DOCUMENT_ID}"
+    if not row[CANDIDATE] or text_key(row[CANDIDATE]) is None:
+        return f"no {CANDIDATE}"
+    sources = row[SOURCES] or ()
+    if len(sources) > 1:
+        raise ValueError(
+            f"a candidate that is trained on must have one source, got {len(sources)} for document "
+            f"{row[DOCUMENT_ID]}; join them into one text"
+        )
+    return None if sources and text_key(sources[0]) is not None else "no source"
+
+
+def _check_labels(examples: Sequence[Example]) -> None:
+    """Refuse a candidate that is better than the positive of its group."""
+    least: dict[tuple[str, int, str], float] = {}
+    for one in examples:
+        if one.kind == POSITIVE:
+            group = (one.document_id, one.number, one.base)
+            least[group] = min(one.label, least.get(group, one.label))
+    for one in examples:
+        if one.label > least.get((one.document_id, one.number, one.base), math.inf):
+            raise ValueError(
+                f"`{LABEL}` of a `{POSITIVE}` must be the highest of its document, got a higher "
+                f"one of kind `{one.kind}` for document {one.document_id}; mend `{LABEL}` or `kind`"
+            )
 
 
 def _example(row: Mapping[str, Any], said: Mapping[str, Any]) -> Example:
     try:
         label, weight, number = float(said[LABEL]), float(said["weight"]), int(said["number"])
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"`{LABEL}`, `weight` and `number` must be numbers, got none for document "
             f"{row[DOCUMENT_ID]}"
@@ -81,7 +138,7 @@ def _example(row: Mapping[str, Any], said: Mapping[str, Any]) -> Example:
         number=number,
         kind=str(said["kind"]),
         index=0,
-        source=" ".join(row[SOURCES]),
+        source=row[SOURCES][0],
         candidate=row[CANDIDATE],
         label=label,
         n_edits=0,
@@ -91,7 +148,7 @@ def _example(row: Mapping[str, Any], said: Mapping[str, Any]) -> Example:
     )
 
 
-def _side(document_id: str, split: str | None, seed: int) -> str:
+def _side(document_id: str, split: str | None, seed: int) -> int:
     if split is not None:
         place = side_named(split)
         if place < 0:
@@ -99,6 +156,6 @@ def _side(document_id: str, split: str | None, seed: int) -> str:
                 f"`split` must be train, validation or test, got {split!r} for document "
                 f"{document_id}"
             )
-        return SIDES[place]
+        return place
     keys = np.array([hash64(document_id)], dtype=np.uint64)
-    return SIDES[int(hashed_sides(keys, seed=seed)[0])]
+    return int(hashed_sides(keys, seed=seed)[0])

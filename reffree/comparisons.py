@@ -54,7 +54,7 @@ def _pairs(examples: Sequence[Example], places: Sequence[int]) -> list[tuple[int
     positives = [place for place in places if examples[place].kind == POSITIVE]
     if positives:
         others = [place for place in places if examples[place].kind != POSITIVE]
-        return [(positives[0], other) for other in others]
+        return [(positive, other) for positive in positives for other in others]
     return [(i, j) for i in places for j in places if examples[i].label > examples[j].label]
 
 

@@ -13,19 +13,23 @@ grows with the number of *shared* texts only.
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
-from reffree.hashing import mixed
-from reffree.pairs import SIDES
+from reffree.hashing import hash64, mixed
+from reffree.pairs import SIDES, near_keys, text_key
 
 SHARES = (0.8, 0.1, 0.1)
 """Parts of the documents for training, validation and test (Bao et al. 2020, section 3.1)."""
+LEAK = "document_id or text also on a later side"
+"""Why rows of a file's own split are left out."""
 
 _N_PARTS = 64
 _ENTRY = np.dtype([("text", np.uint64), ("document", np.uint64), ("side", np.int8)])
@@ -156,6 +160,47 @@ def hashed_sides(groups: np.ndarray, *, seed: int) -> np.ndarray:
     """
     uniform = mixed(groups, seed) / 2.0**64
     return np.searchsorted(np.cumsum(SHARES[:-1]), uniform, side="right").astype(np.int8)
+
+
+def shared_sources(
+    names: Sequence[str], sources: Sequence[str], sides: np.ndarray
+) -> tuple[np.ndarray, Groups]:
+    """Find the documents whose sources are the same, or nearly; also return each row's key.
+
+    A row has the name of its document, its source and its side, a place in `SIDES`.
+    """
+    keys = np.array([hash64(name) for name in names], dtype=np.uint64)
+    texts_of = {text: [text_key(text), *near_keys(text)] for text in dict.fromkeys(sources)}
+    entries = [
+        (text, key, side)
+        for key, source, side in zip(keys.tolist(), sources, sides.tolist(), strict=True)
+        for text in (key, *texts_of[source])
+        if text is not None
+    ]
+    columns = zip(*entries, strict=True) if entries else ((), (), ())
+    texts, owners, places = (
+        np.array(column, dtype=kind)
+        for column, kind in zip(columns, (np.uint64, np.uint64, np.int8), strict=True)
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="assay-") as work,
+        closing(TextRegister(Path(work) / "texts")) as register,
+    ):
+        register.add(texts, owners, places)
+        return keys, register.groups()
+
+
+def number_groups(documents: np.ndarray, sources: Sequence[str]) -> np.ndarray:
+    """Give the documents that share a source, or nearly, one number; int64, (n_rows,).
+
+    `documents` are numbers from 0. Where no two share a source they keep them.
+    """
+    names = [str(document) for document in documents.tolist()]
+    keys, groups = shared_sources(names, sources, np.zeros(len(names), dtype=np.int8))
+    group = np.unique(groups.group_of(keys), return_inverse=True)[1]
+    first = np.full(group.max(initial=-1) + 1, documents.max(initial=0))
+    np.minimum.at(first, group, documents)
+    return np.unique(first[group], return_inverse=True)[1]
 
 
 def _edges(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

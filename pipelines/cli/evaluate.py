@@ -81,6 +81,7 @@ def _rated(results: Sequence[RatedResult]) -> list[str]:
             table_text(header, rows, n_left=2),
             "a~b: correlation of a and b; a~b|c: the same with c held fixed",
         ]
+        lines += [f"{note}." for note in dict.fromkeys(n for result in own for n in result.notes)]
         if n_seen := own[0].n_seen:
             lines.append(
                 f"The scorer was trained on at least {n_seen:,} of these "

@@ -72,6 +72,7 @@ def _rated(trained: RatedTraining) -> list[str]:
     return [
         f"{trained.n_candidates:,} rated candidates of "
         f"{counted(trained.n_documents, 'document')} by {counted(trained.n_systems, 'system')}.",
+        *(f"{note}." for note in trained.notes),
         f"Spearman inside documents. Cross-validated: `fitted` was fitted to {how}.",
         "",
         table_text(("aspect", "documents", "fitted", *others), rows, n_left=1),

@@ -104,7 +104,9 @@ def test_columns_of_pairs_corpus_and_ratings_are_named_together(scorer, files, t
     table.write_csv(renamed)
     columns = {"rater": "who", "split": "side"}
     expected = evaluate_by_ratings([scorer], corpus, ratings)
-    assert evaluate_by_ratings([scorer], corpus, renamed, columns=columns) == expected
+    found = evaluate_by_ratings([scorer], corpus, renamed, columns=columns)
+    assert [replace(one, notes=[]) for one in found] == expected
+    assert found[0].notes == ["Raters: all 1 (expert-1)"]
 
 
 def test_part_that_failed_is_no_result(scorer, files, monkeypatch):

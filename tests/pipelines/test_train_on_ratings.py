@@ -148,3 +148,91 @@ def test_preferences_with_split_are_judged_by_their_test_documents(tmp_path, cap
     (line,) = [own for own in capsys.readouterr().out.splitlines() if own.startswith("overall")]
     assert "fitted to 7 preferences of 7 documents. It agrees with 3 of 3 preferences" in line
     assert "test documents" in line
+
+
+def test_preferences_on_a_later_side_too_are_left_out(tmp_path, capsys):
+    table = preferences(tmp_path, split=lambda k: "train")
+    rows = list(csv.DictReader((tmp_path / "prefs.csv").read_text().splitlines()))
+    renamed = [{**row, "document_id": f"again-{row['document_id']}"} for row in rows[:6]]
+    with (tmp_path / "prefs.csv").open("a", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writerows({**row, "split": "test"} for row in renamed)
+        writer.writerow({**rows[0], "candidate": "", "split": "train"})
+    assert run(["train", table, "--out", str(tmp_path / "s"), "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    assert "fitted to 7 preferences of 7 documents. It agrees with 3 of 3 preferences" in printed
+    assert "Left out: 6, document_id or text also on a later side." in printed
+    assert "Left out: 1, no candidate." in printed
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"kind": "positive", "label": 0}, "of a `positive` must be the highest of its document"),
+        ({"label": [1]}, "`label`, `weight` and `number` must be numbers"),
+        ({"source": ["One text.", "Another text."]}, "must have one source, got 2 for document"),
+    ],
+)
+def test_rows_that_cannot_be_trained_on_are_refused(tmp_path, capsys, changed, message):
+    table, lines = tmp_path / "t.jsonl", []
+    for row in news(3):
+        good = {"document_id": row["document_id"], "source": row["source"], "label": 1}
+        lines += [{**good, "candidate": row["reference"]} | changed]
+        lines += [
+            {**good, "candidate": "zyx", "kind": "swap"}
+            | ({"label": 0} if "kind" not in changed else {})
+        ]
+    table.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    given = ["train", str(table), "--out", str(tmp_path / "s"), "--quiet"]
+    assert message in wrong(capsys, (run(given), None))
+
+
+def test_copies_of_an_article_count_as_one_document(tmp_path, capsys):
+    rows, ratings = rated()
+    copies = [
+        [{**row, "document_id": f"{row['document_id']}-{k}"} for k in range(2) for row in table]
+        for table in (rows, ratings)
+    ]
+    printed = []
+    for corpus, table in ((rows, ratings), copies):
+        for name, own in (("corpus", corpus), ("ratings", table)):
+            pq.write_table(pa.Table.from_pylist(own), tmp_path / f"{name}.parquet")
+        out = ["--out", str(tmp_path / str(len(corpus))), "--quiet"]
+        given = ["train", str(tmp_path / "corpus.parquet"), *out]
+        assert run([*given, "--ratings", str(tmp_path / "ratings.parquet")]) == 0
+        printed.append(capsys.readouterr().out)
+    assert (
+        "12 documents have the source of another one, or nearly; they count as one." in printed[1]
+    )
+    figures = [
+        json.loads((tmp_path / str(len(own)) / "learning_curve.json").read_text())[-1]
+        for own in (rows, copies[0])
+    ]
+    assert figures[1]["cross_validated"] == pytest.approx(figures[0]["cross_validated"], abs=1e-9)
+    first, second = (own["differences"]["reffree@news"] for own in figures)
+    assert (second["low"], second["high"]) == pytest.approx((first["low"], first["high"]), abs=1e-9)
+
+
+def test_what_is_not_fitted_to_is_told(tmp_path, capsys):
+    rows, ratings = rated()
+    rows[0]["candidate"], rows[1]["candidate"], rows[2]["source"] = None, "...", None
+    del rows[-1]
+    ratings[5]["system_id"] = None
+    for name, table in (("corpus", rows), ("ratings", ratings)):
+        pq.write_table(pa.Table.from_pylist(table), tmp_path / f"{name}.parquet")
+    given = ["train", str(tmp_path / "corpus.parquet"), "--out", str(tmp_path / "s"), "--quiet"]
+    given += ["--ratings", str(tmp_path / "ratings.parquet")]
+    assert run(given) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("67 rated candidates of 12 documents")
+    assert any(line.startswith("1 rows of ") and "have no key" in line for line in lines)
+    assert "1 of 71 rated summaries are not in the corpus." in lines
+    assert "2 rated rows of the corpus are left out: no candidate." in lines
+    assert "1 rated rows of the corpus are left out: no source." in lines
+
+    rows.append({**rows[7], "candidate": "Quite another text."})
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "corpus.parquet")
+    given[3] = str(tmp_path / "other")
+    assert "must name one row of the corpus" in wrong(capsys, (run(given), None))
+    given = ["evaluate", "news", "--corpus", given[1], *given[-2:], "--quiet"]
+    assert "must name one row of the corpus" in wrong(capsys, (run(given), None))
