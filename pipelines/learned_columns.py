@@ -73,7 +73,9 @@ class LearnedModel:
         parts = {name: float(np.mean([own[name] for own in of_sources])) for name in of_sources[0]}
         sentences = _sentences(candidate)
         # against several sources another sentence may be the worst each time
-        least = linear.least_sentences(sources[0], sentences) if len(sources) == 1 else {}
+        least = {}
+        if len(sources) == 1:
+            least = linear.features.least_sentences(sources[0], candidate)
         return (
             *(
                 ScorePart(

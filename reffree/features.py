@@ -29,8 +29,6 @@ BAD_SHARE = 0.5
 """A sentence is bad if the document's nearest sentence has a smaller share of its words."""
 LEAD_SENTENCES = 5
 """Sentences of a document that a summary of news should not leave out."""
-LEAST = "_least"
-"""How the name of a feature ends that is the lowest over the sentences of the summary."""
 STEM_LETTERS = 6
 """Words that begin with the same so many letters count as one: report, reports, reported."""
 
@@ -187,6 +185,18 @@ class PairFeatures:
         made[~pairs.has_words] = np.nan
         return made
 
+    def least_sentences(self, source: str, candidate: str) -> dict[str, int]:
+        """For each feature about the worst sentence, return the place of that sentence."""
+        pairs = self._pairs([source], [candidate])
+        forward, _ = _likelihoods(pairs, self.config.copy_shares)
+        values = {
+            "copy_least": _means_of_sentences(forward, pairs),
+            "words_least": _shares_of_sentences(pairs, _content(pairs.texts)[0])[0],
+        }
+        return {
+            name: int(np.nanargmin(own)) for name, own in values.items() if not np.isnan(own).all()
+        }
+
     def _pairs(self, sources: Sequence[str], candidates: Sequence[str]) -> _Pairs:
         distinct = list(dict.fromkeys([*sources, *candidates]))
         places = {text: place for place, text in enumerate(distinct)}
@@ -248,11 +258,9 @@ def _of_words(pairs: _Pairs) -> dict[str, np.ndarray]:
 def _of_copying(pairs: _Pairs, shares: Sequence[float]) -> dict[str, np.ndarray]:
     """How likely each text is as a copy of the other."""
     n = pairs.candidate.size
-    forward = np.log(components(pairs.words, pairs.candidate, pairs.source) @ np.array(shares))
-    back = np.log(components(pairs.words, pairs.source, pairs.candidate) @ np.array(shares))
+    forward, back = _likelihoods(pairs, shares)
+    of_sentence = _means_of_sentences(forward, pairs)
     sentences = pairs.texts.text_sentences.take(pairs.candidate)
-    lengths = pairs.texts.lower_words.lengths[sentences.values]
-    of_sentence = _means(forward, _owners(lengths), lengths.size)
     return {
         "copy_mean": _means(forward, _owners(pairs.words.lengths[pairs.candidate]), n),
         "copy_least": _least(of_sentence, _owners(sentences.lengths), n),
@@ -260,13 +268,35 @@ def _of_copying(pairs: _Pairs, shares: Sequence[float]) -> dict[str, np.ndarray]
     }
 
 
+def _likelihoods(pairs: _Pairs, shares: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return log probabilities of the candidates' words, then of the documents', as copies."""
+    forward = components(pairs.words, pairs.candidate, pairs.source) @ np.array(shares)
+    back = components(pairs.words, pairs.source, pairs.candidate) @ np.array(shares)
+    return np.log(forward), np.log(back)
+
+
+def _means_of_sentences(of_words: np.ndarray, pairs: _Pairs) -> np.ndarray:
+    """Average what the candidates' words have, by sentence."""
+    sentences = pairs.texts.text_sentences.take(pairs.candidate)
+    lengths = pairs.texts.lower_words.lengths[sentences.values]
+    return _means(of_words, _owners(lengths), lengths.size)
+
+
+def _shares_of_sentences(pairs: _Pairs, content: Ragged) -> tuple[np.ndarray, np.ndarray]:
+    """Return each sentence's share in the document's nearest, NaN without words; and its place."""
+    shares, places = best_sentences(
+        content, pairs.texts.text_sentences, pairs.candidate, pairs.source
+    )
+    shares[shares == NO_WORD] = np.nan
+    return shares, places
+
+
 def _of_sentences(pairs: _Pairs) -> dict[str, np.ndarray]:
     """Where its sentences come from, by content words."""
     texts, n = pairs.texts.text_sentences, pairs.candidate.size
     content, is_name = _content(pairs.texts)
     both = (pairs.candidate, pairs.source)
-    shares, places = best_sentences(content, texts, *both)
-    shares[shares == NO_WORD] = np.nan
+    shares, places = _shares_of_sentences(pairs, content)
     lengths = texts.lengths[pairs.candidate]
     owner = _owners(lengths)
     place = np.log1p(places)

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from reffree.building import Built, rebuild
-from reffree.features import LEAST, PairFeatures
+from reffree.features import PairFeatures
 from reffree.linear import LinearModel, linear_model
 from reffree.metric_features import UNDEFINED
 from reffree.models import ModelConfig
@@ -290,15 +290,6 @@ class LinearPairs:
         return -float(
             np.mean([self.model.heads[h].mean / self.model.heads[h].deviation for h in heads])
         )
-
-    def least_sentences(self, source: str, sentences: Sequence[str]) -> dict[str, int]:
-        """For each feature about the worst sentence, find the one with the lowest value alone."""
-        values = self.features.of_words([source] * len(sentences), sentences)
-        return {
-            name: int(np.nanargmin(column))
-            for name, column in zip(self.model.features.names, values.T, strict=False)
-            if name.endswith(LEAST) and not np.isnan(column).all()
-        }
 
 
 def _has_word(text: str | None) -> bool:

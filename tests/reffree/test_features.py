@@ -1,5 +1,7 @@
 """Features of pairs: by hand, against other implementations, and what must not change them."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
@@ -110,3 +112,26 @@ def test_copy_shares_fit_what_was_drawn():
     assert unknown == pytest.approx(0, abs=0.01)
     assert one == pytest.approx(0.5, abs=0.03)
     assert two + three == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("name", ["copy_least", "words_least"])
+def test_least_sentence_is_the_one_that_the_feature_is_about(rng, name):
+    features = PairFeatures(FeatureConfig())
+    words = np.array([f"word{k}" for k in range(30)])
+    place = list(WORD_FEATURES).index(name)
+
+    def least(sentences):
+        return features.of_words([source], [" ".join(sentences)])[0, place]
+
+    n_other_alone = 0
+    for _ in range(20):
+        source = f"{' '.join(rng.choice(words, 60))}."
+        copied = source.split()[:24]
+        copied[int(rng.integers(24))] = "zebra"
+        cuts = [0, *np.sort(rng.choice(np.arange(1, 24), 5, replace=False)).tolist(), 24]
+        sentences = [f"{' '.join(copied[i:j]).capitalize()}." for i, j in pairwise(cuts)]
+        found = features.least_sentences(source, " ".join(sentences))[name]
+        assert least(sentences[: found + 1]) == pytest.approx(least(sentences))
+        assert found == 0 or least(sentences[:found]) > least(sentences)
+        n_other_alone += found != np.argmin([least([one]) for one in sentences])
+    assert n_other_alone > 0 or name == "words_least"
