@@ -126,6 +126,15 @@ def _part(file: InputFile, columns: Mapping[str, str], keyed: pl.DataFrame | Non
         _PAIR,
         file.path,
     )
+    _refuse(
+        frame.filter(pl.any_horizontal(one.str.to_lowercase().is_in(TIES) for one in (a, b))),
+        f"a system must not be called {' or '.join(TIES)}, which says that neither was preferred",
+        _PAIR,
+        file.path,
+    )
+    if "document_id" in frame.columns:
+        nameless = frame.filter(pl.col("document_id").is_null())
+        _refuse(nameless, "a judgement must have a `document_id`", _PAIR, file.path)
     if "winner" in frame.columns:
         return _from_winners(frame, file.path)
     _require(frame, tuple(_GIVEN_COUNTS.values()), file.path)

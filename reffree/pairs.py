@@ -29,6 +29,8 @@ MAX_WORDS = 1 << 18
 RUN_WORDS = 5
 SHORTEST_NEAR = 20
 """Words of a text, at least, to be looked at for near copies."""
+LONGEST_WORDS = 20
+"""Letters between spaces, on average, at most; with more it is a language without spaces."""
 NEAR_BANDS, NEAR_ROWS = 8, 6
 SAMPLED_DOCUMENTS = 256
 """Documents for training by whose sources a scorer recognises what it was trained on."""
@@ -124,10 +126,13 @@ def text_key(text: str) -> int | None:
 def near_keys(text: str) -> list[int]:
     """Hash a text so that near copies have a hash in common (MinHash, Broder 1997); none if short.
 
+    Of a language without spaces characters count as words.
     Of texts that share nine tenths of their runs of five words (Jaccard) nearly all have one, of
     those that share half of them one in eight.
     """
     words = text.casefold().split()
+    if sum(map(len, words)) > LONGEST_WORDS * len(words):  # a language without spaces
+        words = list("".join(words))
     if len(words) < SHORTEST_NEAR:
         return []
     runs = {" ".join(words[k : k + RUN_WORDS]) for k in range(len(words) - RUN_WORDS + 1)}

@@ -172,6 +172,8 @@ class LearnedScorer:
         ValueError
             If there are not as many sources as candidates.
         """
+        if isinstance(sources, str) or isinstance(candidates, str):
+            raise TypeError("`sources` and `candidates` must be lists of texts, got a text")
         if len(sources) != len(candidates):
             raise ValueError(
                 "`sources` and `candidates` must be equally many, got "

@@ -312,6 +312,11 @@ def _text_of(completion: Completion) -> str | None:
     """Return a completion's text; of a conversation the assistant's last message."""
     if completion is None or isinstance(completion, str):
         return completion
+    if not isinstance(completion, Sequence):
+        raise TypeError(
+            "a completion must be a text or a list of messages, got a "
+            f"{type(completion).__name__}: {completion!r:.60}"
+        )
     for message in reversed(completion):
         if not isinstance(message, Mapping) or "role" not in message:
             raise TypeError(

@@ -7,7 +7,7 @@ one is being compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -365,6 +365,8 @@ def _texts(item: Against, where: str, is_given: bool) -> list[str | None] | None
     """Return the texts a candidate is compared with."""
     if item is None:
         return None
+    if isinstance(item, Mapping):
+        raise TypeError(f"{where} must be a text or a list of texts, got {item!r:.60}")
     is_one = isinstance(item, str) or (
         is_given and all(text is None or isinstance(text, str) for text in item)
     )

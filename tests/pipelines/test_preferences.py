@@ -152,6 +152,8 @@ WRONG = [
     ([judgement("1", "nobody")], "`winner` must be one of the two systems, or tie or =, got"),
     ([judgement("1", "old", pair=("old", "old"))], "must be two different systems"),
     ([judgement("1", "old")] * 2, "a judge must judge each item once per criterion"),
+    ([judgement("1", "old"), judgement(None, "old")], "must have a `document_id`"),
+    ([judgement("1", "tie", pair=("old", "Tie"))], "a system must not be called tie or =, which"),
     ([judgement("1", "")], "no judgement in .*: every entry is blank"),
     ([{"system_a": "x", "system_b": "y"}], "column `wins` is missing"),
     ([{"system_a": "x", "winner": "x"}], "column `system_b` is missing"),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,3 +142,13 @@ def test_near_copies_have_a_key_in_common_and_others_none():
     assert not any(keys & set(near_keys(other)) for other in others)
     assert not keys & set(near_keys(half))
     assert near_keys("Too short to say.") == []
+
+
+def test_near_copies_are_found_in_languages_without_spaces(rng):
+    characters = [chr(k) for k in range(0x4E00, 0x5200)]
+    texts = ["".join(rng.choice(characters, 120)) for _ in range(40)]
+    copies = [f"{text[:60]}们{text[61:]}" for text in texts]
+    keys = [set(near_keys(text)) for text in texts]
+    found = [[bool(own & set(near_keys(copy))) for own in keys] for copy in copies]
+    assert np.mean(np.diag(found)) > 0.9
+    assert not np.any(found & ~np.eye(40, dtype=bool))

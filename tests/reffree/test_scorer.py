@@ -148,6 +148,8 @@ def test_unequal_numbers_rejected(bert):
         ValueError, match="`sources` and `candidates` must be equally many, got 1 and 2"
     ):
         scorer_of(build(bert)).score(["a"], ["b", "c"])
+    with pytest.raises(TypeError, match="must be lists of texts, got a text"):
+        scorer_of(build(bert)).score("a", "b")
 
 
 def test_frozen_layers_have_no_gradient_but_types_have(bert):

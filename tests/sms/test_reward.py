@@ -241,6 +241,10 @@ def test_wrong_calls_rejected():
         reward("A text.", references=["A text."])
     with pytest.raises(TypeError, match=r"a text or a list of messages .*, got str in it"):
         reward(completions=[["A text."]], references=["A text."])
+    with pytest.raises(TypeError, match=r"a text or a list of messages, got a float: nan"):
+        reward(completions=[math.nan], references=["A text."])
+    with pytest.raises(TypeError, match=r"must be a text or a list of texts, got \{'text'"):
+        reward(["A text."], references=[{"text": "A text."}])
 
 
 def test_wrong_content_of_a_message_rejected():
