@@ -125,8 +125,6 @@ class _Memory:
 
     def _cells(self, theirs: Any, ours: str) -> pa.Array:  # noqa: ANN401
         """Return the cells of one column, or of several as a list in each row."""
-        import pyarrow as pa
-
         if isinstance(theirs, str):
             if theirs not in self.columns:
                 raise self._missing(theirs, ours)
@@ -136,7 +134,7 @@ class _Memory:
                 f"`{ours}` must be the name of a column, or a list of several, got {shown(theirs)}"
             )
         several = [self._cells(name, ours).to_pylist() for name in names]
-        return pa.array([list(row) for row in zip(*several, strict=True)])
+        return _array(", ".join(names), [list(row) for row in zip(*several, strict=True)])
 
     def _missing(self, theirs: Any, ours: str) -> ValueError:  # noqa: ANN401
         remedy = f"`columns={{'{ours}': NAME}}`" if ours.endswith("_id") else f"`{ours}=`"
@@ -294,18 +292,38 @@ def _texts(series: Any) -> list[Any]:  # noqa: ANN401
 def _array(name: str, cells: Any) -> pa.Array:  # noqa: ANN401
     """Return cells as Arrow, null where one is None or NaN."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+    if str(getattr(cells, "dtype", "")) == "Object":  # of polars, which Arrow reads as addresses
+        cells = cells.to_list()
     try:
         if hasattr(cells, "to_arrow"):
             cells = cells.to_arrow()  # of polars
         elif not isinstance(cells, pa.Array | pa.ChunkedArray):
-            cells = pa.array(cells, from_pandas=True)
-    except (pa.ArrowException, UnicodeEncodeError) as error:
+            cells = _of_objects(cells)
+        if pa.types.is_run_end_encoded(cells.type):
+            cells = pc.run_end_decode(cells)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         what = str(error).partition("\n")[0]
         raise ValueError(
             f"column `{name}` of `data` must have cells of one kind, such as text; {what}"
         ) from error
     return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _of_objects(cells: Any) -> pa.Array:  # noqa: ANN401
+    import pyarrow as pa
+
+    try:
+        return pa.array(cells, from_pandas=True)
+    except UnicodeEncodeError:  # half a character: bytes, so that this row alone is unreadable
+        encoded = [
+            cell.encode("utf-8", "surrogatepass") if isinstance(cell, str) else cell
+            for cell in cells
+        ]
+        return pa.array(encoded, from_pandas=True)
+    except OverflowError:  # beyond 64 bits with a sign, as hashes are
+        return pa.array(cells, pa.uint64(), from_pandas=True)
 
 
 def _as_text(cells: pa.Array, name: str) -> pa.Array:

@@ -143,7 +143,7 @@ class Member:
 def read_part(path: str) -> tuple[pa.Table, Member]:
     """Read the scores file of one shard, all of whose bytes are checked."""
     data, seal = read_sealed_parquet(path)
-    scores = pq.read_table(pa.BufferReader(data))
+    scores = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
     (member,) = _members(path, {}, scores.num_rows, len(data), seal)
     return scores, member
 

@@ -279,14 +279,14 @@ class BertScore(Metric):
 
     def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
         """Name model, layer and weights of tokens."""
-        return [setting.models[request.name].signature]
+        return [setting.models[request.name].signature, "highest:each"]
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
         self._found(request, batch)
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
-        """Return the scores; of several references the one with the highest F counts."""
+        """Return the scores; of several references the highest of each, as in the library."""
         return self._found(request, batch)
 
     def _found(self, request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
@@ -309,7 +309,7 @@ def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
     is_same = only_the_same_to(request.name, of, flags[1], batch)
     is_copied = of.any(of.candidate == of.other).astype(np.float64)
     certain = batch.without_doubtful(is_copied, side, f"same_to@{named}", is_same)
-    joined = of.joined_by(shares[:, 2], dict(zip(PARTS, shares.T, strict=True)))
+    joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
     whole = len(request.columns) == len(PARTS)
     asked = PARTS if whole else (request.name.partition("@")[0].partition(":")[0][-2:],)
     columns = dict(zip(request.columns, (joined[part] for part in asked), strict=True))

@@ -61,7 +61,7 @@ def mover_similarities(
     Returns
     -------
     dict of str to MoverSimilarities
-        By metric; none depends on which others are asked for.
+        By metric; none depends on which others are asked for, but for rounding.
     """
     clouds = text_clouds(encoded, text_sentences, words=metrics != {"sms"})
     sizes = clouds.members.lengths

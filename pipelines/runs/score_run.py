@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -63,8 +62,9 @@ class ScoreRun:
         if self.failed_shards:
             raise RuntimeError(f"{len(self.failed_shards)} shards failed; score again first")
         parts = read_whole(join(self.out, SUCCESS_FILE)).decode().split()
-        tables = [pq.read_table(BytesIO(read_whole(join(self.out, part)))) for part in parts]
-        return pa.concat_tables(tables)
+        files = (pa.BufferReader(read_whole(join(self.out, part))) for part in parts)
+        # Threads of `pq.read_table` may abort a script that ends right after it.
+        return pa.concat_tables(pq.ParquetFile(file).read(use_threads=False) for file in files)
 
     def to_polars(self) -> pl.DataFrame:
         """Read the scores, as `to_arrow`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ SHARED_FROM_BYTES = 1 << 22
 """The table of a smaller file is in the memory of each process: there is nothing to gain."""
 _BLOCK_BYTES = 1 << 24
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_NUMBER_AT_END = re.compile(r" [-+]?[\d.]+(e[-+]?\d+)?$")
 
 
 class StaticEncoder:
@@ -241,13 +243,15 @@ def _read_text(path: Path, *, has_header: bool) -> tuple[list[str], np.ndarray]:
         first = file.readline(1 << 20)
         if not first:
             raise ValueError(f"`{path}` must hold vectors, got an empty file")
+        start = len(BOM_UTF8) * first.startswith(BOM_UTF8)
+        first = first[start:]
         if has_header:
             n_words, dimension = _header(path, first)
             first_line = 2
         else:
             n_words, dimension = -1, len(first.split()) - 1
             first_line = 1
-            file.seek(0)
+            file.seek(start)
             if dimension == 1 and first.split()[0].isdigit():
                 raise ValueError(
                     f"`{path}` line 1 looks like a header, got {_shown(first)}; "
@@ -261,6 +265,11 @@ def _read_text(path: Path, *, has_header: bool) -> tuple[list[str], np.ndarray]:
             heads, values = _parse_block(path, lines, dimension, first_line + len(words))
             words += heads
             blocks.append(values)
+        if n_words > 0 and all(_NUMBER_AT_END.search(word) for word in words):
+            raise ValueError(
+                f"`{path}` must have {dimension} values in a line by its first line, got more: "
+                f"{words[0][:60]!r}; mend the first line"
+            )
     vectors = np.concatenate(blocks) if blocks else np.empty((0, dimension), dtype=np.float32)
     if n_words >= 0 and n_words != len(words):
         raise ValueError(
@@ -293,7 +302,7 @@ def _parse_block(
         for k, line in enumerate(lines):
             parts = line.rstrip().rsplit(b" ", dimension)
             try:
-                row = [float(part) for part in parts[1:]]
+                row = [float(part) for part in parts[1:] if b"_" not in part]
             except ValueError:
                 row = []
             if len(row) != dimension or not _fits_float32(np.array(row)):
@@ -301,7 +310,7 @@ def _parse_block(
                     f"`{path}` line {first_line + k} must be a word and {dimension} finite values, "
                     f"got {_shown(line)}; download it again"
                 )
-            heads[k] = parts[0]
+            heads[k] = parts[0].strip(b" ")
             values[k * dimension : (k + 1) * dimension] = row
     shaped = values.reshape(len(lines), dimension).astype(np.float32)
     return [head.decode("utf-8", errors="replace") for head in heads], shaped

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -284,6 +285,24 @@ def test_nan_is_a_missing_text():
     rows = [{"candidate": "A.", "reference": "A."}, {"candidate": float("nan"), "reference": "B."}]
     found = assay.score(rows, metrics="rouge1_f")
     assert [row["status"] for row in found] == [None, "candidate:null"]
+
+
+def test_odd_cells_are_read_or_named():
+    half = [{"candidate": "A \ud800.", "reference": "A."}, {"candidate": "B.", "reference": "B."}]
+    found = assay.score(half, metrics="rouge1_f")
+    assert [row["rouge1_f"] for row in found] == [None, 1.0]
+    assert found[0]["status"].startswith("unreadable")
+
+    texts = {"candidate": ["A.", "B."], "reference": ["A.", "C."]}
+    table = assay.score({**texts, "document_id": [2**63, 1]}, metrics="rouge1_f")
+    assert table["rouge1_f"] == [1.0, 0.0]
+    objects = pl.DataFrame({name: pl.Series(own, dtype=pl.Object) for name, own in texts.items()})
+    assert assay.score(objects, metrics="rouge1_f")["rouge1_f"].to_list() == [1.0, 0.0]
+    runs = pa.table({name: pc.run_end_encode(pa.array(own)) for name, own in texts.items()})
+    assert assay.score(runs, metrics="rouge1_f")["rouge1_f"].to_pylist() == [1.0, 0.0]
+    rows = [{"candidate": "A.", "r": ["A."], "s": "B."}]
+    with pytest.raises(ValueError, match="column `r, s` of `data` must have cells of one kind"):
+        assay.score(rows, reference=["r", "s"], metrics="rouge1_f")
 
 
 def test_splits_and_streams_of_hugging_face():

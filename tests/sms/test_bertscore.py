@@ -90,6 +90,20 @@ def test_baseline_rescales(tmp_path):
         scored(layer=2, baseline=str(path))
 
 
+def test_of_several_references_the_largest_of_each_counts():
+    short = "People died."
+    long = "On Friday ten people died in a crash on the road near the town of Bath in the west."
+    alone = [scored_with(text) for text in (short, long)]
+    assert set(np.argmax(alone, axis=0)) == {0, 1}
+    np.testing.assert_allclose(scored_with([short, long]), np.max(alone, axis=0), atol=1e-6)
+
+
+def scored_with(references):
+    candidate = "ten people died in the big crash on the road"
+    (row,) = score_texts([candidate], [references], metrics=("bertscore",)).to_pylist()
+    return [row[f"bertscore_{part}"] for part in "prf"]
+
+
 def test_names_sides_and_the_best_of_several_references():
     several = [[REFERENCES[0], TEXTS[0]], REFERENCES[1], [None, "..."]]
     table = score_texts(

@@ -103,6 +103,9 @@ def test_line_ends_do_not_matter(end, tmp_path):
 ODD_WORDS = [
     pytest.param(b"cat 1 2\ncat 3 4\ndog 5 6\n", [1.0, 2.0], id="first-of-repeated-words"),
     pytest.param(b"caf\xe9 1 2\ncat 3 4\n", [3.0, 4.0], id="no-utf8"),
+    pytest.param(b"\xef\xbb\xbfcat 1 2\ndog 3 4\n", [1.0, 2.0], id="byte-order-mark"),
+    pytest.param(b"cat  1 2\ndog 3 4\n", [1.0, 2.0], id="two-spaces"),
+    pytest.param(b" cat 1 2\ndog 3 4\n", [1.0, 2.0], id="space-before"),
 ]
 
 
@@ -142,7 +145,14 @@ DAMAGED = [
         "glove", "cat 1 2\ndog 1\nhen 1 2 3\n", " line 2 must be a word and 2", id="slips-by-a-line"
     ),
     pytest.param("glove", "cat 1 2\ndog nan 1\n", " line 2 must be a word and 2", id="nan"),
+    pytest.param("glove", "cat 1 2\ndog 1_0 1\n", " line 2 must be a word and 2", id="underscore"),
     pytest.param("glove", "cat 1 2\ndog 1 2", None, id="whole"),
+    pytest.param(
+        "word2vec",
+        "2 2\ncat 1 2 3\ndog 1 2 3\n",
+        " must have 2 values in a line",
+        id="header-of-less",
+    ),
     pytest.param(
         "glove",
         "2 300\ncat 1 2\n",
