@@ -18,7 +18,7 @@ from reffree.language_models import GENERATOR, Pretrained, in_use
 from reffree.likelihood_settings import CONTEXT, TEXT, LikelihoodSettings
 from reffree.prefix_scoring import PrefixScorer
 from sms.encoders import EncoderRuntime
-from sms.encoders.pieces import attempt_each
+from sms.encoders.pieces import attempt_each, marks_taken_amiss, without_marks
 from sms.encoders.recent import Recent
 from sms.encoders.vector_cache import VectorCache
 from sms.ragged import Ragged
@@ -65,6 +65,7 @@ class LanguageModel:
         if not self._pretrained.has_encoder and between.endswith(" "):
             # a word's first token has the space before it
             self._between, self._glue = between[:-1], " "
+        self._marks = marks_taken_amiss(self._tokenizer, prompt)
         self.counts: Counter[str] = Counter(texts=0, computed=0, cut=0)
         (nothing,) = self._read_contexts([""]).values()
         if nothing is None or nothing.ids.size * 4 > self._pretrained.max_tokens:
@@ -166,7 +167,7 @@ class LanguageModel:
         distinct = list(dict.fromkeys(contexts))
         whole = [f"{self._before}{context}{self._between}" for context in distinct]
         tokens: dict[str, _Tokens | None] = {}
-        for context, encoding in zip(distinct, self._encodings(whole), strict=True):
+        for context, encoding in zip(distinct, self._encodings(whole, distinct), strict=True):
             tokens[context] = None
             if encoding is None:
                 continue
@@ -190,22 +191,27 @@ class LanguageModel:
         """Cut distinct texts into tokens as they follow the prompt; None where that fails."""
         distinct = list(dict.fromkeys(texts))
         if self._pretrained.has_encoder:
-            read = self._encodings(distinct)
+            read = self._encodings(distinct, distinct)
             return {
                 text: None if each is None else _Tokens.of(each, end=len(text))
                 for text, each in zip(distinct, read, strict=True)
             }
         anchor = self._between or _ANCHOR
-        read = self._encodings([f"{anchor}{self._glue}{text}" for text in distinct], plain=True)
+        whole = [f"{anchor}{self._glue}{text}" for text in distinct]
+        read = self._encodings(whole, distinct, plain=True)
         shift = len(anchor) + len(self._glue)
         return {
             text: None if each is None else _Tokens.after(each, len(anchor), shift)
             for text, each in zip(distinct, read, strict=True)
         }
 
-    def _encodings(self, texts: list[str], *, plain: bool = False) -> list[Encoding | None]:
+    def _encodings(
+        self, whole: list[str], texts: Sequence[str], *, plain: bool = False
+    ) -> list[Encoding | None]:
+        """Cut texts in a prompt into tokens; None for one that could be part of the prompt."""
+        self._tokenizer.encode_special_tokens = not self._marks
         encode = partial(self._tokenizer.encode_batch, add_special_tokens=not plain)
-        return attempt_each(encode, texts)
+        return without_marks(attempt_each(encode, whole), texts, self._marks)
 
 
 class SharedModel:

@@ -114,13 +114,11 @@ class _TokenVectors:
 
     def cut(self, text: str) -> tuple[list[int], bool]:
         """Return the tokens of a text, special ones included, and whether some were left out."""
-        ids = self.tokenizer(self._before + text.strip(), verbose=False)["input_ids"]
+        cut = partial(self.tokenizer, self._before + text.strip(), split_special_tokens=True)
+        ids: list[int] = cut(verbose=False)["input_ids"]
         if len(ids) <= self._max_tokens:
             return ids, False
-        ids = self.tokenizer(
-            self._before + text.strip(), truncation=True, max_length=self._max_tokens
-        )["input_ids"]
-        return ids, True
+        return cut(truncation=True, max_length=self._max_tokens)["input_ids"], True
 
     def are_same(self, ids: Sequence[int], others: Sequence[int]) -> bool:
         """Tell whether two texts have equal tokens, or both have unknown ones only."""

@@ -11,7 +11,7 @@ import numpy as np
 from tokenizers import Encoding
 
 from reffree.pair.settings import DOCUMENT, END_OF_TEXT, SUMMARY, PairSettings
-from sms.encoders.pieces import attempt_each
+from sms.encoders.pieces import attempt_each, marks_taken_amiss, without_marks
 
 Pair = tuple[str, str]
 """A piece of a document, empty where there is none, and one of a summary."""
@@ -49,6 +49,7 @@ class InputMaker:
         end = tokenizer.eos_token or tokenizer.sep_token or ""
         template = settings.template
         self._template = None if template is None else template.replace(END_OF_TEXT, end)
+        self._marks = marks_taken_amiss(self._backend, self._template or "")
         (empty,) = self._encoded([("", "")])
         if empty is None or len(empty.ids) + 2 > most:
             raise ValueError(
@@ -73,8 +74,10 @@ class InputMaker:
 
     def _encoded(self, pairs: Sequence[Pair]) -> list[Encoding | None]:
         texts = [self._filled(pair)[0] for pair in pairs]
+        self._backend.encode_special_tokens = not self._marks
         # of two texts the tokeniser takes a tuple
-        return attempt_each(self._backend.encode_batch, cast("list[str]", texts))
+        encoded = attempt_each(self._backend.encode_batch, cast("list[str]", texts))
+        return without_marks(encoded, ["\n".join(pair) for pair in pairs], self._marks)
 
     def _filled(self, pair: Pair) -> tuple[str | Pair, dict[str, tuple[int, int]]]:
         """Return what is given to the tokeniser, and where in a template the texts stand."""

@@ -13,11 +13,12 @@ import functools
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer, normalizers
+from tokenizers import Encoding, Tokenizer, models, normalizers
 
 from sms.encoders import CannotSplit
 from sms.ragged import Ragged, offsets_of
@@ -237,8 +238,13 @@ class PieceCutter:
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding | None]:
-    """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on."""
-    return attempt_each(functools.partial(tokenizer.encode_batch, add_special_tokens=False), texts)
+    """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on.
+
+    A special piece that stands in a text, such as `[SEP]`, is read as the letters that it has.
+    """
+    tokenizer.encode_special_tokens = True
+    encode = functools.partial(tokenizer.encode_batch, add_special_tokens=False)
+    return without_marks(attempt_each(encode, texts), texts, marks_taken_amiss(tokenizer))
 
 
 def attempt_each(split: Callable[[list[str]], Sequence[R]], texts: Sequence[str]) -> list[R | None]:
@@ -248,6 +254,28 @@ def attempt_each(split: Callable[[list[str]], Sequence[R]], texts: Sequence[str]
         return [*together]
     alone = [attempt(split, [text]) for text in texts]
     return [None if own is None else own[0] for own in alone]
+
+
+def marks_taken_amiss(tokenizer: Tokenizer, prompt: str = "") -> set[str]:
+    """Return special pieces that are read as such even where they stand in a text.
+
+    A SentencePiece model has them among its own pieces. A prompt may have some on purpose; a text
+    in it could not be told from it.
+    """
+    added = tokenizer.get_added_tokens_decoder().values()
+    marks = {token.content for token in added if token.special}
+    has_them = isinstance(tokenizer.model, models.Unigram)
+    return marks if has_them or any(mark in prompt for mark in marks) else set()
+
+
+def without_marks(
+    encoded: Sequence[R | None], texts: Sequence[str], marks: AbstractSet[str]
+) -> list[R | None]:
+    """Put None in the place of a text that has one of the marks."""
+    return [
+        None if any(mark in text for mark in marks) else own
+        for own, text in zip(encoded, texts, strict=True)
+    ]
 
 
 def _unknown_piece(model: dict[str, object], tokenizer: Tokenizer) -> int | None:

@@ -134,6 +134,7 @@ class LibraryEncoder(ContextualEncoder):
         if not texts or tokenizer is None:
             return []
         uncut = {"truncation": False, "padding": False, "verbose": False}
+        uncut["split_special_tokens"] = True
         return attempt_each(lambda some: tokenizer(some, **uncut, **options)["input_ids"], texts)
 
 

@@ -109,9 +109,9 @@ def test_reference_that_cannot_be_split_leaves_no_score(folder, monkeypatch):
     # it might have been the best one
     encodings = LanguageModel._encodings
 
-    def fail(self, texts, *, plain=False):
-        found = encodings(self, texts, plain=plain)
-        return [None if "on a mat" in t else e for t, e in zip(texts, found, strict=True)]
+    def fail(self, whole, texts, *, plain=False):
+        found = encodings(self, whole, texts, plain=plain)
+        return [None if "on a mat" in t else e for t, e in zip(whole, found, strict=True)]
 
     monkeypatch.setattr(LanguageModel, "_encodings", fail)
     table = table_of(folder, "likelihood@lm:reference", CANDIDATES, REFERENCES)

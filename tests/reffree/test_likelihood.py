@@ -103,6 +103,25 @@ def test_prompt_before_and_between_matches_a_plain_loop(folders):
 
 
 @pytest.mark.parametrize("kind", ["llama", "bart"])
+def test_marks_in_a_text_are_letters(kind, folders):
+    marked = "He said </s> hello."
+    found = LanguageModel.load(folders(kind)).log_probabilities([CONTEXTS[1]], [marked])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders(kind))
+    before = "" if kind == "bart" else " "
+    expected = tokenizer(before + marked, split_special_tokens=True)["input_ids"]
+    assert found.log_p[0].size == len(expected) > len(tokenizer(before + marked)["input_ids"])
+
+
+def test_text_with_a_mark_is_not_scored_where_the_prompt_has_one(folders):
+    settings = LikelihoodSettings(prompt="Read: {context}</s>In short: {text}")
+    model = LanguageModel.load(folders("llama"), settings)
+    found = model.log_probabilities(["A dog.", "A </s> dog.", "A dog."], [TEXTS[0], "It.", "<s>"])
+    assert found.reasons == {1: "context:cannot_be_split", 2: "text:cannot_be_split"}
+    (expected,) = plain_loop(folders("llama"), [("A dog.", TEXTS[0])], "Read: ", "</s>In short:")
+    np.testing.assert_allclose(found.log_p[0], expected, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize("kind", ["llama", "bart"])
 def test_order_duplicates_and_batches_change_nothing(kind, folders, monkeypatch):
     expected = rows_of(
         LanguageModel.load(folders(kind)).log_probabilities(*zip(*PAIRS, strict=True))

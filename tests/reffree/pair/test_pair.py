@@ -360,6 +360,14 @@ def test_a_class_that_is_not_there_is_refused(folder_of, number):
         PairModel(str(folder_of("summac-zs")), {"positive": number})
 
 
+def test_a_mark_in_a_text_is_letters(folder_of):
+    model = PairModel(str(folder_of("summac-zs")), {"preset": "summac-zs"})
+    marked = tiny.NEWS.replace("It rained.", "It rained [SEP] hard.")
+    spaced = tiny.NEWS.replace("It rained.", "It rained [ SEP ] hard.")
+    found = model.score([marked, spaced], [tiny.SUMMARIES[0]] * 2).scores
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
 def test_a_template_must_leave_room(folder_of):
     with pytest.raises(ValueError, match="must leave room for texts in the 5 tokens"):
         PairModel(str(folder_of("trueteacher")), {"preset": "trueteacher", "max_tokens": 5})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from sms.encoders import pieces
-from sms.encoders.pieces import PieceCutter, SentencePieces
+from sms.encoders.pieces import PieceCutter, SentencePieces, encodings
 from sms.ragged import Ragged
 
 SENTENCES = [
@@ -108,3 +108,14 @@ def test_sentence_without_pieces_has_one(tiny_model, as_they_are):
     found = cutter.cut(cut, np.arange(1), 60)
     assert (found.count >= 1).all()
     assert (found.first + found.count <= found.ids.offsets[-1]).all()
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
+def test_special_pieces_in_a_text_are_letters(architecture, tiny_model):
+    tokenizer = tokenizer_of(tiny_model(architecture))
+    added = tokenizer.get_added_tokens_decoder().values()
+    marks = {token.content for token in added if token.special} - {"[UNK]", "<unk>"}
+    found = encodings(tokenizer, [f"The {mark} met." for mark in sorted(marks)])
+    numbers = {tokenizer.token_to_id(mark) for mark in marks}
+    assert [encoding is None for encoding in found] == [architecture == "xlm-roberta"] * len(marks)
+    assert not any(numbers & {*encoding.ids} for encoding in found if encoding is not None)
