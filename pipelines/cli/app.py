@@ -134,7 +134,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: boo
 )
 @click.pass_context
 def app(ctx: click.Context) -> None:
-    """Score summaries at scale, and learn whether the scores mean anything."""
+    """Score summaries, and find out which metric agrees with people."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 

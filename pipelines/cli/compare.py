@@ -12,9 +12,10 @@ from pipelines.settings.compare import CompareSettings
 def compare(scores_a: str, scores_b: str, settings: CompareSettings) -> None:
     """Compare scores of two systems or runs without human ratings.
 
-    Both are folders of `assay score` or files of scores. If both have the same systems, the two
-    runs of each system are compared; otherwise every system of one side with every system of the
-    other, on the documents that both sides have. A metric whose signatures differ is refused.
+    SCORES_A and SCORES_B are folders of `assay score` or files of scores. If both have the same
+    systems, each system's two runs are compared. Otherwise every system of A is compared with every
+    system of B. Only documents that both sides have count. A metric whose signatures differ is
+    refused.
     """
     result = verbs.compare(scores_a, scores_b, settings)
     from pipelines.reports.comparison import comparison_sheet

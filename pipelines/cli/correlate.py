@@ -15,10 +15,10 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> int:
     """Correlate SCORES with human ratings.
 
     SCORES are folders of `assay score`, or files of any tool (Parquet, CSV, JSONL). A file has one
-    row per candidate: `document_id`, `system_id`, and one column of numbers per metric. The
-    ratings have one such column per aspect, and may name a `rater`. A metric that several inputs
-    have is called INPUT/METRIC. All numbers are about the rows that have every score and rating.
-    DIR gets report.html, report.md, report.json and correlations.parquet.
+    row per candidate: `document_id`, `system_id`, and one column of numbers per metric. The ratings
+    have one such column per aspect, and may have a column `rater`. If several inputs have a metric,
+    it is called INPUT/METRIC. Only rows that have every score and every rating count. DIR gets
+    report.html, report.md, report.json and correlations.parquet.
     """
     if settings.out is None:
         raise click.UsageError("`--out DIR` is missing: name a folder for the report")

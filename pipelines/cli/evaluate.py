@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) -> int:
     """Measure how well SCORER tells references from negatives.
 
-    It is tested on each file of PAIRS. Only documents that the scorer was not trained on count.
-    With several files of pairs, or several scorers, a matrix comes first: what a scorer was
-    trained on against what it is judged on. With `--corpus` and `--ratings` the scorer is also
-    judged by people; PAIRS may then be left out.
+    The scorer is tested on each file of PAIRS. Only documents that it was not trained on count.
+    With several files of PAIRS, or several scorers, a table with a row for each scorer and a column
+    for each file comes first. With `--corpus` and `--ratings`, the scorer is also compared with
+    human ratings; PAIRS may then be left out.
     """
     from cluster.output import Output
 

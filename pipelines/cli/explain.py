@@ -14,9 +14,10 @@ from pipelines.settings.explain import ExplainSettings
 def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> int:
     """Show what a score is made of.
 
-    You see which words and sentences move where, and at what cost. CORPUS is what `assay score`
-    reads. A mover's similarity is explained by its transport plan, any other metric by how much
-    the score loses when a sentence is left out.
+    CORPUS is as for `assay score`. For a mover (sms, wms, s+wms), you see which words and sentences
+    of the reference those of the summary are matched with, and at what cost. For other metrics, you
+    see how the score changes without each sentence, and for trained scorers, likelihoods and judges
+    more details.
     """
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")

@@ -14,8 +14,8 @@ def judge(data: tuple[str, ...], settings: JudgeSettings) -> None:
 
     DATA is what `assay score` reads, with `document_id` and `system_id`. The rated rows are scored
     and compared with the ratings. You learn which metric agrees best with each aspect, which
-    metrics cannot be told apart from it, and whether any beats `length` and `density`; then how
-    long all of DATA takes on this machine, and the command that scores it.
+    metrics cannot be told apart from it, and whether any beats `length` and `density`. You also get
+    the command that scores all of DATA, and the time it takes on this machine.
     """
     with shown_progress(settings) as settings:
         judgement = verbs.judge(data, settings)

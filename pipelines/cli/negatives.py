@@ -18,12 +18,12 @@ _SHOWN_CHARACTERS = 150
 
 @command(NegativesSettings, "PAIRS...")
 def negatives(pairs: tuple[str, ...], settings: NegativesSettings) -> int:
-    """Make labelled wrong summaries from the right ones in PAIRS.
+    """Make wrong summaries, with labels, from the good ones in PAIRS.
 
-    The right ones are written to the file, too. One row of PAIRS (Parquet, JSONL or CSV; files,
+    The good summaries are written to the file, too. One row of PAIRS (Parquet, JSONL or CSV; files,
     folders, globs or URLs) is one document: `document_id`, `source`, `reference` or `references`,
     and optionally `split`. Documents without a split are split 80/10/10; documents that share a
-    text go to the same side.
+    text stay in the same part.
     """
     with shown_progress(settings) as settings:
         run = verbs.negatives(pairs, settings)

@@ -64,8 +64,8 @@ def command(
             click.Option(
                 ["--config"],
                 metavar="FILE",
-                help="Read these options and rarer ones from this TOML file, written with "
-                "underscores; the command line wins.",
+                help="Read options from this TOML file, also rarer ones that have no option "
+                "here. Keys have underscores; the command line overrides them.",
             )
         )
     if any(setting.name == "on_progress" for setting in known):

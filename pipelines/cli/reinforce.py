@@ -29,10 +29,10 @@ _SHOWN = {
 def reinforce(pairs: tuple[str, ...], settings: ReinforceSettings) -> int:
     """Train a summariser with a metric as reward.
 
-    It is compared with one that is trained without a reward. One row of PAIRS is one document:
-    `document_id`, `source`, `reference` or `references`, and optionally `split`. The summariser is
-    trained by maximum likelihood first, then by likelihood and reward (Clark et al. 2019, section
-    5). To continue an interrupted run, give the same command again.
+    The result is compared with a summariser trained without a reward. One row of PAIRS is one
+    document: `document_id`, `source`, `reference` or `references`, and optionally `split`. The
+    summariser is trained by maximum likelihood first, then by likelihood and reward (Clark et al.
+    2019, section 5). To continue an interrupted run, give the same command again.
     """
     try:
         with shown_progress(settings, on_news=_show_news) as settings:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @command(ReproduceCommand, "[TABLES...]")
 def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
-    """Make the tables of the three papers again.
+    """Recompute the tables and figures of three papers.
 
-    Each shows the published values, ours, and the difference. Everything that the files in
-    `--data` allow is computed; what is missing is named. `summeval` repeats the papers' analyses
+    Each table shows the published values, ours, and the difference. Assay computes everything that
+    the files in `--data` allow, and names what is missing. `summeval` repeats the papers' analyses
     on SummEval. With `--scores` and `--ratings`, TABLES (or clark2019, sun2019, bao2020) are made
-    from a study of your own.
+    from your own data.
     """
     from pipelines.papers.run import find_tables, needs_of
     from pipelines.papers.run import reproduce as run_reproduce

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @command(StatusSettings, "DIR")
 def status(folder: str, settings: StatusSettings) -> int:
-    """Show how far the run in DIR has come.
+    """Show how far the run in DIR has got.
 
     DIR is a folder or URL; the run may be going on or have ended. Exit status: 0 if the run is
     complete, or is running and no shard has been given up; 1 if it stopped or died early, or

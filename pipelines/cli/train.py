@@ -28,10 +28,10 @@ _SHOWN_LOSS = 4  # digits
 def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
     """Train on PAIRS a scorer that needs no references.
 
-    It learns from the right summaries in PAIRS and wrong ones made from them. One row of PAIRS
-    is one document: `document_id`, `source`, `reference` or `references`, and optionally `split`;
-    or one candidate with a `label`, as `assay negatives` writes it. To continue the interrupted
-    training of a model, give the same command again.
+    The scorer learns from the good summaries in PAIRS and from wrong ones made of them. One row of
+    PAIRS is one document: `document_id`, `source`, `reference` or `references`, and optionally
+    `split`; or one candidate with a `label`, as `assay negatives` writes it. To continue the
+    interrupted training of a model, give the same command again.
     """
     out = str(settings.out)
     try:

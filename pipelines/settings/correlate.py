@@ -23,8 +23,8 @@ class CorrelateSettings(Settings):
     """How scores are compared with human ratings."""
 
     ratings: Annotated[AnyPath, "FILE"]
-    """Read human ratings from FILE: one row per candidate, with a column `rater` where raters are
-    named."""
+    """Read human ratings from FILE: one row per candidate, or with a column `rater` one row per
+    candidate and rater."""
     out: Annotated[AnyPath | None, "DIR"] = None
     """Write the report and its tables to this folder. Required on the command line."""
     aspects: Annotated[Sequence[str], "rare"] = ()
@@ -41,16 +41,16 @@ class CorrelateSettings(Settings):
     """Systems to leave out, names or patterns."""
     levels: Sequence[str] = LEVELS
     """Correlate at these levels: means of systems (system); systems within each document, then
-    averaged (summary); all rows at once (global). The verdict is at the first one. Default: all,
-    and the verdict is at summary level, or at global level with fewer than 3 systems per
+    averaged (summary); all rows at once (global). The verdict uses the first level. Default: all
+    levels; the verdict then uses summary level, or global level with fewer than 3 systems per
     document."""
     coefficients: Sequence[str] = COEFFICIENTS
-    """Compute these coefficients; kendall_c is available, too. The verdict is by the first one;
-    without this option by spearman, or by pearson at system level. pairwise_accuracy is not
+    """Compute these coefficients; kendall_c is available, too. The verdict uses the first one;
+    without this option it uses spearman, or pearson at system level. pairwise_accuracy is not
     defined at global level, and soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000
     """Number of bootstrap resamples, and of swaps in a permutation test (or 25 for each metric, if
-    that is more). 10000 is enough for print and takes ten times as long."""
+    that is more). 10000 is enough for a publication, and takes ten times as long."""
     pairs: Annotated[Literal["best", "all"], "rare"] = "best"
     """Test every metric against the best one and the baselines, or test all pairs, which takes
     many times as long."""

@@ -15,7 +15,7 @@ class EvaluateSettings(PairSettings):
     """How trained scorers are judged."""
 
     also: Annotated[Sequence[str], "SCORER,..."] = ()
-    """Evaluate these scorers, too; each is a row of the matrix."""
+    """Evaluate these scorers, too; each is a row of the table."""
     negatives: Sequence[str] = ()
     """Use these kinds of negatives, separated by commas. Default: the kinds that a scorer was
     trained on."""
@@ -24,8 +24,8 @@ class EvaluateSettings(PairSettings):
     embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
     """Keep the vectors of `sentence` and `word` in this folder for later runs."""
     corpus: Annotated[AnyPath | None, "FILE"] = None
-    """Also compare the scorers with people: FILE has the rated candidates and their sources. Needs
-    `--ratings`."""
+    """Also compare the scorers with human ratings: FILE has the rated candidates and their sources.
+    Needs `--ratings`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """Read human ratings of the candidates in `--corpus` from FILE. The table also shows the
     agreement that is left when length or density is held fixed."""

@@ -50,4 +50,5 @@ class ExplainSettings(Settings):
     """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
     pool."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Write a page (.html), or a picture of the best system (.svg), for papers, to FILE."""
+    """Write to FILE: a page if it ends in .html, a picture of the best system for papers if it ends
+    in .svg."""

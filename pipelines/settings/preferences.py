@@ -19,11 +19,11 @@ class PreferencesSettings(Settings):
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
     """Read our column OURS from the column THEIRS of the files, for example winner=choice."""
     key: Annotated[AnyPath | None, "FILE"] = None
-    """Read the key of the sheets from FILE, or write that of a new sheet to it. Default for a new
-    sheet: SHEET.key.csv."""
+    """Read the key of the sheets from FILE. With `--make-sheet`, write the key of the new sheet to
+    FILE; default: SHEET.key.csv."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Also write the table to FILE, whose ending says as what (.csv, .json, .md). With
-    `--make-sheet`, write the new sheet to FILE."""
+    """Also write the table to FILE, which must end in .csv, .json or .md. With `--make-sheet`,
+    write the new sheet to FILE."""
     interval: Annotated[Literal["wilson", "clopper-pearson"], "rare"] = "wilson"
     """Kind of interval of the share of wins."""
     confidence: Annotated[float, "rare"] = 0.95

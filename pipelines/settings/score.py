@@ -32,13 +32,14 @@ class ScoreSettings(Settings):
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
     Repeat the option or separate pairs by commas."""
     system: Annotated[str | None, "NAME"] = None
-    """Name the system of files without a column `system_id`. Default: system. Files without
-    `document_id` get the number of the row in the whole input, from 0."""
+    """Name the system of files without a column `system_id`. Default: system. In files without
+    `document_id`, the row number in the whole input is the id, from 0."""
     keep: Annotated[Sequence[str], "COLUMN,...|all"] = ()
-    """Copy these columns of the input into the scores. The row's place in the input is always
-    there."""
+    """Copy these columns of the input into the scores. Every row of scores also names its file and
+    row of the input."""
     preset: Literal["default", "clark2019"] = "default"
-    """Treat texts by our rules, or as the released sentence mover code does (clark2019)."""
+    """Treat texts by Assay's rules (default), or as the released sentence mover code does
+    (clark2019)."""
     multi_reference: Literal["best", "mean", "first"] = "best"
     """With several references, take the best score, the mean, or the score against the first."""
     language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
@@ -53,20 +54,20 @@ class ScoreSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Run neural encoders on this device; auto is a GPU where the worker has one."""
     embedding_cache: Annotated[AnyPath | None, "DIR"] = None
-    """Keep embeddings, and what models answered, in this folder for later runs. Workers may share
+    """Keep embeddings and the answers of models in this folder for later runs. Workers may share
     it."""
     workers: int | Literal["auto"] | None = None
-    """Score with N processes; auto uses all the room there is, and more when nodes join a cluster.
+    """Score with N processes. auto starts as many as fit, and more when nodes join a cluster.
     Default: this process with all cores; auto with `--address` or `--gpus-per-worker`."""
     cpus_per_worker: Annotated[int | None, "N"] = None
-    """Give each worker N cores and threads. Default: 1; with a GPU, its share of the node's cores;
-    all cores in this process."""
+    """Give each worker N cores and threads. Default: 1, or with a GPU its share of the node's
+    cores; without workers, this process uses all cores."""
     gpus_per_worker: Annotated[float | Literal["auto"], "G"] = "auto"
     """Give each worker G GPUs; a fraction is allowed. If a neural model runs, auto shares the GPUs
     out among the workers."""
     address: Annotated[str | None, "auto|HOST"] = None
-    """Join this Ray cluster. Default: the one in RAY_ADDRESS, which Ray sets in its jobs; otherwise
-    none, except that Ray is started on this machine if workers must share its GPUs."""
+    """Join this Ray cluster. Default: the one in RAY_ADDRESS, which Ray sets in its jobs. Without
+    it, no cluster is used; Ray is started on this machine only if workers share its GPUs."""
     insecure_cluster: Annotated[bool, "rare"] = False
     """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
     local: bool = False

@@ -14,4 +14,4 @@ class StatusSettings(Settings):
     """How the state of a run is shown."""
 
     json: Annotated[AnyPath | None, "FILE"] = None
-    """Write one JSON object to FILE instead; `-` is standard output."""
+    """Write the status as a JSON object to FILE instead of text; `-` means standard output."""

@@ -36,8 +36,8 @@ class TrainSettings(PairSettings, MachineSettings):
     over document and summary (bert), or a head over vectors of sentences or words (sentence,
     word). Default: features; bert with a preset."""
     encoder: Annotated[str | None, "SPEC"] = None
-    """Begin with this encoder; `assay encoders` lists them. `bert` takes minilm and hf:PATH.
-    Default: minilm; features has none."""
+    """Start from this encoder; `assay encoders` lists them. `bert` takes only minilm or hf:PATH.
+    Default: minilm; the scorer `features` uses none."""
     metrics: Annotated[Sequence[str], "rare"] = ()
     """Read the columns of these metrics as features, too, such as likelihood@ALIAS, pair@ALIAS or
     sms:source. Only metrics that need no reference are possible."""
