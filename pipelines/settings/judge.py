@@ -21,9 +21,9 @@ class JudgeSettings(Settings):
     """Keep the scores of the rated rows and the report in this folder or URL. Default: nothing is
     kept."""
     metrics: Sequence[str] = ()
-    """Judge these metrics in addition to the usual ones, separated by commas; `assay metrics`
-    lists them. The usual ones are ROUGE, movers, cosine, the trained scorer `reffree@news` and the
-    trivial metrics, against the reference and the source where the rows have them."""
+    """Judge these metrics in addition to the usual ones, separated by commas; `assay metrics` lists
+    them. The usual ones are ROUGE, movers, cosine, the trained scorer `reffree@news` and the
+    baselines (such as `length`), against the reference and the source where the rows have them."""
     encoders: Annotated[
         Mapping[str, str] | Sequence[str], "[ALIAS=]SPEC", "--encoder", "encoders"
     ] = "minilm"
