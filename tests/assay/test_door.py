@@ -349,7 +349,7 @@ def test_module_is_the_command():
         text=True,
         check=True,
     )
-    assert "Score summaries at scale" in done.stdout
+    assert "Score summaries, and find out" in done.stdout
 
 
 def test_a_run_is_given_as_its_path_is(tmp_path):
