@@ -15,7 +15,7 @@ import numpy as np
 
 from reffree.matching import counts_in
 from sms.overlap import number_ngrams
-from sms.ragged import Ragged, ranges
+from sms.ragged import Ragged, places_of
 
 UNKNOWN = 1e-5
 """Probability of any word where nothing is known: about one of the words of a newspaper."""
@@ -39,7 +39,7 @@ def components(words: Ragged, first: np.ndarray, second: np.ndarray) -> np.ndarr
     """
     lengths = words.lengths[first]
     n = int(lengths.sum())
-    places = ranges(np.zeros_like(lengths), lengths)
+    places = places_of(lengths)
     probabilities = np.zeros((n, 4))
     probabilities[:, 0] = UNKNOWN
     before = np.repeat(words.lengths[second], lengths)  # counts of the words that come before

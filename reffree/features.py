@@ -22,7 +22,7 @@ from reffree.metric_features import FeatureValues, MetricFeatures, scoring_confi
 from sms import baselines
 from sms.config import ScoringConfig
 from sms.overlap import number, number_ngrams, rouge_n
-from sms.ragged import Ragged, offsets_of
+from sms.ragged import Ragged, owners_of, places_of, ranges
 from sms.text import SegmentedTexts, Segmenter
 
 BAD_SHARE = 0.5
@@ -241,7 +241,7 @@ def _of_words(pairs: _Pairs) -> dict[str, np.ndarray]:
     has_next = np.ones(known.size, dtype=bool)
     has_next[np.cumsum(of_pair)[of_pair > 0] - 1] = False
     both_known = (known & np.append(known[1:], False))[has_next]
-    owner = _owners(bigrams.lengths[pairs.candidate])
+    owner = owners_of(bigrams.lengths[pairs.candidate])
     return {
         "length": np.log1p(lengths[pairs.candidate]),
         "sentence_length": np.log1p((lengths / n_sentences)[pairs.candidate]),
@@ -262,9 +262,9 @@ def _of_copying(pairs: _Pairs, shares: Sequence[float]) -> dict[str, np.ndarray]
     of_sentence = _means_of_sentences(forward, pairs)
     sentences = pairs.texts.text_sentences.take(pairs.candidate)
     return {
-        "copy_mean": _means(forward, _owners(pairs.words.lengths[pairs.candidate]), n),
-        "copy_least": _least(of_sentence, _owners(sentences.lengths), n),
-        "copied": _means(back, _owners(pairs.words.lengths[pairs.source]), n),
+        "copy_mean": _means(forward, owners_of(pairs.words.lengths[pairs.candidate]), n),
+        "copy_least": _least(of_sentence, sentences.owners, n),
+        "copied": _means(back, owners_of(pairs.words.lengths[pairs.source]), n),
     }
 
 
@@ -279,7 +279,7 @@ def _means_of_sentences(of_words: np.ndarray, pairs: _Pairs) -> np.ndarray:
     """Average what the candidates' words have, by sentence."""
     sentences = pairs.texts.text_sentences.take(pairs.candidate)
     lengths = pairs.texts.lower_words.lengths[sentences.values]
-    return _means(of_words, _owners(lengths), lengths.size)
+    return _means(of_words, owners_of(lengths), lengths.size)
 
 
 def _shares_of_sentences(pairs: _Pairs, content: Ragged) -> tuple[np.ndarray, np.ndarray]:
@@ -298,7 +298,7 @@ def _of_sentences(pairs: _Pairs) -> dict[str, np.ndarray]:
     both = (pairs.candidate, pairs.source)
     shares, places = _shares_of_sentences(pairs, content)
     lengths = texts.lengths[pairs.candidate]
-    owner = _owners(lengths)
+    owner = owners_of(lengths)
     place = np.log1p(places)
     steps = np.flatnonzero(owner[1:] == owner[:-1])
     is_forward = places[steps + 1] > places[steps]
@@ -313,7 +313,7 @@ def _of_sentences(pairs: _Pairs) -> dict[str, np.ndarray]:
     numbers, n_distinct = number(all_words.values)
     unknown = ~_found(Ragged(numbers, all_words.offsets), n_distinct, both)
     names = is_name[texts.take(pairs.candidate).expand(every_word).values]
-    words_owner = _owners(all_words.lengths[pairs.candidate])
+    words_owner = owners_of(all_words.lengths[pairs.candidate])
     return {
         "unknown_words": _means(unknown, words_owner, n),
         "unknown_names": _means(unknown & names, words_owner, n),
@@ -321,7 +321,7 @@ def _of_sentences(pairs: _Pairs) -> dict[str, np.ndarray]:
         "words_least": _least(shares, owner, n),
         "words_bad": _means(np.where(np.isnan(shares), np.nan, shares < BAD_SHARE), owner, n),
         "linked": share_linked(content, texts, *both),
-        "lead_words": _means(lead_shares, _owners(leads.lengths[of_lead]), n),
+        "lead_words": _means(lead_shares, owners_of(leads.lengths[of_lead]), n),
         "order": _means(is_forward, owner[steps], n),
         "place": _means(place, owner, n),
         "first_place": np.where(lengths > 0, place[first] if place.size else 0.0, np.nan),
@@ -333,7 +333,7 @@ def _within(content: Ragged, texts: Ragged, candidate: np.ndarray) -> dict[str, 
     """How much sentences of the summary say what others say."""
     own = texts.take(candidate)
     alone = Ragged.from_lengths(own.values, np.ones(own.values.size, dtype=np.int64))
-    owner = _owners(own.lengths)
+    owner = own.owners
     i, j = _other_sentences(own)
     shares, _ = best_sentences(content, alone, i, j)
     shares[shares == NO_WORD] = np.nan
@@ -348,21 +348,13 @@ def _within(content: Ragged, texts: Ragged, candidate: np.ndarray) -> dict[str, 
 
 def _of_form(pairs: _Pairs) -> dict[str, np.ndarray]:
     """How it repeats itself, begins and ends."""
-    trigrams, _ = number_ngrams(pairs.words, 3)
-    keys = _owners(trigrams.lengths) * (trigrams.values.max(initial=0) + 1) + trigrams.values
-    n_distinct = np.bincount(
-        np.unique(keys) // (trigrams.values.max(initial=0) + 1), minlength=len(pairs.raw)
-    )
-    repeated = 1 - n_distinct / np.maximum(trigrams.lengths, 1)
-    repeated[trigrams.lengths == 0] = 0.0
-    asked = np.unique(pairs.candidate).tolist()
     is_pointing, is_ended = np.zeros(len(pairs.raw)), np.zeros(len(pairs.raw))
-    for text in asked:
+    for text in np.unique(pairs.candidate).tolist():
         raw = pairs.raw[text].strip()
         is_pointing[text] = raw[:12].partition(" ")[0].lower() in POINTING
         is_ended[text] = raw.endswith(_ENDS)
     return {
-        "repetition": repeated[pairs.candidate],
+        "repetition": baselines.repetition(pairs.words, pairs.candidate),
         "pointing": is_pointing[pairs.candidate],
         "ending": is_ended[pairs.candidate],
     }
@@ -380,15 +372,11 @@ def _content(texts: SegmentedTexts) -> tuple[Ragged, np.ndarray]:
     stem = np.array([stems[_stem(word)] for word in spelled], dtype=np.int64)
     is_name = np.array([word[:1].isupper() or word[:1].isdigit() for word in spelled], dtype=bool)
     is_kept = texts.is_kept[words.values]
-    owner = _owners(words.lengths)[is_kept]
+    owner = words.owners[is_kept]
     lengths = np.bincount(owner, minlength=len(words))
-    places = np.arange(words.values.size) - np.repeat(words.offsets[:-1], words.lengths)
-    named = is_name[numbers] & ((places > 0) | ~_is_upper(spelled)[numbers])
+    is_upper = np.array([word[:1].isupper() for word in spelled], dtype=bool)
+    named = is_name[numbers] & ((places_of(words.lengths) > 0) | ~is_upper[numbers])
     return Ragged.from_lengths(stem[numbers[is_kept]], lengths), named[is_kept]
-
-
-def _is_upper(words: Sequence[str]) -> np.ndarray:
-    return np.array([word[:1].isupper() for word in words], dtype=bool)
 
 
 def _stem(word: str) -> str:
@@ -398,29 +386,15 @@ def _stem(word: str) -> str:
 def _leads(texts: Ragged, pairs: _Pairs) -> tuple[Ragged, np.ndarray]:
     """Return texts with the leads of the documents after them, and the lead of each pair."""
     lengths = np.minimum(texts.lengths, LEAD_SENTENCES)
-    places = np.repeat(texts.offsets[:-1], lengths) + _within_rows(lengths)
-    both = Ragged.from_lengths(
-        np.concatenate([texts.values, texts.values[places]]),
-        np.concatenate([texts.lengths, lengths]),
-    )
-    return both, pairs.source + len(texts)
+    leads = Ragged.from_lengths(texts.values[ranges(texts.offsets[:-1], lengths)], lengths)
+    return texts.and_rows(leads), pairs.source + len(texts)
 
 
 def _other_sentences(rows: Ragged) -> tuple[np.ndarray, np.ndarray]:
     """Pair every value of a row with every other one before it, by place."""
-    n_before = _within_rows(rows.lengths)
-    later = np.repeat(np.arange(n_before.size), n_before)
-    return later, later - 1 - _within_rows(n_before)
-
-
-def _within_rows(lengths: np.ndarray) -> np.ndarray:
-    """Return the place of every value in its row."""
-    return np.arange(int(lengths.sum())) - np.repeat(offsets_of(lengths)[:-1], lengths)
-
-
-def _owners(lengths: np.ndarray) -> np.ndarray:
-    """Return the row of every value."""
-    return np.repeat(np.arange(lengths.size), lengths)
+    n_before = places_of(rows.lengths)
+    later = owners_of(n_before)
+    return later, later - 1 - places_of(n_before)
 
 
 def _found(rows: Ragged, n_distinct: int, both: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

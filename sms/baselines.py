@@ -112,8 +112,8 @@ def repetition(words: Ragged, candidate: np.ndarray) -> np.ndarray:
     array([0.2, 0. ])
     """
     trigrams, n_distinct = number_ngrams(words, 3)
-    text = np.repeat(np.arange(len(words)), trigrams.lengths)
-    different = np.unique(text * max(n_distinct, 1) + trigrams.values) // max(n_distinct, 1)
+    keys = trigrams.owners * max(n_distinct, 1) + trigrams.values
+    different = np.unique(keys) // max(n_distinct, 1)
     n_different = np.bincount(different, minlength=len(words))
     share = 1 - n_different / np.maximum(trigrams.lengths, 1) - (trigrams.lengths == 0)
     return np.where(words.lengths > 0, share, np.nan)[candidate]
@@ -136,11 +136,7 @@ def lead3(
     array([0.889])
     """
     leads = _leads(sentence_words, text_sentences)
-    texts_and_leads = Ragged.from_lengths(
-        np.concatenate([text_sentences.values, leads.values]),
-        np.concatenate([text_sentences.lengths, leads.lengths]),
-    )
-    words = texts_and_leads.expand(sentence_words)
+    words = text_sentences.and_rows(leads).expand(sentence_words)
     return rouge_l(words, candidate, source + len(text_sentences)).f
 
 

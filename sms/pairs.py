@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sms.ragged import Ragged, offsets_of
+from sms.ragged import Ragged, offsets_of, owners_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Pairs:
     @property
     def rows(self) -> np.ndarray:
         """Row of every pair."""
-        return np.repeat(np.arange(self.lengths.size), self.lengths)
+        return owners_of(self.lengths)
 
     def joined(self, values: np.ndarray) -> np.ndarray:
         """Make one score per row from its pairs, undefined ones left out; NaN if none is left."""

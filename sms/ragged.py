@@ -34,7 +34,7 @@ class Ragged:
     @property
     def owners(self) -> np.ndarray:
         """Row of each value, shape (n_values,)."""
-        return np.repeat(np.arange(len(self)), self.lengths)
+        return owners_of(self.lengths)
 
     def sums(self, numbers: np.ndarray) -> np.ndarray:
         """Add up a whole number (or truth) for each value over every row, int64, shape (n_rows,).
@@ -58,6 +58,13 @@ class Ragged:
         values = np.concatenate(listed) if listed else np.empty(0, dtype=dtype)
         return cls.from_lengths(values, np.array([row.size for row in listed], dtype=np.int64))
 
+    def and_rows(self, other: Ragged) -> Ragged:
+        """Return these rows and, after them, those of another."""
+        return Ragged.from_lengths(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.lengths, other.lengths]),
+        )
+
     def take(self, rows: np.ndarray) -> Ragged:
         """Return the rows named by `rows`, in that order; a row may be named twice."""
         lengths = self.lengths[rows]
@@ -78,6 +85,16 @@ def offsets_of(lengths: np.ndarray) -> np.ndarray:
     offsets = np.zeros(lengths.size + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def owners_of(lengths: np.ndarray) -> np.ndarray:
+    """Return the row of each value of rows with these lengths, shape (n_values,)."""
+    return np.repeat(np.arange(lengths.size), lengths)
+
+
+def places_of(lengths: np.ndarray) -> np.ndarray:
+    """Return the place of each value in its row, for rows with these lengths, (n_values,)."""
+    return ranges(np.zeros_like(lengths), lengths)
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

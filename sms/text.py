@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import regex
 
 from sms.languages import LANGUAGES
-from sms.ragged import Ragged, offsets_of
+from sms.ragged import Ragged, offsets_of, owners_of
 from sms.sentences import SENTENCE_END, SENTENCES, without_marks
 from sms.words import INVISIBLE, Splitter, attempt, clark2019_words
 
@@ -330,12 +330,8 @@ class ChunkTable:
         self.tokens.extend(new)
         known.update(zip(new, numbers, strict=True))
         rows = range(len(self._rows), len(self._rows) + len(fresh))
-        self._rows = Ragged.from_lengths(
-            np.concatenate(
-                [self._rows.values, np.array([*map(known.__getitem__, tokens)], dtype=np.int64)]
-            ),
-            np.concatenate([self._rows.lengths, np.array(lengths, dtype=np.int64)]),
-        )
+        added = np.array([*map(known.__getitem__, tokens)], dtype=np.int64)
+        self._rows = self._rows.and_rows(Ragged.from_lengths(added, np.array(lengths, np.int64)))
         self._chunk_rows.update(zip(fresh, rows, strict=True))
 
 
@@ -410,7 +406,7 @@ class Segmenter:
         flat = pa.array([sentence for piece in pieces for sentence in piece], pa.string())
         trimmed = pc.utf8_trim_whitespace(flat)
         filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
-        owner = np.repeat(np.arange(lengths.size), lengths)[filled]
+        owner = owners_of(lengths)[filled]
         encoded = trimmed.filter(pa.array(filled)).dictionary_encode()
         # numbered in their own order, so that no sum follows the other texts of the batch
         order = pc.array_sort_indices(encoded.dictionary)

@@ -12,7 +12,7 @@ from sms.encoders import EncoderRuntime
 from sms.encoders.batches import Batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.tf_hub import HubModel, load_model
-from sms.ragged import Ragged, offsets_of, ranges
+from sms.ragged import Ragged, offsets_of, owners_of, places_of
 from sms.text import SegmentedTexts
 
 BATCH_WORDS = 1024
@@ -101,7 +101,7 @@ class ElmoEncoder(ContextualEncoder):
     def _states(self, sentences: Ragged) -> np.ndarray:
         """Return the vector of every word, shape (n_words, d)."""
         rows = sentences.owners
-        columns = ranges(np.zeros_like(sentences.lengths), sentences.lengths)
+        columns = places_of(sentences.lengths)
         padded = np.full((len(sentences), int(sentences.lengths.max())), "", dtype=object)
         padded[rows, columns] = sentences.values
         low, *upper = (layer[rows, columns] for layer in self._call(padded, sentences.lengths))
@@ -120,8 +120,8 @@ class ElmoEncoder(ContextualEncoder):
 def _windows(lengths: np.ndarray) -> tuple[np.ndarray, Ragged]:
     """Cut sentences into windows; return each window's sentence and the places of its words."""
     n_windows = -(-lengths // BATCH_WORDS)
-    sentence = np.repeat(np.arange(lengths.size), n_windows)
-    n_before = ranges(np.zeros_like(n_windows), n_windows) * BATCH_WORDS
+    sentence = owners_of(n_windows)
+    n_before = places_of(n_windows) * BATCH_WORDS
     sizes = np.minimum(lengths[sentence] - n_before, BATCH_WORDS)
     return sentence, Ragged(np.arange(int(lengths.sum())), offsets_of(sizes))
 

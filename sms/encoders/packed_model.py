@@ -22,7 +22,7 @@ from sms.encoders.attention import attention_of
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice, LayerCollector
 from sms.encoders.linear import Linear
-from sms.ragged import ranges
+from sms.ragged import places_of
 
 ROWS_MULTIPLE = 256
 """A block's tokens are filled up with zeros to a multiple of this. Matrix products choose their
@@ -174,7 +174,7 @@ class PackedModel:
         result is on the model's device, which may still be computing it.
         """
         n_tokens = ids.size
-        places = ranges(np.zeros_like(lengths), lengths)
+        places = places_of(lengths)
         rows = -(-n_tokens // ROWS_MULTIPLE) * ROWS_MULTIPLE
         x = self._words.new_zeros(rows, self._shape.dimension)
         x[:n_tokens] = self._words[self.machine.send(ids)] + self._places[self.machine.send(places)]

@@ -186,12 +186,8 @@ class PieceCutter:
                 fresh = [row if len(row) <= max_pieces else self._filler for row in fresh]
             ids = Ragged.from_rows([np.array(row, dtype=np.int64) for row in fresh])
             is_known = ids.sums(ids.values == self._unknown) == 0
-            table = Ragged.from_lengths(
-                np.concatenate([seen.pieces.values, ids.values]),
-                np.concatenate([seen.pieces.lengths, ids.lengths]),
-            )
-            seen = _SeenWords(words, table, np.concatenate([seen.is_known, is_known]))
-            self._seen = seen
+            is_known = np.concatenate([seen.is_known, is_known])
+            seen = self._seen = _SeenWords(words, seen.pieces.and_rows(ids), is_known)
         return seen
 
     def _encoded(self, texts: Sequence[str]) -> list[Encoding | None]:
