@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +29,22 @@ class LayerChoice:
     def width(self) -> int:
         """How many times as wide as one layer the result is."""
         return len(self.numbers) if self.concatenates else 1
+
+    def joined(self, layers: Iterable[torch.Tensor]) -> torch.Tensor:
+        """Put the chosen ones of all layers together, from 0 on, each of shape (n_tokens, d).
+
+        The vectors are fp32, shape (n_tokens, d) or wider where layers are joined.
+        """
+        states = {k: layer for k, layer in enumerate(layers) if k in self.numbers}
+        chosen = [states[number].float() for number in self.numbers]
+        if len(chosen) == 1:
+            return chosen[0]
+        if self.concatenates:
+            return torch.cat(chosen, dim=1)
+        total = chosen[0].clone()
+        for layer in chosen[1:]:
+            total += layer
+        return total / len(chosen)
 
     @classmethod
     def parse(cls, text: str, n_layers: int) -> LayerChoice:
@@ -60,31 +77,6 @@ class LayerChoice:
         raise ValueError(
             f"`layers` must be last, first, all, mean:I..J or concat:I,J,..., got {text!r}"
         )
-
-
-class LayerCollector:
-    """Puts the chosen layers together as they are computed."""
-
-    def __init__(self, choice: LayerChoice) -> None:
-        self._choice = choice
-        self._states: dict[int, torch.Tensor] = {}
-
-    def add(self, number: int, states: torch.Tensor) -> None:
-        """Take layer `number`, shape (n_tokens, d), where it is one of the chosen."""
-        if number in self._choice.numbers:
-            self._states[number] = states
-
-    def result(self) -> torch.Tensor:
-        """Return the vectors in fp32, shape (n_tokens, d) or wider where layers are joined."""
-        chosen = [self._states[number].float() for number in self._choice.numbers]
-        if len(chosen) == 1:
-            return chosen[0]
-        if self._choice.concatenates:
-            return torch.cat(chosen, dim=1)
-        total = chosen[0].clone()
-        for states in chosen[1:]:
-            total += states
-        return total / len(chosen)
 
 
 def _number(part: str, text: str, n_layers: int) -> int:

@@ -10,7 +10,7 @@ attention bias (`padded_model`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 from sms.encoders.attention import attention_of
 from sms.encoders.devices import Machine
-from sms.encoders.layers import LayerChoice, LayerCollector
+from sms.encoders.layers import LayerChoice
 from sms.encoders.linear import Linear
 from sms.ragged import places_of
 
@@ -173,6 +173,10 @@ class PackedModel:
         `ids` are sequences one after the other, special tokens included; `lengths` descend. The
         result is on the model's device, which may still be computing it.
         """
+        return self._layers.joined(x[: ids.size] for x in self._each_layer(ids, lengths))
+
+    def _each_layer(self, ids: np.ndarray, lengths: np.ndarray) -> Iterator[torch.Tensor]:
+        """Yield the embeddings, then what comes of each layer; rows past the last token follow."""
         n_tokens = ids.size
         places = places_of(lengths)
         rows = -(-n_tokens // ROWS_MULTIPLE) * ROWS_MULTIPLE
@@ -181,14 +185,12 @@ class PackedModel:
         x = self._normed(x, self._norm)
         attend = self._attention.over(lengths)
         context = torch.zeros_like(x)  # rows past the last token stay zero
-        collected = LayerCollector(self._layers)
-        collected.add(0, x[:n_tokens])
-        for number, layer in enumerate(self._stack, start=1):
+        yield x
+        for layer in self._stack:
             attend(layer.qkv(x), context)
             x = self._normed(layer.attended(context).add_(x), layer.attended_norm)
             x = self._normed(layer.outer(layer.inner(x)).add_(x), layer.outer_norm)
-            collected.add(number, x[:n_tokens])
-        return collected.result()
+            yield x
 
     def _bias(self, width: int) -> torch.Tensor:
         """Return MPNet's bias by relative position, shape (1, heads, width, width)."""

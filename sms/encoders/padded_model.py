@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from sms.encoders.devices import Machine
-from sms.encoders.layers import LayerChoice, LayerCollector
+from sms.encoders.layers import LayerChoice
 
 _WIDTHS_AT_WORK = 24
 """Rows of a state's width for a token inside a layer of any architecture."""
@@ -57,9 +57,6 @@ class PaddedModel:
             output_hidden_states=True,
             return_dict=True,
         )
-        collected = LayerCollector(self._layers)
-        for number, states in enumerate(output.hidden_states):
-            collected.add(number, states[mask])
         # some models still normalise what they hand out as the last layer
-        collected.add(len(output.hidden_states) - 1, output.last_hidden_state[mask])
-        return collected.result()
+        layers = (*output.hidden_states[:-1], output.last_hidden_state)
+        return self._layers.joined(states[mask] for states in layers)
