@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any
 
 from cluster.parts import Job, ShardReport
@@ -63,7 +64,7 @@ def run_ray(
     tell = {"report": reports.add, "start": on_start or _nobody_listens}
     work = (shards, partial(_made_in, os.getcwd(), make_scorer), reports.job, options)
     try:
-        call_apart(_drive, *work, tell=tell, address=options.address)
+        call_apart(_called, "cluster.ray_runner:drive", *work, tell=tell, address=options.address)
     except RuntimeError as error:  # whatever became of the cluster, the files say what is done
         if reports.add_committed(shards):
             logger.warning("all shards were committed before the cluster was lost: %s", error)
@@ -102,7 +103,8 @@ def describe_on_ray(
     """
     work = (partial(_made_in, os.getcwd(), make_scorer), what, absolute(out), options)
     try:
-        return call_apart(_describe, *work, tell={}, address=options.address)
+        where = "cluster.ray_description:describe"
+        return call_apart(_called, where, *work, tell={}, address=options.address)
     except ProcessLost as error:
         raise RuntimeError(
             f"the Ray cluster was lost ({error}); run the same command again once it is back"
@@ -119,29 +121,14 @@ def gpus_of_cluster(address: str, *, is_open_allowed: bool) -> int:
     ValueError
         If the cluster asks for no token, and that is not allowed.
     """
-    n_gpus: int = call_apart(_count_gpus, address, is_open_allowed, tell={}, address=address)
+    work = ("cluster.ray_cluster:count_gpus", address, is_open_allowed)
+    n_gpus: int = call_apart(_called, *work, tell={}, address=address)
     return n_gpus
 
 
-def _count_gpus(*arguments: Any) -> int:  # noqa: ANN401
-    """Count GPUs, in the process that may import Ray."""
-    from cluster.ray_cluster import count_gpus
-
-    return count_gpus(*arguments)
-
-
-def _drive(*arguments: Any) -> None:  # noqa: ANN401
-    """Be the driver, in the process that may import Ray."""
-    from cluster.ray_runner import drive
-
-    drive(*arguments)
-
-
-def _describe(*arguments: Any) -> Any:  # noqa: ANN401
-    """Ask a worker, in the process that may import Ray."""
-    from cluster.ray_description import describe
-
-    return describe(*arguments)
+def _called(where: str, *arguments: Any) -> Any:  # noqa: ANN401
+    """Call a function by its module and name, in the process that may import Ray."""
+    return resolve_name(where)(*arguments)
 
 
 def _made_in(folder: str, make_scorer: Callable[[int], Scorer], threads: int) -> Scorer:
