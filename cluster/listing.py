@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Protocol
+from typing import TypeAlias
 
 import pyarrow.fs as pafs
 
@@ -83,7 +83,8 @@ def find_files(path: str) -> tuple[list[Named], bool]:
         If a folder cannot be read.
     """
     filesystem, inner = filesystem_for(path)
-    tree = tree_of(filesystem)
+    is_local = isinstance(filesystem, pafs.LocalFileSystem)
+    tree = LocalTree() if is_local else StoreTree(filesystem)
     with naming(path):
         own = tree.entry(inner)
         if own is not None:
@@ -100,7 +101,6 @@ def find_files(path: str) -> tuple[list[Named], bool]:
         return [Named(absolute(path), own.identity)], False
     if own is not None:
         files = [each for each in files if "/_" not in each.path.removeprefix(inner.rstrip("/"))]
-    is_local = isinstance(filesystem, pafs.LocalFileSystem)
     return [
         replace(each, path=os.path.normpath(each.path) if is_local else url_like(path, each.path))
         for each in files
@@ -213,22 +213,6 @@ def _by_links(path: str) -> tuple[int, str]:
     return sum(os.path.islink("/".join(parts[:i])) for i in range(2, len(parts) + 1)), path
 
 
-class Tree(Protocol):
-    """What the walk asks a filesystem."""
-
-    def entry(self, path: str) -> _Entry | None:
-        """Return a file or folder; None if there is none."""
-
-    def folder(self, path: str) -> _Entry | None:
-        """Return a folder; None if it is known that there is none."""
-
-    def entries(self, folder: str) -> Iterable[_Entry]:
-        """List files and folders right inside a folder; none if there is no folder."""
-
-    def load_below(self, folder: str) -> None:
-        """Get ready to list a folder and all below."""
-
-
 class LocalTree:
     """Folders of this machine; a file is known by its device and inode."""
 
@@ -329,10 +313,8 @@ class StoreTree:
         return _Entry(path, is_folder, (id(self._filesystem), path))
 
 
-def tree_of(filesystem: pafs.FileSystem) -> Tree:
-    """Choose how a filesystem is walked through."""
-    is_local = isinstance(filesystem, pafs.LocalFileSystem)
-    return LocalTree() if is_local else StoreTree(filesystem)
+Tree: TypeAlias = LocalTree | StoreTree
+"""What the walk asks."""
 
 
 def _is_utf8(text: str) -> bool:
