@@ -80,7 +80,7 @@ class LearnedModel:
             *(
                 ScorePart(
                     name,
-                    linear.meanings[name],
+                    linear.features.meanings[name],
                     part,
                     sentences[least[name]] if name in least else None,
                 )

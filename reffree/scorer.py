@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,20 +52,6 @@ class PairScores:
     """Why a pair that was read has no score, in the words of a status, by row."""
 
 
-class PairScorer(Protocol):
-    """What computes the scores of a `LearnedScorer`."""
-
-    heads: tuple[str, ...]
-    """Names of the columns that it computes; none where there is one without a name."""
-    bounds: tuple[float, float]
-    """Lowest and highest score."""
-    encoder_content: str
-    """Hash of the models that are not among its weights; empty if there are none."""
-
-    def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
-        """Score pairs, a column for each head."""
-
-
 class LearnedScorer:
     """Scores candidates without a reference; `load_scorer` makes one.
 
@@ -78,7 +64,7 @@ class LearnedScorer:
 
     def __init__(
         self,
-        pairs: PairScorer,
+        pairs: NeuralPairs | LinearPairs,
         signature: str,
         settings: Mapping[str, Any],
         *,
@@ -87,24 +73,15 @@ class LearnedScorer:
         self.signature = signature
         self.settings = settings
         self.head = head
+        self.heads: tuple[str, ...] = pairs.heads
+        """Names of the heads; none where there is one without a name."""
+        self.bounds = pairs.bounds
+        """Lowest and highest score."""
+        self.encoder_content = pairs.encoder_content
+        """Hash of the models that are not among its weights; empty if there are none."""
         self._pairs = pairs
         if head is not None:
             self.column_of(head)
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """Names of the heads; none where there is one without a name."""
-        return self._pairs.heads
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Lowest and highest score."""
-        return self._pairs.bounds
-
-    @property
-    def encoder_content(self) -> str:
-        """Hash of the encoder that is not among its weights; empty if there is none."""
-        return self._pairs.encoder_content
 
     @property
     def signatures(self) -> dict[str, str]:
@@ -276,11 +253,6 @@ class LinearPairs:
         return dict(zip(self.model.features.names, parts.tolist(), strict=True))
 
     @property
-    def meanings(self) -> dict[str, str]:
-        """What every feature is."""
-        return self.features.meanings
-
-    @property
     def signature(self) -> str:
         """What identifies the scores."""
         metrics = self.features.metrics
@@ -320,6 +292,7 @@ def load_scorer(
     folder = find_scorer(name)
     settings = read_settings(folder)
     kept = None if cache_folder is None else os.fspath(cache_folder)
+    pairs: NeuralPairs | LinearPairs
     with naming_damage(folder):
         warn_of_versions(folder, settings)
         if is_linear(settings):
@@ -336,7 +309,7 @@ def load_scorer(
 
 def _load_neural(
     folder: Path, settings: Mapping[str, Any], device: str, cache_folder: str | None
-) -> tuple[PairScorer, str]:
+) -> tuple[NeuralPairs, str]:
     if WEIGHTS_FILE not in settings["hashes"]:
         raise ValueError(
             f"`{folder / SCORER_FILE}` must have all its keys, got none of {WEIGHTS_FILE}; copy "
@@ -367,7 +340,7 @@ def _load_linear(
     device: str,
     cache_folder: str | None,
     threads: int | None,
-) -> tuple[PairScorer, str]:
+) -> tuple[LinearPairs, str]:
     model = linear_model({k: v for k, v in settings["model"].items() if k != "scorer"})
     named = ", ".join(f"{name} in {path}" for name, path in model.features.paths.items())
     try:
