@@ -313,7 +313,8 @@ def _deal(
             if n_beyond := int(is_beyond.sum()):
                 left_out["more than the training documents you asked for"] += n_beyond
             is_used &= ~is_beyond
-            sources.add(compress(pairs, (is_used & is_training).tolist()))
+            for_training = compress(pairs, (is_used & is_training).tolist())
+            sources.add((pair.document_id, pair.source) for pair in for_training)
             table = as_table(pairs, split.groups.group_of(keys))
             writer.add(table.filter(pa.array(is_used)), sides[is_used])
     finally:

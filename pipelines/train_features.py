@@ -200,7 +200,7 @@ def _of_table(
         )
     examples, left_out = read_examples(paths, columns or {}, limit=limit, seed=seed)
     sample = SourceSample()
-    sample.add_texts((one.document_id, one.source) for one in examples["train"])
+    sample.add((one.document_id, one.source) for one in examples["train"])
     groups: dict[tuple[str, int, str], list[Example]] = {}
     for one in examples["test"]:
         groups.setdefault((one.document_id, one.number, one.base), []).append(one)

@@ -338,7 +338,7 @@ def _defined(said: Any) -> Any:  # noqa: ANN401  (JSON)
 
 def _trained_on(corpus: OneOrMore, rated: Rated, recipe: LinearRecipe) -> dict[str, Any]:
     sample = SourceSample()
-    sample.add_texts(zip(map(str, rated.documents.tolist()), rated.sources, strict=True))
+    sample.add(zip(map(str, rated.documents.tolist()), rated.sources, strict=True))
     return {
         "files": [base_name(file.path) for file in with_content(list_inputs(several(corpus)))],
         "candidates": len(rated.candidates),

@@ -153,11 +153,7 @@ class SourceSample:
         self._texts: dict[int, set[int]] = {}
         self._limit = 1 << 64  # documents at or above it are out
 
-    def add(self, pairs: Iterable[Pair]) -> None:
-        """Look at further pairs."""
-        self.add_texts((pair.document_id, pair.source) for pair in pairs)
-
-    def add_texts(self, named: Iterable[tuple[str, str]]) -> None:
+    def add(self, named: Iterable[tuple[str, str]]) -> None:
         """Look at further sources, each with its document."""
         for name, source in named:
             if (key := hash64(name)) >= self._limit:

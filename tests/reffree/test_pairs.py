@@ -91,7 +91,7 @@ def test_sample_of_sources_depends_on_the_pairs_alone():
     for order in (pairs, pairs[::-1]):
         sample = SourceSample(n_documents=10)
         for pair in [*order, *order]:
-            sample.add([pair])
+            sample.add([(pair.document_id, pair.source)])
         samples.append(sample.text_keys())
     assert samples[0] == samples[1]
     assert len(samples[0]) == 10
