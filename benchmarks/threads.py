@@ -19,7 +19,8 @@ from scipy.spatial.distance import cdist
 from timing import in_one_line, interleave, machine, print_json, say
 
 from sms.ragged import Ragged
-from sms.transport import WORDS, Clouds, mover_costs
+from sms.transport import Clouds, mover_costs
+from sms.transport_kernels import WORDS
 
 DIMENSION = 300
 N_POINTS = 10_000

@@ -31,7 +31,8 @@ from scipy.spatial.distance import cdist
 from timing import Rounds, in_one_line, interleave, machine, print_json, say, short
 
 from sms.ragged import Ragged
-from sms.transport import WORDS, Clouds, exact_transport_batch, mover_costs
+from sms.transport import Clouds, exact_transport_batch, mover_costs
+from sms.transport_kernels import WORDS
 
 try:
     from gensim.models import KeyedVectors

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sms.cutting import first_tokens
 from sms.metric import Batch, MetricRequest, Setting
-from sms.scoring import first_tokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,11 +31,12 @@ from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import collect, place, scan_files
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
+from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
 from sms.encoders.registry import parse_spec
 from sms.explaining import Explanation, RowScorer, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, several
-from sms.scoring import ScoringConfig, SummaryScorer
+from sms.scoring import SummaryScorer
 from sms.sentences import sentence_end
 
 SAME_ATOL = 1e-12

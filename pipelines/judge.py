@@ -47,9 +47,10 @@ from pipelines.tables.keyed import (
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.records import AgreementResult
 from reffree.aspects import KINDS_OF_HEAD
+from sms.config import ScoringConfig
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several
-from sms.scoring import ScoringConfig, SummaryScorer
+from sms.scoring import SummaryScorer
 
 USUAL = (
     *("length", "compression", "coverage", "density", "novelty", "lead3"),

@@ -60,9 +60,9 @@ from reinforce.learning import (
 from reinforce.stages import RewardConfig, StageConfig
 from reinforce.summarisers import SUMMARISER_FILE, Summariser
 from sms.baselines import LEAD_SENTENCES
+from sms.config import ScoringConfig
 from sms.naming import AnyPath, OneOrMore, several
 from sms.reward import weights_of
-from sms.scoring import ScoringConfig
 from sms.text import split_sentences
 
 RESULTS_FILE = "results.json"

@@ -66,9 +66,10 @@ from pipelines.runs.score_run import RunInterrupted, ScoreRun
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
 from sms.compiled import is_compiled
+from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
-from sms.scoring import ScoringConfig, SummaryScorer
+from sms.scoring import SummaryScorer
 from sms.sentences import sentence_end
 from sms.urls import check_no_secrets
 

@@ -14,7 +14,8 @@ from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
 from sms.ragged import Ragged
 from sms.same_texts import SAME_ATOL, only_the_same_to
 from sms.signature import encoder_part
-from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, Clouds, mover_costs
+from sms.transport import MAX_CELLS, Clouds, mover_costs
+from sms.transport_kernels import JOINT, SENTENCES, WORDS
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
 """The transport problem behind each metric."""

@@ -19,8 +19,8 @@ from sms.scorers import Scorer
 if TYPE_CHECKING:
     import numpy as np
 
+    from sms.config import ScoringConfig
     from sms.metric import MetricRequest
-    from sms.scoring import ScoringConfig
 
 # What takes a moment to import is imported when a reward is made.
 
@@ -403,7 +403,7 @@ def _config_of(
     precision: str,
     models: Mapping[str, Any],
 ) -> ScoringConfig:
-    from sms.scoring import ScoringConfig
+    from sms.config import ScoringConfig
 
     named = several(encoder)
     config = ScoringConfig(

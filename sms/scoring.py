@@ -16,7 +16,7 @@ import pyarrow as pa
 from sms.comparing import leave_out_unsplit, statuses
 from sms.compiled import available_threads
 from sms.config import ScoringConfig
-from sms.cutting import ReadBatch, TextReader, first_tokens
+from sms.cutting import ReadBatch, TextReader
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, PlansAhead, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
@@ -24,17 +24,6 @@ from sms.metric import Batch, Model, Setting
 from sms.ragged import Ragged
 from sms.sentences import joined
 from sms.text import Segmenter
-
-__all__ = [
-    "Against",
-    "Batch",
-    "Candidate",
-    "ScoringConfig",
-    "SummaryScorer",
-    "first_tokens",
-    "score_texts",
-    "to_rows",
-]
 
 Candidate: TypeAlias = str | Sequence[str] | None
 """A text; its sentences where these are given."""

@@ -35,20 +35,6 @@ MAX_CELLS = 1 << 26
 _SLICES_PER_THREAD = 4
 _MAX_COUNT = 1 << 20  # larger totals of counts are scaled like floats
 
-__all__ = [
-    "JOINT",
-    "MAX_CELLS",
-    "SENTENCES",
-    "WORDS",
-    "Clouds",
-    "Plan",
-    "Transport",
-    "exact_transport",
-    "exact_transport_batch",
-    "mover_costs",
-    "mover_plan",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Transport:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sms.config import ScoringConfig
+from sms.cutting import first_tokens
 from sms.explaining.explanation import Explanation
 from sms.explaining.moving import PlanFinder
 from sms.explaining.records import (
@@ -24,10 +26,10 @@ from sms.explaining.records import (
     Unit,
 )
 from sms.explaining.units import placed_sentences
-from sms.metric import MetricRequest
+from sms.metric import Batch, MetricRequest
 from sms.movers import Mover
 from sms.scorers import Scorer
-from sms.scoring import Against, Batch, ScoringConfig, SummaryScorer, first_tokens, to_rows
+from sms.scoring import Against, SummaryScorer, to_rows
 from sms.text import Segmenter, TextRules
 
 SCORE_ATOL = 1e-12

@@ -25,10 +25,11 @@ from sms.explaining.records import (
     Unit,
 )
 from sms.explaining.units import PlacedSentence, PlacedWord, placed_sentences
-from sms.metric import MetricRequest
+from sms.metric import Batch, MetricRequest
 from sms.movers import PROBLEMS, text_clouds
-from sms.scoring import Batch, SummaryScorer
-from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, mover_plan
+from sms.scoring import SummaryScorer
+from sms.transport import MAX_CELLS, mover_plan
+from sms.transport_kernels import JOINT, SENTENCES, WORDS
 
 _SPELLINGS_SHOWN = 3
 
