@@ -36,7 +36,7 @@ def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str
     return [f"{value / unit:.{digits}f}" for value in whole]
 
 
-def signed_text(value: float, digits: int = DROP_DIGITS) -> str:
+def signed_text(value: float) -> str:
     """Write a number with its sign; one that rounds to zero has none.
 
     Examples
@@ -44,15 +44,13 @@ def signed_text(value: float, digits: int = DROP_DIGITS) -> str:
     >>> signed_text(0.25), signed_text(-1e-17)
     ('+0.2500', '0.0000')
     """
-    text = f"{abs(value):.{digits}f}"
-    if not is_shown(value, digits):
-        return text
-    return f"{'+' if value > 0 else MINUS}{text}"
+    sign = "+" if value > 0 else MINUS
+    return f"{sign if is_shown(value) else ''}{abs(value):.{DROP_DIGITS}f}"
 
 
-def is_shown(value: float, digits: int = DROP_DIGITS) -> bool:
+def is_shown(value: float) -> bool:
     """Tell whether a number is still one when it is printed, or rounds to zero."""
-    return float(f"{value:.{digits}f}") != 0
+    return float(f"{value:.{DROP_DIGITS}f}") != 0
 
 
 def distance_digits(distance: float) -> int:
