@@ -61,12 +61,8 @@ def dependent_test(
 
     `r_a` and `r_b` are the correlations of two metrics with the ratings, `r_ab` is theirs with each
     other, over `n` units; `test` is one of `DEPENDENT_TESTS`. Undefined, with a reason, for too few
-    units or a perfect fit.
-
-    Raises
-    ------
-    ValueError
-        If a correlation is outside [-1, 1] or no data can have these three.
+    units or a perfect fit. Raises `ValueError` if a correlation is outside [-1, 1] or no data can
+    have these three.
 
     Examples
     --------

@@ -153,10 +153,8 @@ def with_content(files: Sequence[InputFile]) -> list[InputFile]:
 def content_of(path: str, version: str) -> str:
     """Say what is in a file: the SHA-256 of its bytes, or what its store calls them.
 
-    Raises
-    ------
-    ValueError
-        If the file has not the version it should have, or gets another one meanwhile.
+    Raises `ValueError` if the file has not the version it should have, or gets another one
+    meanwhile.
     """
     if version.startswith(NAMED_BY_STORE):
         return version
@@ -192,10 +190,7 @@ def _content_again(path: str, version: str) -> str:
 def read_outline(path: str) -> Outline:
     """Read the footer of a Parquet file.
 
-    Raises
-    ------
-    ValueError
-        If it is none.
+    Raises `ValueError` if it is none.
     """
     with open_input(path) as stream:
         return _outline(path, _parquet_footer(path, stream, stream.size()), _Schemas())
@@ -204,10 +199,7 @@ def read_outline(path: str) -> Outline:
 def format_of(path: str) -> str:
     """Tell the format of a file by the end of its name.
 
-    Raises
-    ------
-    ValueError
-        If no format ends like that.
+    Raises `ValueError` if no format ends like that.
     """
     suffix = _suffix(path)
     if suffix not in FORMATS:

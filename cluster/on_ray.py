@@ -114,12 +114,8 @@ def describe_on_ray(
 def gpus_of_cluster(address: str, *, is_open_allowed: bool) -> int:
     """Count the GPUs of the nodes that a cluster has now.
 
-    Raises
-    ------
-    ConnectionError
-        If no cluster answers at the address.
-    ValueError
-        If the cluster asks for no token, and that is not allowed.
+    Raises `ConnectionError` if no cluster answers at the address; `ValueError` if the cluster asks
+    for no token, and that is not allowed.
     """
     work = ("cluster.ray_cluster:count_gpus", address, is_open_allowed)
     n_gpus: int = call_apart(_called, *work, tell={}, address=address)

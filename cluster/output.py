@@ -49,10 +49,7 @@ class Output:
     def named(cls, option: str, path: AnyPath) -> Output:
         """Take what a user gives: a path or a URL.
 
-        Raises
-        ------
-        ValueError
-            If a URL holds a secret, or is of a store that is not known.
+        Raises `ValueError` if a URL holds a secret, or is of a store that is not known.
         """
         filesystem_for(os.fspath(path))
         return cls(option, absolute(os.fspath(path)).rstrip("/") or "/")
@@ -71,10 +68,7 @@ class Output:
     def local(self) -> Path:
         """The folder on this machine.
 
-        Raises
-        ------
-        ValueError
-            If it is on a store.
+        Raises `ValueError` if it is on a store.
         """
         return local_folder(self.option, self.path)
 
@@ -115,10 +109,8 @@ class Output:
     def check_apart(self, inputs: Iterable[AnyPath]) -> None:
         """Check that nothing that is read would be replaced, or be read again with the output.
 
-        Raises
-        ------
-        ValueError
-            If it is one of the files that are read, or a table in one of the folders.
+        Raises `ValueError` if it is one of the files that are read, or a table in one of the
+        folders.
         """
         for each in inputs:
             path = os.fspath(each)

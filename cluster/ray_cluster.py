@@ -236,10 +236,7 @@ class HeadWatch:
     def check(self) -> bool:
         """Say whether the head node answers.
 
-        Raises
-        ------
-        HeadLost
-            If it has been silent for too long.
+        Raises `HeadLost` if it has been silent for too long.
         """
         host, _, port = self.address.rpartition(":")
         try:

@@ -337,10 +337,7 @@ def _joined(array: pa.Array, sentence_end: str, where: str) -> tuple[pa.Array, n
 def text_list_or_none(value: object) -> list[str] | None:
     """Read one JSON value as a list of texts; a single text is a list of one.
 
-    Raises
-    ------
-    TypeError
-        If the value is neither text, nor a list of text, nor null.
+    Raises `TypeError` if the value is neither text, nor a list of text, nor null.
     """
     if value is None:
         return None
@@ -358,11 +355,7 @@ def written_list(cell: str) -> list[str] | None:
     """Read a list of texts as pandas, numpy and JSON write one into a cell; None if it is none.
 
     A text is taken for a list only if it begins like one: with a bracket, then a quotation mark.
-
-    Raises
-    ------
-    ValueError
-        If it begins like a list of texts, but is not one.
+    Raises `ValueError` if it begins like a list of texts, but is not one.
 
     Examples
     --------

@@ -82,12 +82,8 @@ def is_merged(path: str) -> bool:
 def check_parts(paths: Iterable[str]) -> dict[int, str]:
     """Check that scores files are as they were written, all of their bytes.
 
-    Returns the seal that each shard's scores had when they were written.
-
-    Raises
-    ------
-    ValueError
-        If one is damaged or was changed.
+    Returns the seal that each shard's scores had when they were written. Raises `ValueError` if one
+    is damaged or was changed.
     """
 
     def check(path: str) -> dict[int, str]:
@@ -152,10 +148,7 @@ def read_part(path: str) -> tuple[pa.Table, Member]:
 def read_shard(path: str, index: int) -> pa.Table:
     """Read the scores of one shard; of a merged file, which was checked before, no more than that.
 
-    Raises
-    ------
-    ValueError, OSError
-        If the file is damaged.
+    Raises `ValueError` or `OSError` if the file is damaged.
     """
     if not is_merged(path):
         return read_part(path)[0]

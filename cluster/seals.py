@@ -46,12 +46,8 @@ def sealed_parquet(data: bytes, name: str) -> tuple[bytes, str]:
 def read_sealed_parquet(path: str) -> tuple[bytes, str]:
     """Read all of a sealed Parquet file; return it and its seal as `sealed_parquet` does.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is not what was written under this name.
+    Raises `FileNotFoundError` if there is no such file; `ValueError` if it is not what was written
+    under this name.
     """
     with open_input(path) as stream:
         data: bytes = stream.read()

@@ -84,10 +84,7 @@ def real_path(path: str) -> str:
 def local_folder(option: str, path: AnyPath) -> Path:
     """Return the absolute path of a folder that has to be on this machine.
 
-    Raises
-    ------
-    ValueError
-        If it is on a store.
+    Raises `ValueError` if it is on a store.
     """
     check_location(os.fspath(path))
     folder = absolute(os.fspath(path))
@@ -148,10 +145,7 @@ def url_like(given: str, inner: str) -> str:
 def check_location(path: str) -> None:
     """Refuse a URL that holds a secret, or is of a store that is not known.
 
-    Raises
-    ------
-    ValueError
-        With the secret left out of the message.
+    Raises `ValueError`, with the secret left out of the message.
     """
     if not is_url(path):
         return
@@ -164,12 +158,8 @@ def check_location(path: str) -> None:
 def filesystem_for(path: str) -> tuple[pafs.FileSystem, str]:
     """Find the filesystem of a path or URL, and the path's name in it.
 
-    Raises
-    ------
-    ValueError
-        If the URL holds a secret, or cannot be understood.
-    OSError
-        If the store cannot be used on this machine.
+    Raises `ValueError` if the URL holds a secret, or cannot be understood; `OSError` if the store
+    cannot be used on this machine.
     """
     if not is_url(path):
         return pafs.LocalFileSystem(), os.path.abspath(path)
@@ -246,12 +236,7 @@ def _s3(bucket: str, options: str, endpoint: str) -> pafs.S3FileSystem:
 def open_input(path: str) -> pa.NativeFile:
     """Open a file for reading at any position.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    PermissionError
-        If it may not be read.
+    Raises `FileNotFoundError` if there is no such file; `PermissionError` if it may not be read.
     """
     filesystem, inner = filesystem_for(path)
     with naming(path):
@@ -262,13 +247,8 @@ def open_input(path: str) -> pa.NativeFile:
 def read_whole(path: str) -> bytes:
     """Read a file that may be replaced at any time: all of the old one, or all of the new one.
 
-    A store is asked for the size first and for the bytes then, and may have replaced the object
-    in between.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
+    A store is asked for the size first and for the bytes then, and may have replaced the object in
+    between. Raises `FileNotFoundError` if there is no such file.
     """
     while True:
         with open_input(path) as stream:
@@ -318,13 +298,9 @@ def delete_file(path: str) -> None:
 def check_no_links(folder: str, *inside: str) -> None:
     """Check that what a run writes in its folder stays there.
 
-    The folder itself may be a link, since its owner chose it. Somebody who may write in the
-    folder can still plant a link just after this check.
-
-    Raises
-    ------
-    ValueError
-        If one of the names `inside` is a link.
+    The folder itself may be a link, since its owner chose it. Somebody who may write in the folder
+    can still plant a link just after this check. Raises `ValueError` if one of the names `inside`
+    is a link.
     """
     filesystem, inner = filesystem_for(folder)
     if not isinstance(filesystem, pafs.LocalFileSystem):

@@ -59,12 +59,8 @@ class TextProcesses:
     def read(self, rows: pa.Table) -> tuple[Any, float]:
         """Have some rows read by a process that is free; return its answer, and its seconds.
 
-        Raises
-        ------
-        ProcessEnded
-            If the process ends without an answer.
-        OthersEnded
-            If one has ended before, over other rows.
+        Raises `ProcessEnded` if the process ends without an answer; `OthersEnded` if one has ended
+        before, over other rows.
         """
         connection = self._free.get()
         if connection is None:

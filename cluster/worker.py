@@ -101,10 +101,7 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
 def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     """Score a shard; a failure becomes the report's `error` instead of an exception.
 
-    Raises
-    ------
-    Spoiled
-        If another shard has failed on the same scorer.
+    Raises `Spoiled` if another shard has failed on the same scorer.
     """
     try:
         return score_shard(shard, scorer, job)

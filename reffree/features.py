@@ -102,10 +102,7 @@ class FeatureConfig:
     ) -> FeatureConfig:
         """Name all features of words, and the columns of some metrics.
 
-        Raises
-        ------
-        ValueError
-            If a metric is unknown or compares with a reference.
+        Raises `ValueError` if a metric is unknown or compares with a reference.
         """
         if not metrics:
             return cls()

@@ -62,11 +62,7 @@ def fit_scorer(
 
     `on_stage` is told what is being done. With an `agreement` all of `RECIPES` are tried, and that
     with the largest is kept; returns the agreement of each, too, the best first, and the features.
-
-    Raises
-    ------
-    ValueError
-        If no document has a better and a worse candidate, or too few have.
+    Raises `ValueError` if no document has a better and a worse candidate, or too few have.
     """
     if not comparisons_of(examples, kinds_of_head):
         raise ValueError(

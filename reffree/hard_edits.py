@@ -136,12 +136,7 @@ def unimportant_sentences(
     """Return the sentences of a source that a summary would not choose, least important first.
 
     They are the third with the lowest recall of the reference's content words; of equals, those
-    that come last.
-
-    Raises
-    ------
-    CannotEdit
-        If the source is too short to have any.
+    that come last. Raises `CannotEdit` if the source is too short to have any.
     """
     wanted = set(content_words(word for sentence in reference for word in sentence))
     long = [sentence for sentence in source if len(sentence) >= FEWEST_WORDS]

@@ -83,12 +83,8 @@ class Pretrained:
         """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub.
 
         Where it is in use, that one is returned. `after` is what stands before the path where a
-        user writes it, for messages.
-
-        Raises
-        ------
-        ValueError
-            If the model is not there, damaged, of another kind or without a fast tokeniser.
+        user writes it, for messages. Raises `ValueError` if the model is not there, damaged, of
+        another kind or without a fast tokeniser.
         """
         load = partial(cls._load, path, kind, runtime=runtime, after=after)
         return in_use((cls, kind), path, runtime, load)

@@ -84,12 +84,8 @@ class LanguageModel:
     ) -> LanguageModel:
         """Load a model from a transformers folder, or by its id on the hub.
 
-        Of the settings the prompt counts, or the preset.
-
-        Raises
-        ------
-        ValueError
-            If the model is not there, damaged or of another kind, or the prompt does not fit it.
+        Of the settings the prompt counts, or the preset. Raises `ValueError` if the model is not
+        there, damaged or of another kind, or the prompt does not fit it.
         """
         shared = SharedModel.load(path, runtime)
         settings = settings or LikelihoodSettings()

@@ -63,10 +63,7 @@ class LikelihoodSettings:
     def of(cls, table: Mapping[str, Any]) -> LikelihoodSettings:
         """Read a table.
 
-        Raises
-        ------
-        ValueError
-            If a key is unknown, naming the nearest, or a value is not allowed.
+        Raises `ValueError` if a key is unknown, naming the nearest, or a value is not allowed.
         """
         known = [field.name for field in fields(cls)]
         for key in table:
@@ -77,10 +74,7 @@ class LikelihoodSettings:
     def prompt_for(self, *, has_encoder: bool) -> str:
         """Return the prompt for a model.
 
-        Raises
-        ------
-        ValueError
-            If the preset is for another kind of model.
+        Raises `ValueError` if the preset is for another kind of model.
         """
         if self.preset == "bartscore" and not has_encoder:
             raise ValueError(
@@ -121,10 +115,7 @@ class LikelihoodSettings:
 def check_prompt(prompt: str) -> None:
     """Refuse a prompt without its two places.
 
-    Raises
-    ------
-    ValueError
-        If it does not hold each once, `{text}` at its end.
+    Raises `ValueError` if it does not hold each once, `{text}` at its end.
     """
     is_whole = isinstance(prompt, str) and prompt.count(CONTEXT) == prompt.count(TEXT) == 1
     if not is_whole or not prompt.endswith(TEXT):

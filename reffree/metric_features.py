@@ -88,10 +88,7 @@ def scoring_config(
 ) -> ScoringConfig:
     """Check metrics that are to be features.
 
-    Raises
-    ------
-    ValueError
-        If one is unknown, or compares with a reference.
+    Raises `ValueError` if one is unknown, or compares with a reference.
     """
     config = ScoringConfig(
         metrics=tuple(metrics), models=models, model_paths=paths or {}, precision="fp32"

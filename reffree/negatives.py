@@ -68,12 +68,8 @@ def make_negative(
 
     All chance comes from `rng`, so the same numbers give the same negative. With a
     `length_tolerance` negatives are made until one can be cut or filled up (at sentences) to the
-    positive's number of words, give or take that share of it.
-
-    Raises
-    ------
-    CannotEdit
-        If the pair has no negative of this kind; says why.
+    positive's number of words, give or take that share of it. Raises `CannotEdit` if the pair has
+    no negative of this kind; says why.
     """
     chosen = KINDS[kind]
     before = _words(material.positive)
@@ -126,14 +122,10 @@ def match_length(draft: Draft, n_words: int, tolerance: float, filler: Sequence[
     """Bring an edited text to a number of words, by whole sentences.
 
     Sentences are dropped from the end of what is too long, and sentences of `filler` appended to
-    what is too short: the first of it that reaches the length, otherwise the longest that fits.
-    The words of the filler do not count as kept, so the label stays what it says. The result may
-    be off by `tolerance`, as a share of the wanted number.
-
-    Raises
-    ------
-    CannotEdit
-        If no number of whole sentences has that length.
+    what is too short: the first of it that reaches the length, otherwise the longest that fits. The
+    words of the filler do not count as kept, so the label stays what it says. The result may be off
+    by `tolerance`, as a share of the wanted number. Raises `CannotEdit` if no number of whole
+    sentences has that length.
     """
     low, high = n_words * (1 - tolerance), n_words * (1 + tolerance)
     sentences = list(draft.sentences)

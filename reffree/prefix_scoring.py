@@ -25,10 +25,7 @@ _PROBE = (np.arange(1, 12), (np.array([5, 3, 8, 2, 9, 4]), np.array([7, 6])))
 class PrefixScorer:
     """Says how likely texts are after prefixes.
 
-    Raises
-    ------
-    ValueError
-        If the model does not predict each token from the ones before it alone.
+    Raises `ValueError` if the model does not predict each token from the ones before it alone.
     """
 
     def __init__(self, pretrained: Pretrained) -> None:

@@ -91,10 +91,7 @@ class LearnedScorer:
     def column_of(self, head: str) -> int:
         """Return the place of a head among the columns.
 
-        Raises
-        ------
-        ValueError
-            If there is no such head.
+        Raises `ValueError` if there is no such head.
         """
         if head not in self.heads:
             there = nearest(head, self.heads) if self.heads else "this scorer has one score"
@@ -142,12 +139,7 @@ class LearnedScorer:
         """Score pairs; what else is scored with a pair makes no difference beyond rounding.
 
         A text that the model cannot read, such as one without any word that has a vector, has no
-        score: NaN.
-
-        Raises
-        ------
-        ValueError
-            If there are not as many sources as candidates.
+        score: NaN. Raises `ValueError` if there are not as many sources as candidates.
         """
         if isinstance(sources, str) or isinstance(candidates, str):
             raise TypeError("`sources` and `candidates` must be lists of texts, got a text")
@@ -280,13 +272,9 @@ def load_scorer(
     """Load a scorer from a folder that `assay train` wrote, or the one in the package, `news`.
 
     `FOLDER.HEAD` gives one of its heads, for example `news.fluency`. `cache_folder` keeps the
-    vectors of an encoder that is not trained, and what the models of its metrics answer.
-
-    Raises
-    ------
-    ValueError
-        If a file is missing or was changed, the format is of another version, or the encoder is not
-        the one that the scorer was trained with.
+    vectors of an encoder that is not trained, and what the models of its metrics answer. Raises
+    `ValueError` if a file is missing or was changed, the format is of another version, or the
+    encoder is not the one that the scorer was trained with.
     """
     name, head = split_head(os.fspath(folder))
     folder = find_scorer(name)

@@ -65,10 +65,7 @@ class BertScoreSettings:
     def of(cls, table: Mapping[str, Any]) -> BertScoreSettings:
         """Read a table.
 
-        Raises
-        ------
-        ValueError
-            If it has another setting, or one of the wrong kind.
+        Raises `ValueError` if it has another setting, or one of the wrong kind.
         """
         kinds = {"layer": int, "idf": str, "baseline": str}
         for name, value in table.items():
@@ -338,10 +335,7 @@ def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:
 def read_baseline(path: Path, layer: int) -> np.ndarray:
     """Read the row of a layer of the library's file: precision, recall, F of unrelated texts.
 
-    Raises
-    ------
-    ValueError
-        If the file is missing or has no such row.
+    Raises `ValueError` if the file is missing or has no such row.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:

@@ -63,10 +63,7 @@ class Language:
     def check_installed(self) -> None:
         """Check that what `splitter` needs is there.
 
-        Raises
-        ------
-        ValueError
-            If a package is missing, naming the extra to install.
+        Raises `ValueError` if a package is missing, naming the extra to install.
         """
         modules = [name.replace("-", "_").lower() for name in self.packages]
         if any(util.find_spec(module) is None for module in modules):

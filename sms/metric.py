@@ -254,10 +254,7 @@ class Metric:
     def check(self, request: MetricRequest, specs: Mapping[str, EncoderSpec]) -> None:
         """Refuse encoders that do not give what is needed.
 
-        Raises
-        ------
-        ValueError
-            With the encoder's name.
+        Raises `ValueError`, with the encoder's name.
         """
         for alias in request.encoders:
             kind = specs[alias].kind
@@ -281,10 +278,7 @@ class Metric:
     def check_model(self, request: MetricRequest, model: Any) -> None:  # noqa: ANN401
         """Refuse a request that its model cannot answer.
 
-        Raises
-        ------
-        ValueError
-            Saying what the model has.
+        Raises `ValueError`, saying what the model has.
         """
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:

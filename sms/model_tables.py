@@ -19,10 +19,7 @@ PATH = "path"
 def models_of(given: object) -> dict[str, dict[str, Any]]:
     """Return the table of every alias.
 
-    Raises
-    ------
-    ValueError
-        If an alias cannot stand in a metric's name, or a table has no path.
+    Raises `ValueError` if an alias cannot stand in a metric's name, or a table has no path.
 
     Examples
     --------

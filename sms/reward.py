@@ -286,12 +286,8 @@ def candidate_texts(
 ) -> list[str | None]:
     """Return the texts of the argument that is given.
 
-    Raises
-    ------
-    ValueError
-        If both are given or neither.
-    TypeError
-        If one text stands where a list of them belongs, or a message is not one.
+    Raises `ValueError` if both are given or neither; `TypeError` if one text stands where a list of
+    them belongs, or a message is not one.
 
     Examples
     --------
@@ -334,11 +330,8 @@ def _text_of(completion: Completion) -> str | None:
 def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
     """Read a sum of metrics, each with its weight.
 
-    Raises
-    ------
-    ValueError
-        If a term is no metric with or without a number before it, a weight is 0 or not finite, or
-        a metric stands twice.
+    Raises `ValueError` if a term is no metric with or without a number before it, a weight is 0 or
+    not finite, or a metric stands twice.
 
     Examples
     --------

@@ -39,11 +39,7 @@ def library_pieces(code: str, text: str) -> list[str]:
     """Cut a text as `sentencex` does; together the pieces are the text.
 
     Of a long text it sees a part at a time: on some it takes time that grows with the square.
-
-    Raises
-    ------
-    RuntimeError
-        If `sentencex` panics.
+    Raises `RuntimeError` if `sentencex` panics.
     """
     starts: list[int] = []
     at = 0

@@ -53,10 +53,7 @@ def redacted(text: str) -> str:
 def check_no_secrets(text: str) -> None:
     """Refuse a URL, or a text that holds URLs, with a password, a key or a signature in it.
 
-    Raises
-    ------
-    ValueError
-        With the secret left out of the message.
+    Raises `ValueError`, with the secret left out of the message.
     """
     if "://" in text and (shown := redacted(text)) != text:
         raise ValueError(

@@ -36,10 +36,7 @@ class Convolution:
     def read(cls, path: Path) -> Convolution:
         """Read the published file, as numbers alone.
 
-        Raises
-        ------
-        ValueError
-            If it is missing, damaged or another.
+        Raises `ValueError` if it is missing, damaged or another.
         """
         if not path.is_file():
             raise ValueError(f"no file `{path}`")

@@ -35,10 +35,7 @@ class Input:
 class InputMaker:
     """Makes inputs with a model's tokeniser.
 
-    Raises
-    ------
-    ValueError
-        If the template leaves no room for texts.
+    Raises `ValueError` if the template leaves no room for texts.
     """
 
     def __init__(self, tokenizer: Any, settings: PairSettings, most: int) -> None:  # noqa: ANN401

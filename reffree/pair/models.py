@@ -73,10 +73,7 @@ class Answerer:
 def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
     """Load a model of one of `settings.MODELS`; metrics of one run share it.
 
-    Raises
-    ------
-    ValueError
-        If the folder lacks something, or what it has does not fit.
+    Raises `ValueError` if the folder lacks something, or what it has does not fit.
     """
     return in_use((Answerer, kind), path, runtime, partial(_LOADERS[kind], path, runtime))
 
@@ -251,10 +248,7 @@ def reading(
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return what makes values of logits: of the positive answer and, for a difference, the other.
 
-    Raises
-    ------
-    ValueError
-        If the model has no such answer.
+    Raises `ValueError` if the model has no such answer.
     """
     positive = _numbers(pretrained, settings, settings.positive)
     negative = _numbers(pretrained, settings, settings.negative)

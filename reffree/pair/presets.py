@@ -188,10 +188,8 @@ PRESETS: Mapping[str, Preset] = {
 def settings_of(table: Mapping[str, Any]) -> PairSettings:
     """Read a table `[models.ALIAS]` without its path: a preset, and what it has otherwise.
 
-    Raises
-    ------
-    ValueError
-        If a preset, aspect or key is unknown, naming the nearest, or a value is not allowed.
+    Raises `ValueError` if a preset, aspect or key is unknown, naming the nearest, or a value is not
+    allowed.
 
     Examples
     --------

@@ -161,10 +161,7 @@ def _written(value: object) -> str:
 def check_keys(table: Mapping[str, Any]) -> None:
     """Refuse keys that are not settings.
 
-    Raises
-    ------
-    ValueError
-        Naming the nearest.
+    Raises `ValueError`, naming the nearest.
     """
     known = ["preset", "aspect", *(field.name for field in fields(PairSettings))]
     for key in table:

@@ -128,10 +128,7 @@ class Encoder(Protocol):
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch.
 
-        Raises
-        ------
-        CannotSplit
-            If its tokeniser fails on some of them.
+        Raises `CannotSplit` if its tokeniser fails on some of them.
         """
 
     def state(self) -> Mapping[str, int]:

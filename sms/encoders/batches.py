@@ -50,12 +50,8 @@ class Batches:
     def run(self, lengths: np.ndarray, compute: Callable[[np.ndarray], None]) -> None:
         """Call `compute` with the numbers of the sequences of each batch.
 
-        It is called again with fewer of them where it runs out of memory.
-
-        Raises
-        ------
-        ShortOfMemory
-            If there is too little for a single sequence.
+        It is called again with fewer of them where it runs out of memory. Raises `ShortOfMemory` if
+        there is too little for a single sequence.
         """
         shortages: tuple[type[Exception], ...]
         shortages = (ShortOfMemory, *(self._shortages or _torch_shortages()))

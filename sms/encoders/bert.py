@@ -91,15 +91,11 @@ class BertEncoder(ContextualEncoder):
     """Vectors of a BERT-like model.
 
     A word's vector is the mean of its word pieces' states; one with an unknown piece has none. A
-    sentence's vector for sentence mover's similarity is the mean of its kept words; its own
-    vector, for cosine, is pooled from all its tokens. `name` is that of model and layers;
-    `max_tokens` counts special tokens; without `has_words` only sentences' own vectors are made.
-
-    Raises
-    ------
-    ValueError
-        If the tokeniser puts no token before a sentence and `cls` is to be pooled, or the model
-        is too short for any text.
+    sentence's vector for sentence mover's similarity is the mean of its kept words; its own vector,
+    for cosine, is pooled from all its tokens. `name` is that of model and layers; `max_tokens`
+    counts special tokens; without `has_words` only sentences' own vectors are made. Raises
+    `ValueError` if the tokeniser puts no token before a sentence and `cls` is to be pooled, or the
+    model is too short for any text.
     """
 
     def __init__(
@@ -213,12 +209,8 @@ def load_minilm(
 ) -> BertEncoder:
     """Load all-MiniLM-L6-v2 from its installed package, without the libraries it was made with.
 
-    There is one model, so `path` is ignored.
-
-    Raises
-    ------
-    ValueError
-        If the package is missing or damaged, or an option is wrong.
+    There is one model, so `path` is ignored. Raises `ValueError` if the package is missing or
+    damaged, or an option is wrong.
     """
     folder = minilm_folder()
     config = json.loads((folder / "config.json").read_text())
@@ -246,10 +238,7 @@ def load_minilm(
 def minilm_folder() -> Path:
     """Return the folder of all-MiniLM-L6-v2 in its installed package.
 
-    Raises
-    ------
-    ValueError
-        If the package is missing.
+    Raises `ValueError` if the package is missing.
     """
     from importlib.util import find_spec
 

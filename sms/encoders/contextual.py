@@ -86,10 +86,7 @@ class ContextualEncoder(ABC):
     def set_up(self, runtime: EncoderRuntime) -> None:
         """Keep vectors on disk, and leave those of words out, where a runtime says so.
 
-        Raises
-        ------
-        ValueError
-            If the folder cannot be made or written to.
+        Raises `ValueError` if the folder cannot be made or written to.
         """
         part = ""
         if self.has_words and runtime.sentences_only:

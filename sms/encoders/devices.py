@@ -40,10 +40,7 @@ class Machine:
     def choose(cls, runtime: EncoderRuntime) -> Machine:
         """Choose the device and format for a runtime, and set torch's threads.
 
-        Raises
-        ------
-        ValueError
-            If a GPU is asked for and there is none.
+        Raises `ValueError` if a GPU is asked for and there is none.
         """
         is_there = torch.cuda.is_available()
         if runtime.device == "cuda" and not is_there:

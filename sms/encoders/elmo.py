@@ -27,12 +27,8 @@ class ElmoEncoder(ContextualEncoder):
     """Word vectors of ELMo; a text's vector is their mean or maximum, over all its words.
 
     The lowest layer is half as wide as the others and counts as if written twice, as in the
-    published model's own average of layers.
-
-    Raises
-    ------
-    ValueError
-        If the model is not ELMo, naming its path.
+    published model's own average of layers. Raises `ValueError` if the model is not ELMo, naming
+    its path.
     """
 
     def __init__(self, model: HubModel, *, layers: str = "mean", pooling: str = "mean") -> None:
@@ -131,10 +127,8 @@ def load_elmo(
 ) -> ElmoEncoder:
     """Load ELMo from a folder or URL.
 
-    Raises
-    ------
-    ValueError
-        If TensorFlow or the model is missing, or it is damaged or another kind of model.
+    Raises `ValueError` if TensorFlow or the model is missing, or it is damaged or another kind of
+    model.
     """
     model = load_model("elmo", path, published=PUBLISHED, runtime=runtime)
     return ElmoEncoder(model, layers=layers, pooling=pooling)

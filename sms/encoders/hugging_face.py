@@ -45,11 +45,8 @@ def load_hf(
 ) -> BertEncoder:
     """Load a BERT-like model from a folder or by its id on the hub: words and sentences.
 
-    Raises
-    ------
-    ValueError
-        If the model is not there, damaged, of another kind or without a fast tokeniser, or an
-        option does not fit it.
+    Raises `ValueError` if the model is not there, damaged, of another kind or without a fast
+    tokeniser, or an option does not fit it.
     """
     folder = find_folder(path, after="hf:")
     machine = Machine.choose(runtime)
@@ -75,12 +72,8 @@ def name_of(path: str) -> str:
 def find_folder(path: str, *, after: str) -> Path:
     """Return the folder of a model, downloading it where the hub has it.
 
-    `after` is what stands before the path where a user writes it, such as `hf:`.
-
-    Raises
-    ------
-    ValueError
-        If there is neither such a folder nor such a model to download.
+    `after` is what stands before the path where a user writes it, such as `hf:`. Raises
+    `ValueError` if there is neither such a folder nor such a model to download.
     """
     folder = Path(path).expanduser()
     if folder.is_dir():
@@ -121,10 +114,7 @@ def _from_hub(model_id: str, after: str) -> Path:
 def check_weights(folder: Path) -> None:
     """Refuse a folder without whole weights.
 
-    Raises
-    ------
-    ValueError
-        If there are none or a safetensors file is damaged.
+    Raises `ValueError` if there are none or a safetensors file is damaged.
     """
     files = sorted(folder.rglob("*.safetensors"))
     if not files and not any(folder.rglob("*.bin")):
@@ -146,10 +136,7 @@ def check_weights(folder: Path) -> None:
 def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no types)
     """Load a fast tokeniser.
 
-    Raises
-    ------
-    ValueError
-        If there is none, or it is not a fast one.
+    Raises `ValueError` if there is none, or it is not a fast one.
     """
     from transformers import AutoTokenizer
 
@@ -170,12 +157,8 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
 def load_model(folder: Path, **settings: Any) -> Any:  # noqa: ANN401  (transformers has no types)
     """Load a model, of an encoder and decoder the encoder, in fp32 on the CPU.
 
-    Settings take the place of what its configuration says, where it has them.
-
-    Raises
-    ------
-    ValueError
-        As `load_pretrained`.
+    Settings take the place of what its configuration says, where it has them. Raises `ValueError`
+    as `load_pretrained` does.
     """
     model = load_pretrained(folder, "AutoModel", **settings)
     return model.get_encoder() if model.config.is_encoder_decoder else model
@@ -184,10 +167,7 @@ def load_model(folder: Path, **settings: Any) -> Any:  # noqa: ANN401  (transfor
 def load_config(folder: Path) -> Any:  # noqa: ANN401
     """Load the configuration of a model, and run no code that lies with it.
 
-    Raises
-    ------
-    ValueError
-        If it is missing or transformers does not know it.
+    Raises `ValueError` if it is missing or transformers does not know it.
     """
     from transformers import AutoConfig
 
@@ -209,13 +189,9 @@ def load_pretrained(
 ) -> Any:  # noqa: ANN401
     """Load a model by one of transformers' `AutoModel...` classes, on the CPU.
 
-    No code that lies with the model is run. Settings take the place of what its configuration
-    says, where it has them.
-
-    Raises
-    ------
-    ValueError
-        If the configuration or a tensor is missing, or they do not belong together.
+    No code that lies with the model is run. Settings take the place of what its configuration says,
+    where it has them. Raises `ValueError` if the configuration or a tensor is missing, or they do
+    not belong together.
     """
     import transformers
 
@@ -252,10 +228,7 @@ def token_model(
 ) -> TokenModel:
     """Choose the fastest exact forward pass: packed where it gives what the library gives.
 
-    Raises
-    ------
-    ValueError
-        If the model cannot be run on tokens alone.
+    Raises `ValueError` if the model cannot be run on tokens alone.
     """
     width = model.config.hidden_size
     padding = tokenizer.pad_token_id or 0

@@ -141,13 +141,9 @@ def load_infersent(
     """Load InferSent from a state dict, as `infersent1.pkl`, or its tensors in a safetensors file.
 
     Nothing in a pickled file is executed. `vectors` is the path of the word vectors it was trained
-    with, a GloVe or fastText text file.
-
-    Raises
-    ------
-    ValueError
-        If a file is missing, damaged or of another kind, the word vectors have not the width
-        that the model reads, or a GPU is asked for and absent.
+    with, a GloVe or fastText text file. Raises `ValueError` if a file is missing, damaged or of
+    another kind, the word vectors have not the width that the model reads, or a GPU is asked for
+    and absent.
     """
     device = Machine.choose(runtime).device
     model_path, vectors_path = Path(path).expanduser(), Path(vectors).expanduser()

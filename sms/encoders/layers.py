@@ -51,12 +51,8 @@ class LayerChoice:
         """Read `last`, `first`, `all`, `mean:I..J` or `concat:I,J,...`.
 
         Negative numbers count from the last layer, which is -1; `first` is layer 1 and `all` the
-        mean of layers 1 to `n_layers`, without the embeddings.
-
-        Raises
-        ------
-        ValueError
-            If it is none of them or names a layer that the model has not.
+        mean of layers 1 to `n_layers`, without the embeddings. Raises `ValueError` if it is none of
+        them or names a layer that the model has not.
 
         Examples
         --------

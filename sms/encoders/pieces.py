@@ -102,13 +102,9 @@ class PieceCutter:
     """Cuts sentences as a model's tokeniser does.
 
     What the tokeniser does not know is shown to it once more in Unicode's compatibility form
-    (NFKC), in which full-width letters, ligatures or circled digits are plain ones. The padding
-    and truncation of the tokeniser given are switched off.
-
-    Raises
-    ------
-    ValueError
-        If it adds special tokens that do not stand at the ends.
+    (NFKC), in which full-width letters, ligatures or circled digits are plain ones. The padding and
+    truncation of the tokeniser given are switched off. Raises `ValueError` if it adds special
+    tokens that do not stand at the ends.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -223,11 +223,8 @@ ENCODERS = {
 def parse_spec(spec: str) -> EncoderSpec:
     """Read a specification and check all of it that can be checked without loading.
 
-    Raises
-    ------
-    ValueError
-        If the kind, an option or a value is unknown (naming the nearest), or a path or an
-        option is missing or superfluous.
+    Raises `ValueError` if the kind, an option or a value is unknown (naming the nearest), or a path
+    or an option is missing or superfluous.
 
     Examples
     --------
@@ -247,10 +244,7 @@ def parse_spec(spec: str) -> EncoderSpec:
 def find_kind(kind: str) -> EncoderKind:
     """Return the kind of that name.
 
-    Raises
-    ------
-    ValueError
-        If there is none, naming the nearest.
+    Raises `ValueError` if there is none, naming the nearest.
     """
     if kind not in ENCODERS:
         near = difflib.get_close_matches(kind, ENCODERS, n=1)

@@ -141,10 +141,7 @@ class LibraryEncoder(ContextualEncoder):
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:
     """Load a sentence-transformers model from a folder or by its id on the hub.
 
-    Raises
-    ------
-    ValueError
-        If the model is not there, damaged or of another kind.
+    Raises `ValueError` if the model is not there, damaged or of another kind.
     """
     folder = find_folder(path, after="st:")
     machine = Machine.choose(runtime)

@@ -134,12 +134,8 @@ def load_static(
 ) -> StaticEncoder:
     """Read a vector file in one of `FORMATS`, see `StaticEncoder`.
 
-    `glove` has no header line; the other two have one; `word2vec` may be text or binary.
-
-    Raises
-    ------
-    ValueError
-        If the file is missing, truncated or not in that format, with its path and line.
+    `glove` has no header line; the other two have one; `word2vec` may be text or binary. Raises
+    `ValueError` if the file is missing, truncated or not in that format, with its path and line.
     """
     table, content_hash = open_table(path, file_format)
     return StaticEncoder(
@@ -154,10 +150,7 @@ def load_static(
 def open_table(path: Path, file_format: str) -> tuple[WordTable, str]:
     """Return the table of a vector file, shared with other processes, and the hash of the file.
 
-    Raises
-    ------
-    ValueError
-        As `load_static`.
+    Raises `ValueError` as `load_static` does.
     """
     _check_there(path, file_format)
     content_hash = hash_of_file(path)[:32]
@@ -170,10 +163,7 @@ def open_table(path: Path, file_format: str) -> tuple[WordTable, str]:
 def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
     """Read the words of a vector file and their vectors, float32, shape (n_words, d).
 
-    Raises
-    ------
-    ValueError
-        As `load_static`.
+    Raises `ValueError` as `load_static` does.
     """
     _check_there(path, file_format)
     if file_format == "word2vec" and _is_binary(path):

@@ -55,12 +55,8 @@ class HubModel:
     def probe(self, use: str, run: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Return the arrays of a first call, which must be finite float32.
 
-        `use` is what the model must do, for the message.
-
-        Raises
-        ------
-        ValueError
-            If the call fails or returns something else, naming the model's path.
+        `use` is what the model must do, for the message. Raises `ValueError` if the call fails or
+        returns something else, naming the model's path.
         """
         try:
             arrays = run()
@@ -80,13 +76,9 @@ def load_model(kind: str, path: str, *, published: str, runtime: EncoderRuntime)
     """Load a SavedModel or a module in the older format of TensorFlow Hub, from a folder or URL.
 
     What is downloaded is kept in `TFHUB_CACHE_DIR`. Messages name the kind of encoder and the URL
-    of the published model that people most likely want.
-
-    Raises
-    ------
-    ValueError
-        If TensorFlow is not installed, there is no such folder, a download fails, a file is
-        missing or damaged, or a GPU is asked for and absent.
+    of the published model that people most likely want. Raises `ValueError` if TensorFlow is not
+    installed, there is no such folder, a download fails, a file is missing or damaged, or a GPU is
+    asked for and absent.
     """
     tensorflow, hub = _start_tensorflow(kind, runtime)
     is_url = path.startswith(("http://", "https://"))

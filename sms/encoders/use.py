@@ -37,11 +37,7 @@ class UseEncoder(ContextualEncoder):
     """Sentence vectors of a Universal Sentence Encoder.
 
     Where the model turns out to read only so many words, longer sentences are said to be cut.
-
-    Raises
-    ------
-    ValueError
-        If the model does not turn texts into vectors, naming its path.
+    Raises `ValueError` if the model does not turn texts into vectors, naming its path.
     """
 
     def __init__(self, model: HubModel, *, unit: str = "sentence") -> None:
@@ -114,10 +110,8 @@ def _limit_of(embed: Callable[[list[str]], np.ndarray]) -> int:
 def load_use(path: str, *, runtime: EncoderRuntime, unit: str = "sentence") -> UseEncoder:
     """Load a Universal Sentence Encoder from a folder, of a SavedModel or an older module, or URL.
 
-    Raises
-    ------
-    ValueError
-        If TensorFlow or the model is missing, or it is damaged or another kind of model.
+    Raises `ValueError` if TensorFlow or the model is missing, or it is damaged or another kind of
+    model.
     """
     model = load_model("use", path, published=PUBLISHED, runtime=runtime)
     return UseEncoder(model, unit=unit)

@@ -27,10 +27,7 @@ def is_lite(model: HubModel) -> bool:
 def lite_embed(model: HubModel) -> Callable[[list[str]], np.ndarray]:
     """Return what turns n texts into vectors of shape (n, d).
 
-    Raises
-    ------
-    ValueError
-        If the module has no vocabulary, or not one that can be read.
+    Raises `ValueError` if the module has no vocabulary, or not one that can be read.
     """
     files = sorted(model.folder.rglob("*.model"))
     if len(files) != 1:
@@ -58,10 +55,7 @@ def lite_embed(model: HubModel) -> Callable[[list[str]], np.ndarray]:
 def read_pieces(path: Path) -> Tokenizer:
     """Read the file of a SentencePiece unigram model.
 
-    Raises
-    ------
-    ValueError
-        If it is damaged or another kind of model.
+    Raises `ValueError` if it is damaged or another kind of model.
     """
     from transformers.convert_slow_tokenizer import import_protobuf
 

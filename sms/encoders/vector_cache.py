@@ -35,12 +35,8 @@ def key_of(rules: str, sentence: str) -> bytes:
 class VectorCache:
     """Vectors of one encoder, by key, in a folder that encoders share.
 
-    `owner` is the encoder's signature and content hash.
-
-    Raises
-    ------
-    ValueError
-        If the folder cannot be made or written to.
+    `owner` is the encoder's signature and content hash. Raises `ValueError` if the folder cannot be
+    made or written to.
     """
 
     def __init__(self, folder: str, *, owner: str, dimension: int) -> None:

@@ -39,10 +39,7 @@ def placed_sentences(
 ) -> list[PlacedSentence]:
     """Find the sentences and words of a text, number `number` of a batch made with `rules`.
 
-    Raises
-    ------
-    RuntimeError
-        If a sentence is not in the text; the segmenter then changes what it cuts.
+    Raises `RuntimeError` if a sentence is not in the text; the segmenter then changes what it cuts.
     """
     placed: list[PlacedSentence] = []
     stop = 0
