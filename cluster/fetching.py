@@ -37,21 +37,11 @@ _KEY_LENGTH = 32
 
 
 def fetch(path: str) -> str:
-    """Return a local path with the content of a file or folder, wherever that is.
+    """Return a local path with the content of a file or folder of a store.
 
-    Parameters
-    ----------
-    path : str
-        URL of a store. Anything else, such as a local path or a name on a hub, is returned as it
-        is.
-
-    Raises
-    ------
-    ValueError
-        If the URL holds a secret, or there is nothing.
-    OSError
-        If the store cannot be reached, there is no room for the copy, or the files change while
-        they are copied.
+    Anything but a store's URL, such as a local path or a name on a hub, is returned as it is.
+    Raises `ValueError` if the URL holds a secret, or there is nothing; `OSError` if the store
+    cannot be reached, there is no room for the copy, or the files change while they are copied.
     """
     if not is_url(path) or path.partition("://")[0].lower() not in SCHEMES:
         return path

@@ -62,19 +62,8 @@ def text_tables(
 ) -> Iterator[pa.Table]:
     """Read a JSONL or CSV file as `schema.canonical_table` makes tables, without ids it lacks.
 
-    Parameters
-    ----------
-    path : str
-    format : {"jsonl", "csv"}
-    wanted : Wanted
-        Of JSONL, kept values that are no text are JSON.
-    limit : int, optional
-        Read only the first rows.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, or the file is not what it claims to be.
+    With a `limit` only the first rows. Of JSONL, kept values that are no text are JSON. Raises
+    `ValueError` if a column is missing, or the file is not what it claims to be.
     """
     with _records(path, format) as records:
         if format == "csv":

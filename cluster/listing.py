@@ -60,27 +60,12 @@ class _Entry:
 
 
 def find_files(path: str) -> tuple[list[Named], bool]:
-    """List the files that a path names.
+    """List the files that a path names, for `each_once`, and say whether it is that of a folder.
 
-    Parameters
-    ----------
-    path : str
-        File, folder, glob or URL. A file or folder of that very name comes before a glob.
-
-    Returns
-    -------
-    files : list of Named
-        For `each_once`. Of a folder all files in it and its subfolders but for those whose names,
-        or whose folders' names, begin with `.` or `_`.
-    is_folder : bool
-        Whether the path is that of a folder.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is nothing of that name, or nothing matches.
-    OSError
-        If a folder cannot be read.
+    A file or folder of that very name comes before a glob. Of a folder these are all files in it
+    and its subfolders but for those whose names, or whose folders' names, begin with `.` or `_`.
+    Raises `FileNotFoundError` if there is nothing of that name, or nothing matches; `OSError` if a
+    folder cannot be read.
     """
     filesystem, inner = filesystem_for(path)
     is_local = isinstance(filesystem, pafs.LocalFileSystem)
@@ -135,16 +120,9 @@ def each_once(named: Iterable[Named]) -> list[str]:
 def walk(tree: Tree, base: str, parts: Sequence[str]) -> Iterator[Named]:
     """Find the files below a folder that match a glob, and the folders that were passed over.
 
-    A folder is walked through once for every part of the glob that may begin in it: links that
-    lead back come to an end, and no file is missed.
-
-    Parameters
-    ----------
-    tree : Tree
-    base : str
-        Folder in which the glob begins.
-    parts : sequence of str
-        The glob, cut at its slashes.
+    The glob, cut at its slashes, begins in the folder `base`. A folder is walked through once for
+    every part of it that may begin there: links that lead back come to an end, and no file is
+    missed.
     """
     seen: dict[tuple[Hashable, int], str] = {}
     files: set[str] = set()

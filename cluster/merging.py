@@ -31,13 +31,7 @@ ROWS_PER_GROUP = 100_000
 
 
 def is_large(sizes: Mapping[int, int]) -> bool:
-    """Say whether the files of a run are to be merged.
-
-    Parameters
-    ----------
-    sizes : mapping of int to int
-        By shard, the bytes of its file.
-    """
+    """Say whether the files of a run are to be merged, by the bytes of each shard's file."""
     return len(sizes) > MOST_FILES or sum(sizes.values()) >= MERGED_BYTES
 
 
@@ -46,20 +40,8 @@ def merge_parts(
 ) -> None:
     """Merge the files of a run whose shards are all committed.
 
-    Parameters
-    ----------
-    out : str
-        Folder or URL of the run.
-    fingerprint : str
-    parts : mapping of int to str
-        By shard, in their order, the file it is in.
-    sizes : mapping of int to int
-        By shard, the bytes of its own file.
-
-    Raises
-    ------
-    ValueError
-        If a file is damaged or was changed.
+    By shard, in their order, `parts` has the file it is in and `sizes` the bytes of its own file.
+    Raises `ValueError` if a file is damaged or was changed.
     """
     for merged, some in groupby(parts.items(), key=lambda item: is_merged(item[1])):
         if not merged:

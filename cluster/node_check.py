@@ -34,17 +34,7 @@ class NodeFacts:
 
 
 def node_facts(packages: Sequence[str], distributions: Sequence[str], file: str) -> NodeFacts:
-    """Look around in this process.
-
-    Parameters
-    ----------
-    packages : sequence of str
-        Top-level packages that are hashed, not imported.
-    distributions : sequence of str
-        Those whose version is wanted.
-    file : str
-        Path of a file; what it is on this machine.
-    """
+    """Look around in this process; top-level packages are hashed, not imported."""
     return NodeFacts(
         node=socket.gethostname(),
         python=f"{sys.version_info.major}.{sys.version_info.minor}",

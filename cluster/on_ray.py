@@ -86,20 +86,9 @@ def describe_on_ray(
 ) -> Any:  # noqa: ANN401
     """Return what a function says of the scorer that a worker makes; this process makes none.
 
-    Parameters
-    ----------
-    make_scorer, what : callable
-        Picklable.
-    out : str
-        Folder or URL of the run, which every node must see.
-    options : RayOptions
-
-    Raises
-    ------
-    ConnectionError, ValueError
-        As in `run_ray`.
-    RuntimeError
-        If the cluster or the worker is lost. What making the scorer raises is raised as it is.
+    Both functions are picklable; `out` is the folder or URL of the run, which every node must see.
+    Raises `ConnectionError` and `ValueError` as `run_ray` does, `RuntimeError` if the cluster or
+    the worker is lost, and whatever making the scorer raises.
     """
     work = (partial(_made_in, os.getcwd(), make_scorer), what, absolute(out), options)
     try:

@@ -79,21 +79,10 @@ class Output:
     # Whether it may be written
 
     def check_file(self, *suffixes: str, is_new: bool = False) -> None:
-        """Check that a file may be written there.
+        """Check that a file may be written there: with such a suffix; a new one if that is asked.
 
-        Parameters
-        ----------
-        *suffixes : str
-            What its name may end in; anything where none is given.
-        is_new : bool
-            Whether there must be none yet.
-
-        Raises
-        ------
-        ValueError
-            If its name ends otherwise, it is a folder, or there is one already.
-        OSError
-            If nothing may be written there.
+        Raises `ValueError` if its name ends otherwise, it is a folder, or there is one already;
+        `OSError` if nothing may be written there.
         """
         if suffixes and self.suffix not in suffixes:
             raise ValueError(f"`{self.option}` must end in {', '.join(suffixes)}, got {self.path}")
@@ -127,21 +116,9 @@ class Output:
     def check_folder(self, *inside: str, is_new: bool = False) -> None:
         """Check, without leaving anything behind, that a folder is there or can be made.
 
-        Parameters
-        ----------
-        *inside : str
-            Names in it that must not be links.
-        is_new : bool
-            Whether there must be none yet.
-
-        Raises
-        ------
-        NotADirectoryError
-            If a file is in the way.
-        PermissionError
-            If nothing may be written there.
-        ValueError
-            If something that will be written in it is a link, or there is one already.
+        Raises `NotADirectoryError` if a file is in the way; `PermissionError` if nothing may be
+        written there; `ValueError` if one of the names `inside` is a link, or there is a folder
+        already and it must be new.
         """
         kind = self._kind()
         if is_new and kind != pafs.FileType.NotFound:
@@ -176,12 +153,9 @@ class Output:
 
     @contextmanager
     def filled(self, *, last: str = "") -> Iterator[Path]:
-        """Give a local folder whose files then appear in this one, unless something fails.
+        """Give a local folder whose files then appear in this one, `last` after all others.
 
-        Parameters
-        ----------
-        last : str
-            Name of the file that appears after all others.
+        None does if what is done with that folder fails.
         """
         with self._work_folder() as work:
             yield work

@@ -73,25 +73,13 @@ def connected(
 ) -> Iterator[None]:
     """Join or start a cluster; leave or stop it at the end, however that comes.
 
-    Parameters
-    ----------
-    address : str, optional
-        None starts a cluster on this machine; ``"auto"`` or a host, perhaps with a port, joins
-        one. A connection that this process already has is used as it is.
-    n_cpus : int
-        Cores of a cluster on this machine, even if it has fewer: workers then share them.
-    is_open_allowed : bool
-        Join a cluster that obeys whoever reaches it.
-    check : callable, optional
-        Called once a cluster is joined. Returns the folders of packages that its nodes lack;
-        these are then sent.
+    Without an `address` one is started on this machine, with so many cores even if it has fewer:
+    workers then share them. ``"auto"`` or a host, perhaps with a port, joins one. A connection that
+    this process already has is used as it is. `check` is called once a cluster is joined, and
+    returns the folders of packages that its nodes lack; these are then sent.
 
-    Raises
-    ------
-    ConnectionError
-        If no cluster answers, or it refuses our token.
-    ValueError
-        If the cluster asks for no token, or what `check` raises.
+    Raises `ConnectionError` if no cluster answers, or it refuses our token; `ValueError` if the
+    cluster obeys whoever reaches it, unless `is_open_allowed`, or what `check` raises.
     """
     if ray.is_initialized():
         if check is not None and (lacking := check()):
@@ -306,22 +294,9 @@ def cpus_beside(gpus: float) -> int:
 def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
     """Refuse a cluster with a node that would not score as this driver does.
 
-    Parameters
-    ----------
-    versions : mapping of str to str
-        By distribution, what this driver has.
-    out : str
-        Folder or URL of the run, which every node must see.
-
-    Returns
-    -------
-    list of str
-        Folders of our packages, if some node has not exactly these.
-
-    Raises
-    ------
-    ValueError
-        If versions differ, or a node does not see `out`.
+    Returns the folders of our packages, if some node has not exactly these. Raises `ValueError` if
+    the `versions` of distributions differ from this driver's, or a node does not see `out`, the
+    folder or URL of the run.
     """
     # By value: a node may have none of our packages.
     ray.cloudpickle.register_pickle_by_value(node_check)

@@ -43,29 +43,13 @@ def call_apart(
 ) -> Any:  # noqa: ANN401
     """Call a function that uses Ray in another process, which ends when this one does.
 
-    Where this process is connected to Ray already, the function is called here.
+    What it returns is returned, and what it raises is raised here. It can be imported, and its
+    arguments can be pickled; one more is a callable: `say(name, *values)` calls
+    `tell[name](*values)` in this process. `address` is of the cluster that it joins; if it is None,
+    the one that it starts gets a token of its own and stays out of reach of other machines. Where
+    this process is connected to Ray already, the function is called here.
 
-    Parameters
-    ----------
-    function : callable
-        One that can be imported. Its last argument is a callable: `say(name, *values)` calls
-        `tell[name](*values)` in this process.
-    *arguments
-        The others; they can be pickled.
-    tell : mapping of str to callable
-    address : str, optional
-        Of the cluster that the function joins. None: it starts one, which gets a token of its own
-        and stays out of reach of other machines.
-
-    Returns
-    -------
-    object
-        What the function returns. What it raises is raised here.
-
-    Raises
-    ------
-    ProcessLost
-        If the process ends without an answer.
+    Raises `ProcessLost` if the process ends without an answer.
     """
     if _is_connected():
         return function(*arguments, lambda kind, *values: tell[kind](*values))

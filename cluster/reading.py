@@ -70,19 +70,8 @@ def read_files(
 ) -> Iterator[pa.Table]:
     """Read whole files of any format, in order, as `schema.canonical_table` makes tables.
 
-    Parameters
-    ----------
-    files : sequence of InputFile
-    wanted : Wanted
-    limit : int, optional
-        Only the first rows of all.
-    batch_rows : int
-        No table has more rows.
-
-    Raises
-    ------
-    ValueError
-        If a file lacks a column, or is not what it claims to be.
+    No table has more than `batch_rows` rows; with a `limit` only the first rows of all are read.
+    Raises `ValueError` if a file lacks a column, or is not what it claims to be.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"`limit` must be at least 1, got {limit}")
@@ -105,18 +94,8 @@ def read_batches(
 ) -> Iterator[pa.Table]:
     """Read a shard's rows in order, at most `batch_rows` at a time; only the last has fewer.
 
-    Parameters
-    ----------
-    shard : Shard
-    wanted : Wanted
-    batch_rows : int
-    use_threads : bool
-        Whether columns are decoded in parallel.
-
-    Raises
-    ------
-    ValueError
-        If a file lacks a column, or has not the rows that the plan says.
+    With `use_threads` columns are decoded in parallel. Raises `ValueError` if a file lacks a
+    column, or has not the rows that the plan says.
     """
 
     def read(piece: Piece) -> Iterator[pa.Table]:
@@ -136,21 +115,9 @@ def parquet_copy(
 ) -> InputFile:
     """Turn a JSONL or CSV file into Parquet, unless that has been done; return it with its copy.
 
-    Parameters
-    ----------
-    file : InputFile
-        From `with_content`; a Parquet file is returned as it is.
-    folder : str
-        Folder or URL of the run.
-    wanted : Wanted
-        What the copy shall have.
-    limit : int, optional
-        Turn only the first rows.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, or the file is not what it claims to be.
+    `file` comes from `with_content`; a Parquet file is returned as it is. `folder` is the folder or
+    URL of the run. With a `limit` only the first rows are turned. Raises `ValueError` if a column
+    is missing, or the file is not what it claims to be.
     """
     if file.format == "parquet":
         return file

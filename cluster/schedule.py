@@ -47,14 +47,7 @@ class Schedule:
     the report that comes first counts. Scores of the two may differ as far as the scorer's may
     between machines.
 
-    Parameters
-    ----------
-    shards : sequence of Shard
-        In the order in which to begin them.
-    max_attempts : int
-        After so many failures a shard is given up.
-    slow_after_s : float
-        No shard counts as slow before so many seconds.
+    Shards are begun in the order given; none counts as slow before `slow_after_s` seconds.
     """
 
     def __init__(self, shards: Sequence[Shard], max_attempts: int, slow_after_s: float) -> None:
@@ -94,34 +87,18 @@ class Schedule:
         return len(self._fresh) + len(self._again)
 
     def is_left_out(self, worker: int) -> bool:
-        """Say whether a worker gets nothing more, unless its failures turn out to be the shards'.
-
-        Parameters
-        ----------
-        worker : int
-        """
+        """Say whether a worker gets no more, unless its failures turn out to be the shards'."""
         return len(set(self._doubts[worker])) >= LEFT_OUT_AFTER
 
     def needs_restart(self, worker: int) -> bool:
-        """Say whether to restart a worker that has just failed.
-
-        Parameters
-        ----------
-        worker : int
-        """
+        """Say whether to restart a worker that has just failed."""
         return len(self._doubts[worker]) == RESTART_AFTER
 
     def take(self, worker: int, now: float) -> Shard | None:
-        """Choose a shard for a worker; None if there is nothing for it to do now.
+        """Choose a shard for a worker; None if there is nothing for it to do `now`, in seconds.
 
         A worker may have several. One that has failed before is alone on its worker, so that no
         other shard pays for that one again.
-
-        Parameters
-        ----------
-        worker : int
-        now : float
-            Seconds, by the clock of the caller.
         """
         shard = None
         if self.is_left_out(worker):
@@ -189,11 +166,6 @@ class Schedule:
 
         There is no limit before some shards are finished. It doubles with each failure of the
         shard: one that takes long is not given up for that.
-
-        Parameters
-        ----------
-        now : float
-            Seconds, by the clock of the caller.
         """
         if not self._seconds:
             return []

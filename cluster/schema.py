@@ -197,16 +197,9 @@ def canonical_table(
 
 
 def with_ids(table: pa.Table, first: int, system: str = ONE_SYSTEM) -> pa.Table:
-    """Put the ids that a table lacks before its other columns.
+    """Put the ids that a table of `canonical_table` lacks before its other columns.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        From `canonical_table`.
-    first : int
-        Number of its first row in the whole input.
-    system : str
-        What all its rows are of, where it does not say.
+    `first` is the number of its first row in the whole input, `system` what all its rows are of.
     """
     given = {name: table[name] for name in table.column_names}
     if DOCUMENT_ID not in given:

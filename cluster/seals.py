@@ -21,21 +21,9 @@ _LAST_KEY = b',\n "seal": "'
 
 
 def sealed_parquet(data: bytes, name: str) -> tuple[bytes, str]:
-    """Put the seal into a Parquet file that will have a certain name.
+    """Put the seal into the bytes of a Parquet file; return them, and the seal in hexadecimal.
 
-    Parameters
-    ----------
-    data : bytes
-        All of the file.
-    name : str
-        Part of what is sealed, so that files cannot be exchanged.
-
-    Returns
-    -------
-    data : bytes
-        All of the sealed file.
-    seal : str
-        In hexadecimal.
+    The `name` that the file will have is part of what is sealed, so that files cannot be exchanged.
     """
     body, footer = _cut(data)
     seal = _seal(name, [body], footer)
@@ -81,35 +69,17 @@ def check_sealed_parquet(path: str) -> tuple[bytes, str]:
 def sealed_json(text: str, kind: str) -> bytes:
     """Put the seal into a JSON object that is not empty; bytes that are not Unicode stay.
 
-    Parameters
-    ----------
-    text : str
-        The object.
-    kind : str
-        What it tells, which is part of what is sealed: the name of its file or folder.
+    `kind` is what it tells, which is part of what is sealed: the name of its file or folder.
     """
     head = text.encode("utf-8", "surrogateescape").rstrip().removesuffix(b"}").rstrip()
     return head + _end_of_json(head, kind)
 
 
 def read_sealed_json(path: str, kind: str, remedy: str) -> dict[str, Any]:
-    """Read a sealed JSON object.
+    """Read a sealed JSON object that should tell what `sealed_json` calls `kind`.
 
-    Parameters
-    ----------
-    path : str
-        File or URL.
-    kind : str
-        What it should tell.
-    remedy : str
-        What to do if it is not what was written.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is not what was written.
+    Raises `FileNotFoundError` if there is no such file; `ValueError` if it is not what was written,
+    with the `remedy`.
     """
     data = read_whole(path)
     head = data[: data.rfind(_LAST_KEY)]

@@ -363,12 +363,7 @@ def write_whole(path: AnyPath, payload: bytes | pa.Buffer) -> None:
 def move_whole(file: Path, path: str) -> None:
     """Move a local file that is complete to its place, as `write_whole` writes one.
 
-    Parameters
-    ----------
-    file : Path
-        On the same disk as a local `path`.
-    path : str
-        Where it shall be; the folder is made when missing.
+    A local `path` is on the same disk; the folder is made when missing.
     """
     filesystem, inner = filesystem_for(path)
     if not isinstance(filesystem, pafs.LocalFileSystem):
