@@ -35,17 +35,8 @@ def sign_test(n_first: int, n_second: int) -> float:
     """Test whether both systems are preferred equally often, ties left out.
 
     Two-sided exact binomial test (Dixon and Mood 1946). It takes the judgements as independent:
-    where several judges saw an item, test the items' majorities, too.
-
-    Parameters
-    ----------
-    n_first, n_second : int
-        Judgements for each.
-
-    Returns
-    -------
-    float
-        p-value; NaN where every judgement is a tie.
+    where several judges saw an item, test the items' majorities, too. NaN where every judgement is
+    a tie.
 
     Examples
     --------
@@ -61,20 +52,8 @@ def win_share(
 ) -> Interval:
     """Return the share of decided judgements that the second system won, with an interval.
 
-    Parameters
-    ----------
-    n_first, n_second : int
-        Judgements for each; ties are left out.
-    confidence : float
-        Share of intervals made this way that should hold the true share.
-    method : str
-        "wilson" (1927), close to the confidence on average, or "clopper-pearson" (1934), never
-        below it.
-
-    Returns
-    -------
-    Interval
-        Undefined where every judgement is a tie.
+    `method` is "wilson" (1927), close to the confidence on average, or "clopper-pearson" (1934),
+    never below it. Ties are left out; undefined where every judgement is one.
 
     Examples
     --------
@@ -112,15 +91,8 @@ def majorities(item_counts: np.ndarray) -> np.ndarray:
 def judge_agreement(outcomes: np.ndarray) -> JudgeAgreement:
     """Measure how far judges of the same items agree, with chance taken off and without.
 
-    Parameters
-    ----------
-    outcomes : ndarray, shape (n_judges, n_items)
-        `FIRST`, `SECOND` or `TIE`; NaN where a judge did not judge an item.
-
-    Returns
-    -------
-    JudgeAgreement
-        Undefined where no item has two judgements.
+    `outcomes` are `FIRST`, `SECOND` or `TIE`, shape (n_judges, n_items); NaN where a judge did not
+    judge an item. Undefined where no item has two judgements.
 
     Examples
     --------

@@ -111,13 +111,9 @@ class LanguageModel:
 
         An empty context gives that of a text after the prompt alone. The special tokens that the
         tokeniser of an encoder-decoder model puts around a text count as the text's, as in
-        BARTScore; a causal model's texts have none.
-
-        Parameters
-        ----------
-        contexts, texts : sequence of str
-            As many of each. The same pair twice is computed once, and a context once for all the
-            texts after it; what else is asked for makes no difference beyond rounding.
+        BARTScore; a causal model's texts have none. The same pair twice is computed once, and a
+        context once for all the texts after it; what else is asked for makes no difference beyond
+        rounding.
         """
         before, own = self._read_contexts(contexts), self._read_texts(texts)
         n = len(texts)

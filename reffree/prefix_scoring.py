@@ -49,14 +49,8 @@ class PrefixScorer:
     ) -> list[np.ndarray]:
         """Return the log-probability of every token of every text, float64.
 
-        Parameters
-        ----------
-        prefixes : sequence of ndarray of int64
-            Tokens that come before; for a causal model at least one.
-        texts : sequence of ndarray of int64
-            Tokens to score, at least one.
-        owner : ndarray of int64, shape (n_texts,)
-            The prefix of every text.
+        `prefixes` are the tokens that come before, for a causal model at least one; `texts` those
+        to score, at least one; all int64. `owner` is the prefix of every text, (n_texts,).
         """
         log_p: list[np.ndarray] = [np.empty(0)] * len(texts)
         n_tokens = np.array([text.size for text in texts], dtype=np.int64)

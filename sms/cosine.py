@@ -23,22 +23,11 @@ from sms.signature import encoder_part
 def text_vectors(
     encoded: EncodedSentences, text_sentences: Ragged, pooling: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Make one vector per text from its sentences.
+    """Make one vector per text from its sentences, (n_texts, d), and say which have one.
 
-    Parameters
-    ----------
-    encoded : EncodedSentences
-    text_sentences : Ragged
-        Sentences of every text.
-    pooling : {"mean", "max"}
-        `mean` weights each sentence by `encoded.pooled_weights`, which for static vectors is the
-        mean over all kept words; `max` takes the largest value of each dimension.
-
-    Returns
-    -------
-    vectors : ndarray, shape (n_texts, d)
-    is_defined : ndarray of bool, shape (n_texts,)
-        False where no sentence has weight.
+    `mean` weights each sentence by `encoded.pooled_weights`, which for static vectors is the mean
+    over all kept words; `max` takes the largest value of each dimension. A text has none where no
+    sentence has weight; bool, shape (n_texts,).
     """
     n, d = len(text_sentences), encoded.pooled.shape[1]
     used = encoded.pooled_weights[text_sentences.values] > 0
@@ -61,11 +50,7 @@ def cosine_similarities(
 ) -> np.ndarray:
     """Return the cosine of every pair; NaN where a side is undefined, 1 for the same text.
 
-    Parameters
-    ----------
-    vectors : ndarray, shape (n_texts, d)
-    is_defined : ndarray of bool, shape (n_texts,)
-    candidate, reference : ndarray of int64, shape (n_pairs,)
+    `vectors` and `is_defined` are those of `text_vectors`; pairs are numbers of texts, (n_pairs,).
     """
     norms = np.linalg.norm(vectors, axis=1)
     units = vectors / np.where(norms > 0, norms, 1.0)[:, None]

@@ -104,12 +104,8 @@ _SPACE = re.compile(r"[^\S ]")
 def english_sentences(text: str, *, is_cased: bool) -> list[str]:
     """Cut English text into sentences; together they are the text.
 
-    Parameters
-    ----------
-    text : str
-        A paragraph without line ends and marks, as `without_layout` makes it.
-    is_cased : bool
-        What `has_case` says of the whole text.
+    It is a paragraph without line ends and marks, as `without_layout` makes it; `is_cased` is what
+    `has_case` says of the whole text.
 
     Examples
     --------

@@ -73,15 +73,7 @@ class Language:
             )
 
     def cut_signature(self, tokens: str, *, is_split: bool = True) -> str:
-        """Say what cuts sentences and words, with versions.
-
-        Parameters
-        ----------
-        tokens : str
-            Name of the word rules.
-        is_split : bool
-            Whether sentences are looked for; otherwise they are given.
-        """
+        """Say what cuts sentences, unless they are given, and words, with versions."""
         used = "".join(f"+{name}-{metadata.version(name)}" for name in self.packages)
         rules = (LINES, self.own_sentences_name, "joins" if self.goes_on else "")
         library = f"sentencex-{metadata.version('sentencex')}"

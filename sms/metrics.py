@@ -56,21 +56,11 @@ def all_metrics() -> Mapping[str, Metric]:
 def parse_metric(
     name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]] | None = None
 ) -> MetricRequest:
-    """Read a metric's name.
+    """Read a metric's name: `sms`, `wms@glove`, `cosine:source`, `cosine@all`, `rouge1_r`.
 
-    Parameters
-    ----------
-    name : str
-        For example `sms`, `wms@glove`, `cosine:source`, `cosine@all`, `rougeL`, `rouge1_r`.
-    encoders : sequence of str
-        Aliases that may follow `@`, the default first.
-    models : mapping, optional
-        Models with an alias, as in `sms.model_tables`.
-
-    Raises
-    ------
-    ValueError
-        If a part is unknown (naming the nearest) or does not apply to that metric.
+    `encoders` are the aliases that may follow `@`, the default first; `models` those with an alias,
+    as in `sms.model_tables`. Raises `ValueError` if a part is unknown (naming the nearest) or does
+    not apply to that metric.
     """
     base = re.split("[@:]", name, maxsplit=1)[0]
     known = _by_column(METRICS)

@@ -48,21 +48,9 @@ def mover_similarities(
     (eq. 1), `sms` a point per sentence weighted by its kept words (eq. 4), `s+wms` one problem
     over the union in which words and sentences each have half the mass (eq. 5).
 
-    Parameters
-    ----------
-    encoded : EncodedSentences
-        The distinct sentences of the batch.
-    text_sentences : Ragged
-        Sentences of every distinct text.
-    candidate, reference : ndarray of int64, shape (n_pairs,)
-        The two texts of every pair.
-    metrics : frozenset of {"wms", "sms", "s+wms"}
-    threads : int
-
-    Returns
-    -------
-    dict of str to MoverSimilarities
-        By metric; none depends on which others are asked for, but for rounding.
+    `text_sentences` has the encoded sentences of every text, `candidate` and `reference` the texts
+    of every pair, int64, shape (n_pairs,). No metric depends on which others are asked for, but for
+    rounding.
     """
     clouds = text_clouds(encoded, text_sentences, words=metrics != {"sms"})
     sizes = clouds.members.lengths

@@ -143,14 +143,9 @@ def rouge_w(
 
 
 def number_ngrams(tokens: Ragged, n: int) -> tuple[Ragged, int]:
-    """Give each distinct n-gram of a batch a number.
+    """Give each distinct n-gram of a batch a number; return each text's, and how many there are.
 
-    Returns
-    -------
-    ngrams : Ragged, int64
-        Numbers of each text's n-grams in order; a text with fewer than `n` tokens has none.
-    n_distinct : int
-        Every number is below it.
+    They are in order, int64; a text with fewer than `n` tokens has none.
     """
     token_numbers, n_distinct_tokens = number(tokens.values)
     numbers, n_distinct = token_numbers, n_distinct_tokens

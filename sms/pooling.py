@@ -11,22 +11,12 @@ from sms.ragged import Ragged
 def pool_rows(
     vectors: np.ndarray, groups: Ragged, *, with_maximum: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and, where asked for, the maximum of every group of rows.
+    """Return the mean and, where asked for, the maximum of every group of rows of `vectors`.
 
-    Parameters
-    ----------
-    vectors : ndarray of float, shape (n_rows, d)
-    groups : Ragged of int64
-        Rows of `vectors`, with repetitions. They are added in order of their numbers, so that
-        the order within a group cannot change the last digit.
-    with_maximum : bool
-
-    Returns
-    -------
-    means : ndarray of float64, shape (n_groups, d)
-        Zero for an empty group.
-    largest : ndarray of float64, shape (n_groups, d)
-        Minus infinity for an empty group; `means` itself where it is not asked for.
+    Rows, (n_rows, d), may be in a group several times. They are added in order of their numbers, so
+    that the order within a group cannot change the last digit. Both are float64, (n_groups, d); of
+    an empty group the mean is zero and the maximum minus infinity. Where that is not asked for, the
+    means stand in its place.
     """
     first_key = groups.owners * len(vectors)
     in_order = np.sort(first_key + groups.values) - first_key

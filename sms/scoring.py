@@ -296,21 +296,10 @@ def to_rows(
     *,
     sentences: str = "split",
 ) -> pa.Table:
-    """Make the table that `SummaryScorer` reads from lists of texts.
+    """Make the table that `SummaryScorer` reads from lists of texts, as in `score_texts`.
 
-    Parameters
-    ----------
-    candidates, references, sources
-        As in `score_texts`.
-    sentences : {"split", "given"}
-        As in `ScoringConfig`.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ.
-    TypeError
-        If something else is given where a text belongs.
+    Raises `ValueError` if lengths differ; `TypeError` if something else is given where a text
+    belongs.
     """
     is_given = sentences == "given"
     for name, given in (

@@ -214,19 +214,10 @@ def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
     belong to which word; where `SegmentedTexts.has_piece_words`, words may be cut one by one
     instead. Invisible characters that `words` deletes may lie inside a span.
 
-    Parameters
-    ----------
-    texts : SegmentedTexts
-    sentence : int
-        Number of the sentence in `texts.sentences`.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_words, 2)
-        First character of each word of `texts.sentence_words[sentence]` in
-        `texts.sentences[sentence]`, and one past its last. Spans follow each other without
-        overlap; one is empty only if its word does not stand in the text as it is, as the
-        quotation marks of `clark2019`.
+    Returns the first character of each word of `texts.sentence_words[sentence]` in
+    `texts.sentences[sentence]`, and one past its last, int64, shape (n_words, 2). Spans follow each
+    other without overlap; one is empty only if its word does not stand in the text as it is, as the
+    quotation marks of `clark2019`.
 
     Examples
     --------
@@ -275,10 +266,7 @@ class ChunkTable:
     Ctrl-C) must not leave half a change: chunks are tokenised before anything is changed, and
     then nothing refers to what is added until the last step makes the chunks known.
 
-    Parameters
-    ----------
-    tokenise : callable
-        Returns the tokens of a chunk, or None if it cannot.
+    `tokenise` returns the tokens of a chunk, or None if it cannot.
     """
 
     def __init__(self, tokenise: Callable[[str], Sequence[str] | None]) -> None:
@@ -296,14 +284,9 @@ class ChunkTable:
         return len(self._chunk_rows) > MAX_CHUNKS
 
     def tokens_of(self, chunks: Sequence[str]) -> tuple[Ragged, np.ndarray]:
-        """Tokenise the chunks that are not known yet.
+        """Return the numbers of every chunk's tokens, and say which chunks cannot be tokenised.
 
-        Returns
-        -------
-        tokens : Ragged of int64
-            Token numbers of every chunk; none for a chunk that cannot be tokenised.
-        cannot_be_split : ndarray of bool, shape (n_chunks,)
-            Which chunks those are. They are not remembered.
+        Those, bool, shape (n_chunks,), have no token and are not remembered.
         """
         rows = [*map(self._chunk_rows.get, chunks)]
         unknown = [chunk for chunk, row in zip(chunks, rows, strict=True) if row is None]

@@ -183,25 +183,10 @@ def mover_costs(
     point stays where it is, which is optimal by the triangle inequality and makes the problem
     smaller.
 
-    Parameters
-    ----------
-    texts : Clouds
-    left, right : ndarray of int, shape (n_pairs,)
-        The two texts of every pair; neither is empty. See `MAX_CELLS`.
-    problems : int
-        Sum of `WORDS`, `SENTENCES` and `JOINT`.
-    threads : int, optional
-        By default one per processor of this process.
-
-    Returns
-    -------
-    ndarray, shape (n_pairs, 3)
-        Distances by words, by sentences and joint; NaN where not asked for.
-
-    Raises
-    ------
-    ValueError
-        If a point of a pair is not finite.
+    `left` and `right` are the two texts of every pair, shape (n_pairs,); neither is empty, see
+    `MAX_CELLS`. `problems` is a sum of `WORDS`, `SENTENCES` and `JOINT`. Gives distances by words,
+    by sentences and joint, shape (n_pairs, 3), NaN where not asked for. Raises `ValueError` if a
+    point of a pair is not finite.
     """
     return _solve_clouds(texts, left, right, problems, threads or available_threads())[0]
 
@@ -209,11 +194,7 @@ def mover_costs(
 def mover_plan(texts: Clouds, left: int, right: int, problem: int) -> tuple[float, Plan]:
     """Solve one of the three problems of a pair of texts, as `mover_costs` does.
 
-    Returns
-    -------
-    cost : float
-    plan : Plan
-        Rows and columns count within the two texts, words first.
+    Rows and columns of the plan count within the two texts, words first.
     """
     costs, plan = _solve_clouds(texts, np.array([left]), np.array([right]), problem, 1, plan=True)
     return float(costs[0, (WORDS, SENTENCES, JOINT).index(problem)]), plan

@@ -29,12 +29,8 @@ def integer_masses(a, a_offsets, b, b_offsets, masses_a, masses_b, totals, true_
     """Check the weights of every problem and fill in integer masses with equal sums.
 
     Integers stay as they are where they fit. Other weights are scaled to as many bits as the
-    solver has room for, which moves no mass by more than about 1e-15 of the total.
-
-    Returns
-    -------
-    int
-        The first problem that breaks a rule, -1 if none does.
+    solver has room for, which moves no mass by more than about 1e-15 of the total. Returns the
+    first problem that breaks a rule, -1 if none does.
     """
     for p in range(a_offsets.size - 1):
         first_a, end_a = a_offsets[p], a_offsets[p + 1]

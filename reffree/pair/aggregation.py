@@ -69,12 +69,9 @@ class Convolution:
 def score_of(
     values: np.ndarray, settings: PairSettings, convolution: Convolution | None = None
 ) -> float:
-    """Put the answers for every two pieces together.
+    """Put the answers for every two pieces together, shape (n_document, n_summary, n_answers).
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_document, n_summary, n_answers)
-        Of the positive answer and, for a `difference`, the negative one.
+    They are of the positive answer and, for a `difference`, the negative one.
     """
     if settings.over_document == HISTOGRAM:
         assert convolution is not None, "it is loaded with the model"  # noqa: S101

@@ -48,21 +48,10 @@ class _Matrix:
 class PairModel:
     """A model that answers for pieces of a document and a summary.
 
-    Parameters
-    ----------
-    path : str
-        Folder of a transformers model, or its id on the hub.
-    table : mapping
-        A table `[models.ALIAS]` without its path: fields of `PairSettings`, `preset`, `aspect`.
-    runtime : EncoderRuntime, optional
+    The path is the folder of a transformers model, or its id on the hub; `table` is a table
+    `[models.ALIAS]` without its path: fields of `PairSettings`, `preset`, `aspect`. Raises
+    `ValueError` if a setting is wrong, or the folder lacks something, with what a preset needs.
 
-    Raises
-    ------
-    ValueError
-        If a setting is wrong, or the folder lacks something, with what a preset needs.
-
-    Notes
-    -----
     What else is scored in a batch makes a difference of rounding alone, within
     `sms.encoders.SCORE_TOLERANCE` by the number format, but for `histogram`: there a value that
     lies on the edge of a bin may fall into its neighbour.

@@ -166,13 +166,8 @@ def encode_texts(
 ) -> tuple[EncodedSentences, Ragged, np.ndarray]:
     """Encode the `needed` texts of a batch, but for those that the tokeniser fails on.
 
-    Returns
-    -------
-    encoded : EncodedSentences
-    text_sentences : Ragged of int64
-        Its sentences of every text; none of a text that is not needed or cannot be split.
-    cannot_be_split : ndarray of bool, shape (n_texts,)
-        Texts that the tokeniser failed on.
+    Also returns its sentences of every text, none of a text that is not needed or cannot be split,
+    and the texts that the tokeniser failed on, bool, shape (n_texts,).
     """
     return for_texts(encoder.encode, encoder.unit, texts, needed)
 

@@ -24,15 +24,9 @@ class ShortOfMemory(RuntimeError):
 class Batches:
     """Runs a model over many sequences, the longest first, in batches that fit into memory.
 
-    Parameters
-    ----------
-    most : int
-        Places of a batch: its tokens and, where the model pads, what fills short sequences up. A
-        longer sequence is a batch of its own.
-    is_padded : bool
-        Whether the model pads.
-    shortages : tuple of exceptions
-        What the model's library raises when memory runs out; by default torch's exception.
+    A batch has at most so many places: its tokens and, where the model pads, what fills short
+    sequences up. A longer sequence is a batch of its own. `shortages` are what the model's library
+    raises when memory runs out; by default torch's exception.
     """
 
     def __init__(

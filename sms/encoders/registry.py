@@ -256,19 +256,10 @@ def find_kind(kind: str) -> EncoderKind:
 
 
 def load_encoder(spec: str | EncoderSpec, runtime: EncoderRuntime | None = None) -> Encoder:
-    """Load an encoder by its specification.
+    """Load an encoder by its specification, as `glove:vectors/glove.6B.300d.txt,pooling=max`.
 
-    Parameters
-    ----------
-    spec : str or EncoderSpec
-        As in `ENCODERS`, for example `glove:vectors/glove.6B.300d.txt,pooling=max`.
-    runtime : EncoderRuntime, optional
-        How it is to run.
-
-    Raises
-    ------
-    ValueError
-        If the specification is wrong, or a file is missing or damaged, with its path.
+    Raises `ValueError` if the specification is wrong, or a file is missing or damaged, with its
+    path.
     """
     from sms.encoders.contextual import ContextualEncoder
 

@@ -60,12 +60,8 @@ class WordTable:
 def shared_table(name: str, read: Callable[[], tuple[list[str], np.ndarray]]) -> WordTable:
     """Return a table that this process shares with others, out of the cache folder.
 
-    Parameters
-    ----------
-    name : str
-        Of the content: a hash of the file, and how it is read.
-    read : callable
-        Returns the words and their vectors; called where the folder has no such table.
+    The `name` is of the content: a hash of the file, and how it is read. `read`, which returns the
+    words and their vectors, is called where the folder has no such table.
     """
     folder = cache_folder() / "vectors" / f"{name}-{_FORMAT}"
     try:
