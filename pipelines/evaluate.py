@@ -169,10 +169,9 @@ def _check_unseen(scorer: LearnedScorer, domain: _Domain, folder: str, path: str
     if n_seen:
         raise ValueError(
             f"{folder} was trained on some documents of {path} ({n_seen} of the {len(known)} "
-            "texts it "
-            "remembers); give other documents, or read these as in training: with the same "
-            "`split_anew` and `limit` in the `--config` file, and with files that were trained on "
-            "together given as one folder or glob"
+            "texts it remembers); give other documents, or read these as in training: with the "
+            "same `split_anew` and `limit` in the `--config` file, and with files that were "
+            "trained on together given as one folder or glob"
         )
 
 

@@ -114,8 +114,7 @@ def _point(
         if trained_on["fingerprint"] != train_fingerprint(inputs, recipe, **asked):
             raise ValueError(
                 "a curve goes on only with the same data and options, but the scorer in "
-                f"{folder} had "
-                "others; choose another `--out`"
+                f"{folder} had others; choose another `--out`"
             )
     return CurvePoint(
         n_documents=asked["training_documents"],

@@ -231,8 +231,7 @@ class _Run:
         if known.get("fingerprint") != self.fingerprint:
             raise ValueError(
                 f"`{self.folder}` holds a run with other data, options, versions or number of "
-                "workers; "
-                "give the same ones again, or train into another folder"
+                "workers; give the same ones again, or train into another folder"
             )
         with undone_if_wrong(self.folder, lambda: had_request):
             self.tell(Progress(stage="reading the pairs"))

@@ -256,8 +256,7 @@ def _with_archives(member: Member, depth: int = 1) -> Iterator[Member]:
     if depth > _ARCHIVE_DEPTH:
         raise ValueError(
             f"archives must be nested at most {_ARCHIVE_DEPTH} deep, got {member.path}; unpack "
-            "it and "
-            "name its folder"
+            "it and name its folder"
         )
     try:
         with tarfile.open(fileobj=member.stream, tarinfo=_WholeHeader) as archive:

@@ -133,8 +133,7 @@ def _foot(result: Preferences, *, is_repeated: bool) -> Iterator[str]:
         yield (
             "Judgements of one item are not independent, so p is too small; p (items) counts each "
             "item once, for the system that most judges preferred; alpha is Krippendorff's; % "
-            "agree "
-            "is the share of pairs of judgements of one item that are equal"
+            "agree is the share of pairs of judgements of one item that are equal"
         )
     if result.n_missing:
         yield f"{counted(result.n_missing, 'judgement')} left blank"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -150,14 +150,10 @@ def _check_schema(
         canonical_table(schema.empty_table(), wanted, where=file.path)
     except (pa.ArrowException, KeyError) as error:
         raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
-    for name, kind in _kept_kinds(schema, wanted):
+    for name in wanted.keep:
+        kind = schema.field(name).type
         if kinds.setdefault(name, kind) != kind:
             raise ValueError(
                 f"column `{name}` of `--keep` must be of one type in all files, got "
-                f"{kinds[name]} and, "
-                f"in {file.path}, {kind}"
+                f"{kinds[name]} and, in {file.path}, {kind}"
             )
-
-
-def _kept_kinds(schema: pa.Schema, wanted: Wanted) -> Iterator[tuple[str, pa.DataType]]:
-    return ((name, schema.field(name).type) for name in wanted.keep)

@@ -291,8 +291,7 @@ def items_of(text: str) -> list[str]:
     except csv.Error as error:
         raise ValueError(
             "items of a list must be separated by commas, and an item that contains a comma must "
-            "be "
-            f"in quotation marks, got `{text}` ({error})"
+            f"be in quotation marks, got `{text}` ({error})"
         ) from error
     return [item for item in items if item]
 

@@ -94,8 +94,7 @@ def _weights(items: Sequence[str]) -> dict[str, float]:
         except ValueError as error:
             raise ValueError(
                 f"if one kind of negative has a weight, all must have one, got `{item}`; for "
-                "example "
-                "add=2,cross-pair=1"
+                "example add=2,cross-pair=1"
             ) from error
     return weights
 

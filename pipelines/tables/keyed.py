@@ -58,8 +58,8 @@ def scan_files(
     formats = {file.format for file in files}
     if len(formats) > 1:
         raise ValueError(
-            f"files of one input must be of one kind, got {', '.join(sorted(formats))}; name one "
-            "kind"
+            "files of one input must be of one kind, got "
+            f"{', '.join(sorted(formats))}; name one kind"
         )
     if empty := [file.path for file in files if not file.size]:
         raise ValueError(f"{empty[0]} must have rows, got an empty file")
@@ -156,8 +156,8 @@ def notes_on_dropped(
         if 2 * int(cells.str.contains(_LIKE_A_NUMBER).sum()) > len(cells):
             notes.append(
                 f"Column `{name}` of {where} is left out because its cells are not numbers: "
-                f"{cells[0]!r}; "
-                "write them as 1234.5, without %, a decimal comma or marks between thousands"
+                f"{cells[0]!r}; write them as 1234.5, without %, a decimal comma or marks between "
+                "thousands"
             )
     return notes
 

@@ -254,8 +254,7 @@ def _choose_raters(
             )
             raise ValueError(
                 f"the names of the raters in {where} show {len(pools)} pools ({shown}), which "
-                "are mixed "
-                f"only if you ask for it; choose with {how}"
+                f"are mixed only if you ask for it; choose with {how}"
             )
         return frame, "all", names, [f"Raters: all {len(names)} ({listed(names)})"]
     kept = matching(names, patterns, option)
