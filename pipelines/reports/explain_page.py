@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pipelines.reports.numbers import UNDEFINED, number_text
+from pipelines.reports.numbers import number_text
 from pipelines.reports.pages import render_page
 from sms.explaining import Explanation
 from sms.explaining.arithmetic import (
@@ -23,12 +23,7 @@ from sms.explaining.arithmetic import (
     printed_parts,
     signed_text,
 )
-from sms.explaining.picture import (
-    COST_COLOURS,
-    cost_class,
-    highest_cost,
-    mean_costs,
-)
+from sms.explaining.picture import COST_COLOURS, cost_class, highest_cost, mean_costs
 from sms.explaining.records import SENTENCE, Moves, TextUnits
 
 MAX_ROWS = 200
@@ -73,6 +68,8 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
             for k, system in enumerate(ranked)
         ],
         scale=_scale(highest),
+        digits=SCORE_DIGITS,
+        signed=signed_text,
         other_side=first.others[0].side if first.others else "",
         n_recorded=sum(system.recorded is not None for system in ranked),
     )
@@ -113,41 +110,15 @@ def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
     explanation = system.explanation
     return {
         "system_id": system.system_id,
-        "score": number_text(explanation.score, SCORE_DIGITS),
-        "value": explanation.score,
+        "score": explanation.score,
         "status": explanation.status,
         "ratings": system.ratings,
         "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
         "picture": Markup(explanation.svg(is_live=True)) if explanation.effects else "",
         "effects": _effects_view(explanation),
-        "tokens": [
-            {
-                "text": token.text,
-                "side": token.side,
-                "value": token.score,
-                "score": signed_text(token.score),
-            }
-            for token in explanation.tokens
-        ],
-        "evidence": [
-            {
-                "piece": own.piece,
-                "decided_by": own.decided_by,
-                "value": own.score,
-                "score": number_text(own.score, SCORE_DIGITS),
-            }
-            for own in explanation.evidence
-        ],
-        "parts": [
-            {
-                "feature": part.feature,
-                "meaning": part.meaning,
-                "value": part.score,
-                "score": signed_text(part.score),
-                "sentence": part.sentence or "",
-            }
-            for part in explanation.parts
-        ],
+        "tokens": explanation.tokens,
+        "evidence": explanation.evidence,
+        "parts": explanation.parts,
         "similarities": _similarities_view(explanation),
         "conclusion": _conclusion(explanation),
     }
@@ -298,10 +269,8 @@ def _effects_view(explanation: Explanation) -> list[dict[str, Any]]:
             "text": names[effect.side, effect.number],
             "sentence": effect.unit.sentence + 1,
             "words": effect.unit.text,
-            "score": number_text(effect.score, SCORE_DIGITS),
-            "without": effect.score,
-            "drop": UNDEFINED if effect.drop is None else signed_text(effect.drop),
-            "value": effect.drop,
+            "score": effect.score,
+            "drop": effect.drop,
         }
         for effect in explanation.effects
     ]
