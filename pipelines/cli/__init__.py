@@ -1,1 +1,1 @@
-"""The commands of `assay`, a file for each; `pipelines.cli.app` puts them together."""
+"""The commands of `assay`; `pipelines.cli.app` puts them together."""

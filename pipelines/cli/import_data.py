@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.cli.common import DONE, show
+from pipelines.cli.common import show
 from pipelines.cli.options import command
 from pipelines.settings.datasets import ExportSettings, ImportSettings
 
@@ -19,7 +19,7 @@ _WIDTH = 96
 
 
 @command(ImportSettings, "[NAME]", "[FILES...]", name="import")
-def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettings) -> int:
+def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettings) -> None:
     """Convert a published data set into the columns assay reads.
 
     NAME is one of `assay import --list`; without FILES, the command says what the data set is and
@@ -30,13 +30,13 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
 
     if settings.list:
         print(_listing(list(SOURCES.values())))
-        return DONE
+        return
     if name is None:
         raise click.UsageError("name a data set; `assay import --list` shows them")
     source = find_source(name)
     if not files and settings.out is None:
         print(_description(source))
-        return DONE
+        return
     if not files:
         raise click.UsageError(f"name the files of {name}: {source.takes}")
     if settings.out is None:
@@ -46,11 +46,10 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
 
     run = run_import(name, files, settings.out, ratings=settings.ratings, scores=settings.scores)
     show("\n".join(_summary(run)))
-    return DONE
 
 
 @command(ExportSettings, "NAME", "FILES...", name="export")
-def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> int:
+def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> None:
     """Write corpora and scores in the format of another tool.
 
     NAME is sacrerouge. FILES are corpora (files with a column `candidate`), ratings, score files,
@@ -61,7 +60,6 @@ def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> 
     run = run_export(name, files, settings.out)
     print(f"{run.n_candidates:,} candidates and {run.n_scored:,} rows of scores in {run.out}:")
     show("\n".join([*run.files, *run.notes]))
-    return DONE
 
 
 def _listing(sources: list[DataSource]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipelines import verbs
-from pipelines.cli.common import DONE, show
+from pipelines.cli.common import show
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.negatives import NegativesSettings
 
@@ -17,7 +17,7 @@ _SHOWN_CHARACTERS = 150
 
 
 @command(NegativesSettings, "PAIRS...")
-def negatives(pairs: tuple[str, ...], settings: NegativesSettings) -> int:
+def negatives(pairs: tuple[str, ...], settings: NegativesSettings) -> None:
     """Make wrong summaries, with labels, from the good ones in PAIRS.
 
     The good summaries are written to the file, too. One row of PAIRS (Parquet, JSONL or CSV; files,
@@ -28,7 +28,6 @@ def negatives(pairs: tuple[str, ...], settings: NegativesSettings) -> int:
     with shown_progress(settings) as settings:
         run = verbs.negatives(pairs, settings)
     show("\n".join(_summary(run)))
-    return DONE
 
 
 def _summary(run: NegativesRun) -> list[str]:

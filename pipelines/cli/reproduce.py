@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.cli.common import DONE, show
+from pipelines.cli.common import show
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceCommand, ReproduceSettings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @command(ReproduceCommand, "[TABLES...]")
-def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
+def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> None:
     """Recompute the tables and figures of three papers.
 
     Each table shows the published values, ours, and the difference. Assay computes everything that
@@ -31,7 +31,7 @@ def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
 
     if settings.list:
         print(_listing())
-        return DONE
+        return
     if not tables:
         raise click.UsageError("name a table; `assay reproduce --list` shows them")
     if settings.dry_run:
@@ -44,12 +44,11 @@ def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> int:
             )
             (table,) = find_tables([name])
             show(_needs_text(name, needs, table.needs_nothing))
-        return DONE
+        return
     with shown_progress(settings) as settings:
         given = {field.name: getattr(settings, field.name) for field in fields(ReproduceSettings)}
         results = run_reproduce(tables, **given)
     show("\n".join(result.to_markdown() for result in results).rstrip())
-    return DONE
 
 
 def _listing() -> str:

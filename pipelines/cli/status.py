@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cli.common import DONE, NOT_ACCEPTED, show
+from pipelines.cli.common import DONE, NOT_ACCEPTED, show, terminal
 from pipelines.cli.options import command
 from pipelines.settings.status import StatusSettings
 
@@ -82,7 +80,6 @@ def _lines(run: RunStatus) -> Iterator[str]:
 def _node_table(run: RunStatus) -> str:
     from pipelines.reports.terminal import table_text
 
-    is_terminal = sys.stdout.isatty()
     header = ["node", "shards", "rows", "rows/s of a worker", "running", "failures"]
     rows = [
         [
@@ -95,5 +92,4 @@ def _node_table(run: RunStatus) -> str:
         ]
         for node in run.nodes
     ]
-    width = shutil.get_terminal_size().columns if is_terminal else None
-    return table_text(header, rows, is_terminal=is_terminal, width=width)
+    return table_text(header, rows, **terminal())

@@ -1,0 +1,107 @@
+"""`assay judge`, `correlate`, `compare`, `explain` and `preferences`: what scores are worth."""
+
+from __future__ import annotations
+
+import click
+
+from pipelines import verbs
+from pipelines.cli.common import show, terminal
+from pipelines.cli.options import command, shown_progress
+from pipelines.settings.compare import CompareSettings
+from pipelines.settings.correlate import CorrelateSettings
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.judge import JudgeSettings
+from pipelines.settings.preferences import PreferencesSettings
+
+
+@command(JudgeSettings, "DATA...")
+def judge(data: tuple[str, ...], settings: JudgeSettings) -> None:
+    """Find out from some ratings which metric to trust on DATA.
+
+    DATA is what `assay score` reads, with `document_id` and `system_id`. The rated rows are scored
+    and compared with the ratings. You learn which metric agrees best with each aspect, which
+    metrics cannot be told apart from it, and whether any beats `length` and `density`. You also get
+    the command that scores all of DATA, and the time it takes on this machine.
+    """
+    with shown_progress(settings) as settings:
+        judgement = verbs.judge(data, settings)
+    show(judgement.text(terminal()["width"]))
+
+
+@command(CorrelateSettings, "SCORES...")
+def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> None:
+    """Correlate SCORES with human ratings.
+
+    SCORES are folders of `assay score`, or files of any tool (Parquet, CSV, JSONL). A file has one
+    row per candidate: `document_id`, `system_id`, and one column of numbers per metric. The ratings
+    have one such column per aspect, and may have a column `rater`. If several inputs have a metric,
+    it is called INPUT/METRIC. Only rows that have every score and every rating count. DIR gets
+    report.html, report.md, report.json and correlations.parquet.
+    """
+    if settings.out is None:
+        raise click.UsageError("`--out DIR` is missing: name a folder for the report")
+    from pipelines.correlation.summary import summary_text
+
+    with shown_progress(settings) as settings:
+        result = verbs.correlate(scores, settings)
+    show(summary_text(result, str(settings.out).rstrip("/"), **terminal()))
+
+
+@command(CompareSettings, "SCORES_A", "SCORES_B")
+def compare(scores_a: str, scores_b: str, settings: CompareSettings) -> None:
+    """Compare scores of two systems or runs without human ratings.
+
+    SCORES_A and SCORES_B are folders of `assay score` or files of scores. If both have the same
+    systems, each system's two runs are compared. Otherwise every system of A is compared with every
+    system of B. Only documents that both sides have count. A metric whose signatures differ is
+    refused.
+    """
+    result = verbs.compare(scores_a, scores_b, settings)
+    from pipelines.reports.comparison import comparison_sheet
+
+    show(comparison_sheet(result).text(**terminal()))
+
+
+@command(ExplainSettings, "[CORPUS...]")
+def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> None:
+    """Show what a score is made of.
+
+    CORPUS is as for `assay score`. For a mover (sms, wms, s+wms), you see which words and sentences
+    of the reference those of the summary are matched with, and at what cost. For other metrics, you
+    see how the score changes without each sentence, and for trained scorers, likelihoods and judges
+    more details.
+    """
+    if settings.out is None:
+        raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")
+    for each in verbs.explain(corpora, settings):
+        own = each.explanation
+        shown = f"no score: {own.status}" if own.score is None else own.score
+        show(f"{each.system_id}\t{own.metric}\t{shown}")
+    show(f"{'Picture' if str(settings.out).endswith('.svg') else 'Page'}: {settings.out}")
+
+
+@command(PreferencesSettings, "[JUDGEMENTS...]")
+def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> None:
+    """Say which system people prefer, from their JUDGEMENTS.
+
+    A judgement compares two texts. A file (Parquet, CSV, JSONL) has one row per judgement:
+    `document_id`, `system_a`, `system_b`, `winner` (one of the two systems, or tie), and
+    optionally `judge` and `criterion`. Instead, a file may hold counts: `system_a`, `system_b`,
+    and the `wins`, `losses` and `ties` of `system_a`. Or it is a sheet made by `--make-sheet`,
+    filled with left, right or =, and read with its `--key`.
+    """
+    made = verbs.preferences(judgements, settings)
+    from pipelines.judging_sheet import JudgingSheet
+    from pipelines.reports.preferences import preferences_sheet
+
+    if not isinstance(made, JudgingSheet):
+        show(preferences_sheet(made).text(**terminal()))
+        return
+    print(
+        f"Sheet: {made.sheet}, {made.n_rows:,} rows on {made.n_documents:,} of "
+        f"{made.n_eligible:,} documents"
+    )
+    if made.n_equal:
+        print(f"Rows with the same text on both sides: {made.n_equal:,}")
+    print(f"Key: {made.key}; keep it from the judges")
+    print("Judges write left, right or = under each criterion; give each a copy named after them")
