@@ -147,7 +147,7 @@ def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[
     """
     from pipelines.papers.run import reproduce as run
 
-    return run(tables, **{one.name: getattr(settings, one.name) for one in fields(settings)})
+    return run(tables, settings)
 
 
 def status(out: AnyPath) -> RunStatus:

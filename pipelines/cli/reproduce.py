@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,7 @@ import click
 from pipelines.cli.common import show
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.encoders import encoders_of
-from pipelines.settings.reproduce import ReproduceCommand, ReproduceSettings
+from pipelines.settings.reproduce import ReproduceCommand
 
 if TYPE_CHECKING:
     from pipelines.papers.needs import Found
@@ -46,8 +45,7 @@ def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> None:
             show(_needs_text(name, needs, table.needs_nothing))
         return
     with shown_progress(settings) as settings:
-        given = {field.name: getattr(settings, field.name) for field in fields(ReproduceSettings)}
-        results = run_reproduce(tables, **given)
+        results = run_reproduce(tables, settings)
     show("\n".join(result.to_markdown() for result in results).rstrip())
 
 

@@ -21,7 +21,6 @@ from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Correlations, Ours, Shown
 from pipelines.runs.progress import Progress
 from pipelines.settings.encoders import encoders_of
-from pipelines.settings.form import keywords
 from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
@@ -40,24 +39,15 @@ SCORERS_FOLDER = "scorers"
 """Of the output: scorers that were trained, unless `--scorers` names another folder."""
 
 
-@keywords(ReproduceSettings)
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
     """Make tables or figures of the three papers, next to the published numbers.
 
-    `tables` are names such as "clark2019-table2", or of a paper for all of its tables. What can be
-    computed from the data and weights that are there is computed; the rest is named in
-    `Reproduction.missing`. With `scores` and `ratings` the tables are those of your own study.
-
-    Raises
-    ------
-    ValueError
-        If the request is wrong, or nothing that a table needs is there.
-    OSError
-        If a file cannot be read or written.
+    Raises ValueError if the request is wrong or nothing that a table needs is there, OSError if a
+    file cannot be read or written.
 
     Examples
     --------
-    >>> (table6,) = reproduce("clark2019-table6")
+    >>> (table6,) = reproduce("clark2019-table6", ReproduceSettings())
     >>> table6.frame().filter(criterion="overall", against="SMS", column="% ↑")["ours"].round(1)[0]
     67.8
     """

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from assay import reproduce
 from pipelines.papers import run as module
 from pipelines.papers.needs import WeightsNeed
 
@@ -189,7 +190,7 @@ def made(writer, substitutes, tmp_path):
     """Make a table from the data that were written, with tiny weights."""
 
     def call(name, *, encoders=None, **options):
-        (result,) = module.reproduce(
+        (result,) = reproduce(
             name,
             data=writer.root,
             out=tmp_path / "out",

@@ -5,9 +5,9 @@ import json
 import polars as pl
 import pytest
 
+from assay import reproduce
 from pipelines.papers.printed import printed_table, printed_tables
 from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.run import reproduce
 from pipelines.papers.table import Ours
 from tests.rare import run
 

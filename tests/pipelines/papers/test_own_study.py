@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from agreement.differences import dependent_test
+from assay import reproduce
 from pipelines.papers import bao2020, clark2019, sun2019
-from pipelines.papers.run import TABLES, reproduce
+from pipelines.papers.run import TABLES
 from pipelines.papers.table import Correlations, Scored, base_of, is_against_source, variant_of
 
 PEERS = ("rouge1_f", "rougeL_f", "bertscore_f", "qaeval_f1")

@@ -6,8 +6,9 @@ import shutil
 import polars as pl
 import pytest
 
+from assay import reproduce
 from pipelines.papers import bao2020
-from pipelines.papers.run import TABLES, needs_of, reproduce
+from pipelines.papers.run import TABLES, needs_of
 from tests.reffree.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.usefixtures("one_thread")
