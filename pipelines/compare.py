@@ -39,11 +39,8 @@ def compare_scores(
 ) -> ScoreComparison:
     """Compare two sets of scores without ratings, under every metric that both have.
 
-    Raises
-    ------
-    ValueError
-        If a metric has another signature on the other side, or the sides share no metric or no
-        document, or are the same.
+    Raises ValueError if a metric has another signature on the other side, or the sides share no
+    metric or no document, or are the same.
     """
     inputs = [find_scores(scores_a), find_scores(scores_b)]
     check_columns(settings.columns, [each.files for each in inputs])

@@ -76,21 +76,11 @@ class Explainer:
     ) -> dict[str, list[ExplainedSystem]]:
         """Explain candidates of some documents; the corpus is read once.
 
-        Parameters
-        ----------
-        wanted : mapping of str to str or sequence of str
-            Systems of every document; all of them where none is named.
+        `wanted` has the systems of every document; all of them where none is named. Documents come
+        in its order, systems in the order of the corpus.
 
-        Returns
-        -------
-        dict
-            By document, in the order of `wanted`; systems in the order of the corpus.
-
-        Raises
-        ------
-        ValueError
-            If a document or system is not there, cannot be read or is there twice with
-            different texts, or a score differs from the recorded one.
+        Raises ValueError if a document or system is not there, cannot be read or is there twice
+        with different texts, or a score differs from the recorded one.
         """
         rows = _rows_of(self, {document: several(each) for document, each in wanted.items()})
         recorded = self._recorded(wanted)
@@ -156,25 +146,13 @@ def open_explainer(
 ) -> Explainer:
     """Get ready to explain scores of a corpus.
 
-    Parameters
-    ----------
-    corpora : path or sequence of paths
-        As `score_corpus` reads them; may be left out where `scores` says what was scored.
-    metric : str
-        A metric or a score column; a ROUGE variant without a part stands for its F measure.
-    columns : mapping of str to str, optional
-        As in `score_corpus`, and `rater` of the ratings; added to those of `scores`.
-    scores : path, optional
-        Folder of `assay score`: the same settings are used, and the scores must be the same.
-    ratings, aspects, raters
-        Human ratings to show with the scores, and which of them, as in `correlate`.
-    **options
-        Fields of `ScoringConfig`, such as `encoders`; none with `scores`.
+    With `scores`, a folder of `assay score`, its settings are used, the scores must be the same,
+    `columns` are added to its own, and `corpora` may be left out; without, `options` are fields of
+    `ScoringConfig`. `metric` is a metric or a score column; a ROUGE variant without a part stands
+    for its F measure. `ratings`, `aspects` and `raters` are shown with the scores, as in
+    `correlate`.
 
-    Raises
-    ------
-    ValueError, OSError
-        If the settings are wrong or contradict those of the scores folder.
+    Raises ValueError or OSError if the settings are wrong or contradict those of the scores folder.
     """
     corpora, system = several(corpora), ONE_SYSTEM
     recorded: Sequence[InputFile] = ()

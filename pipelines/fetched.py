@@ -20,10 +20,7 @@ _PATHS = ("vectors",)  # options of encoders that are paths
 def check_on_disk(**specs: str | None) -> None:
     """Refuse encoders on a store where their paths are kept in what is trained.
 
-    Raises
-    ------
-    ValueError
-        With the option's name.
+    Raises ValueError with the option's name.
     """
     for option, spec in specs.items():
         if any(f"{scheme}://" in (spec or "") for scheme in SCHEMES):

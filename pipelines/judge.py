@@ -123,10 +123,8 @@ class Judgement:
 def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
     """Judge the usual metrics by the rated rows of a corpus.
 
-    Raises
-    ------
-    ValueError, OSError
-        If the request or an input is wrong, no row is rated, or no metric can be judged.
+    Raises ValueError or OSError if the request or an input is wrong, no row is rated, or no metric
+    can be judged.
     """
     paths, tell = several(corpora), settings.on_progress or (lambda _progress: None)
     kept = nullcontext(os.fspath(settings.out)) if settings.out else TemporaryDirectory()

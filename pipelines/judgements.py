@@ -60,27 +60,16 @@ def read_judgements(
     systems: str | Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
 ) -> Judgements:
-    """Read judgements from files of one or several kinds.
+    """Read judgements from files (Parquet, CSV or JSONL) of one or several kinds.
 
-    Parameters
-    ----------
-    paths : path or sequence of paths
-        Parquet, CSV or JSONL. A file has a row per judgement (`document_id`, `system_a`,
-        `system_b`, `winner`, which is one of the two or a tie, maybe `judge` and `criterion`), or
-        counts (`system_a`, `system_b`, and `wins`, `losses`, `ties` of the former), or is a filled
-        sheet; one without judges' names is the work of a judge called like the file.
-    key : path, optional
-        Of the sheets.
-    systems : str or sequence of str
-        Those to compare, the first one as A in every pair; all, where empty.
-    columns : mapping of str to str, optional
-        Our column name to the file's.
+    A file has a row per judgement (`document_id`, `system_a`, `system_b`, `winner`, which is one of
+    the two or a tie, maybe `judge` and `criterion`), or counts (`system_a`, `system_b`, and `wins`,
+    `losses`, `ties` of the former), or is a filled sheet, of which `key` is the key; one without
+    judges' names is the work of a judge called like the file. `systems` are those to compare, the
+    first one as A in every pair; all, where empty. `columns` has our column name to the file's.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing, an entry is none of those allowed, a judge has judged an item
-        twice, or nothing is left.
+    Raises ValueError if a column is missing, an entry is none of those allowed, a judge has judged
+    an item twice, or nothing is left.
     """
     paths, systems = several(paths), several(systems)
     keyed = None if key is None else _read_key(os.fspath(key))

@@ -54,10 +54,8 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
     Of each pair, either system stands on the left in half of the rows (one more of either if
     their number is odd). The sheet names no system and no document; its key does.
 
-    Raises
-    ------
-    ValueError
-        If there are too few systems or documents, a file is there already, or a name is taken.
+    Raises ValueError if there are too few systems or documents, a file is there already, or a name
+    is taken.
     """
     systems, n_documents = settings.systems, settings.n
     sheet_file, key_file = _files(settings)

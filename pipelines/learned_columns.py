@@ -126,13 +126,7 @@ class LearnedMetric(Metric):
         return LinearPairs.bounds if is_linear(settings) else NeuralPairs.bounds
 
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> LearnedModel:
-        """Load the scorer in a folder.
-
-        Raises
-        ------
-        ValueError
-            If the folder is missing or damaged.
-        """
+        """Load the scorer in a folder."""
         from reffree.scorer import load_scorer  # brings torch, which other metrics may not need
         from sms.encoders.devices import Machine
 

@@ -58,13 +58,7 @@ class PairMetric(Metric):
         return settings_of(request.options).bounds
 
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> PairModel:
-        """Load the model.
-
-        Raises
-        ------
-        ValueError
-            If its folder lacks something.
-        """
+        """Load the model."""
         from reffree.pair.judge import PairModel  # brings torch, which other metrics may not need
 
         return PairModel(path, request.options, runtime)

@@ -33,10 +33,7 @@ from pipelines.tables.keyed import files_of, record_of
 def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings) -> Preferences:
     """Compare systems by the judgements of people.
 
-    Raises
-    ------
-    ValueError
-        If a file cannot be read as judgements, or an option is out of range.
+    Raises ValueError if a file cannot be read as judgements, or an option is out of range.
     """
     key, interval, confidence = settings.key, settings.interval, settings.confidence
     read = read_judgements(judgements, key=key, systems=settings.systems, columns=settings.columns)

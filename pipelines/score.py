@@ -334,13 +334,7 @@ def _plan(
 
 
 def _base_of(request: _Request, earlier: Manifest | None, manifest: Manifest) -> Mapping[str, Any]:
-    """Return which finished run is only asked for more metrics; refuse any other.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds another run.
-    """
+    """Return which finished run is only asked for more metrics; refuse any other."""
     out = request.out
     if earlier is None:
         return {}

@@ -105,10 +105,7 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
     Where neither this machine nor a fresh `progress.json` can tell whether the driver is alive, the
     folder is watched for some seconds.
 
-    Raises
-    ------
-    ValueError
-        If there is no run, or a file that tells of it is damaged.
+    Raises ValueError if there is no run, or a file that tells of it is damaged.
     """
     out = absolute(os.fspath(out))
     live = read_progress(out)

@@ -85,10 +85,8 @@ def read_examples(
 def why_unused(row: Mapping[str, Any]) -> str | None:
     """Say why a row cannot be trained on; None if it can.
 
-    Raises
-    ------
-    ValueError
-        If it has several sources: they would be one text here, and each be scored alone later.
+    Raises ValueError if it has several sources: they would be one text here, and each be scored
+    alone later.
     """
     if row[UNREADABLE]:
         return str(row[UNREADABLE])

@@ -36,12 +36,8 @@ _OUR_NAMES = frozenset({"tables", "plots", "explain"})
 def report_folder(out: str | os.PathLike[str], *, is_replacing: bool) -> Output:
     """Return the folder (or URL) of a report, which may be written to.
 
-    Raises
-    ------
-    ValueError
-        If the folder holds a report that may not be replaced, or files that are no report's.
-    OSError
-        If nothing may be written there.
+    Raises ValueError if the folder holds a report that may not be replaced, or files that are no
+    report's; OSError if nothing may be written there.
     """
     output = Output.named("--out", out)
     output.check_folder(*_OUR_NAMES, LONG_FOLDER)

@@ -41,25 +41,9 @@ LIBRARIES = ("numpy", "scipy", "polars")
 
 
 def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
-    """Correlate scores with human ratings, at every level, with intervals and tests.
+    """Correlate scores with human ratings; without `out` nothing is written.
 
-    Parameters
-    ----------
-    scores : path or sequence of paths
-        Folders of `assay score`, or Parquet, CSV or JSONL files of any tool: a row per candidate
-        with `document_id`, `system_id` and a column of numbers per metric.
-    settings : CorrelateSettings
-        What to read and to compute. Without `out` nothing is written.
-
-    Returns
-    -------
-    AgreementResult
-        All tables, and where they come from.
-
-    Raises
-    ------
-    ValueError, OSError
-        If the request or an input is wrong; nothing has been written then.
+    Raises ValueError or OSError if the request or an input is wrong; nothing has been written then.
     """
     paths, tell = several(scores), settings.on_progress or (lambda _progress: None)
     output = None

@@ -58,10 +58,7 @@ class ExportRun:
 def export_data(name: str, paths: OneOrMore, out: AnyPath) -> ExportRun:
     """Write a corpus, scores or ratings in the format of another tool.
 
-    Raises
-    ------
-    ValueError
-        If the format is not known or cannot hold the data, or `out` exists.
+    Raises ValueError if the format is not known or cannot hold the data, or `out` exists.
     """
     if name != sacrerouge.NAME:
         raise ValueError(f"unknown format `{name}`; {nearest(name, [sacrerouge.NAME])}")

@@ -67,10 +67,7 @@ class Member:
         A file of less than a megabyte may hold a line that fills the memory, if it is compressed:
         none may be longer than a record of a corpus.
 
-        Raises
-        ------
-        ValueError
-            If a line is not UTF-8 or too long, or the compressed file is damaged.
+        Raises ValueError if a line is not UTF-8 or too long, or the compressed file is damaged.
         """
         is_gzip = self.stream.read(len(_GZIP)) == _GZIP  # whatever the file is called
         self.stream.seek(0)
@@ -159,12 +156,7 @@ def members(paths: Sequence[str]) -> Iterator[Member]:
 
     A file that is reached by two of the paths is read once; linked folders are not followed.
 
-    Raises
-    ------
-    OSError
-        If a path is not there, or cannot be read.
-    ValueError
-        If an archive is damaged.
+    Raises OSError if a path is not there, or cannot be read; ValueError if an archive is damaged.
     """
     seen: set[tuple[str, ...]] = set()
     for path in paths:
@@ -183,10 +175,7 @@ def records(member: Member) -> Iterator[Record]:
 
     In TSV a quote is a character like any other; in CSV it may hold line breaks.
 
-    Raises
-    ------
-    ValueError
-        If the file is not what its name says, with the line.
+    Raises ValueError if the file is not what its name says, with the line.
     """
     name = member.name.removesuffix(COMPRESSED)
     if name.endswith(".parquet"):

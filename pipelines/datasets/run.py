@@ -91,13 +91,7 @@ class ImportRun:
 
 
 def find_source(name: str) -> DataSource:
-    """Find a data set by its name.
-
-    Raises
-    ------
-    ValueError
-        If there is none of that name; the message has the nearest one.
-    """
+    """Find a data set by its name; a `ValueError` has the nearest name."""
     if name not in SOURCES:
         raise ValueError(f"unknown data set `{name}`; {nearest(name, SOURCES)}")
     return SOURCES[name]
@@ -116,13 +110,8 @@ def import_data(
     Memory does not grow with the texts; of a judged data set the keys and the numbers are held,
     so that a candidate that is there twice is noticed.
 
-    Raises
-    ------
-    ValueError
-        If a file is not of the format (the message has its line), gives no row, or an output
-        exists already. Nothing is written then.
-    OSError
-        If a file cannot be read.
+    Raises ValueError if a file is not of the format (the message has its line), gives no row, or an
+    output exists already, OSError if a file cannot be read. Nothing is written then.
     """
     source = find_source(name)
     inputs = several(paths)

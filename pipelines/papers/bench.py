@@ -152,13 +152,7 @@ class Bench:
     # Data
 
     def judged(self, data: RatedData) -> Judged | None:
-        """Return a judged corpus, imported and cut down to what a paper used; None without it.
-
-        Raises
-        ------
-        ValueError
-            If nothing is left.
-        """
+        """Return a judged corpus, imported and cut down to what a paper used; None without it."""
         name = data.need.name
         if not self.has(data.need):
             return None

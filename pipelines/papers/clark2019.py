@@ -169,13 +169,7 @@ def stars(p_value: float) -> str:
 
 
 def baseline_of(metrics: Mapping[str, object]) -> str:
-    """Find ROUGE-L among metrics.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Find ROUGE-L among metrics; a `ValueError` where there is none."""
     for name in metrics:
         if is_rouge_f(name, "l"):
             return name

@@ -116,13 +116,7 @@ class Found:
 
 
 def find_need(need: Need, data: Path | None, scorers: Path | None, spec: str = "") -> Found:
-    """Say where something is, or where it belongs; `spec` is that of an encoder.
-
-    Raises
-    ------
-    ValueError
-        If the specification is wrong.
-    """
+    """Say where something is, or where it belongs; `spec` is that of an encoder."""
     if isinstance(need, DataNeed):
         from pipelines.datasets.run import SOURCES
 

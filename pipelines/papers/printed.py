@@ -89,12 +89,7 @@ def printed_tables() -> Mapping[str, PrintedTable]:
 
 
 def printed_table(name: str) -> PrintedTable:
-    """Return one table.
-
-    Raises
-    ------
-    ValueError
-        If there is none of that name; the message has the nearest one.
+    """Return one table; a `ValueError` has the nearest name.
 
     Examples
     --------

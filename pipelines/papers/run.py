@@ -124,12 +124,7 @@ def needs_of(
 ) -> list[Found]:
     """Say what a table needs and what of it is there, without reading any of it.
 
-    The parameters are as in `reproduce`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such table, or a specification is wrong.
+    The parameters are as in `ReproduceSettings`. A wrong name or specification is a `ValueError`.
     """
     (named,) = find_tables([table])
     _check_encoders([named], encoders or {})
@@ -145,10 +140,7 @@ def needs_of(
 def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Table]:
     """Find tables and figures by their names; with `of_study` those that a study has, and papers'.
 
-    Raises
-    ------
-    ValueError
-        If there is none; the message has the nearest name.
+    A wrong name is a `ValueError` with the nearest one.
     """
     known = {name: [table] for name, table in TABLES.items() if table.shows or not of_study}
     if of_study:

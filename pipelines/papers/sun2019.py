@@ -213,19 +213,11 @@ def _mean_length(texts: pl.Series) -> Any:  # noqa: ANN401  (a float, or None wi
 def average_ranks(correlations: pl.DataFrame) -> pl.DataFrame:
     """Average each metric's rank over data sets (Table 4).
 
-    Parameters
-    ----------
-    correlations : DataFrame
-        Columns `data_set`, `against`, `coefficient`, `metric` and `value`, null where undefined.
-        Metrics are ranked inside each of the first three, the highest first; equal values share
-        the better rank, as in the paper.
-
-    Returns
-    -------
-    DataFrame
-        `against`, `coefficient`, `metric`, `value` (the average rank; lower is better; null for a
-        metric that is undefined or absent on a data set), `n_data_sets` it has a rank on, and
-        `reason`.
+    Reads columns `data_set`, `against`, `coefficient`, `metric` and `value`, null where undefined.
+    Metrics are ranked inside each of the first three, the highest first; equal values share the
+    better rank, as in the paper. Returns `against`, `coefficient`, `metric`, `value` (the average
+    rank; lower is better; null for a metric that is undefined or absent on a data set),
+    `n_data_sets` it has a rank on, and `reason`.
     """
     value = pl.col("value").round(RANK_DECIMALS)
     ranked = correlations.with_columns(
@@ -317,11 +309,8 @@ def _table4(bench: Bench) -> Made:
 def ranks_of(correlations: pl.DataFrame) -> Numbers:
     """Average each metric's rank over the data sets, in the layout of Table 4.
 
-    Parameters
-    ----------
-    correlations : DataFrame
-        Columns `data_set`, `row`, `side`, `coefficient` and `value`; ROUGE has the side `ref`
-        and is ranked on both.
+    Reads columns `data_set`, `row`, `side`, `coefficient` and `value`; ROUGE has the side `ref` and
+    is ranked on both.
     """
     wanted = {row[0] for row in printed_table("sun2019-table4").rows}
     kept = correlations.filter(pl.col("row").is_in(wanted))

@@ -142,11 +142,8 @@ def source_cuts(
 ) -> dict[str, dict[int | None, str]]:
     """Find metrics that were computed several times, with sources cut to different lengths.
 
-    Returns
-    -------
-    dict
-        By the metric as it is called for the longest source: the metric for every number of
-        source tokens, shortest first, None for the whole source.
+    By the metric as it is called for the longest source: the metric for every number of source
+    tokens, shortest first, None for the whole source.
     """
     families: dict[str, dict[int | None, str]] = {}
     for metric in metrics:

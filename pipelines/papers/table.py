@@ -161,18 +161,10 @@ class Correlations:
         names: Mapping[str, str] | None = None,
         encoders: Sequence[str] = (),
     ) -> Iterator[tuple[Row, Cell, Ours]]:
-        """Give every number of a frame its place.
+        """Give every number of a frame of `__call__` its place.
 
-        Parameters
-        ----------
-        frame : DataFrame
-            Of `__call__`.
-        heads : mapping of str to str
-            What stands above a column, by aspect.
-        names : mapping of str to str, optional
-            What the paper calls the metrics.
-        encoders : sequence of str
-            Those that the paper has columns for; without, those of the metrics.
+        `heads` stand above the columns of an aspect, `names` are what the paper calls the metrics,
+        `encoders` those that it has columns for; without them, those of the metrics.
         """
         encoders_of = _encoders_of(frame["metric"].unique(maintain_order=True), encoders)
         for row in frame.iter_rows(named=True):
@@ -223,12 +215,8 @@ def typed(rows: Sequence[Row]) -> pl.DataFrame:
 def laid_out(index: Sequence[str], cells: Iterable[tuple[Sequence[str], str, str]]) -> pl.DataFrame:
     """Lay text out in rows and columns, both in the order in which they first occur.
 
-    Parameters
-    ----------
-    index : sequence of str
-        Names of the columns that say what a row is about.
-    cells : iterable of (row, column, text)
-        `row` has a text for each of `index`. A cell that is not given stays empty.
+    `index` names the columns that say what a row is about. A cell is its row (a text for each of
+    `index`), its column and its text; one that is not given stays empty.
 
     Examples
     --------

@@ -107,13 +107,7 @@ def needs_copies(files: Sequence[InputFile], shards: Sequence[Shard]) -> bool:
 
 
 def check_unchanged(manifest: Manifest) -> None:
-    """Check that the inputs of a run are still those it began with.
-
-    Raises
-    ------
-    RuntimeError
-        If one is not.
-    """
+    """Raise a `RuntimeError` if an input of a run is not the one it began with any more."""
 
     def check(file: InputFile) -> None:
         if not is_unchanged(file.path, file.version, file.content):

@@ -131,10 +131,7 @@ def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> Hist
     themselves are counted only where sums would have a shard that is not there any more, and of
     shards that were scored right before a driver was killed.
 
-    Raises
-    ------
-    ValueError
-        If a scores file or a file of `history/` is damaged or was changed.
+    Raises ValueError if a scores file or a file of `history/` is damaged or was changed.
     """
     history = History()
     if earlier is None:

@@ -67,10 +67,7 @@ class _Node:
 class LiveRun:
     """Holds a folder while it is entered, and keeps `progress.json` and `history/` up to date.
 
-    Raises
-    ------
-    FolderInUse
-        On entering, if another driver holds it.
+    Raises FolderInUse on entering, if another driver holds it.
     """
 
     def __init__(self, out: str, on_wait: Callable[[str], None] = lambda _: None) -> None:
@@ -150,13 +147,7 @@ class LiveRun:
             self._pace.update(progress)
 
     def check(self) -> None:
-        """Go on only while the folder is held.
-
-        Raises
-        ------
-        LockLost
-            If another driver has taken it over.
-        """
+        """Raise `LockLost` if another driver has taken the folder over."""
         if self._loss:
             raise LockLost(
                 f"{self._out} was taken over by {self._loss}; what this run has committed is kept"
@@ -243,12 +234,9 @@ class LiveRun:
 
 
 def read_progress(out: str, *, is_checked: bool = True) -> dict[str, Any] | None:
-    """Read `progress.json`; None where there is none, or, unless that is checked, a damaged one.
+    """Read `progress.json`; None where there is none.
 
-    Raises
-    ------
-    ValueError
-        If it is damaged.
+    A damaged one is a `ValueError`, or None unless it is checked.
     """
     remedy = "delete it: nobody but `assay status` reads it"
     try:

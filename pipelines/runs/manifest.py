@@ -165,10 +165,7 @@ def write_manifest(out: str, manifest: Manifest) -> None:
 def read_manifest(out: str) -> Manifest | None:
     """Read `run.json`; None where there is none.
 
-    Raises
-    ------
-    ValueError
-        If it is not as a run of this version wrote it.
+    Raises ValueError if it is not as a run of this version wrote it.
     """
     path, remedy = join(out, RUN_FILE), "put back the file that was there, or choose another folder"
     try:

@@ -24,11 +24,8 @@ _AFTER_KIND = re.compile(r"[:,]")
 def encoders_of(given: object) -> dict[str, str]:
     """Return alias to specification; without an alias an encoder is called by its kind.
 
-    Raises
-    ------
-    ValueError
-        If two have the same alias, or a table is wrong: a key is unknown (naming the nearest), a
-        value of the wrong type, or the encoder it describes is.
+    Raises ValueError if two have the same alias, or a table is wrong: a key is unknown (naming the
+    nearest), a value of the wrong type, or the encoder it describes is.
 
     Examples
     --------

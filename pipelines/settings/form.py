@@ -116,13 +116,7 @@ class Setting:
     """Out of `WORDS`."""
 
     def checked(self, value: Any) -> Any:  # noqa: ANN401  (whatever is given)
-        """Return a value as settings hold it: lists as tuples, tables as dicts.
-
-        Raises
-        ------
-        ValueError
-            If it is nothing that the field may hold.
-        """
+        """Return a value as settings hold it (lists as tuples, tables as dicts) or refuse it."""
         if self.form == "object" or (value is None and self.may_be_none):
             return value
         if "encoders" in self.words:
@@ -161,11 +155,8 @@ class Setting:
     def read(self, text: str) -> Any:  # noqa: ANN401
         """Read what stands on the command line, or one of several such texts.
 
-        Raises
-        ------
-        ValueError
-            If it is to be a list and names nothing, such as `,`: whoever means the default leaves
-            the option out.
+        Raises ValueError if it is to be a list and names nothing, such as `,`: whoever means the
+        default leaves the option out.
         """
         if self.form == "list":
             if not (items := items_of(text)):

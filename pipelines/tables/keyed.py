@@ -49,10 +49,8 @@ def scan_files(
     `role` stands before our name in `--columns` where a second file is read, for messages.
     Nothing is read yet but what tells the columns.
 
-    Raises
-    ------
-    ValueError
-        If a key column is missing or is not text or whole numbers, or a file is damaged.
+    Raises ValueError if a key column is missing or is not text or whole numbers, or a file is
+    damaged.
     """
     where = place(files)
     formats = {file.format for file in files}
@@ -133,10 +131,7 @@ def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.
 
     A column of nothing but nulls counts as numbers. `where` is the file, for messages.
 
-    Raises
-    ------
-    ValueError
-        If a column has numbers and text, or an infinite number.
+    Raises ValueError if a column has numbers and text, or an infinite number.
     """
     numbers = {name: _numbers(frame, name, where) for name in names}
     kept = [column.alias(name) for name, column in numbers.items() if column is not None]

@@ -20,10 +20,7 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
     Metrics without any score and aspects without any rating are left out first. The text is the
     one line that says what was cut.
 
-    Raises
-    ------
-    ValueError
-        If no row is left.
+    Raises ValueError if no row is left.
     """
     # As text: true where there is a value; a row that is in one table only has none in the other.
     rated = ratings.frame.group_by(KEYS, maintain_order=True).agg(

@@ -76,11 +76,8 @@ def read_ratings(
     name to the file's. `has_option`: whether raters are chosen by `--raters`, which errors name, or
     in the `--config` file.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing or holds text, an aspect is named twice, a pattern matches nothing,
-        keys repeat, or there are several pools of raters and none was chosen.
+    Raises ValueError if a column is missing or holds text, an aspect is named twice, a pattern
+    matches nothing, keys repeat, or there are several pools of raters and none was chosen.
     """
     files = files_of(os.fspath(path))
     where = place(files)
@@ -125,10 +122,7 @@ def columns_apart(columns: Mapping[str, str] | None) -> tuple[dict[str, str], di
 
     Ids and raters count for both; after `ratings.` for the ratings alone.
 
-    Raises
-    ------
-    ValueError
-        If another column than an id or the rater is named for the ratings.
+    Raises ValueError if another column than an id or the rater is named for the ratings.
 
     Examples
     --------

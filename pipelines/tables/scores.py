@@ -78,13 +78,8 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     A folder's files are those its `_SUCCESS` lists, not whatever lies there; of an unfinished run
     what it has committed so far, if that is accepted.
 
-    Raises
-    ------
-    ValueError
-        If a folder holds no run, or one that has not finished, or a scores file of a run is not
-        as it was written.
-    OSError
-        If there is nothing of that name.
+    Raises ValueError if a folder holds no run, or one that has not finished, or a scores file of a
+    run is not as it was written; OSError if there is nothing of that name.
     """
     path = os.fspath(path)
     if not is_folder(path):
@@ -147,12 +142,9 @@ def read_scores(
     without `with_parts`, precision and recall that the run was not asked for by name); `columns`
     has our column name to the file's.
 
-    Raises
-    ------
-    ValueError
-        If an input has no rated candidate (of the systems that are kept), a key repeats, a column
-        holds text and numbers, or a metric was computed in the same way with other weights or
-        vectors.
+    Raises ValueError if an input has no rated candidate (of the systems that are kept), a key
+    repeats, a column holds text and numbers, or a metric was computed in the same way with other
+    weights or vectors.
     """
     _refuse_repeated(inputs)
     all_rated = rated if all_rated is None else all_rated

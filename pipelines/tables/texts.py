@@ -36,10 +36,7 @@ def read_texts(
     Returns the keys with `candidate`, `reference` (the first) and `source`, null where absent; the
     files; and how many candidates have no text.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing, a key repeats, or no rated candidate is there.
+    Raises ValueError if a column is missing, a key repeats, or no rated candidate is there.
     """
     files = files_of(path)
     where = place(files)
