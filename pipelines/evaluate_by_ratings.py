@@ -11,10 +11,8 @@ import tempfile
 from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from agreement import correlate, partial_correlate
 from agreement.coefficients import merge_close
@@ -29,6 +27,7 @@ from pipelines.score import score_corpus
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.tables.keyed import KEYS, check_unique
 from pipelines.tables.ratings import columns_apart, read_ratings
+from pipelines.tables.study import cell_matrix
 from reffree.naming import find_scorer, split_head
 from reffree.pairs import text_key
 from reffree.scorer_folder import SOURCE_SAMPLE, read_settings
@@ -36,6 +35,8 @@ from sms.naming import AnyPath
 
 LEVELS = ("system", "summary")
 COEFFICIENT = "spearman"
+_RATING = "rating:"
+"""Before an aspect, in the name of its column: no metric's is called like it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +71,7 @@ def evaluate_by_ratings(
     """
     of_texts, of_ratings = columns_apart(settings.columns)
     rated = read_ratings(ratings, raters=settings.raters, columns=of_ratings, has_option=False)
-    means = rated.frame.group_by(KEYS).agg(
-        pl.col(aspect).mean().alias(_rating_of(aspect)) for aspect in rated.aspects
-    )
+    means = rated.means(_RATING)
     renamed = {ours: theirs for ours, theirs in of_texts.items() if ours != SPLIT}
     names = {folder: f"{PREFIX}{folder}" for folder in scorers}
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
@@ -89,7 +88,7 @@ def evaluate_by_ratings(
         if not run.is_complete:
             reason = next(iter(run.failed_shards.values()))
             raise RuntimeError(f"a part of `corpus` could not be scored: {reason}")
-        table = pl.read_parquet(Path(work) / "scores" / "scores" / "part-*.parquet")
+        table = run.to_polars()
     distinct = table.select(*KEYS, *names.values(), *TRAITS).unique()
     both = distinct.join(means, on=KEYS).sort(KEYS)
     if both.is_empty():
@@ -102,9 +101,12 @@ def evaluate_by_ratings(
         )
     keys = _source_keys(corpus, renamed, set(both[DOCUMENT_ID]))
     seen = {folder: _n_seen(folder, keys) for folder in scorers}
-    matrices = _matrices(both, [*names.values(), *TRAITS, *map(_rating_of, rated.aspects)])
-    for name in map(_rating_of, rated.aspects):  # means that tie differ in how they were summed
-        matrices[name] = merge_close(matrices[name].ravel()).reshape(matrices[name].shape)
+    documents, systems = (both[key].unique().sort().to_list() for key in KEYS)
+    columns = [name for name in both.columns if name not in KEYS]
+    matrices = {name: cell_matrix(both, name, systems, documents) for name in columns}
+    for aspect in rated.aspects:  # means that tie differ in how they were summed
+        means_of = matrices[f"{_RATING}{aspect}"]
+        matrices[f"{_RATING}{aspect}"] = merge_close(means_of.ravel()).reshape(means_of.shape)
     return [
         _result(folder, matrices, matrices[name], aspect, level, seen[folder], notes)
         for folder, name in names.items()
@@ -133,22 +135,6 @@ def _n_seen(scorer: str, keys: Mapping[str, AbstractSet[int | None]]) -> int:
     return sum(not known.isdisjoint(own) for own in keys.values())
 
 
-def _rating_of(aspect: str) -> str:
-    """Name an aspect's column so that no metric's is called like it."""
-    return f"rating:{aspect}"
-
-
-def _matrices(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Lay columns out by system and document, NaN where there is no row."""
-    documents, systems = (frame[key].unique().sort() for key in KEYS)
-    places = systems.search_sorted(frame[KEYS[1]]), documents.search_sorted(frame[KEYS[0]])
-    matrices = {}
-    for name in names:
-        matrices[name] = np.full((len(systems), len(documents)), np.nan)
-        matrices[name][places] = frame[name].cast(pl.Float64).to_numpy()
-    return matrices
-
-
 def _result(
     folder: str,
     matrices: Mapping[str, np.ndarray],
@@ -158,7 +144,7 @@ def _result(
     n_seen: int,
     notes: Sequence[str],
 ) -> RatedResult:
-    ratings = matrices[_rating_of(aspect)]
+    ratings = matrices[f"{_RATING}{aspect}"]
     traits = {name: np.where(np.isnan(ratings), np.nan, matrices[name]) for name in TRAITS}
     how = {"level": level, "coefficient": COEFFICIENT}
     agreed = correlate(scores, ratings, **how)

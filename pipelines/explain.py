@@ -239,8 +239,7 @@ def _mean_ratings(
             raise ValueError("`aspects` and `raters` choose among ratings; name `--ratings`, too")
         return {}
     rated = read_ratings(path, aspects=aspects, raters=raters, columns=columns, has_option=False)
-    means = rated.frame.group_by(IDS).agg(pl.col(rated.aspects).mean())
-    rows = means.iter_rows(named=True)
+    rows = rated.means().iter_rows(named=True)
     return {(row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in rows}
 
 

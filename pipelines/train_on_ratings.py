@@ -164,9 +164,7 @@ def read_rated(corpus: OneOrMore, rated: AnyPath | None, settings: TrainSettings
     assert rated is not None, "asked for"  # noqa: S101
     columns, of_ratings = columns_apart(settings.columns)
     ratings = read_ratings(rated, raters=settings.raters, columns=of_ratings, has_option=False)
-    means = ratings.frame.group_by(KEYS).agg(
-        pl.col(aspect).mean().alias(f"{_RATING}{aspect}") for aspect in ratings.aspects
-    )
+    means = ratings.means(_RATING)
     wanted = Wanted(needed=(DOCUMENT_ID, SYSTEM_ID, CANDIDATE, SOURCES), columns=columns)
     tables = read_files(list_inputs(several(corpus)), wanted, limit=settings.limit)
     notes = list(ratings.notes)

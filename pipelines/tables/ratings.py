@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
+from polars import selectors
 
 from pipelines.tables.keyed import (
     KEYS,
@@ -56,6 +57,11 @@ class Ratings:
     def keys(self) -> pl.DataFrame:
         """Rated candidates, each once, sorted."""
         return self.frame.select(KEYS).unique().sort(KEYS)
+
+    def means(self, prefix: str = "") -> pl.DataFrame:
+        """Average each aspect over raters; its column is called as it is, after `prefix`."""
+        means = self.frame.group_by(KEYS).agg(selectors.by_name(*self.aspects).mean())
+        return means.rename({name: f"{prefix}{name}" for name in self.aspects})
 
 
 def read_ratings(
