@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from sms.cutting import first_tokens
-from sms.metric import Batch, MetricRequest, Setting
+from sms.metric import Batch, Metric, MetricRequest, Setting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +80,34 @@ class CandidatePairs:
         n = np.bincount(self.rows, minlength=self.n_rows)
         sums = np.bincount(self.rows, weights=values, minlength=self.n_rows)
         return np.divide(sums, n, out=np.full(self.n_rows, np.nan), where=n > 0)
+
+
+class PairsMetric(Metric):
+    """A metric whose model reads every candidate with each text that it is judged by."""
+
+    reads_texts = False
+
+    def columns_of(
+        self, request: MetricRequest, batch: Batch
+    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+        """Score a batch: columns, and by row why it has no score."""
+        raise NotImplementedError
+
+    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+        """Run the model."""
+        self._columns(request, batch)
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Return the scores of the rows that have words, and which of them were cut."""
+        columns, reasons = self._columns(request, batch)
+        for row, why in reasons.items():
+            batch.explained.setdefault(row, []).append(why)
+        return columns
+
+    def _columns(
+        self, request: MetricRequest, batch: Batch
+    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+        return batch.once((type(self), request.name), lambda: self.columns_of(request, batch))
 
 
 def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:

@@ -37,37 +37,23 @@ class LearnedModel:
     """A learned scorer, and how many texts it read in part."""
 
     def __init__(self, scorer: LearnedScorer) -> None:
-        self._scorer = scorer
+        self.scorer = scorer
         self._n_cut = 0
-
-    @property
-    def signature(self) -> str:
-        """What identifies its scores."""
-        return self._scorer.signature
 
     @property
     def content_hash(self) -> str:
         """Hashes of all its weights."""
-        return "+".join([*self._scorer.settings["hashes"].values(), self._scorer.encoder_content])
+        return "+".join([*self.scorer.settings["hashes"].values(), self.scorer.encoder_content])
 
     def state(self) -> dict[str, int]:
         """Return how many candidates were read in part, or had a source that was."""
         return {"cut": self._n_cut}
 
-    def chosen(self, scores: np.ndarray, head: str | None) -> np.ndarray:
-        """Return the scores of a head, or the mean of all."""
-        return self._scorer.chosen(scores, head)
-
-    def check_head(self, head: str | None) -> None:
-        """Refuse a head that the scorer does not have."""
-        if head is not None:
-            self._scorer.column_of(head)
-
     def parts(
         self, sources: Sequence[str], candidate: str, head: str | None
     ) -> tuple[ScorePart, ...] | None:
         """Say what each feature adds to a score, the largest first; None if it is no such sum."""
-        if (linear := self._scorer.linear) is None:
+        if (linear := self.scorer.linear) is None:
             return None
         of_sources = [linear.contributions(source, candidate, head) for source in sources]
         parts = {name: float(np.mean([own[name] for own in of_sources])) for name in of_sources[0]}
@@ -92,7 +78,7 @@ class LearnedModel:
 
     def score(self, sources: Sequence[Sequence[str]], candidates: Sequence[str]) -> PairScores:
         """Score candidates against all of their sources, a column for each head."""
-        scored = self._scorer.score_against_all(sources, candidates)
+        scored = self.scorer.score_against_all(sources, candidates)
         self._n_cut += int(scored.is_cut.sum())
         return scored
 
@@ -142,11 +128,12 @@ class LearnedMetric(Metric):
 
     def check_model(self, request: MetricRequest, model: LearnedModel) -> None:
         """Refuse a head that the scorer does not have."""
-        model.check_head(_head_of(request))
+        if (head := _head_of(request)) is not None:
+            model.scorer.column_of(head)
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
         """Return the scorer's own signature, which its training has set."""
-        signature = setting.models[request.name].signature
+        signature = setting.models[request.name].scorer.signature
         (cut,) = self.companions_of(request)
         return {request.name: signature, cut: f"cut|{signature}"}
 
@@ -161,7 +148,7 @@ class LearnedMetric(Metric):
             batch.explained.setdefault(row, []).extend(why)
         model: LearnedModel = batch.setting.models[request.name]
         (cut,) = self.companions_of(request)
-        return {request.name: model.chosen(scores, _head_of(request)), cut: is_cut}
+        return {request.name: model.scorer.chosen(scores, _head_of(request)), cut: is_cut}
 
     def parts(self, request: MetricRequest, batch: Batch) -> Sequence[tuple[ScorePart, ...]] | None:
         """Say of every row that has a score what each feature adds to it."""

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.candidate_pairs import CandidatePairs
+from pipelines.candidate_pairs import CandidatePairs, PairsMetric
 from sms.encoders import EncoderRuntime
-from sms.metric import Batch, Metric, MetricRequest, Setting, TokenScore
+from sms.metric import Batch, MetricRequest, Setting, TokenScore
 from sms.metrics import METRICS
 from sms.model_tables import find_model
 from sms.sentences import SENTENCE_END
@@ -76,10 +76,8 @@ class LikelihoodModel:
         return scores, tokens
 
 
-class Likelihood(Metric):
+class Likelihood(PairsMetric):
     """Log-probabilities of texts under pretrained models."""
-
-    reads_texts = False
 
     def request(
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
@@ -125,27 +123,48 @@ class Likelihood(Metric):
         made = loaded.settings.signature(loaded.model.prompt)
         return (f"of:{against}{lead}", loaded.model.signature, made)
 
-    def prepare(self, request: MetricRequest, batch: Batch) -> None:
-        """Run the model."""
-        self._scored(request, batch)
-
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
-        """Return the scores of the rows that have words, and which of them were cut."""
-        columns, reasons = self._scored(request, batch)
-        for row, why in reasons.items():
-            batch.explained.setdefault(row, []).append(why)
-        return columns
+    def columns_of(
+        self, request: MetricRequest, batch: Batch
+    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+        """Score a batch: columns, and by row why it has no score."""
+        pairs = CandidatePairs.of(request, batch)
+        loaded: LikelihoodModel = batch.setting.models[request.name]
+        by_part, is_cut = {}, np.zeros(pairs.rows.size, dtype=bool)
+        for part, asked in _directions(request, batch, pairs).items():
+            scores, tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
+            by_part[part] = scores
+            is_cut |= tokens.is_cut
+            for pair, reason in tokens.reasons.items():
+                where, _, why = reason.partition(":")
+                side = asked.side if where == "text" else asked.side_before
+                pairs.remark(pair, side, why, request.name.partition("@")[2])
+        if len(by_part) > 1:
+            by_part["_f"] = (by_part["_p"] + by_part["_r"]) / 2
+        columns = {
+            column: pairs.together(by_part[_part_of(column, by_part)]) for column in request.columns
+        }
+        (cut,) = self.companions_of(request)
+        columns[cut] = pairs.any(is_cut)
+        return columns, pairs.reasons
 
     def tokens(
         self, request: MetricRequest, batch: Batch, column: str
     ) -> Sequence[tuple[TokenScore, ...]]:
-        """Return by row the tokens of the text with the highest score."""
-        return _tokens(request, batch, column)
-
-    def _scored(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-        return batch.once((Likelihood, request.name), lambda: _score(request, batch))
+        """Return by row the tokens of the text with the highest score; the model remembers them."""
+        pairs = CandidatePairs.of(request, batch)
+        directions = _directions(request, batch, pairs)
+        asked = directions[_part_of(column, directions)]
+        loaded: LikelihoodModel = batch.setting.models[request.name]
+        scores, tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
+        by_row: list[tuple[TokenScore, ...]] = [()] * pairs.n_rows
+        for pair in np.argsort(scores, kind="stable").tolist():  # the highest last
+            if not np.isnan(scores[pair]):  # NaN has no tokens
+                text, log_p = asked.texts[pair], tokens.log_p[pair]
+                by_row[pairs.rows[pair]] = tuple(
+                    TokenScore(asked.side, text[start:end], int(start), float(each))
+                    for (start, end), each in zip(tokens.spans[pair], log_p, strict=True)
+                )
+        return by_row
 
 
 METRICS[NAME] = Likelihood(
@@ -200,51 +219,10 @@ def _as_read(texts: Sequence[str]) -> list[str]:
     return [text.replace(SENTENCE_END, " ") for text in texts]
 
 
-def _score(request: MetricRequest, batch: Batch) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-    """Score a batch: columns, and by row why it has no score."""
-    pairs = CandidatePairs.of(request, batch)
-    loaded: LikelihoodModel = batch.setting.models[request.name]
-    by_part, is_cut = {}, np.zeros(pairs.rows.size, dtype=bool)
-    for part, asked in _directions(request, batch, pairs).items():
-        scores, tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
-        by_part[part] = scores
-        is_cut |= tokens.is_cut
-        for pair, reason in tokens.reasons.items():
-            where, _, why = reason.partition(":")
-            side = asked.side if where == "text" else asked.side_before
-            pairs.remark(pair, side, why, request.name.partition("@")[2])
-    if len(by_part) > 1:
-        by_part["_f"] = (by_part["_p"] + by_part["_r"]) / 2
-    columns = {
-        column: pairs.together(by_part[_part_of(column, by_part)]) for column in request.columns
-    }
-    (cut,) = request.metric.companions_of(request)
-    columns[cut] = pairs.any(is_cut)
-    return columns, pairs.reasons
-
-
 def _part_of(column: str, parts: Mapping[str, object]) -> str:
     """Return which of the parts a column is, the first of them if it does not say."""
     first = next(iter(parts))
     return next((part for part in parts if column.startswith(f"{NAME}{part}@")), first)
-
-
-def _tokens(request: MetricRequest, batch: Batch, column: str) -> list[tuple[TokenScore, ...]]:
-    """Return by row the tokens of the text with the highest score; the model remembers them."""
-    pairs = CandidatePairs.of(request, batch)
-    directions = _directions(request, batch, pairs)
-    asked = directions[_part_of(column, directions)]
-    loaded: LikelihoodModel = batch.setting.models[request.name]
-    scores, tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
-    by_row: list[tuple[TokenScore, ...]] = [()] * pairs.n_rows
-    for pair in np.argsort(scores, kind="stable").tolist():  # the highest last; NaN has no tokens
-        if not np.isnan(scores[pair]):
-            text = asked.texts[pair]
-            by_row[pairs.rows[pair]] = tuple(
-                TokenScore(asked.side, text[start:end], int(start), float(log_p))
-                for (start, end), log_p in zip(tokens.spans[pair], tokens.log_p[pair], strict=True)
-            )
-    return by_row
 
 
 @dataclass(frozen=True, slots=True)

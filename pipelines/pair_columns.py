@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.candidate_pairs import CandidatePairs
+from pipelines.candidate_pairs import CandidatePairs, PairsMetric
 from reffree.pair.presets import settings_of
 from sms.encoders import EncoderRuntime
-from sms.metric import AGAINST, EITHER, Batch, Evidence, Metric, MetricRequest, Setting
+from sms.metric import AGAINST, EITHER, Batch, Evidence, MetricRequest, Setting
 from sms.metrics import METRICS
 from sms.model_tables import find_model
 
@@ -28,10 +28,8 @@ PREFIX = f"{NAME}@"
 NONE = "none"
 
 
-class PairMetric(Metric):
+class PairMetric(PairsMetric):
     """The scores of pair models, each under its alias."""
-
-    reads_texts = False
 
     def request(
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
@@ -67,16 +65,20 @@ class PairMetric(Metric):
         """Name the model and its settings."""
         return (setting.models[request.name].signature,)
 
-    def prepare(self, request: MetricRequest, batch: Batch) -> None:
-        """Run the model."""
-        self._columns(request, batch)
-
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
-        """Return the scores of the rows that have words, and which of them were cut."""
-        columns, reasons = self._columns(request, batch)
-        for row, why in reasons.items():
-            batch.explained.setdefault(row, []).append(why)
-        return columns
+    def columns_of(
+        self, request: MetricRequest, batch: Batch
+    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+        """Score a batch: columns, and by row why it has no score."""
+        pairs = CandidatePairs.of(request, batch)
+        model: PairModel = batch.setting.models[request.name]
+        answers = model.score(pairs.others, pairs.candidates, batch.setting.rules)
+        sides = {"summary": "candidate", "document": pairs.side}
+        for pair, told in answers.reasons.items():
+            for side, _, why in (each.partition(":") for each in told):
+                pairs.remark(pair, sides[side], why, request.name.removeprefix(PREFIX))
+        (cut,) = self.companions_of(request)
+        columns = {request.name: pairs.together(answers.scores), cut: pairs.any(answers.is_cut)}
+        return columns, pairs.reasons
 
     def evidence(self, request: MetricRequest, batch: Batch) -> list[tuple[Evidence, ...]]:
         """Return by row which pieces decided; of several texts it is compared with, for each."""
@@ -88,11 +90,6 @@ class PairMetric(Metric):
             by_row[row] += tuple(replace(each, other=number) for each in own)
         return by_row
 
-    def _columns(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-        return batch.once((PairMetric, request.name), lambda: _scored(request, batch))
-
 
 METRICS[NAME] = PairMetric(
     name=NAME,
@@ -102,17 +99,3 @@ METRICS[NAME] = PairMetric(
     needs=(EITHER,),
     companions={"cut": "more rows with pairs that were too long for the model"},
 )
-
-
-def _scored(request: MetricRequest, batch: Batch) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-    """Score a batch: columns, and by row why it has no score."""
-    pairs = CandidatePairs.of(request, batch)
-    model: PairModel = batch.setting.models[request.name]
-    answers = model.score(pairs.others, pairs.candidates, batch.setting.rules)
-    sides = {"summary": "candidate", "document": pairs.side}
-    for pair, told in answers.reasons.items():
-        for side, _, why in (each.partition(":") for each in told):
-            pairs.remark(pair, sides[side], why, request.name.removeprefix(PREFIX))
-    (cut,) = request.metric.companions_of(request)
-    columns = {request.name: pairs.together(answers.scores), cut: pairs.any(answers.is_cut)}
-    return columns, pairs.reasons
