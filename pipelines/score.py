@@ -46,7 +46,7 @@ from pipelines.runs.corpus import (
     read_at_all,
     with_copies,
 )
-from pipelines.runs.history import History, delete_history, read_history
+from pipelines.runs.history import History, read_history
 from pipelines.runs.live import LOCK_FILE, LiveRun, LockLost
 from pipelines.runs.machines import Machines, Runner
 from pipelines.runs.manifest import (
@@ -54,6 +54,7 @@ from pipelines.runs.manifest import (
     PROGRESS_FILE,
     SUCCESS_FILE,
     Manifest,
+    delete_history,
     delete_own_files,
     library_versions,
     read_manifest,

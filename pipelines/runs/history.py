@@ -9,13 +9,11 @@ whether the shard is done: what is said here of a shard without one does not cou
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -25,7 +23,7 @@ from cluster import ShardReport, committed_parts, reports_from_file, write_whole
 from cluster.inputs import READERS
 from cluster.scores_files import check_parts
 from cluster.seals import read_sealed_json, sealed_json
-from cluster.store import delete_file, is_url, join, list_names
+from cluster.store import join, list_names
 from pipelines.runs.exact_sums import ScoreSums
 from pipelines.runs.manifest import HISTORY_FOLDER, Manifest
 
@@ -159,15 +157,6 @@ def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> Hist
     return history
 
 
-def delete_history(out: str) -> None:
-    """Delete the files of `history/`, once `run.json` says what they say."""
-    for name in _names(out):
-        delete_file(join(out, HISTORY_FOLDER, name))
-    if not is_url(out):
-        with suppress(OSError):  # not there, or something else is in it
-            os.rmdir(join(out, HISTORY_FOLDER))
-
-
 def last_errors(groups: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """Return why shards failed, of those that have failed the last time they were tried."""
     errors: dict[int, str] = {}
@@ -185,11 +174,7 @@ def written_groups(out: str, fingerprint: str) -> list[dict[str, Any]]:
         remedy = "delete it, and what it says is counted again from the scores"
         return read_sealed_json(join(out, HISTORY_FOLDER, name), HISTORY_FOLDER, remedy)
 
+    names = [name for name in list_names(join(out, HISTORY_FOLDER)) if name.endswith(".json")]
     with ThreadPoolExecutor(READERS) as pool:
-        groups = list(pool.map(read, _names(out)))
+        groups = list(pool.map(read, names))
     return [group for group in groups if group["fingerprint"] == fingerprint]
-
-
-def _names(out: str) -> list[str]:
-    names = list_names(join(out, HISTORY_FOLDER))
-    return [name for name in names if name.endswith(".json")]

@@ -31,8 +31,8 @@ from cluster import ShardReport, write_whole
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import check_no_links, delete_file, is_url, join, read_whole
 from cluster.worker import node_name
-from pipelines.runs.history import HistoryWriter, delete_history
-from pipelines.runs.manifest import PROGRESS_FILE, Manifest
+from pipelines.runs.history import HistoryWriter
+from pipelines.runs.manifest import PROGRESS_FILE, Manifest, delete_history
 from pipelines.runs.progress import Pace, Progress
 
 LOCK_FILE = ".lock"

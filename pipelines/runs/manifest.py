@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,9 +62,15 @@ LIBRARIES = (
 """Distributions whose version may change a score."""
 
 _PART = re.compile(r"part-\d{6,}(-\d{6,})?-[0-9a-f]+\.(parquet|jsonl)(\.[0-9a-f]+\.partial)?")
-_COPY = re.compile(r"[0-9a-f]{32}\.parquet(\.[0-9a-f]+\.partial)?")
+_OWN_FILES = {
+    EXPLAIN_FOLDER: re.compile(r".*\.html"),
+    SCORES_FOLDER: _PART,
+    ERRORS_FOLDER: _PART,
+    COPIES_FOLDER: re.compile(r"[0-9a-f]{32}\.parquet(\.[0-9a-f]+\.partial)?"),
+    HISTORY_FOLDER: re.compile(r".*\.json"),
+}
+"""What the files of a run are called, by folder."""
 _FORMAT = 4
-_HISTORY = re.compile(r"\d{20}-[0-9a-f]{8}\.json")
 _SHOWN_LENGTH = 60
 _ABSENT = object()
 
@@ -252,20 +258,10 @@ def delete_own_files(out: str) -> None:
     `run.json` stays until the next run replaces it, so that the folder is never without one while
     there are scores in it.
     """
-    delete_file(join(out, SUCCESS_FILE))
-    delete_file(join(out, PROGRESS_FILE))
-    delete_file(join(out, PAGE_FILE))
-    _delete_copies(out)
-    for name in list_names(join(out, EXPLAIN_FOLDER)):
-        if name.endswith(".html"):
-            delete_file(join(out, EXPLAIN_FOLDER, name))
-    for folder in (SCORES_FOLDER, ERRORS_FOLDER):
-        for name in list_names(join(out, folder)):
-            if _PART.fullmatch(name):
-                delete_file(join(out, folder, name))
-    for name in list_names(join(out, HISTORY_FOLDER)):
-        if _HISTORY.fullmatch(name):
-            delete_file(join(out, HISTORY_FOLDER, name))
+    for name in (SUCCESS_FILE, PROGRESS_FILE, PAGE_FILE):
+        delete_file(join(out, name))
+    for folder in _OWN_FILES:
+        _delete_in(out, folder)
 
 
 def delete_other_files(out: str, fingerprint: str, parts: Collection[str]) -> None:
@@ -275,21 +271,23 @@ def delete_other_files(out: str, fingerprint: str, parts: Collection[str]) -> No
     without the metrics that were added, and copies of the inputs. `parts` are the scores files.
     """
     mine = f"-{fingerprint[:FINGERPRINT_LENGTH]}."
-    for name in list_names(join(out, SCORES_FOLDER)):
-        if _PART.fullmatch(name) and name not in parts:
-            delete_file(join(out, SCORES_FOLDER, name))
-    for name in list_names(join(out, ERRORS_FOLDER)):
-        if _PART.fullmatch(name) and (mine not in name or name.endswith(".partial")):
-            delete_file(join(out, ERRORS_FOLDER, name))
-    _delete_copies(out)
+    _delete_in(out, SCORES_FOLDER, lambda name: name not in parts)
+    _delete_in(out, ERRORS_FOLDER, lambda name: mine not in name or name.endswith(".partial"))
+    _delete_in(out, COPIES_FOLDER)
 
 
-def _delete_copies(out: str) -> None:
-    inside = join(out, COPIES_FOLDER)
+def delete_history(out: str) -> None:
+    """Delete the files of `history/`, once `run.json` says what they say."""
+    _delete_in(out, HISTORY_FOLDER)
+
+
+def _delete_in(out: str, folder: str, is_old: Callable[[str], bool] = lambda _name: True) -> None:
+    """Delete old files of ours in a folder of a run; an emptied folder of passing files, too."""
+    inside = join(out, folder)
     for name in list_names(inside):
-        if _COPY.fullmatch(name):
+        if _OWN_FILES[folder].fullmatch(name) and is_old(name):
             delete_file(join(inside, name))
-    if not is_url(out):
+    if folder in (COPIES_FOLDER, HISTORY_FOLDER) and not is_url(out):
         with suppress(OSError):  # not there, or something else is in it
             os.rmdir(inside)
 
