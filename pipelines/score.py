@@ -163,7 +163,7 @@ class _Request:
             precision=settings.precision,
             models=settings.models or {},
         )
-        is_neural = _is_neural(config) or bool(config.model_paths)
+        is_neural = _is_neural(config)
         machines = Machines.of(settings, is_neural=is_neural)
         note = machines.found(may_use_bf16=is_neural and config.precision == "auto")
         if config.precision == "auto" and is_neural:
@@ -194,7 +194,7 @@ class _Request:
     @cached_property
     def is_neural(self) -> bool:
         """Whether a metric needs a neural model."""
-        return _is_neural(self.config) or bool(self.config.model_paths)
+        return _is_neural(self.config)
 
     def configuration(self, earlier: Manifest | None) -> dict[str, Any]:
         """Return what the scores depend on; a run that goes on keeps the size of its shards."""
@@ -256,7 +256,8 @@ def _run(
     """Do what is left to do, in a folder that is held."""
     out, is_fresh, machines = request.out, request.settings.fresh, request.machines
     earlier = _earlier_run(out)
-    request.tell(_loading(request.config))
+    loaded = ", ".join(request.config.used_encoders) or "the metrics"
+    request.tell(Progress(stage=f"loading {loaded}"))
     scorer, versions = None, library_versions()
     # Where others score, this process has no use for the encoders.
     if workers is not None:
@@ -366,10 +367,6 @@ def _already_made(
     return made.pop() if made else make_scorer(threads)
 
 
-def _loading(config: ScoringConfig) -> Progress:
-    return Progress(stage=f"loading {', '.join(config.used_encoders) or 'the metrics'}")
-
-
 def _make_scorer(
     config: ScoringConfig,
     threads: int | None,
@@ -391,8 +388,8 @@ def _make_scorer(
 
 
 def _is_neural(config: ScoringConfig) -> bool:
-    aliases = config.used_encoders
-    return any(not parse_spec(config.encoders[alias]).kind.is_static for alias in aliases)
+    specs = (parse_spec(config.encoders[alias]) for alias in config.used_encoders)
+    return bool(config.model_paths) or any(not spec.kind.is_static for spec in specs)
 
 
 def _earlier_run(out: str) -> Manifest | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
     n_failed = len(errors)
     if state in (RUNNING, DIED) and live is not None:
         shown, n_failed = live["errors"], live["n_failed_shards"]
-    is_going = state == RUNNING and live is not None
+    going = live if state == RUNNING else None
     return RunStatus(
         out=out,
         state=state,
@@ -140,9 +141,9 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
         n_done=len(done),
         n_failed=n_failed,
         running=_running(live, done) if state in (RUNNING, DIED) else [],
-        rows_per_s=live["rows_per_s"] if is_going and live else None,
-        seconds_left=live["seconds_left"] if is_going and live else None,
-        nodes=_nodes_now(live) if is_going and live else _nodes(groups),
+        rows_per_s=going["rows_per_s"] if going else None,
+        seconds_left=going["seconds_left"] if going else None,
+        nodes=_nodes_now(going) if going else _nodes(groups),
         errors=shown,
     )
 
@@ -194,12 +195,10 @@ def _running(live: Mapping[str, Any] | None, done: set[int]) -> list[RunningShar
 
 
 def _nodes_now(live: Mapping[str, Any]) -> list[NodeStatus]:
-    n_running: dict[str, int] = {}
-    for shard in live["running"]:
-        n_running[shard["node"]] = n_running.get(shard["node"], 0) + 1
+    n_running = Counter(shard["node"] for shard in live["running"])
     idle = {"n_shards": 0, "n_rows": 0, "seconds": 0.0, "n_failures": 0}
     return [
-        NodeStatus(node=node, **live["nodes"].get(node, idle), n_running=n_running.get(node, 0))
+        NodeStatus(node=node, **live["nodes"].get(node, idle), n_running=n_running[node])
         for node in sorted({*live["nodes"], *n_running})
     ]
 

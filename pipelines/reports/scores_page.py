@@ -28,7 +28,7 @@ from pipelines.reports.tables import (
 from pipelines.reports.terminal import decimals, number
 from pipelines.runs.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
-from pipelines.tables.keyed import collect, files_of, place, scan_files
+from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
 from sms.naming import counted, natural
 from sms.signature import version
 
@@ -41,8 +41,6 @@ N_EXTREMES = 5
 N_REMARKS = 50
 """Rows with a status that are shown."""
 CONFIDENCE = 0.95
-
-_KEYS = ("document_id", "system_id")
 
 
 def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
@@ -68,7 +66,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         ],
         statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
         remarks=rows.filter(pl.col("status").is_not_null())
-        .select(*_KEYS, "status")
+        .select(*KEYS, "status")
         .head(N_REMARKS)
         .rows(),
         markdown=to_markdown(table),
@@ -84,9 +82,9 @@ def document_means(rows: pl.DataFrame, metric: str) -> dict[str, tuple[float, fl
     two sums (Cochran 1977, "Sampling Techniques", section 6.3). No ends for a single document.
     """
     sums = (
-        rows.select(*_KEYS, value=pl.col(metric))
+        rows.select(*KEYS, value=pl.col(metric))
         .drop_nulls("value")
-        .group_by(_KEYS)
+        .group_by(KEYS)
         .agg(total=pl.col("value").sum(), n=pl.len())
     )
     by_system = {}
@@ -112,7 +110,7 @@ def read_rows(run: ScoreRun) -> pl.DataFrame:
         places = np.linspace(0, len(parts) - 1, n_files).round().astype(int)
         parts = [parts[i] for i in np.unique(places)]
     files = [file for part in parts for file in files_of(join(run.out, part))]
-    lazy = scan_files(files, {}).select(*_KEYS, *run.main_columns, "status")
+    lazy = scan_files(files, {}).select(*KEYS, *run.main_columns, "status")
     return collect(lazy, place(files))
 
 
@@ -219,7 +217,7 @@ def extreme_rows(
     rows: pl.DataFrame, metric: str
 ) -> Iterator[tuple[str, str | None, str | None, float]]:
     """Yield which end, document, system and score of the lowest and the highest rows."""
-    kept = rows.select(*_KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *_KEYS)
+    kept = rows.select(*KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *KEYS)
     n = min(N_EXTREMES, len(kept) // 2)
     for end, some in (("lowest", kept.head(n)), ("highest", kept.tail(n).reverse())):
         for row in some.iter_rows():

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from cluster import (
     Job,
@@ -32,7 +32,6 @@ Runner: TypeAlias = Callable[
     Sequence[ShardReport],
 ]
 
-
 logger = logging.getLogger(__name__)
 
 
@@ -40,31 +39,23 @@ logger = logging.getLogger(__name__)
 class Machines:
     """Where the work is done."""
 
-    workers: int | Literal["auto"] | None
-    cpus_per_worker: int | None
+    settings: ScoreSettings
     gpus_per_worker: float
     address: str | None
-    is_open_allowed: bool
-    asks_for_local: bool
-    device: str
-    """Where encoders run: `auto`, `cpu` or `cuda`."""
+    """Of the Ray cluster, which `RAY_ADDRESS` may name, too."""
     n_gpus: int = 0
     """GPUs that the run could use, as far as somebody looked for them."""
 
     @classmethod
     def of(cls, settings: ScoreSettings, *, is_neural: bool) -> Machines:
         """Read the settings of a run and `RAY_ADDRESS`; look for GPUs if a neural model runs."""
-        local, asked = settings.local, settings.gpus_per_worker
+        asked = settings.gpus_per_worker
         machines = cls(
-            workers=settings.workers,
-            cpus_per_worker=settings.cpus_per_worker,
+            settings=settings,
             gpus_per_worker=0.0 if asked == "auto" else asked,
-            address=settings.address if local else cluster_address(settings.address),
-            is_open_allowed=settings.insecure_cluster,
-            asks_for_local=local,
-            device=settings.device,
+            address=settings.address if settings.local else cluster_address(settings.address),
         )
-        if is_neural and machines.device != "cpu":
+        if is_neural and settings.device != "cpu":
             n_gpus = machines.found_gpus(is_asked_for=asked == "auto")
             machines = replace(machines, n_gpus=n_gpus)
             if asked == "auto" and not machines.is_local:
@@ -82,14 +73,14 @@ class Machines:
             return count_gpus()
         if not is_asked_for:
             return 0
-        return gpus_of_cluster(self.address, is_open_allowed=self.is_open_allowed)
+        return gpus_of_cluster(self.address, is_open_allowed=self.settings.insecure_cluster)
 
     @property
     def share_of_gpus(self) -> float:
         """GPUs of a worker where the workers share out all there are, a whole one at most."""
         if not self.n_gpus:
             return 0.0
-        n_workers = self.workers if isinstance(self.workers, int) else self.n_gpus
+        n_workers = self.settings.workers if isinstance(self.settings.workers, int) else self.n_gpus
         return 1 / -(-n_workers // self.n_gpus)
 
     @property
@@ -97,12 +88,12 @@ class Machines:
         """GPUs that the run could use and does not."""
         if self.is_local:
             n_used = 1
-        elif not self.gpus_per_worker or not isinstance(self.workers, int):
+        elif not self.gpus_per_worker or not isinstance(self.settings.workers, int):
             n_used = self.n_gpus if self.gpus_per_worker else 0
         elif self.gpus_per_worker > 1:
-            n_used = round(self.workers * self.gpus_per_worker)
+            n_used = round(self.settings.workers * self.gpus_per_worker)
         else:
-            n_used = -(-self.workers // int(1 / self.gpus_per_worker + 1e-9))
+            n_used = -(-self.settings.workers // int(1 / self.gpus_per_worker + 1e-9))
         return max(0, self.n_gpus - n_used)
 
     def warn_of_idle_gpus(self) -> None:
@@ -125,7 +116,7 @@ class Machines:
         from sms.compiled import available_threads
 
         text = f"Found: {counted(available_threads(), 'core')}"
-        if may_use_bf16 and self.device != "cpu":
+        if may_use_bf16 and self.settings.device != "cpu":
             text += f", {counted(self.n_gpus, 'GPU') if self.n_gpus else 'no GPU'}"
         runs_on_cores = self.n_idle_gpus == self.n_gpus
         if may_use_bf16 and runs_on_cores and "amx_bf16" in processor_kind():
@@ -136,9 +127,8 @@ class Machines:
         return text
 
     def __post_init__(self) -> None:
-        EncoderRuntime(device=self.device)
         self.ray_options()  # checks the numbers
-        if self.asks_for_local and (self.address is not None or self.gpus_per_worker):
+        if self.settings.local and (self.address is not None or self.gpus_per_worker):
             raise ValueError(
                 "`--local` scores in one process without Ray; leave out `--address` and "
                 "`--gpus-per-worker`, or `--local`"
@@ -146,7 +136,7 @@ class Machines:
 
     def check_device(self) -> None:
         """Refuse a GPU for workers that have none."""
-        if not self.is_local and self.device == "cuda" and not self.gpus_per_worker:
+        if not self.is_local and self.settings.device == "cuda" and not self.gpus_per_worker:
             raise ValueError(
                 "`--device cuda` needs GPUs for the workers; add `--gpus-per-worker 1`, or a "
                 "fraction"
@@ -155,9 +145,9 @@ class Machines:
     @property
     def is_local(self) -> bool:
         """Whether this process scores, without Ray."""
-        if self.asks_for_local:
-            return True
-        return self.address is None and not self.gpus_per_worker and self.workers in (None, 1)
+        is_one = self.settings.workers in (None, 1)
+        uses_ray = self.address is not None or self.gpus_per_worker > 0
+        return self.settings.local or (is_one and not uses_ray)
 
     @property
     def is_on_ray(self) -> bool:
@@ -169,20 +159,20 @@ class Machines:
         """Processes of this machine that score: as many as were asked for, or as fill it."""
         from sms.compiled import available_threads  # brings the compiler, which takes a moment
 
-        if isinstance(self.workers, int):
-            return self.workers
-        return max(1, available_threads() // (self.cpus_per_worker or 1))
+        if isinstance(self.settings.workers, int):
+            return self.settings.workers
+        return max(1, available_threads() // self.worker_threads)
 
     @property
     def worker_threads(self) -> int:
         """Threads of a worker process of this machine."""
-        return self.cpus_per_worker or 1
+        return self.settings.cpus_per_worker or 1
 
     @property
     def worker_device(self) -> str:
         """Where a worker's encoders run; Ray hides from a worker the GPUs it was not given."""
-        if self.is_local or self.device != "auto":
-            return self.device
+        if self.is_local or self.settings.device != "auto":
+            return self.settings.device
         return "cuda" if self.gpus_per_worker else "cpu"
 
     @property
@@ -192,12 +182,12 @@ class Machines:
             return self.worker_device == "cuda"
         from sms.encoders.devices import Machine  # brings torch
 
-        return Machine.choose(EncoderRuntime(device=self.device)).device.type == "cuda"
+        return Machine.choose(EncoderRuntime(device=self.settings.device)).device.type == "cuda"
 
     @property
     def driver_device(self) -> str:
         """Where the driver's encoders run, which on Ray only have to name themselves."""
-        return self.device if self.is_local else "cpu"
+        return self.settings.device if self.is_local else "cpu"
 
     @property
     def driver_threads(self) -> int:
@@ -207,9 +197,9 @@ class Machines:
         n_cpus = available_threads()
         if not self.is_local:
             return n_cpus
-        if self.workers is None:
-            return self.cpus_per_worker or n_cpus
-        return self.n_workers * (self.cpus_per_worker or 1)
+        if self.settings.workers is None:
+            return self.settings.cpus_per_worker or n_cpus
+        return self.n_workers * self.worker_threads
 
     @property
     def precision(self) -> str:
@@ -217,17 +207,17 @@ class Machines:
         if self.is_local:
             from sms.encoders.devices import Machine  # brings torch
 
-            return Machine.choose(EncoderRuntime(device=self.device)).precision
+            return Machine.choose(EncoderRuntime(device=self.settings.device)).precision
         return "bf16" if self.worker_device == "cuda" else "fp32"
 
     def ray_options(self) -> RayOptions:
         """Return what Ray is asked for."""
         return RayOptions(
-            workers=None if self.workers == "auto" else self.workers,
-            cpus_per_worker=self.cpus_per_worker,
+            workers=None if self.settings.workers == "auto" else self.settings.workers,
+            cpus_per_worker=self.settings.cpus_per_worker,
             gpus_per_worker=self.gpus_per_worker,
             address=self.address,
-            is_open_allowed=self.is_open_allowed,
+            is_open_allowed=self.settings.insecure_cluster,
         )
 
     def described(
