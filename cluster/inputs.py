@@ -57,16 +57,14 @@ class Outline:
 
     def rows(self) -> list[int]:
         """Return the rows of every row group."""
-        rows: list[int] = self._sizes()[:, 0].tolist()
-        return rows
+        return self._sizes()[:, 0].tolist()
 
     def text_bytes(self) -> list[int]:
         """Return the bytes of text of every row group, uncompressed and in all columns.
 
         0 in files that hold vectors or other large values as well, which cannot be told apart.
         """
-        text_bytes: list[int] = self._sizes()[:, 1].tolist()
-        return text_bytes
+        return self._sizes()[:, 1].tolist()
 
     def _sizes(self) -> np.ndarray:
         return np.frombuffer(self.packed_sizes, np.int64).reshape(-1, 2)

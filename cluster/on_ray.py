@@ -107,8 +107,7 @@ def gpus_of_cluster(address: str, *, is_open_allowed: bool) -> int:
     for no token, and that is not allowed.
     """
     work = ("cluster.ray_cluster:count_gpus", address, is_open_allowed)
-    n_gpus: int = call_apart(_called, *work, tell={}, address=address)
-    return n_gpus
+    return call_apart(_called, *work, tell={}, address=address)
 
 
 def _called(where: str, *arguments: Any) -> Any:  # noqa: ANN401

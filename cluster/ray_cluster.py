@@ -195,8 +195,7 @@ def _refuse_open_cluster() -> None:
 
 def head_address() -> str:
     """Return host and port of the head node of the cluster this process has joined."""
-    address: str = ray.get_runtime_context().gcs_address
-    return address
+    return ray.get_runtime_context().gcs_address
 
 
 def alive_nodes() -> list[dict]:  # type: ignore[type-arg]  # Ray's records

@@ -87,8 +87,7 @@ def read_sealed_json(path: str, kind: str, remedy: str) -> dict[str, Any]:
         raise ValueError(
             f"{path} is damaged (or was changed, or written by another version of assay); {remedy}"
         )
-    values: dict[str, Any] = json.loads(data.decode("utf-8", "surrogateescape"))
-    return values
+    return json.loads(data.decode("utf-8", "surrogateescape"))
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes]:

@@ -59,8 +59,7 @@ class Bucket:
 
     def text(self, column: str, row: int) -> str:
         """Return one text of one pair."""
-        text: str = self.stored.column(column)[int(self.rows[row])].as_py()
-        return text
+        return self.stored.column(column)[int(self.rows[row])].as_py()
 
     def other_than(self, row: int, rng: np.random.Generator) -> int | None:
         """Draw a pair of another group, each with the same chance; None if there is none."""

@@ -285,8 +285,7 @@ def _at_least_two(n: int, thing: str) -> int:
 
 
 def _places(n: int, count: int, rng: np.random.Generator) -> list[int]:
-    places: list[int] = rng.choice(n, size=count, replace=False).tolist()
-    return places
+    return rng.choice(n, size=count, replace=False).tolist()
 
 
 def _any_word(vocabulary: Sequence[str], rng: np.random.Generator) -> str:

@@ -59,8 +59,7 @@ class FullyConnected(nn.Module):
             sizes = torch.tensor(self.sizes, device=lengths.device)
             share = sizes / lengths.clamp(min=1)
             vectors = vectors * share.repeat_interleave(sizes, dim=1)[..., None]
-        logits: torch.Tensor = self.layers(vectors.flatten(1))[:, 0]
-        return logits
+        return self.layers(vectors.flatten(1))[:, 0]
 
     @torch.no_grad()
     def _begin_with_means(self, norm: float) -> None:
@@ -94,8 +93,7 @@ class Convolution(nn.Module):
         """Return logits of vectors."""
         found = torch.relu(self.filters(vectors))
         largest = (found * is_there(lengths, self.sizes)[..., None]).amax(dim=1)
-        logits: torch.Tensor = self.output(largest)[:, 0]
-        return logits
+        return self.output(largest)[:, 0]
 
 
 class Recurrence(nn.Module):
@@ -118,8 +116,7 @@ class Recurrence(nn.Module):
             in_row, n_read, batch_first=True, enforce_sorted=False
         )
         _, (state, _) = self.lstm(packed)
-        logits: torch.Tensor = self.output(state[-1])[:, 0]
-        return logits
+        return self.output(state[-1])[:, 0]
 
 
 class Match(nn.Module):
@@ -157,8 +154,7 @@ class Match(nn.Module):
             nearest.masked_fill(~in_summary, 0.0),
             cosines.sum(2) / lengths[:, :1].clamp(min=1),
         ]
-        logits: torch.Tensor = self.layers(torch.cat(relations, dim=1))[:, 0]
-        return logits
+        return self.layers(torch.cat(relations, dim=1))[:, 0]
 
 
 def is_there(lengths: torch.Tensor, sizes: tuple[int, int]) -> torch.Tensor:

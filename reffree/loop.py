@@ -62,8 +62,7 @@ class Ranks:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=device)
         distributed.all_reduce(total)
-        totals: list[float] = total.tolist()
-        return totals
+        return total.tolist()
 
     def gather(self, value: Any) -> list[Any]:  # noqa: ANN401  (any picklable value)
         """Return the values of all processes, in their order, on every one."""

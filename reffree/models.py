@@ -98,8 +98,7 @@ class Calibrated(nn.Module):
 
     def forward(self, **inputs: torch.Tensor) -> torch.Tensor:
         """Return logits, float32, shape (n,)."""
-        logits: torch.Tensor = self.model(**inputs) * self.scale + self.shift
-        return logits
+        return self.model(**inputs) * self.scale + self.shift
 
 
 class PairModel(nn.Module):
@@ -131,9 +130,7 @@ class PairModel(nn.Module):
         """Return logits, float32, shape (n,)."""
         types = {"token_type_ids": token_type_ids} if self._has_types else {}
         output = self.transformer(input_ids=input_ids, attention_mask=attention_mask, **types)
-        first: torch.Tensor = output.last_hidden_state[:, 0]
-        logits: torch.Tensor = self.head(first)[:, 0]
-        return logits.float()
+        return self.head(output.last_hidden_state[:, 0])[:, 0].float()
 
     def _freeze(self, n_layers: int) -> None:
         n_there = self.transformer.config.num_hidden_layers

@@ -126,26 +126,24 @@ class PrefixScorer:
 
         past, own = _select(read.past, row), read.mask[row]
         if read.states is not None:
-            logits: torch.Tensor = self._model(
+            return self._model(
                 encoder_outputs=BaseModelOutput(last_hidden_state=read.states[row]),
                 attention_mask=own,
                 decoder_input_ids=ids,
                 past_key_values=past,
                 use_cache=True,
             ).logits
-            return logits
         more: Mapping[str, Any] = {}
         if self._takes_positions:
             places = torch.arange(ids.shape[1], device=ids.device)
             more = {"position_ids": own.sum(1, keepdim=True) + places}
-        logits = self._model(
+        return self._model(
             input_ids=ids,
             attention_mask=torch.cat([own, mask], 1),
             past_key_values=past,
             use_cache=True,
             **more,
         ).logits
-        return logits
 
     def _padded(
         self, rows: Sequence[np.ndarray], *, is_left: bool = False

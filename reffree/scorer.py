@@ -130,10 +130,7 @@ class LearnedScorer:
     def chosen(self, scores: np.ndarray, head: str | None = None) -> np.ndarray:
         """Return the scores of a head, of the scorer's own, or their mean; shape (n,)."""
         name = head or self.head
-        chosen: np.ndarray = (
-            scores.mean(axis=1) if name is None else scores[:, self.column_of(name)]
-        )
-        return chosen
+        return scores.mean(axis=1) if name is None else scores[:, self.column_of(name)]
 
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
         """Score pairs; what else is scored with a pair makes no difference beyond rounding.
@@ -211,8 +208,7 @@ class NeuralPairs:
     def _probabilities(self, inputs: dict[str, torch.Tensor]) -> np.ndarray:
         # In fp32 on any device, so that a scorer's numbers do not depend on where it runs.
         logits = self._model(**{name: tensor.to(self._where) for name, tensor in inputs.items()})
-        probabilities: np.ndarray = torch.sigmoid(logits.double()).cpu().numpy()
-        return probabilities
+        return torch.sigmoid(logits.double()).cpu().numpy()
 
 
 class LinearPairs:

@@ -270,8 +270,7 @@ class Reward:
         is_defined = np.isfinite(total)
         self._counts["rewards"] += len(total)
         self._counts["undefined"] += int((~is_defined).sum())
-        rewards: list[float] = np.where(is_defined, total, self.undefined).tolist()
-        return rewards
+        return np.where(is_defined, total, self.undefined).tolist()
 
     def counters(self) -> dict[str, int]:
         """Return how many rewards there were, how many undefined, and what the encoders did."""

@@ -84,8 +84,7 @@ def rouge_tokens(chunk: str) -> list[str]:
     >>> rouge_tokens("Well-founded!")
     ['well', 'founded']
     """
-    tokens: list[str] = tokenize(chunk, None)  # without a stemmer
-    return tokens
+    return tokenize(chunk, None)  # without a stemmer
 
 
 def _variant(

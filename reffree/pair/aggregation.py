@@ -83,7 +83,4 @@ def by_summary_piece(values: np.ndarray, settings: PairSettings) -> np.ndarray:
     """Return the value of every piece of the summary, shape (n_summary,)."""
     over = "max" if settings.over_document == HISTOGRAM else settings.over_document
     each = _OVER[over](values, axis=0)
-    per_piece: np.ndarray = (
-        each[:, 0] - each[:, 1] if settings.value == "difference" else each[:, 0]
-    )
-    return per_piece
+    return each[:, 0] - each[:, 1] if settings.value == "difference" else each[:, 0]

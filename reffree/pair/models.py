@@ -64,10 +64,7 @@ class Answerer:
             at = slice(width - own.ids.size, None) if self.pads_left else slice(own.ids.size)
             ids[row, at], mask[row, at], types[row, at] = own.ids, 1, own.types
         send = self.pretrained.machine.send
-        values: np.ndarray = (
-            read(self.logits(send(ids), send(mask), send(types))).float().cpu().numpy()
-        )
-        return values
+        return read(self.logits(send(ids), send(mask), send(types))).float().cpu().numpy()
 
 
 def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
@@ -84,8 +81,7 @@ def _load_classifier(path: str, runtime: EncoderRuntime) -> Answerer:
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         named = {"token_type_ids": types} if has_types else {}
-        scores: torch.Tensor = model(input_ids=ids, attention_mask=mask, **named).logits
-        return scores
+        return model(input_ids=ids, attention_mask=mask, **named).logits
 
     return Answerer(own, logits)
 
@@ -97,8 +93,7 @@ def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
     def first_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
         start = torch.full_like(ids[:, :1], model.config.decoder_start_token_id)
         output = model(input_ids=ids, attention_mask=mask, decoder_input_ids=start)
-        logits: torch.Tensor = output.logits[:, 0]
-        return logits
+        return output.logits[:, 0]
 
     def next_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)
@@ -109,8 +104,7 @@ def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
             use_cache=False,
             logits_to_keep=1,
         )
-        logits: torch.Tensor = output.logits[:, -1]
-        return logits
+        return output.logits[:, -1]
 
     return (
         Answerer(own, first_step) if own.has_encoder else Answerer(own, next_step, pads_left=True)
@@ -141,8 +135,7 @@ def _load_hhem(path: str, runtime: EncoderRuntime) -> Answerer:
     own = _pretrained(model, base, path, hash_of_model(folder), runtime)
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = own.model(input_ids=ids, attention_mask=mask).logits[:, 0]
-        return scores
+        return own.model(input_ids=ids, attention_mask=mask).logits[:, 0]
 
     return Answerer(own, logits)
 
@@ -180,8 +173,7 @@ def _load_alignscore(path: str, runtime: EncoderRuntime) -> Answerer:
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         named = {"token_type_ids": types} if has_types else {}
-        scores: torch.Tensor = head(base(input_ids=ids, attention_mask=mask, **named).pooler_output)
-        return scores
+        return head(base(input_ids=ids, attention_mask=mask, **named).pooler_output)
 
     return Answerer(own, logits)
 

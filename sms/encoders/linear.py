@@ -30,10 +30,9 @@ class Linear:
         """Multiply rows by the weights, and add the bias."""
         if self.uses_onednn:
             activation = "none" if self.approximation is None else "gelu"
-            product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+            return torch.ops.mkldnn._linear_pointwise(
                 x, self.weight, self.bias, activation, [], self.approximation or ""
             )
-            return product
         product = F.linear(x, self.weight, self.bias)
         if self.approximation is None:
             return product

@@ -42,12 +42,11 @@ def lite_embed(model: HubModel) -> Callable[[list[str]], np.ndarray]:
         rows = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
         widest = max(map(len, rows), default=0)
         places = [(row, k) for row, ids in enumerate(rows) for k in range(len(ids))]
-        vectors: np.ndarray = signature(
+        return signature(
             values=constant(np.array([i for ids in rows for i in ids], dtype=np.int64)),
             indices=constant(np.array(places, dtype=np.int64).reshape(-1, 2)),
             dense_shape=constant(np.array([len(rows), widest], dtype=np.int64)),
         )[_OUTPUT].numpy()
-        return vectors
 
     return embed
 
