@@ -76,13 +76,17 @@ class Rate:
         """Draw how many of `n` things are edited: at least 1, at most `most`."""
         return int(np.clip(round(rng.uniform(self.low, self.high) * n), 1, most))
 
+    def places(self, n: int, rng: np.random.Generator, *, most: int | None = None) -> list[int]:
+        """Draw which of `n` things are edited, by number; as many as `draw` says."""
+        count = self.draw(n, rng, most=n if most is None else most)
+        return rng.choice(n, size=count, replace=False).tolist()
+
 
 def delete_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
     """Delete words at random places; one stays."""
     n = _at_least_two(count_words(text), "word")
-    count = rate.draw(n, rng, most=n - 1)
-    gone: dict[int, tuple[Token, ...]] = dict.fromkeys(_places(n, count, rng), ())
-    return Draft(substituted(text, gone), count, n)
+    gone: dict[int, tuple[Token, ...]] = dict.fromkeys(rate.places(n, rng, most=n - 1), ())
+    return Draft(substituted(text, gone), len(gone), n)
 
 
 def replace_words(
@@ -90,13 +94,12 @@ def replace_words(
 ) -> Draft:
     """Replace words by other words of the vocabulary."""
     n = count_words(text)
-    count = rate.draw(n, rng, most=n)
     tokens = [token for sentence in text for token in sentence]
     new = {
         place: (Token(tokens[place].gap, _other_word(tokens[place].word, vocabulary, rng), False),)
-        for place in _places(n, count, rng)
+        for place in rate.places(n, rng)
     }
-    return Draft(substituted(text, new), count, n)
+    return Draft(substituted(text, new), len(new), n)
 
 
 def add_words(
@@ -122,10 +125,9 @@ def add_words(
 def delete_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
     """Delete sentences; one stays."""
     n = _at_least_two(len(text), "sentence")
-    count = rate.draw(n, rng, most=n - 1)
-    gone = set(_places(n, count, rng))
+    gone = set(rate.places(n, rng, most=n - 1))
     left = tuple(sentence for k, sentence in enumerate(text) if k not in gone)
-    return Draft(left, count, count_words(text))
+    return Draft(left, len(gone), count_words(text))
 
 
 def replace_sentences(
@@ -136,8 +138,9 @@ def replace_sentences(
         raise CannotEdit("no other sentences")
     count = rate.draw(len(text), rng, most=min(len(text), len(others)))
     new = rng.permutation(len(others))[:count].tolist()
+    places = rng.choice(len(text), size=count, replace=False).tolist()
     edited = list(text)
-    for place, other in zip(_places(len(text), count, rng), new, strict=True):
+    for place, other in zip(places, new, strict=True):
         first = others[other][0]._replace(gap=text[place][0].gap)
         edited[place] = foreign((first, *others[other][1:]))
     return Draft(arranged(edited, sentence_gap(text)), count, count_words(text))
@@ -171,7 +174,7 @@ def swap_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -
     if not fitting:
         raise CannotEdit("no two words in a row")
     new: dict[int, Sequence[Token]] = {}
-    for k in _places(len(fitting), rate.draw(len(fitting), rng, most=len(fitting)), rng):
+    for k in rate.places(len(fitting), rng):
         place = fitting[k]
         if place in new or place + 1 in new:
             continue
@@ -186,14 +189,13 @@ def repeat(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
     n = count_words(text)
     fewest, most = PHRASE_WORDS
     if n < fewest or rng.random() < 0.5:
-        count = rate.draw(len(text), rng, most=len(text))
-        again = set(_places(len(text), count, rng))
+        again = set(rate.places(len(text), rng))
         said = [
             sentence
             for k, once in enumerate(text)
             for sentence in ((once, foreign(once)) if k in again else (once,))
         ]
-        return Draft(arranged(said, sentence_gap(text)), count, n)
+        return Draft(arranged(said, sentence_gap(text)), len(again), n)
     tokens = [token for sentence in text for token in sentence]
     length = int(rng.integers(fewest, min(most, n) + 1))
     end = int(rng.integers(length, n + 1))
@@ -212,8 +214,8 @@ def break_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generat
     if not fitting:
         raise CannotEdit("no sentence to break")
     edited = list(text)
-    count = rate.draw(len(fitting), rng, most=len(fitting))
-    for k in rng.choice(len(fitting), size=count, replace=False).tolist():
+    broken = rate.places(len(fitting), rng)
+    for k in broken:
         own = text[fitting[k]]
         body, mark = own[: _n_body(own)], own[_n_body(own) :]
         gone = int(rng.integers(1, len(body) // 2 + 1))
@@ -225,7 +227,7 @@ def break_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generat
             first = Token(own[0].gap, shown, body[gone].is_kept and shown == word)
             left = (first, *body[gone + 1 :])
         edited[fitting[k]] = (*left, *mark)
-    return Draft(tuple(edited), count, n)
+    return Draft(tuple(edited), len(broken), n)
 
 
 def _n_body(sentence: Sentence) -> int:
@@ -282,10 +284,6 @@ def _at_least_two(n: int, thing: str) -> int:
     if n < 2:
         raise CannotEdit(f"one {thing} only")
     return n
-
-
-def _places(n: int, count: int, rng: np.random.Generator) -> list[int]:
-    return rng.choice(n, size=count, replace=False).tolist()
 
 
 def _any_word(vocabulary: Sequence[str], rng: np.random.Generator) -> str:

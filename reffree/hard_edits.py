@@ -77,15 +77,15 @@ def exchange(
         choices += _choices(_terms(reference, repeated), _terms(source, repeated))
     if not choices:
         raise CannotEdit("nothing to exchange")
-    count = rate.draw(len(choices), rng, most=len(choices))
+    chosen = rate.places(len(choices), rng)
     new: dict[int, Sequence[Token]] = {}
-    for k in rng.choice(len(choices), size=count, replace=False).tolist():
+    for k in chosen:
         span, others = choices[k]
         other = others[int(rng.integers(len(others)))]
         words = [token._replace(is_kept=False) for token in other.tokens]
         new[span.start] = [words[0]._replace(gap=span.tokens[0].gap), *words[1:]]
         new.update(dict.fromkeys(range(span.start + 1, span.start + len(span.tokens)), ()))
-    return Draft(substituted(reference, new), count, count_words(reference))
+    return Draft(substituted(reference, new), len(chosen), count_words(reference))
 
 
 def negate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
@@ -105,9 +105,8 @@ def negate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
             choices.append((place, (token, Token(" ", "not", False))))
     if not choices:
         raise CannotEdit("nothing to turn round")
-    count = rate.draw(len(choices), rng, most=len(choices))
-    new = dict(choices[k] for k in rng.choice(len(choices), size=count, replace=False).tolist())
-    return Draft(substituted(text, new), count, len(tokens))
+    new = dict(choices[k] for k in rate.places(len(choices), rng))
+    return Draft(substituted(text, new), len(new), len(tokens))
 
 
 def fuse(
@@ -119,15 +118,15 @@ def fuse(
     if len(long) < 2 or not fitting:
         raise CannotEdit("no sentences to fuse")
     edited = list(text)
-    count = rate.draw(len(fitting), rng, most=len(fitting))
-    for k in rng.choice(len(fitting), size=count, replace=False).tolist():
+    fused = rate.places(len(fitting), rng)
+    for k in fused:
         place = fitting[k]
         own, other = text[place], long[int(rng.integers(len(long)))]
         kept = int(rng.integers(2, len(own) - 1))
         begin = int(rng.integers(1, len(other) - 1))
         tail = tuple(token._replace(is_kept=False) for token in other[begin:])
         edited[place] = (*own[:kept], tail[0]._replace(gap=tail[0].gap or " "), *tail[1:])
-    return Draft(tuple(edited), count, count_words(text))
+    return Draft(tuple(edited), len(fused), count_words(text))
 
 
 def unimportant_sentences(
