@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reffree.matching import counts_in
-from sms.overlap import number_ngrams
+from sms.overlap import counts_in, number_ngrams
 from sms.ragged import Ragged, places_of
 
 UNKNOWN = 1e-5

@@ -61,17 +61,6 @@ def share_linked(
     return np.divide(linked, n, out=np.full(n.size, np.nan), where=n > 0)
 
 
-def counts_in(rows: Ragged, n_distinct: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Count how often each value of the row `first` is in the row `second`; int64, flat.
-
-    Examples
-    --------
-    >>> counts_in(Ragged.from_rows([[1, 2], [2, 2, 3]]), 4, np.array([0]), np.array([1]))
-    array([0, 2])
-    """
-    return _counts_in(rows.values, rows.offsets, first, second, n_distinct)
-
-
 @kernel()
 def _best_sentences(
     words: np.ndarray,
@@ -144,29 +133,3 @@ def _count_linked(
             n_looks += 1
         linked[pair] = is_linked.sum()
     return linked, n
-
-
-@kernel()
-def _counts_in(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    n_distinct: int,
-) -> np.ndarray:
-    total = 0
-    for row in first:
-        total += offsets[row + 1] - offsets[row]
-    counted = np.zeros(total, np.int64)
-    counts = np.zeros(n_distinct, np.int64)
-    at = 0
-    for pair in range(first.size):
-        begin, end = offsets[second[pair]], offsets[second[pair] + 1]
-        for k in range(begin, end):
-            counts[values[k]] += 1
-        for k in range(offsets[first[pair]], offsets[first[pair] + 1]):
-            counted[at] = counts[values[k]]
-            at += 1
-        for k in range(begin, end):
-            counts[values[k]] = 0
-    return counted

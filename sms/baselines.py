@@ -15,7 +15,7 @@ import numpy as np
 
 from sms.compiled import kernel
 from sms.metric import Batch, Metric, MetricRequest
-from sms.overlap import number, number_ngrams, rouge_l
+from sms.overlap import counts_in, number, number_ngrams, rouge_l
 from sms.ragged import Ragged, offsets_of, ranges
 
 LEAD_SENTENCES = 3
@@ -96,8 +96,10 @@ def novelty(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndar
     array([0.5])
     """
     bigrams, n_distinct = number_ngrams(words, 2)
-    n_novel = _count_missing(bigrams.values, bigrams.offsets, candidate, source, n_distinct)
-    return _share(n_novel, bigrams.lengths[candidate], words.lengths[source] > 0)
+    counts = counts_in(bigrams, n_distinct, candidate, source)
+    in_source = Ragged.from_lengths(counts, bigrams.lengths[candidate])
+    n_novel = in_source.sums(counts == 0)
+    return _share(n_novel, in_source.lengths, words.lengths[source] > 0)
 
 
 def repetition(words: Ragged, candidate: np.ndarray) -> np.ndarray:
@@ -214,25 +216,6 @@ def _sum_fragments(
         for j in range(begin, end):
             first[values[j]] = values.size
     return sum_of_lengths, sum_of_squares
-
-
-@kernel()
-def _count_missing(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    candidate: np.ndarray,
-    source: np.ndarray,
-    n_distinct: int,
-) -> np.ndarray:
-    """Count the values of each candidate row that its source row does not have."""
-    n_missing = np.zeros(candidate.size, np.int64)
-    seen_by = np.full(n_distinct, -1, np.int64)
-    for pair in range(candidate.size):
-        for k in range(offsets[source[pair]], offsets[source[pair] + 1]):
-            seen_by[values[k]] = pair
-        for k in range(offsets[candidate[pair]], offsets[candidate[pair] + 1]):
-            n_missing[pair] += seen_by[values[k]] != pair
-    return n_missing
 
 
 @dataclass(frozen=True, kw_only=True)
