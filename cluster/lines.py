@@ -444,9 +444,8 @@ class _CsvTables:
             if texts is not None and name == CANDIDATE:
                 return f"`{theirs}` must be text, got a list"
             if name in LISTS:
-                cells[theirs] = [_bytes_if_broken(text) for text in texts or [cell]]
-                if texts is not None and not texts:
-                    cells[theirs] = []
+                listed = [cell] if texts is None else texts
+                cells[theirs] = [_bytes_if_broken(text) for text in listed]
             else:
                 cells[theirs] = _bytes_if_broken(cell)
         for name in self._keep:
