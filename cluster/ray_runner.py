@@ -262,12 +262,11 @@ class _Driver:
             self._look_around()
             self._ask_again()
             self._assign()
-            if not (self._running or self._ask_at) and all(map(self._is_left_out, self._idle)):
+            if not (self._running or self._ask_at) and all(
+                map(self._schedule.is_left_out, self._idle)
+            ):
                 raise RuntimeError(self._why_nobody_is_left())
             self._wait()
-
-    def _is_left_out(self, worker: int) -> bool:
-        return self._schedule.is_left_out(worker)
 
     def _why_nobody_is_left(self) -> str:
         n_workers, n_idle = len(self._pool.actors), len({*self._idle})
@@ -424,7 +423,7 @@ class _Driver:
             return
         self._failed_starts[worker] = 0
         self._settle(worker, shard, report)
-        is_left_out = self._is_left_out(worker)
+        is_left_out = self._schedule.is_left_out(worker)
         if report.error is not None and not is_left_out and self._schedule.needs_restart(worker):
             logger.warning(
                 "worker %d on %s failed twice in a row and is restarted; last error: %s",
@@ -439,11 +438,11 @@ class _Driver:
             self._idle.append(worker)
 
     def _settle(self, worker: int, shard: Shard, report: ShardReport) -> None:
-        was_left_out = self._is_left_out(worker)
+        was_left_out = self._schedule.is_left_out(worker)
         final = self._schedule.settle(worker, shard, report, time.monotonic())
         if report.error is not None:
             self._last_failure = report.error
-        if self._is_left_out(worker) and not was_left_out:
+        if self._schedule.is_left_out(worker) and not was_left_out:
             logger.warning(
                 "worker %d on %s is left out: shards fail on it even after a restart; last error: "
                 "%s",
