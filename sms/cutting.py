@@ -73,11 +73,8 @@ class TextReader:
         read = self.read(rows)
         return replace(read, segmented=read.segmented.alone())
 
-    def __getstate__(self) -> tuple[ScoringConfig, Mapping[str, Planner]]:
-        return self._config, self._planners
-
-    def __setstate__(self, state: tuple[ScoringConfig, Mapping[str, Planner]]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[type, tuple[ScoringConfig, Mapping[str, Planner]]]:
+        return TextReader, (self._config, self._planners)
 
 
 def _distinct_texts(
