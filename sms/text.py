@@ -149,16 +149,12 @@ class SegmentedTexts:
         lengths = np.where(needed, self.text_sentences.lengths, 0)
         owner = np.repeat(needed, self.text_sentences.lengths)
         sentences, numbers = np.unique(self.text_sentences.values[owner], return_inverse=True)
-        return SegmentedTexts(
-            [self.sentences[k] for k in sentences.tolist()],
-            Ragged.from_lengths(numbers, lengths),
-            self.chunks,
-            self.sentence_chunks.take(sentences),
-            self.sentence_words.take(sentences),
-            self.vocabulary,
-            self.is_kept,
-            self.lower,
-            self.cannot_be_split,
+        return replace(
+            self,
+            sentences=[self.sentences[k] for k in sentences.tolist()],
+            text_sentences=Ragged.from_lengths(numbers, lengths),
+            sentence_chunks=self.sentence_chunks.take(sentences),
+            sentence_words=self.sentence_words.take(sentences),
         )
 
     def whole(self) -> SegmentedTexts:

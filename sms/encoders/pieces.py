@@ -116,7 +116,7 @@ class PieceCutter:
         self._is_word_local = _is_word_local(settings)
         self._unknown = _unknown_piece(settings["model"], tokenizer)
         self._filler = [self._unknown or 0]
-        self._seen = _SeenWords([], _empty_table(), np.empty(0, dtype=bool))
+        self._seen = _SeenWords([], Ragged.from_rows([]), np.empty(0, dtype=bool))
 
     @property
     def has_unknown(self) -> bool:
@@ -166,7 +166,7 @@ class PieceCutter:
         words = texts.vocabulary.words
         seen = self._seen
         if seen.words is not words:  # the vocabulary was emptied, or is another one
-            seen = _SeenWords(words, _empty_table(), np.empty(0, dtype=bool))
+            seen = _SeenWords(words, Ragged.from_rows([]), np.empty(0, dtype=bool))
         n_seen = len(seen.pieces)
         if n_seen < len(words):
             # the tokenizer deletes some words (lone combining marks); one that counts must not go
@@ -276,10 +276,6 @@ def _unknown_piece(model: dict[str, object], tokenizer: Tokenizer) -> int | None
         return number
     token = model.get("unk_token")
     return tokenizer.token_to_id(token) if isinstance(token, str) else None
-
-
-def _empty_table() -> Ragged:
-    return Ragged(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
 def _overlaps(words: Ragged, pieces: Ragged) -> tuple[np.ndarray, np.ndarray]:
