@@ -32,12 +32,13 @@ class PrefixScorer:
         self._model, self._machine = pretrained.model, pretrained.machine
         self._name = pretrained.name
         self._batches, self._parts = batches(pretrained.machine), batches(pretrained.machine)
-        self._read = self._encode if pretrained.has_encoder else self._read_prefixes
+        self._has_encoder = pretrained.has_encoder
+        self._read = self._encode if self._has_encoder else self._read_prefixes
         accepted = inspect.signature(self._model.forward).parameters
         self._takes_positions = "position_ids" in accepted
         self._takes_kept = "logits_to_keep" in accepted
         self._start: Any = getattr(self._model.config, "decoder_start_token_id", None)
-        if pretrained.has_encoder and self._start is None:
+        if self._has_encoder and self._start is None:
             raise ValueError(
                 f"`{self._name}` must say in its config.json what its decoder begins with, "
                 "`decoder_start_token_id`, got none"
@@ -177,7 +178,7 @@ class PrefixScorer:
     def _whole(self, prefix: np.ndarray, text: np.ndarray) -> np.ndarray:
         """Score one text in one pass without anything kept."""
         ids = self._machine.send(np.concatenate([prefix, text]))[None]
-        if self._start is None or self._read == self._read_prefixes:
+        if not self._has_encoder:
             logits = self._model(input_ids=ids, use_cache=False).logits[:, prefix.size - 1 : -1]
         else:
             labels = ids[:, prefix.size :]
