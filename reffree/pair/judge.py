@@ -201,31 +201,23 @@ class PairModel:
         ]
         names = [key.hex() for key in keys]
         missing = self._recent.missing(names)
-        answers: dict[str, np.ndarray] = {}
+        lacking = {names[k] for k in missing}
+        known = {name: self._recent[name] for name in names if name not in lacking}
+        kept: dict[str, np.ndarray] = {}
         if self._disk is not None and missing:
             none = np.zeros(len(missing), dtype=np.int64)
             read = self._disk.read([keys[k] for k in missing], none)
-            answers = {names[missing[place]]: own for place, (_, own) in read.items()}
-            missing = [k for k in missing if names[k] not in answers]
-        computed = self._asked([pairs[k] for k in missing])
-        fresh = {names[missing[place]]: own for place, own in computed.items()}
+            kept = {names[missing[place]]: own for place, (_, own) in read.items()}
+            missing = [k for k in missing if names[k] not in kept]
+        asked = self._asked([pairs[k] for k in missing])
+        fresh = {names[missing[place]]: own for place, own in asked.items()}
         if self._disk is not None and fresh:
             nothing = np.empty((0, 1), dtype=np.float32)
             self._disk.write({bytes.fromhex(name): (nothing, own) for name, own in fresh.items()})
-        answers |= fresh
-        failed = set(range(len(missing))) - computed.keys()
-        unsplit = {names[missing[place]] for place in failed}
-        result = {
-            pair: None
-            if name in unsplit
-            else answers[name]
-            if name in answers
-            else self._recent[name]
-            for pair, name in zip(pairs, names, strict=True)
-        }
-        self._recent.add(answers, RECENT_BYTES)
+        self._recent.add(kept | fresh, RECENT_BYTES)
         self._counts["pairs"] += len(pairs)
-        return result
+        answers = known | kept | fresh
+        return {pair: answers.get(name) for pair, name in zip(pairs, names, strict=True)}
 
     def _asked(self, pairs: Sequence[Pair]) -> dict[int, np.ndarray]:
         """Ask the model about pairs, by their number; those that cannot be split are left out.
