@@ -233,8 +233,6 @@ def _check_mapping(columns: Mapping[str, str]) -> dict[str, str]:
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 

@@ -81,10 +81,10 @@ def _distinct_texts(
     rows: pa.Table, config: ScoringConfig
 ) -> tuple[pa.StringArray, np.ndarray, dict[str, Ragged], np.ndarray]:
     """Give the distinct texts of a batch numbers, and each row's texts by number."""
-    columns: list[pa.Array] = [_combined(rows["candidate"]).cast(pa.string())]
+    columns: list[pa.Array] = [rows["candidate"].combine_chunks().cast(pa.string())]
     offsets = {}
     for side in config.text_sides:
-        lists = _combined(rows[side])
+        lists = rows[side].combine_chunks()
         lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
         offsets[side] = lengths.astype(np.int64)
         values = lists.flatten().cast(pa.string())  # a null list has no values
@@ -106,10 +106,6 @@ def _distinct_texts(
         sides[side] = Ragged.from_lengths(numbers[at : at + size], lengths)
         at += size
     return encoded.dictionary, numbers[:n_rows], sides, is_null
-
-
-def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:
