@@ -54,7 +54,7 @@ def text_columns(path: str, format: str) -> list[str]:
     with _records(path, format) as records:
         if format == "csv":
             return _header(records, path)
-        return _keys(record for record in records if isinstance(record, bytes))
+        return _keys(records)
 
 
 def text_tables(
@@ -71,7 +71,7 @@ def text_tables(
         else:
             first = list(islice(records, _PEEK_RECORDS))
             records = chain(first, records)
-            names = _keys(record for record in first if isinstance(record, bytes))
+            names = _keys(first)
             if not first:
                 return
             if not names:

@@ -207,8 +207,7 @@ def _prepared(rows: _Rows, scorer: Scorer, clock: _Clock) -> _Prepared:
     value = None
     with clock.stage("prepare"):
         if rows.readable.num_rows:
-            is_read = isinstance(scorer, SharedScorer) and rows.text is not None
-            read = (rows.text,) if is_read else ()
+            read = () if rows.text is None else (rows.text,)  # only a `SharedScorer` has it
             value = scorer.prepare(rows.readable, *read)
     if rows.text is not None:
         clock.seconds["text"] = clock.seconds.get("text", 0.0) + rows.text_s
