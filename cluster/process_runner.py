@@ -137,33 +137,31 @@ class Workers:
             by_connection: dict[Any, _Worker] = {one.connection: one for one in self.all}
             for connection in wait(list(by_connection)):
                 worker = by_connection[connection]
-                answer = worker.answer()
-                if isinstance(answer, _Ended):
-                    self.failed_to_start(worker, answer.how)
-                else:
-                    self.take_ready(worker, answer)
+                self.take_ready(worker, worker.answer())
         return self._description
 
     def take_ready(self, worker: _Worker, answer: object) -> None:
-        """Take what a worker says once it has made its scorer, or why it cannot."""
-        if not self.was_ready and not isinstance(answer, Exception):
-            self._description = answer
-            self.was_ready = True
-        elif isinstance(answer, Exception) or answer != self._description:
-            if not isinstance(answer, Exception):
-                answer = ValueError(
-                    "a worker has loaded another scorer than the first one; were its files changed "
-                    "meanwhile?"
-                )
+        """Take what a worker says once it has made its scorer, why it cannot, or how it ended."""
+        if isinstance(answer, _Ended):
+            self._failed_to_start(worker, answer.how)
+            return
+        is_other = self.was_ready and answer != self._description
+        if is_other and not isinstance(answer, Exception):
+            answer = ValueError(
+                "a worker has loaded another scorer than the first one; were its files changed "
+                "meanwhile?"
+            )
+        if isinstance(answer, Exception):
             if not self.was_ready:
                 raise answer
             worker.kill()
-            self.failed_to_start(worker, one_line(answer))
+            self._failed_to_start(worker, one_line(answer))
             return
+        self._description, self.was_ready = answer, True
         worker.is_ready = True
         worker.n_failed_starts = 0
 
-    def failed_to_start(self, worker: _Worker, reason: str) -> None:
+    def _failed_to_start(self, worker: _Worker, reason: str) -> None:
         """Start a worker again that has ended before it was ready, unless it does so each time."""
         self.last_failure = reason
         worker.n_failed_starts += 1
@@ -292,10 +290,7 @@ class _Driver:
         """Take what a worker says, or that it has died."""
         answer = worker.answer()
         if worker.shard is None:
-            if isinstance(answer, _Ended):
-                self._workers.failed_to_start(worker, answer.how)
-            else:
-                self._workers.take_ready(worker, answer)
+            self._workers.take_ready(worker, answer)
         elif isinstance(answer, _Ended):
             self._lose(worker, f"the worker was lost while scoring it ({answer.how})")
         else:
