@@ -224,31 +224,20 @@ class Baseline(Metric):
 
     of_words: Callable[..., np.ndarray]
     """Called with `words` of every text and the text numbers of each pair."""
+    by_sentence: bool = False
+    """Whether `of_words` is given words by sentence, and sentences by text."""
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every candidate, or pair it with every source."""
-        words = self.words(batch)
+        sentences = batch.texts.text_sentences
+        lower = batch.once("lower words", lambda: batch.texts.lower_words)
+        words: tuple[Ragged, ...] = lower, sentences
+        if not self.by_sentence:
+            words = (batch.once("words", lambda: sentences.expand(lower)),)
         if not request.sides:
             return {request.name: self.of_words(*words, batch.candidate)}
         of = batch.pairs[request.sides[0]]
         return {request.name: of.joined(self.of_words(*words, of.candidate, of.other))}
-
-    def words(self, batch: Batch) -> tuple[Ragged, ...]:
-        """Return what comes before the numbers of texts."""
-        texts = batch.texts
-        return (batch.once("words", lambda: texts.text_sentences.expand(_lower_words(batch))),)
-
-
-class Lead(Baseline):
-    """A baseline that reads the sentences of the source."""
-
-    def words(self, batch: Batch) -> tuple[Ragged, ...]:
-        """Return words by sentence, and sentences by text."""
-        return _lower_words(batch), batch.texts.text_sentences
-
-
-def _lower_words(batch: Batch) -> Ragged:
-    return batch.once("lower words", lambda: batch.texts.lower_words)
 
 
 _SHARE, _AMOUNT = (0.0, 1.0), (0.0, np.inf)
@@ -300,12 +289,13 @@ BASELINES = (
         needs=("source",),
         of_words=novelty,
     ),
-    Lead(
+    Baseline(
         name="lead3",
         summary="ROUGE-L F against the source's first three sentences",
         higher_is="closer to the lead",
         bounds=_SHARE,
         needs=("source",),
         of_words=lead3,
+        by_sentence=True,
     ),
 )
