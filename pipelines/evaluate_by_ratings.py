@@ -96,9 +96,7 @@ def evaluate_by_ratings(
     check_unique(both, KEYS, "the corpus", "give one text of each")
     notes = list(rated.notes)
     if n_lost := means.height - both.height:
-        notes.append(
-            f"{n_lost:,} of {means.height:,} rated summaries are not readable rows of the corpus"
-        )
+        notes.append(f"Rated summaries that the corpus lacks: {n_lost:,} of {means.height:,}")
     keys = _source_keys(corpus, renamed, set(both[DOCUMENT_ID]))
     seen = {folder: _n_seen(folder, keys) for folder in scorers}
     documents, systems = (both[key].unique().sort().to_list() for key in KEYS)
@@ -149,7 +147,7 @@ def _result(
     how = {"level": level, "coefficient": COEFFICIENT}
     agreed = correlate(scores, ratings, **how)
     if n := int((np.isnan(scores) & ~np.isnan(ratings)).sum()):
-        notes = [*notes, f"{n:,} summaries with a rating of {aspect} have no score"]
+        notes = [*notes, f"Summaries with a rating of {aspect} but no score: {n:,}"]
     return RatedResult(
         scorer=folder,
         aspect=aspect,

@@ -171,10 +171,10 @@ def read_rated(corpus: OneOrMore, rated: AnyPath | None, settings: TrainSettings
     rows = pl.concat([pl.DataFrame(pl.from_arrow(table)) for table in tables])
     rows = rows.join(means, on=KEYS).sort(KEYS)
     if n_lost := means.height - rows.select(KEYS).n_unique():
-        notes.append(f"{n_lost:,} of {means.height:,} rated summaries are not in the corpus")
+        notes.append(f"Rated summaries that the corpus lacks: {n_lost:,} of {means.height:,}")
     why = pl.Series([why_unused(row) for row in rows.to_dicts()], dtype=pl.String)
     for reason, n in why.drop_nulls().value_counts(sort=True).iter_rows():
-        notes.append(f"{n:,} rated rows of the corpus are left out: {reason}")
+        notes.append(f"Left out: {n:,}, {reason}")
     both = rows.filter(why.is_null()).unique([*KEYS, CANDIDATE, SOURCES], maintain_order=True)
     check_unique(both, KEYS, "the corpus", "give one text of each")
     if both[DOCUMENT_ID].n_unique() < MIN_GROUPS:
@@ -186,9 +186,7 @@ def read_rated(corpus: OneOrMore, rated: AnyPath | None, settings: TrainSettings
     sources = both[SOURCES].list.first().to_list()
     groups = number_groups(numbers[DOCUMENT_ID], sources)
     if n_alike := both[DOCUMENT_ID].n_unique() - np.unique(groups).size:
-        notes.append(
-            f"{n_alike:,} documents have the source of another one, or nearly; they count as one"
-        )
+        notes.append(f"Documents that count as one with another, for their source: {n_alike:,}")
     return Rated(
         sources=sources,
         candidates=both[CANDIDATE].to_list(),

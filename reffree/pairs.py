@@ -126,9 +126,9 @@ def text_key(text: str) -> int | None:
 def near_keys(text: str) -> list[int]:
     """Hash a text so that near copies have a hash in common (MinHash, Broder 1997); none if short.
 
-    Of a language without spaces characters count as words.
     Of texts that share nine tenths of their runs of five words (Jaccard) nearly all have one, of
-    those that share half of them one in eight.
+    those that share half of them one in eight. In a language without spaces, a word here is one
+    character.
     """
     words = text.casefold().split()
     if sum(map(len, words)) > LONGEST_WORDS * len(words):  # a language without spaces

@@ -255,7 +255,7 @@ def _read_text(path: Path, *, has_header: bool) -> tuple[list[str], np.ndarray]:
             heads, values = _parse_block(path, lines, dimension, first_line + len(words))
             words += heads
             blocks.append(values)
-        if n_words > 0 and all(_NUMBER_AT_END.search(word) for word in words):
+        if has_header and words and all(_NUMBER_AT_END.search(word) for word in words):
             raise ValueError(
                 f"`{path}` must have {dimension} values in a line by its first line, got more: "
                 f"{words[0][:60]!r}; mend the first line"

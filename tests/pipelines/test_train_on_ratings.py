@@ -202,7 +202,7 @@ def test_copies_of_an_article_count_as_one_document(tmp_path, capsys):
         assert run([*given, "--ratings", str(tmp_path / "ratings.parquet")]) == 0
         printed.append(capsys.readouterr().out)
     assert (
-        "12 documents have the source of another one, or nearly; they count as one." in printed[1]
+        "Documents that count as one with another, for their source: 12." in printed[1].splitlines()
     )
     figures = [
         json.loads((tmp_path / str(len(own)) / "learning_curve.json").read_text())[-1]
@@ -226,9 +226,9 @@ def test_what_is_not_fitted_to_is_told(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("67 rated candidates of 12 documents")
     assert any(line.startswith("1 rows of ") and "have no key" in line for line in lines)
-    assert "1 of 71 rated summaries are not in the corpus." in lines
-    assert "2 rated rows of the corpus are left out: no candidate." in lines
-    assert "1 rated rows of the corpus are left out: no source." in lines
+    assert "Rated summaries that the corpus lacks: 1 of 71." in lines
+    assert "Left out: 2, no candidate." in lines
+    assert "Left out: 1, no source." in lines
 
     rows.append({**rows[7], "candidate": "Quite another text."})
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "corpus.parquet")

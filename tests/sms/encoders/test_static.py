@@ -172,6 +172,9 @@ DAMAGED = [
         id="more-than-the-header-says",
     ),
     pytest.param(
+        "fasttext", "5 2\n", " must hold 5 vectors by its first line, got 0", id="bare-header"
+    ),
+    pytest.param(
         "fasttext",
         "2 0\ncat\ndog\n",
         " line 1 must be `number-of-words dimension`, got '2 0'",
