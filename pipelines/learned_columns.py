@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from cluster.store import is_url
 from pipelines.candidate_pairs import why_unusable
@@ -24,7 +23,6 @@ from sms.encoders import EncoderRuntime
 from sms.metric import Batch, Metric, MetricRequest, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.sentences import SENTENCE_END
-from sms.text import Segmenter, TextRules
 
 if TYPE_CHECKING:
     from reffree.scorer import LearnedScorer, PairScores
@@ -57,19 +55,13 @@ class LearnedModel:
             return None
         of_sources = [linear.contributions(source, candidate, head) for source in sources]
         parts = {name: float(np.mean([own[name] for own in of_sources])) for name in of_sources[0]}
-        sentences = _sentences(candidate)
         # against several sources another sentence may be the worst each time
-        least = {}
+        least: dict[str, str] = {}
         if len(sources) == 1:
             least = linear.features.least_sentences(sources[0], candidate)
         return (
             *(
-                ScorePart(
-                    name,
-                    linear.features.meanings[name],
-                    part,
-                    sentences[least[name]] if name in least else None,
-                )
+                ScorePart(name, linear.features.meanings[name], part, least.get(name))
                 for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))
                 if part
             ),
@@ -218,12 +210,6 @@ def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str |
     if all(reasons):
         return f"source:{reasons[0] if reasons else 'missing'}"
     return None
-
-
-def _sentences(text: str) -> list[str]:
-    """Cut a text as the features do."""
-    texts = Segmenter(TextRules()).segment(pa.array([text], pa.string()))
-    return [texts.sentences[number] for number in texts.text_sentences[0].tolist()]
 
 
 def _as_text(text: str) -> str:

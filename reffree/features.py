@@ -3,7 +3,9 @@
 A mean hides one bad sentence, so each sentence is looked at: how much of it one sentence of the
 document says, where that sentence stands, and how bad the worst one is. The rest says how much is
 copied, repeated and left out. Every number has a name in `WORD_FEATURES`, with what it means. Whole
-texts are read, whatever their length. Columns of metrics may be features, too (`metric_features`).
+texts are read, whatever their length, and as they would be if no tokeniser had been at them
+(`detokenize`). Columns of metrics may be features, too (`metric_features`); they read the texts as
+they are.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import regex
 
 from reffree.copying import FIRST_SHARES, components, fit_shares
+from reffree.detokenize import detokenized
 from reffree.english import POINTING
 from reffree.matching import NO_WORD, best_sentences, share_linked
 from reffree.metric_features import FeatureValues, MetricFeatures, scoring_config
@@ -74,7 +78,7 @@ WORD_FEATURES = {
 }  # fmt: skip
 
 _PAIRS_AT_ONCE = 512
-_ENDS = (".", "!", "?", '."', '!"', '?"', ".'", ".”", "!”", "?”", "。", "!", "?", ". ''")
+_END = regex.compile(r"""[.!?。!?]["' ]*$""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,28 +186,32 @@ class PairFeatures:
         made[~pairs.has_words] = np.nan
         return made
 
-    def least_sentences(self, source: str, candidate: str) -> dict[str, int]:
-        """For each feature about the worst sentence, return the place of that sentence."""
+    def least_sentences(self, source: str, candidate: str) -> dict[str, str]:
+        """For each feature about the worst sentence, return that sentence."""
         pairs = self._pairs([source], [candidate])
         forward, _ = _likelihoods(pairs, self.config.copy_shares)
+        own_sentences = pairs.texts.text_sentences[pairs.candidate[0]]
         values = {
             "copy_least": _means_of_sentences(forward, pairs),
             "words_least": _shares_of_sentences(pairs, _content(pairs.texts)[0])[0],
         }
         return {
-            name: int(np.nanargmin(own)) for name, own in values.items() if not np.isnan(own).all()
+            name: pairs.texts.sentences[own_sentences[np.nanargmin(own)]]
+            for name, own in values.items()
+            if not np.isnan(own).all()
         }
 
     def _pairs(self, sources: Sequence[str], candidates: Sequence[str]) -> _Pairs:
-        distinct = list(dict.fromkeys([*sources, *candidates]))
+        read = {text: detokenized(text) for text in dict.fromkeys([*sources, *candidates])}
+        distinct = list(dict.fromkeys(read.values()))
         places = {text: place for place, text in enumerate(distinct)}
         texts = self._segmenter.segment(pa.array(distinct, pa.string()))
         return _Pairs(
             texts=texts,
             raw=distinct,
             words=texts.text_sentences.expand(texts.lower_words),
-            candidate=np.array([places[text] for text in candidates], dtype=np.int64),
-            source=np.array([places[text] for text in sources], dtype=np.int64),
+            candidate=np.array([places[read[text]] for text in candidates], dtype=np.int64),
+            source=np.array([places[read[text]] for text in sources], dtype=np.int64),
         )
 
 
@@ -349,7 +357,7 @@ def _of_form(pairs: _Pairs) -> dict[str, np.ndarray]:
     for text in np.unique(pairs.candidate).tolist():
         raw = pairs.raw[text].strip()
         is_pointing[text] = raw[:12].partition(" ")[0].lower() in POINTING
-        is_ended[text] = raw.endswith(_ENDS)
+        is_ended[text] = _END.search(raw) is not None
     return {
         "repetition": baselines.repetition(pairs.words, pairs.candidate),
         "pointing": is_pointing[pairs.candidate],

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors.torch import save
 
+from reffree import detokenize
 from reffree.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built
 from reffree.checkpoint import replace_file
 from reffree.linear import LinearModel
@@ -69,15 +70,12 @@ def signature_of_linear(model: LinearModel, metrics: str = "") -> str:
     said["features"] = {
         "names": model.features.names,
         "copy_shares": model.features.copy_shares,
-        # once keys of the features, and still part of the hash: older scorers keep their signature
-        "language_model": None,
-        "prompt": None,
     }
     weights = hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16)
     read = f"|reads:{metrics}" if metrics else ""
     return (
         f"reffree|scorer:{FEATURES}{read}|heads:{'+'.join(model.heads)}|{TextRules().signature}"
-        f"|weights:{weights.hexdigest()[:_HASH_LENGTH]}|v:{version()}"
+        f"|detok:{detokenize.VERSION}|weights:{weights.hexdigest()[:_HASH_LENGTH]}|v:{version()}"
     )
 
 
