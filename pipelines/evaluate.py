@@ -27,6 +27,7 @@ from pipelines.training_folder import chosen_device
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
+from reffree.fitting import texts_of
 from reffree.negatives import NegativesConfig
 from reffree.neighbours import find_neighbours
 from reffree.pairs import text_key
@@ -64,6 +65,12 @@ class _Domain:
     examples: list[list[Example]]
     traits: Mapping[str, np.ndarray]
     left_out: Mapping[str, int]
+
+
+def traits_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np.ndarray]:
+    """Score candidates by `TRAITS`; NaN where one has no score."""
+    table = score_texts(candidates, sources=sources, metrics=TRAITS)
+    return {name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS}
 
 
 def evaluate_scorer(
@@ -146,14 +153,7 @@ def _read_domain(
         made.check_negatives(side)
         groups = [positive_once(group) for group in made.held_out()]
     examples = [example for group in groups for example in group]
-    table = score_texts(
-        [example.candidate for example in examples],
-        sources=[example.source for example in examples],
-        metrics=TRAITS,
-    )
-    traits = {
-        name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS
-    }
+    traits = traits_of(*texts_of(examples))
     left_out = {REPEATED: made.n_repeated} if made.n_repeated else {}
     left_out |= {f"{kind}: {reason}": n for (kind, reason), n in made.left_out.most_common()}
     return _Domain(

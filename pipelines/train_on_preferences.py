@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.evaluate import TRAITS
+from pipelines.evaluate import TRAITS, traits_of
 from reffree.aspects import KINDS_OF_HEAD
 from reffree.comparisons import comparisons_of
 from reffree.examples import Example
-from reffree.features import PairFeatures
 from reffree.fitting import fit_recipe, texts_of
 from reffree.linear import MIN_GROUPS, Comparisons
 from reffree.scorer import LinearPairs, load_scorer
@@ -63,9 +62,8 @@ def judge_preferences(
         scores = _cross_validated(training, pairs, values, recipe, seed)
     else:
         texts = texts_of(test)
-        values = pairs.features.read(*texts).values
-        scores = pairs.model.scores(values)
-    others = others_of(*texts, pairs.features, values)
+        scores = pairs.model.scores(pairs.features.read(*texts).values)
+    others = others_of(*texts)
     documents = np.array([one.document_id for one in training])
     per_head = []
     for place, head in enumerate(pairs.heads):
@@ -89,16 +87,13 @@ def judge_preferences(
     return per_head
 
 
-def others_of(
-    sources: Sequence[str], candidates: Sequence[str], features: PairFeatures, values: np.ndarray
-) -> dict[str, np.ndarray]:
+def others_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np.ndarray]:
     """Compute what a fitted scorer is to be compared with."""
     shipped = load_scorer(SHIPPED)
     scores = shipped.score_against_all([[text] for text in sources], candidates).scores
     by_name = {f"reffree@{SHIPPED}": shipped.chosen(scores)}
     by_name |= {f"reffree@{SHIPPED}.{head}": shipped.chosen(scores, head) for head in shipped.heads}
-    names = features.config.names
-    return by_name | {trait: values[:, names.index(trait)] for trait in TRAITS}
+    return by_name | traits_of(sources, candidates)
 
 
 def _cross_validated(

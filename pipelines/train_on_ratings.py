@@ -126,7 +126,7 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
     features.fit_copies(rated.sources, rated.candidates)
     values = features.read(rated.sources, rated.candidates).values
     tell("cross-validating")
-    others = others_of(rated.sources, rated.candidates, features, values)
+    others = others_of(rated.sources, rated.candidates)
     fits = [
         fit
         for aspect in rated.ratings
