@@ -18,7 +18,7 @@ from reffree.language_models import GENERATOR, Pretrained, in_use
 from reffree.likelihood_settings import CONTEXT, TEXT, LikelihoodSettings
 from reffree.prefix_scoring import PrefixScorer
 from sms.encoders import EncoderRuntime
-from sms.encoders.pieces import attempt_each, marks_taken_amiss, without_marks
+from sms.encoders.pieces import attempt_each, marks_for, without_marks
 from sms.encoders.recent import Recent
 from sms.encoders.vector_cache import VectorCache
 from sms.ragged import Ragged
@@ -65,7 +65,7 @@ class LanguageModel:
         if not self._pretrained.has_encoder and between.endswith(" "):
             # a word's first token has the space before it
             self._between, self._glue = between[:-1], " "
-        self._marks = marks_taken_amiss(self._tokenizer, prompt)
+        self._marks = marks_for(self._tokenizer, prompt)
         self.counts: Counter[str] = Counter(texts=0, computed=0, cut=0)
         (nothing,) = self._read_contexts([""]).values()
         if nothing is None or nothing.ids.size * 4 > self._pretrained.max_tokens:

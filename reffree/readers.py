@@ -17,7 +17,7 @@ import torch
 from tokenizers import Tokenizer
 
 from sms.encoders import Encoder, encode_texts
-from sms.encoders.pieces import encodings
+from sms.encoders.pieces import encodings, read_marks_as_letters
 from sms.encoders.recent import Recent
 from sms.ragged import Ragged
 from sms.text import Segmenter, TextRules
@@ -87,6 +87,7 @@ class PieceReader:
     ) -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
+        read_marks_as_letters(tokenizer)
         self._tokenizer, self._truncation = tokenizer, truncation
         self._padding_id = padding_id
         self._frame = _frame_of(tokenizer)

@@ -111,7 +111,7 @@ class _TokenVectors:
 
     def cut(self, text: str) -> tuple[list[int], bool]:
         """Return the tokens of a text, special ones included, and whether some were left out."""
-        cut = partial(self.tokenizer, self._before + text.strip(), split_special_tokens=True)
+        cut = partial(self.tokenizer, self._before + text.strip())
         ids: list[int] = cut(verbose=False)["input_ids"]
         if len(ids) <= self._max_tokens:
             return ids, False

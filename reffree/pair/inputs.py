@@ -11,7 +11,7 @@ import numpy as np
 from tokenizers import Encoding
 
 from reffree.pair.settings import DOCUMENT, END_OF_TEXT, SUMMARY, PairSettings
-from sms.encoders.pieces import attempt_each, marks_taken_amiss, without_marks
+from sms.encoders.pieces import attempt_each, marks_for, without_marks
 
 Pair = tuple[str, str]
 """A piece of a document, empty where there is none, and one of a summary."""
@@ -46,7 +46,7 @@ class InputMaker:
         end = tokenizer.eos_token or tokenizer.sep_token or ""
         template = settings.template
         self._template = None if template is None else template.replace(END_OF_TEXT, end)
-        self._marks = marks_taken_amiss(self._backend, self._template or "")
+        self._marks = marks_for(self._backend, self._template or "")
         (empty,) = self._encoded([("", "")])
         if empty is None or len(empty.ids) + 2 > most:
             raise ValueError(
@@ -56,6 +56,7 @@ class InputMaker:
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of a text, special ones left out."""
+        self._backend.encode_special_tokens = True
         return len(self._backend.encode(text, add_special_tokens=False).ids)
 
     def make(self, pairs: Sequence[Pair]) -> list[Input | None]:

@@ -23,7 +23,7 @@ from sms.encoders.layers import LayerChoice
 from sms.encoders.linear import speed_up
 from sms.encoders.packed_model import PackedModel, PackedShape
 from sms.encoders.padded_model import PaddedModel
-from sms.encoders.pieces import PieceCutter
+from sms.encoders.pieces import PieceCutter, read_marks_as_letters
 from sms.file_hashes import hash_of_files
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ def check_weights(folder: Path) -> None:
 
 
 def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no types)
-    """Load a fast tokeniser.
+    """Load a fast tokeniser; marks that stand in a text are letters to it.
 
     Raises `ValueError` if there is none, or it is not a fast one.
     """
@@ -151,6 +151,8 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
     )
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(f"`{folder}` must hold a fast tokenizer (tokenizer.json), got a slow one")
+    tokenizer.split_special_tokens = True
+    read_marks_as_letters(tokenizer.backend_tokenizer)
     return tokenizer
 
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer, models, normalizers
+from tokenizers import Encoding, Regex, Tokenizer, normalizers, pre_tokenizers
 
 from sms.encoders import CannotSplit
 from sms.ragged import Ragged, offsets_of
@@ -27,6 +28,8 @@ from sms.words import attempt
 
 R = TypeVar("R")
 
+_IN_BRACKETS = re.compile(r"<.+>|\[.+\]")
+_BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 _FAILED = -1  # in place of the pieces of a word that the tokeniser fails on
 
 
@@ -111,6 +114,7 @@ class PieceCutter:
         self._tokenizer = tokenizer
         tokenizer.no_padding()
         tokenizer.no_truncation()
+        read_marks_as_letters(tokenizer)
         self.prefix, self.suffix = _special_tokens(tokenizer)
         settings = json.loads(tokenizer.to_str())
         self._is_word_local = _is_word_local(settings)
@@ -232,11 +236,10 @@ class PieceCutter:
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding | None]:
     """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on.
 
-    A special piece that stands in a text, such as `[SEP]`, is read as the letters that it has.
+    Of a tokeniser that went through `read_marks_as_letters`, in this process or another.
     """
-    tokenizer.encode_special_tokens = True
-    encode = functools.partial(tokenizer.encode_batch, add_special_tokens=False)
-    return without_marks(attempt_each(encode, texts), texts, marks_taken_amiss(tokenizer))
+    tokenizer.encode_special_tokens = True  # a copy from another process has forgotten it
+    return attempt_each(functools.partial(tokenizer.encode_batch, add_special_tokens=False), texts)
 
 
 def attempt_each(split: Callable[[list[str]], Sequence[R]], texts: Sequence[str]) -> list[R | None]:
@@ -248,16 +251,48 @@ def attempt_each(split: Callable[[list[str]], Sequence[R]], texts: Sequence[str]
     return [None if own is None else own[0] for own in alone]
 
 
-def marks_taken_amiss(tokenizer: Tokenizer, prompt: str = "") -> set[str]:
-    """Return special pieces that are read as such even where they stand in a text.
+def read_marks_as_letters(tokenizer: Tokenizer) -> None:
+    """Make a tokeniser read a mark that stands in a text, such as `</s>`, as the letters it has.
 
-    A SentencePiece model has them among its own pieces. A prompt may have some on purpose; a text
-    in it could not be told from it.
+    Marks are its special pieces, other added ones in brackets, and bytes such as `<0x0A>`. Where
+    the model itself has them among its pieces, as SentencePiece's have, they are parted after the
+    first letter. Pieces of other texts stay the same.
     """
+    marks = _marks(tokenizer)
+    tokenizer.add_special_tokens(sorted(marks))
+    rests: dict[str, list[str]] = {}  # a pattern by first letters is the fastest
+    for mark in sorted(marks.union(_BYTES)):
+        if _is_taken(tokenizer, mark):
+            rests.setdefault(re.escape(mark[0]), []).append(re.escape(mark[1:]))
+    if rests:
+        pattern = "|".join(f"{first}(?={'|'.join(own)})" for first, own in rests.items())
+        parting = pre_tokenizers.Split(Regex(pattern), "merged_with_previous")
+        own = [] if tokenizer.pre_tokenizer is None else [tokenizer.pre_tokenizer]
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*own, parting])
+
+
+def _is_taken(tokenizer: Tokenizer, mark: str) -> bool:
+    """Tell whether a mark is one piece; what stands for an unknown letter of it is shorter."""
+    number = tokenizer.token_to_id(mark)
+    return number is not None and any(
+        own == number and end - start >= len(mark)
+        for encoding in encodings(tokenizer, [mark, f"a {mark} a{mark}"])
+        if encoding is not None
+        for own, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
+    )
+
+
+def _marks(tokenizer: Tokenizer) -> set[str]:
     added = tokenizer.get_added_tokens_decoder().values()
-    marks = {token.content for token in added if token.special}
-    has_them = isinstance(tokenizer.model, models.Unigram)
-    return marks if has_them or any(mark in prompt for mark in marks) else set()
+    return {
+        token.content for token in added if token.special or _IN_BRACKETS.fullmatch(token.content)
+    }
+
+
+def marks_for(tokenizer: Tokenizer, prompt: str) -> set[str]:
+    """Return the marks if a prompt has some on purpose: a text could not be told from it."""
+    marks = _marks(tokenizer)
+    return marks if any(mark in prompt for mark in marks) else set()
 
 
 def without_marks(

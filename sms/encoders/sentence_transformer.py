@@ -31,7 +31,7 @@ from sms.encoders.hugging_face import (
     without_chatter,
 )
 from sms.encoders.layers import LayerChoice
-from sms.encoders.pieces import PieceCutter, attempt_each
+from sms.encoders.pieces import PieceCutter, attempt_each, marks_for, read_marks_as_letters
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
 
@@ -134,7 +134,6 @@ class LibraryEncoder(ContextualEncoder):
         if not texts or tokenizer is None:
             return []
         uncut = {"truncation": False, "padding": False, "verbose": False}
-        uncut["split_special_tokens"] = True
         return attempt_each(lambda some: tokenizer(some, **uncut, **options)["input_ids"], texts)
 
 
@@ -166,7 +165,15 @@ def _load(folder: Path) -> Any:  # noqa: ANN401
             f"`{folder}` must hold a model that sentence-transformers can load and run, got "
             f"{type(error).__name__}: {one_line(error)}"
         ) from error
+    backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
+    if backend is not None and not marks_for(backend, _prompt_of(model)):
+        model.tokenizer.split_special_tokens = True
+        read_marks_as_letters(backend)
     return model.eval()
+
+
+def _prompt_of(model: Any) -> str:  # noqa: ANN401
+    return str(model.prompts.get(model.default_prompt_name or "", ""))
 
 
 def _own_encoder(
@@ -217,8 +224,7 @@ def _plain_pooling(model: Any) -> Pooling | None:  # noqa: ANN401
     kinds = [type(module) for module in modules]
     if kinds not in ([Transformer, LibraryPooling], [Transformer, LibraryPooling, Normalize]):
         return None
-    prompt = model.prompts.get(model.default_prompt_name or "", "")
     mode = modules[1].pooling_mode
-    if mode not in POOLINGS or modules[0].do_lower_case or prompt:
+    if mode not in POOLINGS or modules[0].do_lower_case or _prompt_of(model):
         return None
     return Pooling(mode=mode, normalises=len(modules) == 3)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
+from sms.encoders.pieces import read_marks_as_letters
 from sms.encoders.tf_hub import HubModel
 
 _SIGNATURE, _OUTPUT = "default", "default"
@@ -74,4 +75,6 @@ def read_pieces(path: Path) -> Tokenizer:
     spaces = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     tokenizer.normalizer = normalizers.Sequence([*rules, *spaces])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens([p.piece for p in written.pieces if p.type != p.NORMAL])
+    read_marks_as_letters(tokenizer)
     return tokenizer

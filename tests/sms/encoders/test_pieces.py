@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from sms.encoders import pieces
-from sms.encoders.pieces import PieceCutter, SentencePieces, encodings
+from sms.encoders.hugging_face import load_tokenizer
+from sms.encoders.pieces import PieceCutter, SentencePieces, read_marks_as_letters
 from sms.ragged import Ragged
 
 SENTENCES = [
@@ -110,12 +111,60 @@ def test_sentence_without_pieces_has_one(tiny_model, as_they_are):
     assert (found.first + found.count <= found.ids.offsets[-1]).all()
 
 
+MARKS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[SEP]", "<|endoftext|>", "<think>", "<0x0A>"]
+LETTERS = [chr(code) for code in range(33, 127)]
+
+
+def with_marks(kind: str) -> Tokenizer:
+    """A tokeniser of single letters that has the marks among its own pieces."""
+    pieces = [*MARKS, *LETTERS, "▁", "Ġ", *(f"##{letter}" for letter in LETTERS)]
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    if kind == "wordpiece":
+        tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        tokenizer.decoder = decoders.WordPiece(cleanup=False)
+    elif kind == "bpe":
+        tokenizer = Tokenizer(models.BPE(numbers, [], ignore_merges=True))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.decoder = decoders.ByteLevel()
+    else:
+        scores = [(piece, 0.0 if piece in MARKS else -3.0) for piece in pieces]
+        tokenizer = Tokenizer(models.Unigram(scores, unk_id=MARKS.index("<unk>")))
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_special_tokens(MARKS[:-2])
+    tokenizer.add_tokens(["<think>"])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    return tokenizer
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+def test_marks_in_a_text_are_letters(kind):
+    tokenizer = with_marks(kind)
+    plain = [*SENTENCES[:2], "x < y / s > [SEPT] <|end", "<S>"]
+    expected = [tokenizer.encode(text).ids for text in plain]
+    for _ in range(2):
+        read_marks_as_letters(tokenizer)
+    assert [tokenizer.encode(text).ids for text in plain] == expected
+    for mark in MARKS:
+        for text in (mark, f"He {mark} said {mark}{mark}.", f"a{mark}b [{mark}"):
+            first, *ids, last = tokenizer.encode(text).ids
+            assert (first, last) == (0, 1)
+            assert not set(ids) & set(range(len(MARKS)))
+            letters = tokenizer.decode(ids, skip_special_tokens=False)
+            assert letters.replace(" ", "") == text.replace(" ", "")
+    assert tokenizer.token_to_id("</s>") == 1
+
+
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
-def test_special_pieces_in_a_text_are_letters(architecture, tiny_model):
-    tokenizer = tokenizer_of(tiny_model(architecture))
-    added = tokenizer.get_added_tokens_decoder().values()
-    marks = {token.content for token in added if token.special} - {"[UNK]", "<unk>"}
-    found = encodings(tokenizer, [f"The {mark} met." for mark in sorted(marks)])
-    numbers = {tokenizer.token_to_id(mark) for mark in marks}
-    assert [encoding is None for encoding in found] == [architecture == "xlm-roberta"] * len(marks)
-    assert not any(numbers & {*encoding.ids} for encoding in found if encoding is not None)
+def test_loaded_tokenizer_reads_marks_as_letters(architecture, tiny_model):
+    loaded = load_tokenizer(tiny_model(architecture))
+    own = tokenizer_of(tiny_model(architecture))
+    assert loaded(SENTENCES)["input_ids"] == [own.encode(text).ids for text in SENTENCES]
+    for mark in MARKS:
+        first, *ids, last = loaded(f"The {mark} committee met.")["input_ids"]
+        assert (first, last) == (loaded.cls_token_id, loaded.sep_token_id)
+        assert not {*ids} & {*loaded.all_special_ids} - {loaded.unk_token_id}
+        assert ids[-3:] == loaded("committee met.")["input_ids"][-4:-1]

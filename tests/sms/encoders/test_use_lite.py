@@ -17,7 +17,8 @@ from sms.encoders.use_lite import read_pieces
 
 RUNTIME = EncoderRuntime(device="cpu")
 D = 16
-TEXTS = ["The cat sat.", "a  cat\nsat on it", "Dogs 犬 ran", "x"]
+TEXTS = ["The cat sat.", "a  cat\nsat on it", "Dogs 犬 ran", "x", "a </s> cat<s>"]
+CONTROLS = {"<s>", "</s>"}
 PIECES = (
     [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0)]
     + [
@@ -26,14 +27,14 @@ PIECES = (
             ["▁the", "▁cat", "▁a", "▁sat", "▁", "c", "at", "s", "T", "he", "D"]
         )
     ]
-    + [(letter, -12.0) for letter in "abdefgimnoprtx."]
+    + [(letter, -12.0) for letter in "abdefgimnoprstx.</>"]
 )
 
 
 def segmented(text, pieces=PIECES):
     """Numbers of the likeliest pieces by dynamic programming; 0 for what is unknown, once."""
     text = "▁" + "▁".join(text.split())
-    numbers = {piece: k for k, (piece, _) in enumerate(pieces)}
+    numbers = {piece: k for k, (piece, _) in enumerate(pieces) if piece not in CONTROLS}
     worst = min(score for _, score in pieces) - 10
     best = [(0.0, [])] + [(-math.inf, [])] * len(text)
     for end in range(1, len(text) + 1):
@@ -53,7 +54,8 @@ def write_pieces(path, pieces):
 
     written = import_protobuf().ModelProto()
     for piece, score in pieces:
-        written.pieces.add(piece=piece, score=score)
+        kind = written.SentencePiece.CONTROL if piece in CONTROLS else None
+        written.pieces.add(piece=piece, score=score, type=kind)
     written.trainer_spec.unk_id = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(written.SerializeToString())
@@ -172,6 +174,7 @@ def test_published_weights(tf, tmp_path):
     save_module(tf, tmp_path / "lite", vectors)
     write_pieces(tmp_path / "lite" / "assets" / "pieces.model", pieces)
     texts = ["How old are you?", "What is your age?", "The harbour bridge was closed on Sunday."]
+    texts.append("How</s> old are you?")
     embed = load_use(str(tmp_path / "lite"), runtime=RUNTIME)._embed
     found = embed(texts)
     with tf.Graph().as_default(), v1.Session() as session:
@@ -180,7 +183,7 @@ def test_published_weights(tf, tmp_path):
             ids = segmented(text, pieces)
             feed = {"values:0": ids, "indices:0": [[0, k] for k in range(len(ids))]}
             np.testing.assert_allclose(session.run(output, feed), [vector], atol=1e-5)
-    assert found.shape == (3, 512)
+    assert found.shape == (4, 512)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-4)
     similar = found @ found.T
     assert similar[0, 1] > similar[0, 2] + 0.3
