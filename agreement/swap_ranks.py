@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from agreement.coefficients import rowwise
+from agreement.coefficients import SORTING_BEATS_PAIRS, rowwise
 from agreement.swap_nulls import DIFFERENCE_ATOL, Null
 
 BLOCK_NUMBERS = 4_000_000
@@ -51,7 +51,13 @@ class RankNull(Null):
 
     def differences(self, signs: Array) -> Array:
         """Return the difference in each swap, in full; signs have shape (n_swaps, n)."""
-        is_swapped = signs < 0
+        n = self._a.size
+        # Kendall of few cells compares all pairs
+        step = max(1, BLOCK_NUMBERS // (self._y.size * min(n, SORTING_BEATS_PAIRS)))
+        blocks = [signs[start : start + step] < 0 for start in range(0, len(signs), step)]
+        return np.concatenate([self._differences(is_swapped) for is_swapped in blocks])
+
+    def _differences(self, is_swapped: Array) -> Array:
         swapped = np.stack(
             [np.where(is_swapped, self._b, self._a), np.where(is_swapped, self._a, self._b)]
         )

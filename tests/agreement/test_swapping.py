@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from agreement import COEFFICIENTS, LEVELS, swap_tests, swapping
+from agreement import COEFFICIENTS, LEVELS, swap_ranks, swap_tests, swapping
 from agreement.coefficients import merge_close
 from agreement.levels import level_values
 from agreement.swap_nulls import SystemNull
+from agreement.swap_ranks import RankNull
 
 
 class Recorded:
@@ -77,6 +78,16 @@ def test_p_value_matches_swapping_cell_by_cell(level, coefficient, is_tied, has_
     for test, y in zip(tests, ratings, strict=True):
         assert test.p_value == by_swapping(a, b, y, is_plus, level, coefficient)
         assert test.n_resamples == 200
+
+
+@pytest.mark.parametrize("coefficient", ["spearman", "kendall_b"])
+def test_doubtful_swaps_are_computed_a_block_at_a_time(coefficient, monkeypatch):
+    a, b, ratings = example(is_tied=True, has_gaps=False)
+    null = RankNull(a.ravel(), b.ravel(), ratings.reshape(2, -1), coefficient)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (50, a.size))
+    whole = null.differences(signs)
+    monkeypatch.setattr(swap_ranks, "BLOCK_NUMBERS", 20_000)  # five or six swaps
+    np.testing.assert_array_equal(null.differences(signs), whole)
 
 
 def test_second_stage_is_for_small_p_values():
