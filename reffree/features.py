@@ -19,12 +19,12 @@ import pyarrow as pa
 import regex
 
 from reffree.copying import FIRST_SHARES, components, fit_shares
-from reffree.detokenize import detokenized
 from reffree.english import POINTING
 from reffree.matching import NO_WORD, best_sentences, share_linked
 from reffree.metric_features import FeatureValues, MetricFeatures, scoring_config
 from sms import baselines
 from sms.config import ScoringConfig
+from sms.detokenize import detokenized
 from sms.overlap import counts_in, number, number_ngrams, rouge_n
 from sms.ragged import Ragged, owners_of, places_of, ranges
 from sms.text import SegmentedTexts, Segmenter

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors.torch import save
 
-from reffree import detokenize
 from reffree.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built
 from reffree.checkpoint import replace_file
 from reffree.linear import LinearModel
 from reffree.naming import SCORER_FILE
+from sms import detokenize
 from sms.signature import version
 from sms.text import TextRules
 
@@ -75,7 +75,7 @@ def signature_of_linear(model: LinearModel, metrics: str = "") -> str:
     read = f"|reads:{metrics}" if metrics else ""
     return (
         f"reffree|scorer:{FEATURES}{read}|heads:{'+'.join(model.heads)}|{TextRules().signature}"
-        f"|detok:{detokenize.VERSION}|weights:{weights.hexdigest()[:_HASH_LENGTH]}|v:{version()}"
+        f"|{detokenize.SIGNATURE}|weights:{weights.hexdigest()[:_HASH_LENGTH]}|v:{version()}"
     )
 
 

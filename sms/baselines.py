@@ -8,13 +8,15 @@ ratios that exceed 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from sms import detokenize
 from sms.compiled import kernel
-from sms.metric import Batch, Metric, MetricRequest
+from sms.metric import Batch, Metric, MetricRequest, Setting
 from sms.overlap import counts_in, number, number_ngrams, rouge_l
 from sms.ragged import Ragged, offsets_of, ranges
 
@@ -227,12 +229,17 @@ class Baseline(Metric):
     by_sentence: bool = False
     """Whether `of_words` is given words by sentence, and sentences by text."""
 
+    counts_words: ClassVar[bool] = True
+
+    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+        """Say that English words are those of the text as written."""
+        return [detokenize.SIGNATURE] if setting.rules.language == "en" else []
+
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every candidate, or pair it with every source."""
-        sentences = batch.texts.text_sentences
-        lower = batch.once("lower words", lambda: batch.texts.lower_words)
-        words: tuple[Ragged, ...] = lower, sentences
+        words = batch.whole_words
         if not self.by_sentence:
+            lower, sentences = batch.whole_words
             words = (batch.once("words", lambda: sentences.expand(lower)),)
         if not request.sides:
             return {request.name: self.of_words(*words, batch.candidate)}

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sms.config import ScoringConfig
+from sms.detokenize import detokenized_if_cut
 from sms.encoders import Planner, for_texts
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
@@ -31,6 +32,9 @@ class ReadBatch:
     """Texts of every row's references and sources."""
     is_null: np.ndarray
     """Texts that were null, bool, shape (n_texts,)."""
+    whole_words: tuple[Ragged, ...]
+    """Lower-cased words of sentences, and sentences of texts; words that a tokeniser has cut are
+    whole again. Nothing where no metric counts words."""
     plans: Mapping[str, tuple[object, Ragged, np.ndarray]]
     """By encoder, where it plans ahead: the plan, the sentences of each text in it, and which texts
     its tokeniser fails on."""
@@ -57,9 +61,10 @@ class TextReader:
     def read(self, rows: pa.Table) -> ReadBatch:
         """Cut the distinct texts of some rows, and plan their encoding."""
         texts, candidate, sides, is_null = _distinct_texts(rows, self._config)
-        batch = ReadBatch(
-            texts, self._segmenter.segment(texts), candidate, sides, is_null, plans={}
-        )
+        segmented = self._segmenter.segment(texts)
+        counts_words = any(request.metric.counts_words for request in self._config.requests)
+        words = self._whole_words(texts, segmented) if counts_words else ()
+        batch = ReadBatch(texts, segmented, candidate, sides, is_null, words, plans={})
         plans = {
             alias: for_texts(
                 planner.plan, planner.unit, batch.segmented, batch.needed(self._config, alias)
@@ -67,6 +72,26 @@ class TextReader:
             for alias, planner in self._planners.items()
         }
         return replace(batch, plans=plans)
+
+    def _whole_words(
+        self, texts: pa.StringArray, segmented: SegmentedTexts
+    ) -> tuple[Ragged, Ragged]:
+        words, sentences = segmented.lower_words, segmented.text_sentences
+        if self._config.language != "en":
+            return words, sentences
+        whole = {
+            place: made
+            for place, text in enumerate(texts.to_pylist())
+            if text and (made := detokenized_if_cut(text))
+        }
+        if not whole:
+            return words, sentences
+        more = self._segmenter.segment_more(pa.array(whole.values(), pa.string()))
+        own = more.text_sentences
+        places = np.arange(len(sentences))
+        places[list(whole)] = len(sentences) + np.arange(len(whole))
+        sentences = sentences.and_rows(Ragged(own.values + len(words), own.offsets)).take(places)
+        return words.and_rows(more.lower_words), sentences
 
     def read_alone(self, rows: pa.Table) -> ReadBatch:
         """Do the same for another process: words are numbered within the batch."""

@@ -149,6 +149,8 @@ class Batch:
     """Texts of every row's references and sources."""
     is_null: np.ndarray
     """Texts that were null, bool, shape (n_texts,)."""
+    whole_words: tuple[Ragged, ...]
+    """As in `cutting.ReadBatch`."""
     encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
     """By encoder: its sentences, and the texts in terms of them."""
     cannot_be_split: Mapping[str, np.ndarray]
@@ -207,6 +209,8 @@ class Metric:
     spec: str = ""
     """How it is written, where a name alone is not enough: `likelihood@MODEL`."""
 
+    counts_words: ClassVar[bool] = False
+    """Whether it counts words of `Batch.whole_words`."""
     reads_texts: ClassVar[bool] = True
     """Whether it reads sentences, words and vectors of the batch, or else the rows themselves."""
     averages: ClassVar[bool] = False

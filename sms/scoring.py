@@ -217,6 +217,7 @@ class SummaryScorer:
             read.candidate,
             read.sides,
             read.is_null,
+            read.whole_words,
             encoded,
             cannot_be_split,
         )

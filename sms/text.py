@@ -334,7 +334,10 @@ class Vocabulary:
 
     @property
     def lower(self) -> np.ndarray:
-        """Number of each word's lower-cased form, -1 for punctuation; int64, (n_words,)."""
+        """Number of each word's lower-cased form, -1 for punctuation; int64, (n_words,).
+
+        Its apostrophes are straight.
+        """
         return self.column("lower", self._lowered)
 
     def column(self, name: str, compute: Callable[[list[str]], np.ndarray]) -> np.ndarray:
@@ -354,10 +357,11 @@ class Vocabulary:
 
     def _lowered(self, words: list[str]) -> np.ndarray:
         forms = self._forms
+        lower = [word.lower().replace("’", "'") for word in words]
         return np.array(
             [
-                forms.setdefault(word.lower(), len(forms)) if _HAS_CONTENT.search(word) else -1
-                for word in words
+                forms.setdefault(form, len(forms)) if _HAS_CONTENT.search(form) else -1
+                for form in lower
             ],
             dtype=np.int64,
         )
@@ -378,6 +382,10 @@ class Segmenter:
         """Cut distinct texts; one that is null or cannot be split has no sentences."""
         if self.vocabulary.table.is_full:
             self.vocabulary = self._empty()  # a whole one: words and what is known of them
+        return self.segment_more(texts)
+
+    def segment_more(self, texts: pa.StringArray) -> SegmentedTexts:
+        """Cut further texts; words have the numbers that they had in those before."""
         tried = [attempt(self._sentences, text or "") for text in texts.to_pylist()]
         cannot_be_split = np.array([own is None for own in tried], dtype=bool)
         pieces = [own or [] for own in tried]

@@ -49,8 +49,8 @@ def test_signature_by_hand(glove):
     assert found["cosine"] == f"cosine|{encoder}|weight:kept-words|ref:best|{rules}"
     rouge = f"tok:rouge-score|stem:no|rs:{metadata.version('rouge-score')}"
     assert found["rougeL_f"] == f"rougeL_f|{rouge}|ref:best|{rules}"
-    assert found["length"] == f"length|{rules}"
-    assert found["novelty"] == f"novelty|source:mean|first:all|{rules}"
+    assert found["length"] == f"length|detok:v1|{rules}"
+    assert found["novelty"] == f"novelty|detok:v1|source:mean|first:all|{rules}"
     both = "ref:all|source:all|first:all"
     assert found["coverage@glove"] == f"coverage@glove|{encoder}|{both}|{rules}"
 

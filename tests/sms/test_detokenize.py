@@ -5,8 +5,10 @@ import pytest
 import regex
 from nltk.tokenize import NLTKWordTokenizer
 
-from reffree.detokenize import detokenized
 from reffree.features import FeatureConfig, PairFeatures
+from sms.baselines import BASELINES
+from sms.detokenize import detokenized
+from sms.scoring import score_texts
 
 WRITTEN = (
     "The U.S. judge (aged 61) hasn't said why they're cutting £2,500 from the team's pay. "
@@ -58,3 +60,22 @@ def test_undoing_twice_is_undoing_once():
     for tokenized in (by_treebank, by_bert):
         once = detokenized(tokenized(SOURCE))
         assert detokenized(once) == once
+
+
+@pytest.mark.parametrize("tokenized", [by_treebank, by_bert])
+def test_baselines_count_the_words_of_the_text_as_written(tokenized):
+    names = [baseline.name for baseline in BASELINES]
+    other = "It's over, they said; it didn’t matter."
+    candidates = [WRITTEN, tokenized(WRITTEN), other, other.replace("’", "'"), WRITTEN]
+    sources = [SOURCE, SOURCE, SOURCE, SOURCE, tokenized(SOURCE)]
+    scores = score_texts(candidates, sources=sources, metrics=names).to_pandas()[names]
+    for same in (scores.iloc[[0, 1, 4]], scores.iloc[[2, 3]]):
+        np.testing.assert_array_equal(same, same.iloc[[0] * len(same)])
+    assert scores["coverage"][0] == 1.0
+
+
+def test_other_languages_are_counted_as_they_stand():
+    scores = score_texts(
+        ["Ce n ' t est pas", "don 't"], sources=["x", "y"], metrics=["length"], language="fr"
+    )
+    assert scores["length"].to_pylist() == [5.0, 2.0]
