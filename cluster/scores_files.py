@@ -188,7 +188,8 @@ def with_earlier(scores: pa.Table, shard: Shard, job: Job) -> pa.Table:
     is_readable = pc.is_null(scores[UNREADABLE])
     columns = {name: scores[name] for name in IDS}
     for name in job.fields:
-        source = scores if name in scores.column_names else earlier
+        # Columns that come along are computed again, perhaps of the added metrics' texts alone.
+        source = earlier if name in earlier.column_names else scores
         columns[name] = pc.if_else(is_readable, source[name], pa.scalar(None, pa.float64()))
     told = zip(earlier[STATUS].to_pylist(), scores[STATUS].to_pylist(), strict=True)
     joined = pa.array([joined_status(was, now) for was, now in told], pa.string())

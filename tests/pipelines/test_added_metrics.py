@@ -97,6 +97,15 @@ def test_added_metrics_equal_those_of_one_run(score, tmp_path, at_once, first):
     assert find_scores(out).signatures == done.signatures
 
 
+def test_coverage_stays_that_of_all_metrics_of_an_encoder(score, tmp_path):
+    metrics = ["wms@tiny", "cosine@tiny:source", "sms@tiny"]
+    at_once = score(tmp_path / "whole", metrics)
+    score(tmp_path / "out", metrics[:2])
+    done = score(tmp_path / "out", metrics)
+    assert done.signatures == at_once.signatures
+    assert table_of(tmp_path / "out").equals(table_of(tmp_path / "whole"))
+
+
 def test_nothing_that_is_there_is_computed_again(score, tmp_path, monkeypatch):
     computed = []
 
