@@ -40,8 +40,11 @@ class LearnedModel:
 
     @property
     def content_hash(self) -> str:
-        """Hashes of all its weights."""
-        return "+".join([*self.scorer.settings["hashes"].values(), self.scorer.encoder_content])
+        """Hashes of all its weights; a scorer of features has that of its own in its signature."""
+        own = self.scorer
+        return "+".join(
+            [*(own.settings["hashes"].values() or [own.signature]), own.encoder_content]
+        )
 
     def state(self) -> dict[str, int]:
         """Return how many candidates were read in part, or had a source that was."""

@@ -1,6 +1,7 @@
 """`assay score --metrics reffree@DIR`: learned scorers beside the other metrics."""
 
 import json
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from pipelines.score import score_corpus
 from reffree import readers
 from reffree.building import build
 from reffree.models import ModelConfig
-from reffree.scorer import load_scorer
-from reffree.scorer_folder import save_scorer
+from reffree.scorer import LinearPairs, load_scorer
+from reffree.scorer_folder import save_linear, save_scorer
 from sms import languages
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
@@ -283,3 +284,17 @@ def test_learned_score_is_explained_by_leaving_sentences_out(scorer, tmp_path):
     without = load_scorer(scorer).score([source], [f"{candidate.rstrip('.')}."]).scores[0]
     assert effect.score == pytest.approx(without, abs=1e-6)
     assert effect.drop == pytest.approx(explanation.score - without, abs=1e-6)
+
+
+def test_retrained_scorer_of_features_is_not_mixed_into_a_run(tmp_path):
+    news, folder = load_scorer("news").linear, tmp_path / "scorer"
+    corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
+    save_linear(folder, news)
+    score(corpus, tmp_path / "out", f"reffree@{folder}")
+    heads = {name: replace(head, mean=head.mean + 1) for name, head in news.model.heads.items()}
+    save_linear(folder, LinearPairs(replace(news.model, heads=heads), news.features))
+    with pytest.raises(ValueError, match="reffree@"):
+        score(corpus, tmp_path / "out", f"reffree@{folder}")
+    config = ScoringConfig(metrics=(f"reffree@{folder}", "reffree@news"))
+    own, packaged = SummaryScorer(config).content.values()  # by which workers know their files
+    assert own != packaged
