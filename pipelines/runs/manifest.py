@@ -70,7 +70,7 @@ _OWN_FILES = {
     HISTORY_FOLDER: re.compile(r".*\.json"),
 }
 """What the files of a run are called, by folder."""
-_FORMAT = 4
+_FORMAT = 5
 _SHOWN_LENGTH = 60
 _ABSENT = object()
 
@@ -98,7 +98,7 @@ class Manifest:
     def fingerprint(self) -> str:
         """SHA-256 of all that the scores depend on, in `run.json` but for what follows from it."""
         digest = hashlib.sha256()
-        for name in ("configuration", "encoders", "versions"):
+        for name in ("configuration", "signatures", "encoders", "versions"):
             text = json.dumps(getattr(self, name), sort_keys=True, ensure_ascii=False)
             digest.update(f"{name} {text}\n".encode("utf-8", "surrogateescape"))
         for line in self._input_lines():
@@ -197,9 +197,13 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         f"`{name}` was {_shown(was)} and is {_shown(now)}"
         for name, was, now in _changed(old.configuration, new.configuration)
     ]
+    others = _changed(old.signatures, new.signatures)
+    signed = {
+        f"`{name}` would now be computed in another way": (was, now) for name, was, now in others
+    }
     texts += [
-        f"`{name}` would now be computed in another way"
-        for name, was, now in _changed(old.signatures, new.signatures)
+        text
+        for text, (was, now) in signed.items()
         if _ABSENT not in (was, now) and without_content(was) != without_content(now)
     ][: 0 if len(texts) > 1 else 1]
     texts += [
@@ -216,7 +220,7 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         f"{path}"
         for path, was, now in _changed(_by_path(old.inputs), _by_path(new.inputs))
     ]
-    return texts
+    return texts or list(signed)
 
 
 def what_is_added(new: Manifest, old: Manifest | None = None) -> list[str]:

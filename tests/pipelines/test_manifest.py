@@ -50,6 +50,16 @@ CHANGES = [
         id="vectors",
     ),
     pytest.param(
+        replace(MANIFEST, signatures={"sms": "sms|enc:glove|v:2"}),
+        ["`sms` would now be computed in another way"],
+        id="signature",
+    ),
+    pytest.param(
+        replace(MANIFEST, signatures={"sms": "sms|enc:glove|weights:0123456789ab"}),
+        ["`sms` would now be computed in another way"],
+        id="weights-in-the-signature",
+    ),
+    pytest.param(
         replace(MANIFEST, versions={"assay": "0.1.0", "numpy": "2.5.1"}),
         ["numpy was 2.4.0 and is 2.5.1"],
         id="version",
