@@ -164,7 +164,8 @@ def canonical_table(
         Rows under the file's names. Any string type, dictionary or binary will do for text.
     wanted : Wanted
     reasons : pyarrow.Array of string, optional
-        What the reader already found wrong, null where a row is fine.
+        What the reader already found wrong, null where a row is fine. Such a reader, `lines`, has
+        the kept columns as text, under the names that `kept_name` gives.
     where : str
         Named in errors.
 
@@ -190,9 +191,10 @@ def canonical_table(
         unreadable = pc.coalesce(reasons, unreadable)
     for name in wanted.keep:
         called = kept_name(name)
-        is_read = called in raw.column_names  # by `cluster.lines`, as text
-        column = _one_array(raw.column(called if is_read else name))
-        arrays[called] = _texts(column, name)[0] if is_read else column
+        if reasons is None:
+            arrays[called] = _one_array(raw.column(name))
+        else:
+            arrays[called] = _texts(_one_array(raw.column(called)), name)[0]
     return pa.table({**arrays, UNREADABLE: unreadable})
 
 

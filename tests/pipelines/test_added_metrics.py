@@ -226,6 +226,19 @@ def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, kee
     assert {*run.means["system"]} == {"length"}
 
 
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_kept_column_that_is_called_like_our_copy_of_another_is_not_taken_for_it(tmp_path, format):
+    path, out = tmp_path / f"corpus.{format}", tmp_path / "out"
+    row = {"candidate": "text", "x": "mine", "keep:x": "other"}
+    if format == "parquet":
+        pq.write_table(pa.Table.from_pylist([row]), path)
+    else:
+        write(path, row)
+    score_corpus(path, out, metrics=["length"], local=True, keep=["all"])
+    (found,) = table_of(out).select(list(row)).to_pylist()
+    assert found == row
+
+
 @pytest.mark.parametrize(
     ("rows", "keep", "message"),
     [
