@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -65,6 +65,7 @@ def checked_columns(files: Sequence[InputFile], wanted: Wanted) -> Wanted:
                     keep=wanted.keep,
                     where=file.path,
                 )
+                _check_kinds(file, dict.fromkeys(wanted.keep, pa.string()), kinds)
         elif id(file.outline.schema) not in seen:  # one object for all files that have it
             seen.add(id(file.outline.schema))
             _check_schema(file, file.outline.schema, wanted, kinds)
@@ -144,8 +145,18 @@ def _check_schema(
         canonical_table(schema.empty_table(), wanted, where=file.path)
     except (pa.ArrowException, KeyError) as error:
         raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
-    for name in wanted.keep:
-        kind = schema.field(name).type
+    _check_kinds(file, {name: _plain(schema.field(name).type) for name in wanted.keep}, kinds)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _check_kinds(
+    file: InputFile, kept: Mapping[str, pa.DataType], kinds: dict[str, pa.DataType]
+) -> None:
+    """Check that the columns to keep, which are text in JSONL and CSV, are as in other files."""
+    for name, kind in kept.items():
         if kinds.setdefault(name, kind) != kind:
             raise ValueError(
                 f"column `{name}` of `--keep` must be of one type in all files, got "

@@ -254,11 +254,24 @@ def test_column_that_cannot_be_kept_rejected(tmp_path, rows, keep, message):
     assert not out.exists()
 
 
-def test_kept_column_of_two_types_rejected(tmp_path):
-    for name, year in (("a", 2000), ("b", "2000")):
-        table = pa.table({"candidate": ["a"], "year": [year]})
-        pq.write_table(table, tmp_path / f"{name}.parquet")
+@pytest.mark.parametrize("other", ["parquet", "jsonl"])
+def test_kept_column_of_two_types_rejected(tmp_path, other):
+    rows = [{"candidate": "a", "year": year} for year in (2000, "2000")]
+    pq.write_table(pa.Table.from_pylist(rows[:1]), tmp_path / "a.parquet")
+    if other == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows[1:]), tmp_path / "b.parquet")
+    else:
+        write(tmp_path / "b.jsonl", rows[0])  # there, values are kept as text
     with pytest.raises(
         ValueError, match="column `year` of `--keep` must be of one type in all files"
     ):
         score_corpus(tmp_path, tmp_path.with_suffix(".out"), metrics=["length"], keep=["year"])
+
+
+def test_kept_categories_and_texts_are_one_type(tmp_path):
+    topics = pa.array(["north"]).dictionary_encode()
+    pq.write_table(pa.table({"candidate": ["a"], "topic": topics}), tmp_path / "a.parquet")
+    write(tmp_path / "b.jsonl", {"candidate": "b", "topic": "south"})
+    out = tmp_path.with_suffix(".out")
+    score_corpus(tmp_path, out, metrics=["length"], local=True, keep=["topic"])
+    assert table_of(out)["topic"].to_pylist() == ["north", "south"]
