@@ -274,11 +274,19 @@ def longest_sequence(config: Any, tokenizer: Any) -> int:  # noqa: ANN401
 
 
 def hash_of_model(folder: Path) -> str:
-    """Hash what decides a model's vectors: weights, configurations and vocabularies."""
-    patterns = _WANTED if any(folder.rglob("*.safetensors")) else (*_WANTED, "*.bin")
-    files = {file for pattern in patterns for file in folder.rglob(pattern)}
+    """Hash what decides a model's vectors: weights, configurations and vocabularies.
+
+    A part of a model may have its weights as `.bin` where others have safetensors.
+    """
+    files = {
+        file
+        for pattern in (*_WANTED, "*.bin")
+        for file in folder.rglob(pattern)
+        if not {"onnx", "openvino"} & set(file.relative_to(folder).parts)
+    }
+    safe = {file.parent for file in files if file.suffix == ".safetensors"}
     return hash_of_files(
-        sorted(file for file in files if not {"onnx", "openvino"} & set(file.parts))
+        sorted(file for file in files if file.suffix != ".bin" or file.parent not in safe)
     )
 
 

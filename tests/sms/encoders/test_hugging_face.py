@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sms.encoders import EncodedSentences, EncoderRuntime, hugging_face
-from sms.encoders.hugging_face import load_hf, longest_sequence
+from sms.encoders.hugging_face import hash_of_model, load_hf, longest_sequence
 from sms.encoders.packed_model import PackedModel
 from sms.encoders.padded_model import PaddedModel
 from sms.text import SegmentedTexts, word_spans
@@ -374,3 +374,28 @@ def test_content_hash_follows_weights_and_vocabulary(broken, tiny_model):
     settings = (broken / "tokenizer.json").read_text()
     (broken / "tokenizer.json").write_text(settings + " ")
     assert load_hf(str(broken), runtime=CPU).content_hash != original
+
+
+def test_content_hash_follows_the_weights_of_every_part(tmp_path):
+    """As of sentence-transformers models, whose last layer may be in the older format."""
+    dense = tmp_path / "2_Dense" / "pytorch_model.bin"
+    dense.parent.mkdir()
+    for file in (tmp_path / "model.safetensors", tmp_path / "pytorch_model.bin", dense):
+        file.write_bytes(b"weights")
+    original = hash_of_model(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"the same, which nobody reads")
+    assert hash_of_model(tmp_path) == original
+    dense.write_bytes(b"others")
+    assert hash_of_model(tmp_path) != original
+
+
+@pytest.mark.parametrize("above", ["onnx", "openvino"])
+def test_content_hash_does_not_depend_on_where_a_model_is(tmp_path, above):
+    hashes = []
+    for folder in (tmp_path / "model", tmp_path / above / "model"):
+        (folder / "onnx").mkdir(parents=True)
+        (folder / "onnx" / "config.json").write_text(str(folder))
+        (folder / "model.safetensors").write_bytes(b"weights")
+        hashes.append(hash_of_model(folder))
+    (folder / "model.safetensors").write_bytes(b"others")
+    assert hashes[0] == hashes[1] != hash_of_model(folder)
