@@ -26,6 +26,7 @@ from sms.encoders.hugging_face import (
     name_of,
 )
 from sms.encoders.linear import speed_up
+from sms.file_hashes import state_of
 
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 65_536}
 """Tokens, padding included, that go through a model together, by device."""
@@ -50,7 +51,7 @@ def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[]
     """
     folder = Path(path).expanduser()
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    state = tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    state = tuple((file, *state_of(file.stat())) for file in files)
     key = (what, str(path), state, Machine.choose(runtime), runtime.cache_folder)
     model: T | None = _in_use.get(key)
     if model is None:

@@ -183,7 +183,14 @@ def test_changed_folder_is_loaded_again(folders, tmp_path):
     folder = shutil.copytree(folders("llama"), tmp_path / "model")
     first = LanguageModel.load(str(folder))
     os.utime(folder / "config.json", ns=(0, 0))
-    assert LanguageModel.load(str(folder))._pretrained is not first._pretrained
+    second = LanguageModel.load(str(folder))
+    assert second._pretrained is not first._pretrained
+    weights = folder / "model.safetensors"
+    before, content = weights.stat(), bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)  # in place, by a tool that keeps the time as it was
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert LanguageModel.load(str(folder)).content_hash != second.content_hash
 
 
 def test_long_context_is_cut_at_its_end_and_counted(folders):
