@@ -1,4 +1,4 @@
-"""Which system is better under each metric, from scores alone: two score folders, paired bootstrap.
+"""Which system is better under each metric, from scores alone: two score folders, paired tests.
 
 Where both hold the same systems, two runs of each are compared; where they hold different ones,
 every system of the one with every system of the other, on the documents both have. It speaks of
@@ -219,7 +219,7 @@ def _compared(
         difference=result.difference.value,
         low=result.difference.low,
         high=result.difference.high,
-        p_value=float(np.minimum(2.0 * np.minimum(result.p_a_better, result.p_b_better), 1.0)),
+        p_value=result.p_value,
         p_holm=np.nan,
         wins=wins,
         ties=int(shared.sum()) - wins - losses,

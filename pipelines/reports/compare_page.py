@@ -12,7 +12,6 @@ from pipelines.reports.pages import render_page
 from pipelines.reports.sheet import MAX_ROWS
 from pipelines.reports.tables import to_markdown
 from pipelines.reports.terminal import decimals, number
-from pipelines.reports.words import SIGNIFICANCE
 from sms.naming import counted
 from sms.signature import version
 
@@ -33,10 +32,10 @@ def render_comparison(result: ScoreComparison) -> str:
         result=result,
         lead=_lead(result),
         is_one_pair=result.is_one_pair,
-        significance=f"{SIGNIFICANCE:g}",
+        significance=f"{1.0 - result.confidence:g}",
         head=sheet.head,
         foot=sheet.foot,
-        confidence=f"{result.confidence:.0%}",
+        confidence=f"{100 * result.confidence:g}%",
         rows=[_row_view(row) for row in result.rows[:MAX_ROWS]],
         n_more=max(0, len(result.rows) - MAX_ROWS),
         markdown=to_markdown(sheet.table),
@@ -52,12 +51,15 @@ def _lead(result: ScoreComparison) -> str:
         a, b = "A", "B"
     n_higher = {side: sum(row.higher == side for row in result.rows) for side in ("a", "b")}
     what = "metric" if result.is_one_pair else "comparison"
+    n_tested = sum(row.reason is None for row in result.rows)
+    if not n_tested:
+        return f"No difference could be tested: {result.rows[0].reason}"
+    tested = counted(n_tested, what)
+    if n_untested := len(result.rows) - n_tested:
+        tested += f" ({n_untested:,} could not be tested)"
     if not any(n_higher.values()):
-        return f"No significant difference in {counted(len(result.rows), what)}"
-    return (
-        f"{a} is significantly higher in {n_higher['a']:,}, {b} in {n_higher['b']:,} of "
-        f"{counted(len(result.rows), what)}"
-    )
+        return f"No significant difference in {tested}"
+    return f"{a} is significantly higher in {n_higher['a']:,}, {b} in {n_higher['b']:,} of {tested}"
 
 
 def _row_view(row: MetricComparison) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,6 +14,7 @@ from pipelines.reports.sheet import Sheet
 from pipelines.reports.tables import Column, PaperTable, number_column, text_column
 from pipelines.reports.terminal import decimals, number
 from pipelines.tables.records import InputRecord
+from sms.naming import counted
 
 RUNS, SYSTEMS = "runs", "systems"
 """What is compared: two runs of the same systems, or different systems."""
@@ -34,8 +36,8 @@ class MetricComparison:
     high: float
     """Bootstrap interval of the difference, documents being drawn with replacement."""
     p_value: float
-    """Two-sided: twice the smaller share of resamples in which one is not higher than the other,
-    the observed one included, and at least 2 * 0.5**n for n documents on which they differ."""
+    """Two-sided: share of swaps of A and B, document by document, that move the means as far apart;
+    at least 2 * 0.5**n for n documents on which they differ."""
     p_holm: float
     """Corrected over all rows of the comparison."""
     wins: int
@@ -155,14 +157,19 @@ def _head(result: ScoreComparison) -> Iterator[str]:
 
 def _foot(result: ScoreComparison, frame: pl.DataFrame) -> Iterator[str]:
     yield from result.meanings
+    n_tested = frame["p_value"].count()
     yield (
-        f"Paired bootstrap over documents, {result.n_resamples:,} resamples, seed {result.seed}; "
-        f"two-sided p-values, Holm over the {len(frame):,} rows; wins, ties and losses of A by "
-        "document"
+        f"Interval: paired bootstrap over documents, {result.n_resamples:,} resamples, seed "
+        f"{result.seed}; p: two-sided permutation test, A and B being swapped on each document; "
+        f"Holm over {counted(n_tested, 'test')}; wins, ties and losses of A by document"
     )
-    smallest = 2 / (result.n_resamples + 1)
+    smallest = 1 / (result.n_resamples + 1)
     if any(row.p_value <= smallest for row in result.rows):
         yield f"p = {smallest:.2g} is the smallest p-value that this many resamples can give"
+    alpha = 1.0 - result.confidence
+    if any(row.p_value >= 2.0 * 0.5 ** (row.wins + row.losses) > alpha for row in result.rows):
+        fewest = math.ceil(1.0 - math.log2(alpha))
+        yield f"With fewer than {fewest} documents that differ, no p-value can be below {alpha:.2g}"
     missing = [row.n_missing for row in result.rows]
     if any(missing):
         yield f"Documents left out because A or B has no score for them: {range_text(missing)}"

@@ -105,5 +105,11 @@ def decimals(means: Iterable[float]) -> int:
 
 
 def number(mean: float, n_decimals: int) -> str:
-    """Write a number; an en dash for NaN."""
-    return "–" if math.isnan(mean) else f"{mean:,.{n_decimals}f}"
+    """Write a number; an en dash for NaN, and no sign for what rounds to zero.
+
+    Examples
+    --------
+    >>> number(1234.5, 2), number(-0.00001, 3), number(math.nan, 3)
+    ('1,234.50', '0.000', '–')
+    """
+    return "–" if math.isnan(mean) else f"{mean:z,.{n_decimals}f}"

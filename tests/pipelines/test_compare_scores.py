@@ -11,6 +11,7 @@ import pytest
 
 from assay import compare
 from pipelines.compare import signature_difference
+from pipelines.reports.compare_page import render_comparison
 from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet
 from pipelines.reports.sheet import MAX_ROWS
 from tests.rare import run
@@ -105,7 +106,7 @@ def test_p_value_counts_the_observed_draw(write):
     a = write("a.csv", {"s": {"sms": [1.0] * 12}})
     b = write("b.csv", {"s": {"sms": [0.0] * 12}})
     row = only(compare(a, b, resamples=999))
-    assert row.p_value == pytest.approx(2 / 1000)
+    assert row.p_value == pytest.approx(1 / 1000)
     assert row.higher == "a"
     assert (row.low, row.high) == (1.0, 1.0)
 
@@ -244,7 +245,7 @@ def test_command_compares_two_systems(corpus, scored, tmp_path, capsys):
     assert found["kind"] == "systems"
     assert found["signatures"]["rouge1_f"].startswith("rouge1_f|tok:")
     assert [row["higher"] for row in found["rows"]] == ["a", "a"]
-    assert found["rows"][1]["p_value"] == pytest.approx(2 / 501)
+    assert found["rows"][1]["p_value"] == pytest.approx(1 / 501)
     assert {len(record["sha256"]) for record in found["inputs"]} == {64}
 
 
@@ -282,6 +283,36 @@ def test_text_is_cut_and_says_what_is_undefined(write):
     assert "Undefined: m00, s, s: no document has both scores" in lines
     shown = [line.split() for line in lines if line.startswith("m00 ")]
     assert [cell for cells in shown for cell in cells].count("–") == 7
+
+
+def test_page_states_the_level_it_tests_at(write):
+    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
+    b = write("b.csv", {"s": {"sms": [3.0, 4.0]}})
+    page = render_comparison(compare(a, b, confidence=0.975))
+    assert "its 97.5% bootstrap interval" in page
+    assert "significant at 0.025 after" in page
+
+
+def test_what_could_not_be_tested_is_not_called_insignificant(write):
+    a = write("a.csv", {"s": {"one": [1.0, None], "two": [1.0, 2.0]}})
+    b = write("b.csv", {"s": {"one": [2.0, 1.0], "two": [2.0, 1.0]}})
+    untested = render_comparison(compare(a, b, metrics=["one"]))
+    assert "<h1>No difference could be tested: needs at least 2 documents, got 1</h1>" in untested
+    both = compare(a, b)
+    assert "No significant difference in 1 metric (1 could not be tested)" in render_comparison(
+        both
+    )
+    foot = comparison_sheet(both).text()
+    assert "Holm over 1 test;" in foot
+    assert "With fewer than 6 documents that differ, no p-value can be below 0.05" in foot
+
+
+def test_a_difference_that_rounds_to_zero_has_no_sign(write):
+    a = write("a.csv", {"s": {"sms": [0.5, 0.5000001]}})
+    b = write("b.csv", {"s": {"sms": [0.5, 0.5000003]}})
+    shown = comparison_sheet(compare(a, b)).text()
+    assert "0.00000  [0.00000, 0.00000]" in shown
+    assert "-0.00000" not in shown
 
 
 def test_other_signature_is_refused_and_says_what_differs(corpus, scored, refused):
