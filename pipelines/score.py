@@ -418,6 +418,12 @@ def _job(request: _Request, manifest: Manifest, fields: Sequence[str]) -> Job:
     if manifest.base:
         base = committed_parts(request.out, manifest.shards, manifest.base["fingerprint"])
         check_parts(dict.fromkeys(base.values()))
+        done = committed(request.out, manifest.shards, manifest.fingerprint)
+        if lost := [s for s in manifest.shards if s.index not in base and s.index not in done]:
+            raise ValueError(
+                f"the run in {request.out} has lost scores that metrics were being added to, of "
+                f"{lost[0]}; put their file back, or use `--fresh` to score all again"
+            )
     return Job(
         out=request.out,
         fingerprint=manifest.fingerprint,
