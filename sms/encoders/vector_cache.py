@@ -12,6 +12,8 @@ import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,16 @@ SentenceVectors = tuple[np.ndarray, np.ndarray]
 
 FORMAT = 2
 """Part of every file's name: another format finds nothing rather than something wrong."""
+LIBRARIES = (
+    "assay",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "sentence-transformers",
+    "tensorflow",
+    "tensorflow-hub",
+)
+"""Distributions that make the vectors; with another version they are made anew."""
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vectors BLOB, checksum BLOB)"
 _TIMEOUT_S = 60  # until another process has written its batch
 
@@ -35,12 +47,13 @@ def key_of(rules: str, sentence: str) -> bytes:
 class VectorCache:
     """Vectors of one encoder, by key, in a folder that encoders share.
 
-    `owner` is the encoder's signature and content hash. Raises `ValueError` if the folder cannot be
-    made or written to.
+    `owner` is the encoder's signature and content hash; versions of libraries count as well. Raises
+    `ValueError` if the folder cannot be made or written to.
     """
 
     def __init__(self, folder: str, *, owner: str, dimension: int) -> None:
-        name = hashlib.blake2b(f"{FORMAT}\n{owner}".encode(), digest_size=16).hexdigest()
+        text = "\n".join([str(FORMAT), *map(_version_of, LIBRARIES), owner])
+        name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         self._path = Path(folder).expanduser() / f"{name}.sqlite"
         self._dimension = dimension
         try:
@@ -83,6 +96,14 @@ class VectorCache:
     def _connected(self) -> sqlite3.Connection:
         """Open the file: a connection is of no use to another thread or a forked process."""
         return sqlite3.connect(self._path, timeout=_TIMEOUT_S)
+
+
+@cache
+def _version_of(library: str) -> str:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return "none"
 
 
 def _checksum(key: bytes, vectors: bytes) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders import EncodedSentences, EncoderRuntime, vector_cache
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.registry import load_encoder
 from sms.encoders.vector_cache import VectorCache, key_of
@@ -68,6 +68,18 @@ def test_what_was_written_is_read_by_others(tmp_path):
 def test_other_encoder_finds_nothing(tmp_path):
     fill(cache(tmp_path), range(10))
     assert read(cache(tmp_path, "encoder|other hash"), range(10)) == set()
+
+
+@pytest.mark.parametrize("library", ["assay", "tokenizers", "torch"])
+def test_vectors_of_another_version_are_not_found(tmp_path, monkeypatch, library):
+    fill(cache(tmp_path), range(10))
+    version_of = vector_cache._version_of
+    monkeypatch.setattr(
+        vector_cache, "_version_of", lambda name: "99" if name == library else version_of(name)
+    )
+    assert read(cache(tmp_path), range(10)) == set()
+    monkeypatch.undo()
+    assert read(cache(tmp_path), range(10)) == set(range(10))
 
 
 def test_other_number_of_words_is_not_found(tmp_path):
