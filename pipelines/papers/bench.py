@@ -32,6 +32,7 @@ from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import Study, make_study
+from sms.file_hashes import hash_of_file
 
 if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun
@@ -298,12 +299,11 @@ def scored(study: Study, signatures: Mapping[str, str], **more: Any) -> Scored: 
 
 
 def _state_of(folder: Path) -> str:
-    """Tell one state of a data set's files from another, by their sizes and times of change."""
+    """Tell one state of a data set's files from another."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            about = path.stat()
-            digest.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\n".encode())
+            digest.update(f"{path}\0{hash_of_file(path)}\n".encode())
     return digest.hexdigest()[:8]
 
 

@@ -1,11 +1,13 @@
 """`assay reproduce`: what it prints and writes, what it refuses; SummEval."""
 
 import json
+import os
 
 import polars as pl
 import pytest
 
 from assay import reproduce
+from pipelines.papers.bench import _state_of
 from pipelines.papers.printed import printed_table, printed_tables
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Ours
@@ -130,6 +132,18 @@ def test_changed_data_are_imported_again(made, writer):
     for is_fresh in (False, True):
         again = made("clark2019-table7", fresh=is_fresh)
         assert again.ours[("# documents",), "Essays"] == Ours(1.0)
+
+
+def test_state_of_data_is_that_of_their_bytes(tmp_path):
+    file, times = tmp_path / "data" / "a.tsv", (5, 5)
+    file.parent.mkdir()
+    states = []
+    for text in ("1 2", "1 3", "1 3"):
+        file.write_text(text)
+        os.utime(file, ns=times)
+        states.append(_state_of(file.parent))
+        times = (5, 5) if len(states) == 1 else (7, 7)  # a new date alone changes nothing
+    assert states[0] != states[1] == states[2]
 
 
 @pytest.mark.data
