@@ -21,6 +21,10 @@ PERFECT_ATOL = 1e-12
 MOST_UNDEFINED = 0.5
 """Share of undefined resamples above which percentiles of the rest would mislead."""
 
+FEWEST_UNITS = 4
+"""Systems (or rows) correlated once, below which resamples mislead: two correlate at 1 or -1, and
+most draws of three hold no more than two."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
@@ -43,6 +47,19 @@ def bootstrap_name(point: Correlation) -> str:
     if 1 in (point.n_systems, point.n_documents):
         return f"bootstrap-{'systems' if point.n_documents == 1 else 'documents'}"
     return "bootstrap-both"
+
+
+def too_few_units(point: Correlation) -> str | None:
+    """Say why a bootstrap of a correlation would mislead, if so.
+
+    Summary level has a mean over documents, which varies with them, if there are three systems.
+    """
+    n, noun, fewest = point.n_systems, "systems", FEWEST_UNITS
+    if point.level == "global":
+        n, noun = point.n_systems * point.n_documents, "rows"
+    elif point.level == "summary" and point.n_documents > 1:
+        fewest = FEWEST_UNITS - 1
+    return None if n >= fewest else f"needs at least {fewest} {noun}, got {n}"
 
 
 def percentile_interval(

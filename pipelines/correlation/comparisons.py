@@ -23,7 +23,7 @@ from agreement import (
     swap_tests,
     systems_for_difference,
 )
-from agreement.intervals import bootstrap_name, percentile_interval
+from agreement.intervals import bootstrap_name, percentile_interval, too_few_units
 from pipelines.correlation.estimates import (
     CONFIDENCE,
     MOST_CELLS_IN_PAIRS,
@@ -210,7 +210,7 @@ def _swap_results(
         study.ratings[aspects],
         level=level,
         coefficient=coefficient,
-        n_first=settings.resamples,
+        n_first=max(settings.resamples, SWAPS_PER_PAIR),  # with fewer no p-value is below ALPHA
         n_most=n_most,
         rng=rng,
     )
@@ -248,7 +248,11 @@ def _rows(
     if key in estimates.draws:
         draws = estimates.draws[key][:, pair, k]
         interval = percentile_interval(
-            draws[:, 0] - draws[:, 1], difference, CONFIDENCE, bootstrap_name(points[0]), reason
+            draws[:, 0] - draws[:, 1],
+            difference,
+            CONFIDENCE,
+            bootstrap_name(points[0]),
+            reason or too_few_units(points[0]),
         )
         common |= {"low": interval.low, "high": interval.high}
     rows = [{**common, "test": "perm-both", **swap, "reason": reason or swap.get("reason")}]

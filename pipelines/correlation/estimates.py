@@ -22,7 +22,7 @@ from agreement import (
     shared_cells,
     soft_pairwise_accuracy,
 )
-from agreement.intervals import bootstrap_name, percentile_interval
+from agreement.intervals import bootstrap_name, percentile_interval, too_few_units
 from agreement.levels import merged_means
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study, is_baseline
@@ -115,8 +115,9 @@ def _described(
         reason = f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
         row |= {"reason": point.reason or reason}
     else:
+        reason = point.reason or too_few_units(point)
         interval = percentile_interval(
-            draws, point.value, CONFIDENCE, bootstrap_name(point), point.reason
+            draws, point.value, CONFIDENCE, bootstrap_name(point), reason
         )
         row |= {
             "low": interval.low,

@@ -107,7 +107,7 @@ class About:
     """Versions, by distribution."""
     seed: int
     n_resamples: int
-    """Of the bootstrap and, at most, of every permutation test."""
+    """Of the bootstrap; permutation tests of many metrics may make more swaps."""
     confidence: float
     """Of all intervals."""
     inputs: Sequence[InputRecord]

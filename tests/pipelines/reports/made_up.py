@@ -49,6 +49,7 @@ def correlation_rows():
             "n_skipped": 3 if level == "summary" else 0,
             "n_ties": 11,
             "n_rating_ties": 5,
+            "n_undefined": 13,
             "raters": "expert-*",
             "reason": None if is_defined else UNDEFINED_REASON,
             "is_baseline": metric == "length",

@@ -87,7 +87,8 @@ def test_every_number_of_the_page_is_the_record(page, parsed, result):
             for each in parsed.rows[label_of(row).replace("Correlations", "Counts")]
             if each[0] == row["metric"]
         )
-        shown = [count_text(row[name]) for name in ("n_skipped", "n_ties", "n_rating_ties")]
+        names = ("n_skipped", "n_ties", "n_rating_ties", "n_undefined")
+        shown = [count_text(row[name]) for name in names]
         assert counts[1:] == [p_value_text(row["p_value"]), "–", *shown]
 
 
