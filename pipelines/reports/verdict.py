@@ -10,6 +10,7 @@ import polars as pl
 from pipelines.reports.numbers import interval_text, number_text
 from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, lead_text, listed
 from pipelines.tables.records import BEST, AgreementResult
+from pipelines.tables.study import unlabelled
 
 WEAK = ("length", "density")
 """Baselines that a metric must beat to be worth its time."""
@@ -33,11 +34,15 @@ class AspectVerdict:
     tied: tuple[str, ...]
     """Other metrics that cannot be told apart from it, the best first; no baselines."""
     weak: tuple[str, ...]
-    """Those of `WEAK` that were scored."""
+    """Those of `WEAK` that were scored, and that metrics were tested against."""
     beating: tuple[str, ...]
     """Metrics that agree better with people than each of these, the best first."""
     ahead: tuple[str, float] | None = None
     """The best baseline and its value, if that is significantly better than the best metric."""
+    is_tested: bool = True
+    """Whether there was a test against the best metric, where there is another."""
+    untested: tuple[str, ...] = ()
+    """Those of `WEAK` that were scored, but that nothing could be tested against."""
 
     @property
     def is_usable(self) -> bool:
@@ -60,6 +65,8 @@ class AspectVerdict:
     @property
     def tied_text(self) -> str:
         """Name the tied metrics, the first few of them."""
+        if not self.is_tested:
+            return "not tested"
         return listed(_few(self.tied)) if self.tied else "none"
 
     @property
@@ -137,7 +144,9 @@ def _of_aspect(aspect: str, rows: pl.DataFrame, tests: pl.DataFrame) -> AspectVe
     ranked = rows.drop_nulls("value").sort("value", descending=True)
     judged = ranked.filter(~pl.col("is_baseline"))
     best = ranked.filter("is_best").to_dicts()
-    weak = [name for name in WEAK if name in rows["metric"]]
+    scored = [name for plain in WEAK for name in rows["metric"] if unlabelled(name) == plain]
+    weak = [name for name in scored if tests.filter(against=name)["p_holm"].count()]
+    others = judged.filter(~pl.col("is_best"))
     better = {name: _better_than(name, tests.filter(against=name)) for name in weak}
     first = best[0] if best else dict.fromkeys(("metric", "value", "low", "high"))
     better_than_best = _better_than(str(first["metric"]), tests.filter(against=BEST))
@@ -154,6 +163,8 @@ def _of_aspect(aspect: str, rows: pl.DataFrame, tests: pl.DataFrame) -> AspectVe
             if weak and all(metric in better[name] for name in weak)
         ),
         ahead=ahead[0] if ahead else None,
+        is_tested=others.is_empty() or others["p_best"].count() > 0,
+        untested=tuple(name for name in scored if name not in weak),
     )
 
 
@@ -169,17 +180,17 @@ def _better_than(name: str, tests: pl.DataFrame) -> set[str]:
 
 
 def _tied(each: AspectVerdict, cheapest: Callable[[Iterable[str]], str] | None) -> str:
-    if not each.tied:
-        return "none"
     text = each.tied_text
-    if cheapest is not None and each.metric is not None:
+    if cheapest is not None and each.metric is not None and each.tied:
         text += f" (cheapest of all: {cheapest((each.metric, *each.tied))})"
     return text
 
 
 def _baselines(aspects: Sequence[AspectVerdict]) -> str:
     if not (weak := aspects[0].weak):
-        return f"It is not known whether the best metric beats {listed(WEAK)}: score these, too"
+        untested = aspects[0].untested
+        why = f"{listed(untested)} could not be tested" if untested else "score these, too"
+        return f"It is not known whether the best metric beats {listed(WEAK)}: {why}"
     if not any(each.beating for each in aspects):
         both = "both " if len(weak) > 1 else ""
         return f"No metric agrees better with people than {both}{listed(weak)}, for any aspect"

@@ -95,7 +95,19 @@ def is_baseline(metric: str) -> bool:
     >>> is_baseline("length"), is_baseline("other_run/lead3"), is_baseline("sms")
     (True, True, False)
     """
-    return metric.rpartition("/")[2].partition(":")[0] in BASELINES
+    return unlabelled(metric).partition(":")[0] in BASELINES
+
+
+def unlabelled(metric: str) -> str:
+    """Return the name of a metric without the input it comes from.
+
+    Examples
+    --------
+    >>> unlabelled("other_run/lead3"), unlabelled("reffree@runs/coverage")
+    ('lead3', 'reffree@runs/coverage')
+    """
+    # Of a trained scorer, what follows the last slash is the end of its folder.
+    return metric if "@" in metric else metric.rpartition("/")[2]
 
 
 def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray | None, str | None]:
@@ -104,7 +116,7 @@ def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray |
     That is a metric `length`, or the words of the texts.
     """
     for index, metric in enumerate(study.metrics):
-        if metric.rpartition("/")[2] == "length":
+        if unlabelled(metric) == "length":
             return study.scores[index], f"Length given in partial correlations: metric {metric}"
     if texts is None:
         return None, None

@@ -190,3 +190,50 @@ def test_one_metric_has_nobody_to_be_compared_with(bench):
     assert bench.table().select("is_best", "is_tied", "p_best").unique().rows() == [
         (True, True, None)
     ]
+
+
+def test_what_was_not_tested_is_not_called_told_apart(bench, monkeypatch):
+    """Kendall over too many rows: no tests, and no interval."""
+    for module in ("estimates", "comparisons"):
+        monkeypatch.setattr(f"pipelines.correlation.{module}.MOST_CELLS_IN_PAIRS", 10)
+    _, out, _ = bench.correlate("--levels", "global", "--coefficients", "kendall_b")
+    assert "Cannot be told apart from it at 0.05: overall: not tested" in out
+    assert "It is not known whether the best metric beats length and density: length could" in out
+    assert "No interval: good and overall, global level; poor and overall, global level;" in out
+    assert "overall, global level: more than 10 cells" in out
+
+
+def test_constant_baseline_is_not_called_unbeaten(bench):
+    rows = bench.rows.with_columns(length=pl.lit(50))
+    _, out, _ = bench.correlate(scores=[bench.scores(rows)])
+    assert "beats length and density: length could not be tested" in out
+    assert "No metric agrees better" not in out
+
+
+def test_baseline_of_two_inputs_is_a_baseline(bench):
+    scores = [bench.scores(name="a.csv"), bench.scores(name="b.csv")]
+    _, out, _ = bench.correlate(scores=scores)
+    assert "score these, too" not in out
+    assert "a/length and b/length" in out
+
+
+@pytest.mark.parametrize(("n_systems", "is_defined"), [(2, (False, False)), (3, (False, True))])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_few_systems_have_no_interval(bench, n_systems, is_defined, seed):
+    """Two systems correlate at 1 or -1: their interval was [1, 1], or none, as the seed had it."""
+    rows = bench.rows.filter(pl.col("system_id") < f"s{n_systems}")
+    options = ("--levels", "system,summary", "--coefficients", "spearman", "--seed", str(seed))
+    _, out, _ = bench.correlate(*options, ratings=bench.ratings(rows.select(*KEYS, "overall")))
+    good = bench.table(metric="good", coefficient="spearman").sort("level", descending=True)
+    assert tuple(good["low"].is_not_null()) == is_defined
+    assert f"overall, system level: needs at least 4 systems, got {n_systems}" in out
+    differences = bench.table("differences", level="system")
+    assert differences["low"].null_count() == len(differences)
+
+
+def test_few_resamples_can_still_tell_metrics_apart(bench):
+    """Ten swaps have no p-value below 1/11: every metric came out as tied."""
+    rows = bench.rows.with_columns(good=pl.col("overall"), poor=-pl.col("overall"))
+    bench.correlate(scores=[bench.scores(rows)], n_resamples=10)
+    found = bench.table(metric="poor", level="global", coefficient="pearson")
+    assert found["is_tied"].to_list() == [False]
