@@ -226,7 +226,9 @@ class GroupPairNull(GroupNull):
 
 def _centred(values: Array, have: Array) -> Array:
     n = np.maximum(have.sum(1), 1)[:, None, None]
-    return np.where(have[..., None], values - values.sum(1, keepdims=True) / n, 0.0)
+    for _ in range(2):  # what rounding leaves of a large mean would make equal swaps differ
+        values = np.where(have[..., None], values - values.sum(1, keepdims=True) / n, 0.0)
+    return values
 
 
 def _signs(first: Array, second: Array) -> Array:

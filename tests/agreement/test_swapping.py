@@ -165,3 +165,16 @@ def test_undefined_swaps_count_as_hits(rng):
     a, b, ratings = np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]]), np.array([[[1.0], [2.0]]])
     options = {"level": "system", "coefficient": "pearson", "n_first": 99, "n_most": 99}
     assert swap_tests(a, b, ratings, **options, rng=rng)[0].p_value == 1.0
+
+
+def test_ratings_far_from_zero_are_swapped_as_near_zero():
+    """Of two systems many swaps move the correlations exactly as far as they are apart."""
+    options = {"level": "summary", "coefficient": "pearson", "n_first": 99, "n_most": 99}
+    for seed in range(20):
+        a, b, ratings = np.random.default_rng(seed).normal(size=(3, 2, 4))
+        ratings = ratings.round(3)
+        near, far = (
+            swap_tests(a, b, each[None], **options, rng=np.random.default_rng(0))[0].p_value
+            for each in (ratings, ratings + 1e7)
+        )
+        assert near == far
