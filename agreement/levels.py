@@ -8,6 +8,8 @@ the mean upwards.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,9 @@ from agreement.matrices import as_matrices, require_choice, shared_cells
 
 LEVELS = ("system", "summary", "global")
 """Names of the levels."""
+
+MOST_PERMUTED = 9
+"""Units up to which the p-value of Spearman's coefficient is over all their orders, as R has it."""
 
 CERTAIN = 1e-10
 """A partial correlation is undefined when a variable is determined by the third up to this."""
@@ -132,9 +137,11 @@ def correlation_test(
 ) -> float:
     """Test whether a correlation at system or global level differs from zero.
 
-    The usual test of each coefficient: Student's t with n-2 degrees of freedom for Pearson and
-    Spearman, the exact or normal distribution for Kendall. It treats the units (systems, or
-    cells) as independent, which cells are not: at global level it is too sure of itself.
+    The usual test of each coefficient: Student's t with n-2 degrees of freedom for Pearson, the
+    exact or normal distribution for Kendall. For Spearman the exact distribution up to
+    `MOST_PERMUTED` units, because t is infinite for any perfect order; t for more. It treats the
+    units (systems, or cells) as independent, which cells are not: at global level it is too sure of
+    itself.
 
     Parameters
     ----------
@@ -160,8 +167,21 @@ def correlation_test(
     if coefficient == "pearson":
         return float(stats.pearsonr(*pair).pvalue)
     if coefficient == "spearman":
-        return float(stats.spearmanr(*pair).pvalue)
+        is_exact = present.sum() <= MOST_PERMUTED
+        return _exact_spearman(*pair) if is_exact else float(stats.spearmanr(*pair).pvalue)
     return float(stats.kendalltau(*pair, variant=coefficient[-1]).pvalue)
+
+
+def _exact_spearman(x: np.ndarray, y: np.ndarray) -> float:
+    """Share of all orders of `y` in which the ranks correlate as much, in either direction."""
+    x, y = (stats.rankdata(each) - 0.5 * (len(each) + 1) for each in (x, y))
+    products = y[_orders(y.size)] @ x  # of whole and half numbers, so exact
+    return float((np.abs(products) >= abs(x @ y)).mean())
+
+
+@functools.cache
+def _orders(n: int) -> np.ndarray:
+    return np.array([*itertools.permutations(range(n))], dtype=np.int8)
 
 
 def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> np.ndarray:

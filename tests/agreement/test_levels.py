@@ -206,7 +206,6 @@ def test_partial_correlation_given_the_score_itself_is_undefined(pilot):
     ("coefficient", "expected"),
     [
         ("pearson", stats.pearsonr),
-        ("spearman", stats.spearmanr),
         ("kendall_b", stats.kendalltau),
     ],
 )
@@ -215,6 +214,31 @@ def test_p_value_matches_scipy(coefficient, expected, pilot):
     x, y = (system_means(each) for each in shared_cells(scores, ratings))
     found = correlation_test(scores, ratings, level="system", coefficient=coefficient)
     assert found == pytest.approx(expected(x, y).pvalue)
+
+
+def test_spearman_p_value_of_many_cells_matches_scipy(pilot):
+    scores, _, ratings = pilot
+    found = correlation_test(scores, ratings, level="global", coefficient="spearman")
+    expected = stats.spearmanr(scores.ravel(), ratings.ravel(), nan_policy="omit").pvalue
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        pytest.param([1, 2, 3], [1, 2, 3], id="perfect order of three, 2 of 6 orders"),
+        pytest.param([1, 2, 3, 4, 5], [2, 1, 4, 4, 5], id="tied"),
+        pytest.param([3, 1, 4, 1, 5, 9, 2], [7, 6, 5, 4, 3, 2, 1], id="falling"),
+    ],
+)
+def test_spearman_p_value_of_few_systems_matches_scipy(x, y):
+    """Student's t has a p-value of 0 for a perfect order, however few are ordered."""
+    expected = stats.permutation_test(
+        (y,), lambda each: stats.spearmanr(x, each).statistic, permutation_type="pairings"
+    ).pvalue
+    scores, ratings = (np.array(each, dtype=float)[:, None] for each in (x, y))
+    found = correlation_test(scores, ratings, level="system", coefficient="spearman")
+    assert found == pytest.approx(expected)
 
 
 def test_p_value_of_a_mean_of_two_systems_or_of_constants_is_undefined(pilot):
