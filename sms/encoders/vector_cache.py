@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 SentenceVectors = tuple[np.ndarray, np.ndarray]
 """Vectors of a sentence's kept words, float32 (n_kept, d), and its own, float32 (d,)."""
 
-FORMAT = 2
+FORMAT = 3
 """Part of every file's name: another format finds nothing rather than something wrong."""
 LIBRARIES = (
     "assay",
