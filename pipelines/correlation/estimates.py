@@ -112,8 +112,7 @@ def _described(
 ) -> dict[str, Any]:
     row = _counted(point)
     if draws is None:
-        reason = f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
-        row |= {"reason": point.reason or reason}
+        row |= {"reason": point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"}
     else:
         reason = point.reason or too_few_units(point)
         interval = percentile_interval(

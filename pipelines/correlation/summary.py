@@ -85,9 +85,9 @@ def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
     defined = rows.drop_nulls("value")
     if rows["coefficient"][0] in CORRELATIONS:
         without = defined.filter(pl.col("low").is_null())
-        for (reason,), places in without.group_by("reason", maintain_order=True):
+        for (reason,), cells in without.group_by("reason", maintain_order=True):
             why = str(reason).removeprefix("no interval: ")
-            yield f"No interval: {_places(places.to_dicts())}: {why}"
+            yield f"No interval: {_places(cells.to_dicts())}: {why}"
     skipped = defined.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
     why = "on which scores or ratings are constant"
     if rows["coefficient"][0] in ACCURACIES:
