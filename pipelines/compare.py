@@ -61,7 +61,7 @@ def compare_scores(
         signatures={name: signatures[name] for name in shared if name in signatures},
         meanings=tuple(meanings(shared)),
         inputs=tuple(records.values()),
-        notes=(*notes, *_notes(a, b, shared)),
+        notes=tuple(dict.fromkeys([*notes, *_notes(a, b, shared)])),
         n_resamples=settings.resamples,
         confidence=settings.confidence,
         seed=settings.seed,
@@ -85,6 +85,8 @@ class _Side:
     frame: pl.DataFrame
     """Rows of the chosen systems."""
     systems: list[str]
+    n_without_key: int
+    """Rows left out."""
 
     @property
     def documents(self) -> list[str]:
@@ -96,9 +98,11 @@ def _read(
 ) -> _Side:
     columns = settings.columns or {}
     where = place(source.files)
-    keys = collect(scan_files(source.files, columns).select(KEYS), where).drop_nulls()
+    whole = collect(scan_files(source.files, columns).select(KEYS), where)
+    keys = whole.drop_nulls()
     if keys.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
+    n_without_key = len(whole) - len(keys)
     keys = keys.unique().sort(KEYS)
     scores = read_scores(
         [source], keys, metrics=settings.metrics, with_parts=False, columns=columns
@@ -106,7 +110,9 @@ def _read(
     there = scores.frame["system_id"].unique().sort().to_list()
     kept = matching(there, systems, option) if systems else there
     frame = scores.frame.filter(pl.col("system_id").is_in(kept))
-    return _Side(path=source.path, scores=scores, frame=frame, systems=kept)
+    return _Side(
+        path=source.path, scores=scores, frame=frame, systems=kept, n_without_key=n_without_key
+    )
 
 
 def _shared_metrics(a: _Side, b: _Side) -> list[str]:
@@ -242,6 +248,8 @@ def _corrected(rows: Sequence[MetricComparison], alpha: float) -> Iterator[Metri
 
 def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
     for side, other in ((a, b), (b, a)):
+        if n := side.n_without_key:
+            yield f"Rows without a key, left out: {n:,} of {side.path}"
         yield from side.scores.left_out
         if only := [name for name in side.scores.metrics if name not in metrics]:
             yield f"Metrics that only {side.path} has are left out: {listed(only)}"

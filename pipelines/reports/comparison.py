@@ -167,6 +167,12 @@ def _foot(result: ScoreComparison, frame: pl.DataFrame) -> Iterator[str]:
     if any(row.p_value <= smallest for row in result.rows):
         yield f"p = {smallest:.2g} is the smallest p-value that this many resamples can give"
     alpha = 1.0 - result.confidence
+    if n_tested * smallest > alpha:
+        yield (
+            f"{result.n_resamples:,} resamples are too few for {counted(n_tested, 'test')}: no p "
+            f"(Holm) can be below {n_tested * smallest:.2g}; set `resamples` in the `--config` "
+            f"file to {math.ceil(n_tested / alpha):,}, or compare fewer"
+        )
     if any(row.p_value >= 2.0 * 0.5 ** (row.wins + row.losses) > alpha for row in result.rows):
         fewest = math.ceil(1.0 - math.log2(alpha))
         yield f"With fewer than {fewest} documents that differ, no p-value can be below {alpha:.2g}"

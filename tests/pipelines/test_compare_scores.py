@@ -307,6 +307,27 @@ def test_what_could_not_be_tested_is_not_called_insignificant(write):
     assert "With fewer than 6 documents that differ, no p-value can be below 0.05" in foot
 
 
+def test_too_few_resamples_for_so_many_tests_are_told(write):
+    metrics = {f"m{i}": [1.0 + i] * 12 for i in range(6)}
+    a = write("a.csv", {"s": metrics})
+    b = write("b.csv", {"s": {name: [0.0] * 12 for name in metrics}})
+    few, enough = (compare(a, b, resamples=n) for n in (99, 120))
+    said = "99 resamples are too few for 6 tests: no p (Holm) can be below 0.06; set `resamples`"
+    assert said in comparison_sheet(few).text()
+    assert {row.higher for row in few.rows} == {None}
+    assert "too few" not in comparison_sheet(enough).text()
+    assert {row.higher for row in enough.rows} == {"a"}
+
+
+def test_rows_without_a_key_are_told_once(write, tmp_path):
+    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}, "t": {"sms": [2.0, 3.0]}})
+    with (tmp_path / "a.csv").open("a", encoding="utf-8") as stream:
+        stream.write(",s,9.0\n")
+    notes = compare(a, a, systems_a=["s"], systems_b=["t"]).notes
+    assert notes[0] == f"Rows without a key, left out: 1 of {a}"
+    assert sum("without a key" in note for note in notes) == 1
+
+
 def test_a_difference_that_rounds_to_zero_has_no_sign(write):
     a = write("a.csv", {"s": {"sms": [0.5, 0.5000001]}})
     b = write("b.csv", {"s": {"sms": [0.5, 0.5000003]}})
