@@ -59,7 +59,7 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
                     "level": level,
                     "value": agreement.value,
                     "n_raters": agreement.n_raters,
-                    "n_units": len(study.systems) if level == "system" else flat.shape[1],
+                    "n_units": len(study.systems) if level == "system" else alpha.n_units,
                     "n_missing": int(np.isnan(stack).sum()),
                     "reason": agreement.reason,
                 }

@@ -90,7 +90,7 @@ def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
     verdict = verdict_of(result, about.main_level, about.main_coefficient)
     lines = ["# Which metric agrees with people", ""]
     if about.main_coefficient in CORRELATIONS:
-        lines += [*(f"- {escape_markdown(' '.join(line.split()))}" for line in verdict.lines()), ""]
+        lines += [*map(_item, verdict.lines()), ""]
     lines += [
         f"{verdict.title}.",
         "",
@@ -104,6 +104,12 @@ def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
         lines += [to_markdown(table)]
     lines += ["## How this was made", "", *_provenance(about)]
     return "\n".join(lines) + "\n"
+
+
+def _item(paragraph: str) -> str:
+    """Write a paragraph of the verdict as an item; its further lines, of aspects, are apart."""
+    first, *others = (escape_markdown(line.strip()) for line in paragraph.split("\n"))
+    return "\n".join([f"- {first}", *(f"  - {line}" for line in others)])
 
 
 def _provenance(about: About) -> Iterator[str]:

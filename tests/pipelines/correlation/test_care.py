@@ -237,3 +237,22 @@ def test_few_resamples_can_still_tell_metrics_apart(bench):
     bench.correlate(scores=[bench.scores(rows)], n_resamples=10)
     found = bench.table(metric="poor", level="global", coefficient="pearson")
     assert found["is_tied"].to_list() == [False]
+
+
+def test_verdict_of_several_aspects_is_a_list_in_markdown(plain_bench):
+    ratings = plain_bench.rows.select(*KEYS, "overall", focus=pl.col("overall") ** 3)
+    plain_bench.correlate(ratings=plain_bench.ratings(ratings))
+    lines = (plain_bench.out / "report.md").read_text(encoding="utf-8").splitlines()
+    place = lines.index("- Cannot be told apart from the best at 0.05:")
+    assert [line[:11] for line in lines[place + 1 : place + 3]] == ["  - overall", "  - focus: "]
+
+
+def test_units_of_raters_are_those_that_two_have_rated(bench):
+    rows = bench.rows.filter(~((pl.col("system_id") == "s0") & (pl.col("document_id") == "d0")))
+    named = [
+        rows.select(*KEYS, "overall", rater=pl.lit(f"rater-{i}")).slice(0, n)
+        for i, n in ((1, None), (2, 40))
+    ]
+    bench.correlate(ratings=bench.ratings(pl.concat(named)))
+    found = dict(bench.table("raters", level="summary").select("statistic", "n_units").iter_rows())
+    assert set(found.values()) == {40}  # of 48 cells
