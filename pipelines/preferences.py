@@ -94,15 +94,24 @@ def _head_to_head(
 
 
 def _corrected(rows: Sequence[HeadToHead], confidence: float) -> tuple[HeadToHead, ...]:
-    """Correct the p-values over all rows and say who is preferred."""
-    corrected = holm(np.array([row.p_value for row in rows]))
+    """Correct the p-values over all rows and say who is preferred.
+
+    Of items, where some were judged repeatedly: their judgements are not independent.
+    """
+    tested = [
+        (row.p_items, row.items_b - row.items_a)
+        if row.n_items_repeated
+        else (row.p_value, row.wins_b - row.wins_a)
+        for row in rows
+    ]
+    corrected = holm(np.array([p_value for p_value, _ in tested]))
     return tuple(
         replace(
             row,
             p_holm=float(p),
-            preferred=("b" if row.wins_b > row.wins_a else "a") if p <= 1.0 - confidence else None,
+            preferred=("b" if lead > 0 else "a") if p <= 1.0 - confidence else None,
         )
-        for row, p in zip(rows, corrected, strict=True)
+        for row, p, (_, lead) in zip(rows, corrected, tested, strict=True)
     )
 
 

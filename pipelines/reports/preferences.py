@@ -33,7 +33,7 @@ class HeadToHead:
     p_value: float
     """Two-sided exact sign test over judgements."""
     p_holm: float
-    """The same, corrected over all rows."""
+    """`p_items` where items were judged repeatedly, else `p_value`, corrected over all rows."""
     preferred: str | None
     """"a" or "b" where `p_holm` is small enough, else None."""
     n_items: int
@@ -131,8 +131,9 @@ def _foot(result: Preferences, *, is_repeated: bool) -> Iterator[str]:
     )
     if is_repeated:
         yield (
-            "Judgements of one item are not independent, so p is too small; p (items) counts each "
-            "item once, for the system that most judges preferred; alpha is Krippendorff's; % "
+            "Judgements of one item are not independent, so p is too small and the interval too "
+            "narrow; p (items) counts each item once, for the system that most judges preferred, "
+            "and p (Holm) and preferred go by it; alpha is Krippendorff's; % "
             "agree is the share of pairs of judgements of one item that are equal"
         )
     if result.n_missing:

@@ -168,6 +168,25 @@ WRONG = [
 ]
 
 
+def test_many_judges_of_few_items_prefer_no_system(write):
+    """Twelve judges who agree give twelve times the judgements, but not items."""
+    rows = [
+        {
+            "document_id": f"d{item}",
+            "system_a": "old",
+            "system_b": "new",
+            "winner": "old" if item else "new",
+            "judge": f"j{judge}",
+        }
+        for item in range(5)
+        for judge in range(12)
+    ]
+    row = compare_preferences(write(rows)).rows[0]
+    assert row.p_value < 0.001
+    assert row.p_holm == row.p_items == pytest.approx(0.375)
+    assert row.preferred is None
+
+
 @pytest.mark.parametrize(("rows", "message"), WRONG)
 def test_wrong_judgements_rejected(write, rows, message):
     with pytest.raises(ValueError, match=message):
