@@ -79,7 +79,8 @@ class Judgement:
     rows_per_s: Mapping[str, float]
     """Of each of the best metrics and those tied with them, alone on this machine, by column."""
     chosen: tuple[str, ...]
-    """Metrics to score the whole corpus with: the best of each aspect."""
+    """Metrics to score the whole corpus with: the best of each aspect that has a usable one, or
+    of all aspects if none has."""
     chosen_rows_per_s: float
     """The speed of these metrics together."""
     n_rows: int
@@ -159,7 +160,8 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         alone = {name: _rows_per_s(timed, [name], settings) for name in names}
         if result.about.n_rows < rows.height:
             notes.append(result.about.notes[0])  # says which rows have all
-        chosen = tuple(dict.fromkeys(request_of[metric] for metric in best))
+        usable = [each.metric for each in verdict.judged if each.is_usable]
+        chosen = tuple(dict.fromkeys(request_of[str(metric)] for metric in usable or best))
         together = alone[chosen[0]] if len(chosen) == 1 else _rows_per_s(timed, chosen, settings)
     return Judgement(
         verdict=verdict,

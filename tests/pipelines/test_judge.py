@@ -169,3 +169,14 @@ def test_columns_that_no_file_has_are_refused(verb, ratings):
 def test_a_usual_metric_may_be_asked_for(quick, ratings):
     asked = assay.judge(LADDER, ratings=ratings, metrics=["rouge1_f"], resamples=20)
     assert asked.verdict == assay.judge(LADDER, ratings=ratings, resamples=20).verdict
+
+
+def test_metric_that_is_not_to_be_used_is_not_in_the_command(quick, ratings):
+    """Both aspects have a best metric; that of the second falls as its ratings rise."""
+    rated = pl.read_csv(ratings).with_columns(upside_down=-pl.col("written_quality"))
+    found = assay.judge(LADDER, ratings=rated, resamples=20)
+    usable, unusable = found.verdict.aspects
+    assert (usable.is_usable, unusable.is_usable) == (True, False)
+    assert usable.metric != unusable.metric
+    assert "no metric for upside_down" in found.text()
+    assert found.chosen == tuple(name.removesuffix("_f") for name in (usable.metric,))
