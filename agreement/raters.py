@@ -104,8 +104,8 @@ def krippendorff_alpha(ratings: np.ndarray, *, measurement: str = "interval") ->
 def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearson") -> LeaveOneOut:
     """Correlate each rater with the mean of the other raters.
 
-    The mean of few raters is noisier than the mean of all, so this is a cautious ceiling for
-    a metric that is held against the mean of all.
+    The mean of few raters is noisier than the mean of all, so this is too low a ceiling for a
+    metric that is held against the mean of all: one no better than a rater comes out above it.
 
     Parameters
     ----------

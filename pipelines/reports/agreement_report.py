@@ -197,7 +197,10 @@ def _raters_table(result: AgreementResult) -> PaperTable:
     return PaperTable(
         name="raters",
         title="Agreement among raters",
-        caption="A cautious ceiling. Leave one out: each rater with the mean of the others.",
+        caption=(
+            "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
+            "compared with the mean of all, which is less noisy."
+        ),
         frame=result.raters,
         columns=[
             text_column("aspect", "Aspect"),
