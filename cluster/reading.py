@@ -117,7 +117,7 @@ def parquet_copy(
 
     `file` comes from `with_content`; a Parquet file is returned as it is. `folder` is the folder or
     URL of the run. With a `limit` only the first rows are turned. Raises `ValueError` if a column
-    is missing, or the file is not what it claims to be.
+    is missing, or the file is not what it claims to be, or not the one any more that was listed.
     """
     if file.format == "parquet":
         return file
@@ -135,6 +135,10 @@ def parquet_copy(
                 partial = Path(inside, f"{name}.{os.urandom(8).hex()}.partial")
             try:
                 _write(file, partial, wanted, limit)
+                if not is_unchanged(file.path, file.version, file.content):
+                    raise ValueError(
+                        f"{file.path} changed while it was read; run the same command again"
+                    )
                 move_whole(partial, copy)
             finally:
                 partial.unlink(missing_ok=True)

@@ -214,6 +214,19 @@ def test_file_is_turned_into_parquet_once(write_corpus, make_rows, tmp_path):
     assert parquet_copy(file, str(tmp_path / "out"), WANTED, 5).copy != first.copy
 
 
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_file_that_changes_before_it_is_turned_leaves_no_copy(
+    write_corpus, make_rows, tmp_path, format
+):
+    path = write_corpus(make_rows(20), format)
+    (file,) = with_content(list_inputs([path]))
+    text = Path(path).read_text("utf-8")
+    Path(path).write_text(text.replace("0", "1"), "utf-8")
+    with pytest.raises(ValueError, match="changed while it was read; run the same command again"):
+        parquet_copy(file, str(tmp_path / "out"), WANTED)
+    assert list((tmp_path / "out").rglob("*.parquet*")) == []
+
+
 def test_shard_survives_json(write_corpus, make_rows):
     files = list_inputs([write_corpus(make_rows(5))])
     for shard in plan_shards(files, rows_per_shard=2):
