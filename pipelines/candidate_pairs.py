@@ -115,10 +115,10 @@ def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:
     if not request.sides:
         return [()] * len(batch.rows)
     (side,) = request.sides
-    return [_as_asked(given, side, batch.setting) for given in batch.rows[side].to_pylist()]
+    return [as_asked(given, side, batch.setting) for given in batch.rows[side].to_pylist()]
 
 
-def _as_asked(
+def as_asked(
     given: Sequence[str | None] | None, side: str, setting: Setting
 ) -> Sequence[str | None]:
     """Keep of a candidate's `references` or `sources` what the run asks for."""

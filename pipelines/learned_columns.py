@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cluster.store import is_url
-from pipelines.candidate_pairs import why_unusable
+from pipelines.candidate_pairs import as_asked, why_unusable
 from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, Metric, MetricRequest, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.sentences import SENTENCE_END
+from sms.signature import cut_part
 
 if TYPE_CHECKING:
     from reffree.scorer import LearnedScorer, PairScores
@@ -127,8 +128,10 @@ class LearnedMetric(Metric):
             model.scorer.column_of(head)
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
-        """Return the scorer's own signature, which its training has set."""
+        """Return the scorer's signature, set by its training, and how much of a source is read."""
         signature = setting.models[request.name].scorer.signature
+        if setting.source_tokens is not None:
+            signature = f"{signature}|{cut_part(setting.source_tokens)}"
         (cut,) = self.companions_of(request)
         return {request.name: signature, cut: f"cut|{signature}"}
 
@@ -149,8 +152,8 @@ class LearnedMetric(Metric):
         """Say of every row that has a score what each feature adds to it."""
         model: LearnedModel = batch.setting.models[request.name]
         by_row: list[tuple[ScorePart, ...]] = []
-        for row in batch.rows.select(["candidate", "sources"]).to_pylist():
-            candidate, given = row["candidate"], row["sources"] or ()
+        texts = zip(batch.rows["candidate"].to_pylist(), _sources(batch), strict=True)
+        for candidate, given in texts:
             if _why_no_score(candidate, given):
                 by_row.append(())
                 continue
@@ -171,11 +174,11 @@ class LearnedMetric(Metric):
     ) -> tuple[np.ndarray, np.ndarray, dict[int, list[str]]]:
         """Score a batch: a column for each head, which rows were cut, why a row has no score."""
         candidates = batch.rows["candidate"].to_pylist()
-        given = batch.rows["sources"].to_pylist()
+        given = _sources(batch)
         reasons = {
             row: [reason]
             for row, (text, own) in enumerate(zip(candidates, given, strict=True))
-            if (reason := _why_no_score(text, own or ()))
+            if (reason := _why_no_score(text, own))
         }
         usable = [row for row in range(len(candidates)) if row not in reasons]
         scored = batch.setting.models[request.name].score(
@@ -204,6 +207,11 @@ METRICS[NAME] = LearnedMetric(
 
 def _head_of(request: MetricRequest) -> str | None:
     return split_head(request.name.removeprefix(PREFIX))[1]
+
+
+def _sources(batch: Batch) -> list[Sequence[str | None]]:
+    """Return the sources of every candidate, cut as the run asks for."""
+    return [as_asked(own, "sources", batch.setting) for own in batch.rows["sources"].to_pylist()]
 
 
 def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str | None:

@@ -286,6 +286,20 @@ def test_learned_score_is_explained_by_leaving_sentences_out(scorer, tmp_path):
     assert effect.drop == pytest.approx(explanation.score - without, abs=1e-6)
 
 
+def test_source_is_read_as_far_as_the_run_says(scorer):
+    """`source_tokens` holds for all metrics, and the signature says so."""
+    names = (f"reffree@{scorer}", "reffree@news.fluency")
+    source, candidate = "The cat saw a bird. It sat by the door all day.", "The cat sat."
+    cut, whole = (SummaryScorer(ScoringConfig(metrics=names, source_tokens=n)) for n in (5, None))
+    expected = whole.score(to_rows([candidate], None, ["The cat saw a bird."])).to_pylist()
+    assert cut.score(to_rows([candidate], None, [source])).to_pylist() == expected
+    assert whole.score(to_rows([candidate], None, [source])).to_pylist() != expected
+    for name in names:
+        assert cut.signatures[name] == f"{whole.signatures[name]}|first:5"
+    explained = explain(candidate, source=source, metric=names[1], source_tokens=5)
+    assert sum(part.score for part in explained.parts) == pytest.approx(explained.score)
+
+
 def test_retrained_scorer_of_features_is_not_mixed_into_a_run(tmp_path):
     news, folder = load_scorer("news").linear, tmp_path / "scorer"
     corpus = write_corpus(tmp_path / "c.parquet", [([s], c) for s, c in PAIRS])
