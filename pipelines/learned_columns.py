@@ -157,8 +157,7 @@ class LearnedMetric(Metric):
             if _why_no_score(candidate, given):
                 by_row.append(())
                 continue
-            sources = [_as_text(text) for text in given if not why_unusable(text)]
-            parts = model.parts(sources, _as_text(candidate), _head_of(request))
+            parts = model.parts(_readable(given), _as_text(candidate), _head_of(request))
             if parts is None:
                 return None
             by_row.append(parts)
@@ -182,7 +181,7 @@ class LearnedMetric(Metric):
         }
         usable = [row for row in range(len(candidates)) if row not in reasons]
         scored = batch.setting.models[request.name].score(
-            [[_as_text(text) for text in given[row] if not why_unusable(text)] for row in usable],
+            [_readable(given[row]) for row in usable],
             [_as_text(candidates[row]) for row in usable],
         )
         scores = np.full((len(candidates), scored.scores.shape[1]), np.nan)
@@ -212,6 +211,10 @@ def _head_of(request: MetricRequest) -> str | None:
 def _sources(batch: Batch) -> list[Sequence[str | None]]:
     """Return the sources of every candidate, cut as the run asks for."""
     return [as_asked(own, "sources", batch.setting) for own in batch.rows["sources"].to_pylist()]
+
+
+def _readable(sources: Sequence[str | None]) -> list[str]:
+    return [_as_text(text) for text in sources if text is not None and not why_unusable(text)]
 
 
 def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str | None:
