@@ -87,6 +87,19 @@ def percentile_interval(
     )
 
 
+def widened(confidence: float, n: int) -> float:
+    """Return the confidence whose percentiles are as far apart as Student's t asks for n units.
+
+    Percentiles of a bootstrap are those of a normal distribution with variance over n; these have
+    the quantiles of t with variance over n - 1 (Hesterberg 2015, "What Teachers Should Know About
+    the Bootstrap", section 5.3).
+    """
+    if n < 2:
+        return confidence
+    quantile = stats.t.ppf(0.5 + 0.5 * confidence, n - 1) * math.sqrt(n / (n - 1))
+    return float(2.0 * stats.norm.cdf(quantile) - 1.0)
+
+
 def fisher_interval(
     r: float, n: int, *, confidence: float = 0.95, coefficient: str = "pearson"
 ) -> Interval:

@@ -2,20 +2,18 @@
 
 A bootstrap of few documents is too sure of itself: its draws vary less than the documents do, and
 of one document not at all. So there are no ends for fewer than `FEWEST_DOCUMENTS`, intervals of
-means are widened as Student's t is (`_widened`), and p-values are of a permutation test, which is
+means are widened as Student's t is (`widened`), and p-values are of a permutation test, which is
 exact for any number of documents where differences are as likely to be positive as negative.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
-from agreement.intervals import MOST_UNDEFINED, Interval, percentile_interval
+from agreement.intervals import MOST_UNDEFINED, Interval, percentile_interval, widened
 from agreement.levels import system_means
 from agreement.matrices import TIE_RTOL, as_matrices, as_stack, require_fraction
 from agreement.resampling import draw_counts
@@ -106,7 +104,7 @@ def rank_systems(
             percentile_interval(
                 draws[:, system],
                 float(means[system]),
-                _widened(confidence, int(n_scored[system])),
+                widened(confidence, int(n_scored[system])),
                 "bootstrap-documents",
                 _too_few(int(n_scored[system]), "the system has no score"),
             )
@@ -163,7 +161,7 @@ def compare_systems(
     value = float(differences.mean()) if n_shared else np.nan
     return PairedComparison(
         difference=percentile_interval(
-            draws, value, _widened(confidence, n_shared), "bootstrap-documents", reason
+            draws, value, widened(confidence, n_shared), "bootstrap-documents", reason
         ),
         p_value=p_value,
         n_documents=n_shared,
@@ -177,19 +175,6 @@ def _too_few(n_documents: int, reason_for_none: str) -> str | None:
     if n_documents >= FEWEST_DOCUMENTS:
         return None
     return f"needs at least {FEWEST_DOCUMENTS} documents, got 1" if n_documents else reason_for_none
-
-
-def _widened(confidence: float, n: int) -> float:
-    """Return the confidence whose percentiles are as far apart as Student's t asks for n documents.
-
-    Percentiles of a bootstrap are those of a normal distribution with variance over n; these have
-    the quantiles of t with variance over n - 1 (Hesterberg 2015, "What Teachers Should Know About
-    the Bootstrap", section 5.3).
-    """
-    if n < FEWEST_DOCUMENTS:
-        return confidence
-    quantile = stats.t.ppf(0.5 + 0.5 * confidence, n - 1) * math.sqrt(n / (n - 1))
-    return float(2.0 * stats.norm.cdf(quantile) - 1.0)
 
 
 def _swap_p_value(

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from agreement import Interval, Resamples, correlate, resampled_correlations
-from agreement.intervals import percentile_interval
+from agreement.intervals import percentile_interval, widened
 from agreement.resampling import draw_counts
 from cluster import list_inputs, with_content
 from cluster.reading import Wanted, read_files
@@ -319,7 +319,7 @@ def _difference(
     return percentile_interval(
         drawn[:, 0] - drawn[:, 1],
         a.value - b.value,
-        CONFIDENCE,
+        widened(CONFIDENCE, n),
         "bootstrap-documents",
         a.reason or b.reason or few,
     )

@@ -78,7 +78,7 @@ def _rated(trained: RatedTraining) -> list[str]:
         table_text(("aspect", "documents", "fitted", *others), rows, n_left=1),
         "",
         "Difference of the correlations, with a 95 % interval (bootstrap over documents):",
-        *(_verdict(fit) for fit in trained.fits if fit.differences),
+        *(verdict(fit) for fit in trained.fits if fit.differences),
         "",
         f"Signature: {trained.signature}",
         f"The scorer is in {trained.out}; it is fitted to all documents. The figures are in "
@@ -86,16 +86,21 @@ def _rated(trained: RatedTraining) -> list[str]:
     ]
 
 
-def _verdict(fit: RatedFit) -> str:
+def verdict(fit: RatedFit) -> str:
     """Say what the fitted weights are better than, with the differences of the correlations."""
-    told: dict[str, list[str]] = {"better than": [], "not shown to be better than": []}
+    told: dict[str, list[str]] = {
+        "better than": [],
+        "worse than": [],
+        "not shown to be better than": [],
+    }
     for name, own in fit.differences.items():
         if math.isnan(own.low):
             told.setdefault("no verdict on", []).append(f"{name} ({own.reason})")
             continue
-        verdict = "better than" if own.low > 0 else "not shown to be better than"
-        told[verdict].append(f"{name} ({own.value:+.3f} [{own.low:+.2f}, {own.high:+.2f}])")
-    said = (f"{verdict} {', '.join(names)}" for verdict, names in told.items() if names)
+        differs = "better than" if own.low > 0 else "worse than" if own.high < 0 else None
+        told_as = differs or "not shown to be better than"
+        told[told_as].append(f"{name} ({own.value:+.3f} [{own.low:+.2f}, {own.high:+.2f}])")
+    said = (f"{told_as} {', '.join(names)}" for told_as, names in told.items() if names)
     return f"{fit.aspect}: {'; '.join(said)}"
 
 

@@ -7,6 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from agreement.intervals import Interval
+from pipelines.cli.train import verdict
+from pipelines.train_on_ratings import RatedFit
 from reffree.scorer import load_scorer
 from tests.pipelines.test_train_scorer import news, rated
 from tests.rare import run, wrong
@@ -40,8 +43,8 @@ def test_ratings_train_a_head_for_each_rated_aspect(tmp_path, capsys):
     difference = fit["differences"]["reffree@news"]
     assert difference["value"] == fit["cross_validated"] - fit["others"]["reffree@news"]
     assert difference["low"] <= difference["value"] <= difference["high"]
-    verdict = "better" if difference["low"] > 0 else "not shown to be better"
-    assert f"quality: {verdict} than reffree@news ({difference['value']:+.3f} [" in printed
+    told = "better" if difference["low"] > 0 else "not shown to be better"
+    assert f"quality: {told} than reffree@news ({difference['value']:+.3f} [" in printed
     assert fit["differences"]["length"]["low"] is None  # all are as long
     assert "; no verdict on length (" in printed
     assert fit["others"]["density"] > 0  # so it is compared as it is
@@ -71,6 +74,19 @@ def test_systems_are_left_out_where_there_are_ten(tmp_path, capsys):
     assert fit["differences"]["-density"]["value"] == pytest.approx(
         fit["cross_validated"] + fit["others"]["density"]
     )
+
+
+def test_fit_that_is_worse_is_called_so():
+    interval = Interval(value=-0.19, low=-0.37, high=-0.03, method="bootstrap-documents")
+    fit = RatedFit(
+        aspect="flow",
+        n_documents=9,
+        n_fitted=7,
+        cross_validated=0.1,
+        others={},
+        differences={"density": interval},
+    )
+    assert verdict(fit) == "flow: worse than density (-0.190 [-0.37, -0.03])"
 
 
 def test_fold_is_not_said_to_be_fitted_to_all_of_few_documents(tmp_path, capsys):
