@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reffree.aspects import KINDS_OF_HEAD, directions_of
+from reffree.aspects import COMPOSED_OF_HEAD, KINDS_OF_HEAD, directions_of
 from reffree.comparisons import comparisons_of, heads_of
 from reffree.evaluation import Judged, KindFigures
 from reffree.examples import Example
@@ -109,10 +109,11 @@ def fit_recipe(
     }
     if not comparisons:
         return None
-    directions = None
-    if has_directions:
-        directions = {head: own for head in comparisons if (own := directions_of(head))}
-    return fit_linear(config, values[kept], comparisons, directions, config.metrics)
+    if not has_directions:
+        return fit_linear(config, values[kept], comparisons)
+    directions = {head: own for head in comparisons if (own := directions_of(head))}
+    composed = {head: config.metrics or COMPOSED_OF_HEAD.get(head, ()) for head in directions}
+    return fit_linear(config, values[kept], comparisons, directions, composed)
 
 
 def judge_heads(

@@ -7,6 +7,7 @@ import pytest
 
 from reffree.aspects import (
     ALL_KINDS,
+    COMPOSED_OF_HEAD,
     DIRECTIONS,
     FEATURES_OF_HEAD,
     KINDS_OF_HEAD,
@@ -138,14 +139,14 @@ def test_composed_feature_spreads_as_much_as_what_is_fitted():
     config = FeatureConfig(names=("length", "density", "order"))
     heads = {"length": 0, "density": 0}
     fitted = np.array(fit_linear(config, values, {"a": compared}, {"a": heads}).heads["a"].weights)
-    model = fit_linear(config, values, {"a": compared}, {"a": heads}, ["order"])
+    model = fit_linear(config, values, {"a": compared}, {"a": heads}, {"a": ["order"]})
     weights = np.array(model.heads["a"].weights)
     np.testing.assert_array_equal(weights[:2], fitted[:2])
     assert fitted[2] == 0
     good = model.scaled(values)[compared.better]
     assert (good[:, 2] * weights[2]).std() == pytest.approx((good @ fitted).std())
     values[:, 2] = 1.0  # tells nothing apart
-    same = fit_linear(config, values, {"a": compared}, {"a": heads}, ["order"])
+    same = fit_linear(config, values, {"a": compared}, {"a": heads}, {"a": ["order"]})
     assert same.heads["a"].weights[2] == 0
 
 
@@ -188,13 +189,13 @@ def test_heads_read_features_that_there_are_and_none_of_length():
     for head, names in FEATURES_OF_HEAD.items():
         assert set(names) <= set(WORD_FEATURES) - {"length", "sentence_length", "compression"}
         assert set(directions_of(head)) == set(names)
+        assert not set(COMPOSED_OF_HEAD.get(head, ())) & set(names)  # fitted or composed
     assert directions_of("mine") is None
     model = load_scorer("news")._pairs.model
     for head, own in model.heads.items():
         for name, weight in zip(model.features.names, own.weights, strict=True):
-            assert weight == 0 or (
-                weight * DIRECTIONS[name] >= 0 and name in FEATURES_OF_HEAD[head]
-            )
+            read = (*FEATURES_OF_HEAD[head], *COMPOSED_OF_HEAD.get(head, ()))
+            assert weight == 0 or (weight * DIRECTIONS[name] >= 0 and name in read)
 
 
 GOOD = "Anna Bell opened the old bridge. It had been closed since May."
