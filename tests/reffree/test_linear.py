@@ -17,7 +17,14 @@ from reffree.aspects import (
 from reffree.comparisons import comparisons_of, rated_comparisons
 from reffree.examples import Example
 from reffree.features import WORD_FEATURES, FeatureConfig
-from reffree.fitting import LinearRecipe, fit_scorer, judge_heads, texts_of
+from reffree.fitting import (
+    DEFAULT_RECIPE,
+    LinearRecipe,
+    fit_recipe,
+    fit_scorer,
+    judge_heads,
+    texts_of,
+)
 from reffree.linear import PENALTIES, Comparisons, fit_linear, fit_weights
 from reffree.naming import BOUND
 from reffree.negatives import KINDS, NegativesConfig
@@ -148,6 +155,22 @@ def test_composed_feature_spreads_as_much_as_what_is_fitted():
     values[:, 2] = 1.0  # tells nothing apart
     same = fit_linear(config, values, {"a": compared}, {"a": heads}, {"a": ["order"]})
     assert same.heads["a"].weights[2] == 0
+
+
+@pytest.mark.parametrize("metrics", [(), ("sms:source",)])
+def test_coherence_reads_metrics_or_the_copy_model_as_equal_parts(metrics):
+    rng = np.random.default_rng(0)
+    config = FeatureConfig(names=(*WORD_FEATURES, *metrics))
+    rows = [
+        example(kind, float(kind == "positive"), document=str(k), aspect="coherence")
+        for k in range(20)
+        for kind in ("positive", "repeat")
+    ]
+    values = rng.random((40, len(config.names)))
+    model = fit_recipe(DEFAULT_RECIPE, rows, values, config)
+    weights = dict(zip(config.names, model.heads["coherence"].weights, strict=True))
+    read = {name for name in ("copy_mean", *metrics) if weights[name] > 0}
+    assert read == set(metrics or ("copy_mean",))
 
 
 def test_one_document_rejected():
