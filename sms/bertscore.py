@@ -63,10 +63,7 @@ class BertScoreSettings:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> BertScoreSettings:
-        """Read a table.
-
-        Raises `ValueError` if it has another setting, or one of the wrong kind.
-        """
+        """Read a table; raises `ValueError` if a setting is unknown or of the wrong kind."""
         kinds = {"layer": int, "idf": str, "baseline": str}
         for name, value in table.items():
             if name not in kinds:
@@ -192,7 +189,7 @@ class TokenAligner:
         """Compare texts by number: `pairs` of a candidate and another, int64, shape (n, 2).
 
         Returns precision, recall and F, float64, shape (n, 3), whether one of the two was too long
-        for the model, and whether it cannot tell them apart, bool, shape (n,).
+        for the model, and whether it cannot tell them apart.
         """
         cut = {number: self._tokens.cut(texts[number]) for number in np.unique(pairs).tolist()}
         self._n_cut += sum(is_cut for _, is_cut in cut.values())
@@ -314,15 +311,9 @@ def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
 
 
 def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:
-    r"""Weigh each token by :math:`-\log` of the share of texts that have it (equation 5).
+    """Weigh each token by minus the log of the share of texts that have it (equation 5).
 
     With the library's one added to both counts.
-
-    Examples
-    --------
-    >>> weights = idf_of([[1, 2], [1, 3]])
-    >>> weights[1], round(weights[2], 4)
-    (0.0, 0.4055)
     """
     counts: Counter[int] = Counter()
     n_texts = 0
@@ -333,10 +324,7 @@ def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:
 
 
 def read_baseline(path: Path, layer: int) -> np.ndarray:
-    """Read the row of a layer of the library's file: precision, recall, F of unrelated texts.
-
-    Raises `ValueError` if the file is missing or has no such row.
-    """
+    """Read the row of a layer of the library's file: precision, recall, F of unrelated texts."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = {int(row["LAYER"]): row for row in csv.DictReader(file)}

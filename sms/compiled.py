@@ -32,8 +32,7 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function on its first call, without the interpreter lock, and cache it.
 
-    An `inner` one is called by other kernels only; without an entrance for Python it compiles
-    faster.
+    An `inner` one is called by other kernels only and compiles faster.
     """
     options |= {"no_cpython_wrapper": inner, "no_cfunc_wrapper": inner}
 
@@ -51,9 +50,8 @@ def kernel(
 def cache_folder() -> Path:
     """Return the folder of the compiled code of exactly these sources.
 
-    A kernel's machine code contains the kernels it calls, which may live in other files. The
-    folder's name is therefore a hash of all of them, so that no code of an older version runs.
-    `NUMBA_CACHE_DIR` names another place for it.
+    Machine code contains the kernels it calls, which may live in other files: the folder's name is
+    a hash of all of them. `NUMBA_CACHE_DIR` names another place for it.
     """
     sources = hashlib.blake2b(digest_size=8)
     for source in sorted(Path(__file__).parent.glob("*.py")):
@@ -82,8 +80,7 @@ def _home_cache() -> Path | None:
 def available_threads() -> int:
     """Return how many threads this process should use.
 
-    `OMP_NUM_THREADS` where it is set (Ray sets it to a worker's share of the machine),
-    otherwise the processors this process may run on.
+    `OMP_NUM_THREADS` (Ray sets it to a worker's share of the machine), or all processors.
     """
     declared = os.environ.get("OMP_NUM_THREADS", "")
     if declared.isdigit() and int(declared) > 0:
@@ -103,8 +100,7 @@ _has_lost_threads = False
 def model_threads(asked: int) -> int:
     """Return how many of the requested threads a model may use.
 
-    A process forked from one with torch gets one: OpenMP would wait there for threads that are
-    gone.
+    One after a fork: OpenMP would wait for threads that are gone.
     """
     return 1 if _has_lost_threads else asked
 

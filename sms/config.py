@@ -90,13 +90,7 @@ class ScoringConfig:
 
     @property
     def requests(self) -> tuple[MetricRequest, ...]:
-        """The metrics, read.
-
-        Raises
-        ------
-        ValueError
-            If a name is wrong; it says so of all that are.
-        """
+        """The metrics, read; raises `ValueError` with all the names that are wrong."""
         encoders, requests, wrong = list(self.encoders), [], []
         for name in self.metrics:
             try:

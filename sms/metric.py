@@ -133,12 +133,9 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A batch after text handling and encoding, with what its metrics make of it."""
+class BatchTexts:
+    """The distinct texts of some rows."""
 
-    setting: Setting
-    rows: pa.Table
-    """As they came: `candidate`, and as needed `references` and `sources`."""
     strings: pa.StringArray
     """The distinct texts as they came, some of them null."""
     texts: SegmentedTexts
@@ -150,7 +147,17 @@ class Batch:
     is_null: np.ndarray
     """Texts that were null, bool, shape (n_texts,)."""
     whole_words: tuple[Ragged, ...]
-    """As in `cutting.ReadBatch`."""
+    """Lower-cased words of sentences, and sentences of texts; words that a tokeniser has cut are
+    whole again. Nothing where no metric counts words."""
+
+
+@dataclass(frozen=True)
+class Batch(BatchTexts):
+    """A batch after text handling and encoding, with what its metrics make of it."""
+
+    setting: Setting
+    rows: pa.Table
+    """As they came: `candidate`, and as needed `references` and `sources`."""
     encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
     """By encoder: its sentences, and the texts in terms of them."""
     cannot_be_split: Mapping[str, np.ndarray]

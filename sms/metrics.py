@@ -45,8 +45,7 @@ ELSEWHERE = {
 def all_metrics() -> Mapping[str, Metric]:
     """Return every metric by name, including those of other packages and of `pipelines`.
 
-    Such a package names its module under the entry point `assay.metrics`; importing the module
-    adds to `METRICS`.
+    Importing a module under the entry point `assay.metrics` adds to `METRICS`.
     """
     for module in metadata.entry_points(group="assay.metrics"):
         module.load()
@@ -58,9 +57,8 @@ def parse_metric(
 ) -> MetricRequest:
     """Read a metric's name: `sms`, `wms@glove`, `cosine:source`, `cosine@all`, `rouge1_r`.
 
-    `encoders` are the aliases that may follow `@`, the default first; `models` those with an alias,
-    as in `sms.model_tables`. Raises `ValueError` if a part is unknown (naming the nearest) or does
-    not apply to that metric.
+    `encoders` are the aliases that may follow `@`, the default first; `models` those with an alias.
+    Raises `ValueError` if a part is unknown (naming the nearest) or does not apply to that metric.
     """
     base = re.split("[@:]", name, maxsplit=1)[0]
     known = _by_column(METRICS)

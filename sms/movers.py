@@ -41,16 +41,12 @@ def mover_similarities(
     metrics: frozenset[str],
     threads: int,
 ) -> dict[str, MoverSimilarities]:
-    r"""Return the similarity of every pair of texts under each metric.
+    """Return the similarity of every pair of texts under each metric, exp(-EMD) (eq. 3).
 
-    The similarity is :math:`\exp(-\mathrm{EMD})` with Euclidean ground cost (eq. 3). `wms` has a
-    point per distinct word (per occurrence for contextual encoders) weighted by its count
-    (eq. 1), `sms` a point per sentence weighted by its kept words (eq. 4), `s+wms` one problem
-    over the union in which words and sentences each have half the mass (eq. 5).
-
-    `text_sentences` has the encoded sentences of every text, `candidate` and `reference` the texts
-    of every pair, int64, shape (n_pairs,). No metric depends on which others are asked for, but for
-    rounding.
+    `wms` has a point per distinct word (per occurrence for contextual encoders) weighted by its
+    count (eq. 1), `sms` a point per sentence weighted by its kept words (eq. 4), `s+wms` one
+    problem over the union in which words and sentences each have half the mass (eq. 5). No metric
+    depends on which others are asked for, but for rounding.
     """
     clouds = text_clouds(encoded, text_sentences, words=metrics != {"sms"})
     sizes = clouds.members.lengths

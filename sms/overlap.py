@@ -23,15 +23,13 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 class Overlap:
     """How much of each candidate is in its reference and the other way round, in [0, 1].
 
-    NaN where the candidate or the reference has no token.
+    NaN where the candidate or the reference has no token; arrays of shape (n_pairs,).
     """
 
     precision: np.ndarray
-    """Share of the candidate that is matched, shape (n_pairs,)."""
     recall: np.ndarray
-    """Share of the reference that is matched, shape (n_pairs,)."""
     f: np.ndarray
-    """Harmonic mean of the two, 0 where both are 0, shape (n_pairs,)."""
+    """Harmonic mean of the two, 0 where both are 0."""
 
 
 def rouge_n(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray, n: int) -> Overlap:
@@ -39,12 +37,6 @@ def rouge_n(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray, n: int
 
     An n-gram matches as often as it occurs in both texts. A pair where a text has tokens but
     fewer than `n` scores 0, as in rouge-score.
-
-    Examples
-    --------
-    >>> tokens = Ragged.from_rows([[1, 2, 3], [1, 2, 4]])
-    >>> rouge_n(tokens, np.array([0]), np.array([1]), n=2).f
-    array([0.5])
     """
     ngrams, n_distinct = number_ngrams(tokens, n)
     hits = _count_shared(ngrams.values, ngrams.offsets, candidate, reference, n_distinct)
@@ -54,16 +46,7 @@ def rouge_n(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray, n: int
 
 
 def rouge_l(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray) -> Overlap:
-    """Score each candidate by its longest common subsequence with the reference.
-
-    Each text is one sequence (Lin 2004, section 3.1).
-
-    Examples
-    --------
-    >>> tokens = Ragged.from_rows([[1, 9, 2, 3], [1, 2, 3, 4]])
-    >>> rouge_l(tokens, np.array([0]), np.array([1])).recall
-    array([0.75])
-    """
+    """Score each candidate by its longest common subsequence with the reference (section 3.1)."""
     numbers, n_distinct = number(tokens.values)
     n_candidate, n_reference = tokens.lengths[candidate], tokens.lengths[reference]
     longest = n_candidate.max(initial=0)
@@ -79,15 +62,6 @@ def rouge_lsum(
     Every reference sentence keeps the tokens that are in its LCS with *some* candidate sentence
     (Lin 2004, section 3.2). Not in the paper but in ROUGE 1.5.5 and rouge-score: a token counts
     at most as often as the candidate has it. Of several LCS, rouge-score's is taken.
-
-    Examples
-    --------
-    Lin's example, w1 to w5 against w1 w2 w6 w7 w8 and w1 w3 w8 w9 w5:
-
-    >>> sentences = Ragged.from_rows([[1, 2, 3, 4, 5], [1, 2, 6, 7, 8], [1, 3, 8, 9, 5]])
-    >>> texts = Ragged.from_rows([[0], [1, 2]])
-    >>> rouge_lsum(sentences, texts, np.array([1]), np.array([0])).recall
-    array([0.8])
     """
     sentences = sentence_tokens.take(text_sentences.values)
     numbers, n_distinct = number(sentences.values)
@@ -161,8 +135,7 @@ def number_ngrams(tokens: Ragged, n: int) -> tuple[Ragged, int]:
 def number(keys: np.ndarray) -> tuple[np.ndarray, int]:
     """Give distinct int64 keys numbers from 0, in order of appearance; also return how many.
 
-    Open addressing with linear probing: several times faster than sorting the keys. The table
-    grows with the distinct keys, which are few, so that it stays in the processor's cache.
+    Open addressing with linear probing: several times faster than sorting the keys.
     """
     numbers = np.empty(keys.size, np.int64)
     distinct = np.empty(keys.size, np.int64)
@@ -195,13 +168,7 @@ def _find_slot(key: int, slots: np.ndarray, distinct: np.ndarray, n_bits: int) -
 
 
 def counts_in(rows: Ragged, n_distinct: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Count how often each value of the row `first` is in the row `second`; int64, flat.
-
-    Examples
-    --------
-    >>> counts_in(Ragged.from_rows([[1, 2], [2, 2, 3]]), 4, np.array([0]), np.array([1]))
-    array([0, 2])
-    """
+    """Count how often each value of the row `first` is in the row `second`; int64, flat."""
     return _counts_in(rows.values, rows.offsets, first, second, n_distinct)
 
 

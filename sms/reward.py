@@ -45,19 +45,15 @@ class Reward:
     weight, is one reward; TRL's log has the mean of each part. A reward alone is gamed: a policy
     finds what the metric does not see. A second part that sees it holds the policy back.
 
-    **Never NaN.** A candidate without a word (a policy will write some) gets `undefined`. TRL
-    leaves a NaN out of the group's mean and sets its advantage to 0, and with several rewards
-    counts it as 0, which is not a low cosine: either way an empty text goes unpunished. The lower
-    bound is the worst reward. Where it is the reference that has no word, all
-    candidates of the group get the same value, so that no advantage comes of it.
+    **Never NaN.** A candidate without a word (a policy will write some) gets `undefined`, by
+    default the worst reward: of a NaN TRL makes an advantage of 0 or a reward of 0, so that an
+    empty text goes unpunished. Where it is the reference that has no word, all candidates of the
+    group get the same value, so that no advantage comes of it.
 
-    **Cost.** A call encodes the distinct sentences that the encoder does not remember (on a CPU
-    nearly all of the time; a reference is encoded once, however often it comes back) and then
-    solves one small transport problem per candidate in a compiled call; ROUGE encodes nothing.
-    `benchmarks/reward.py` measures it. The embeddings that are remembered take up to 256 MiB
-    per encoder.
-
-    A pickled reward takes no weights along and loads them again when it is first called.
+    **Cost.** A call encodes the distinct sentences that the encoder does not remember (nearly all
+    of the time on a CPU) and then solves one small transport problem per candidate. Remembered
+    embeddings take up to 256 MiB per encoder. A pickled reward takes no weights along and loads
+    them again when it is first called.
 
     Parameters
     ----------
@@ -78,7 +74,7 @@ class Reward:
         What the encoder computes in; `auto` is fp32 on a CPU and bf16 on a GPU. A reward can do
         with bf16, which is faster on processors that have it.
     batch_rows : int
-        Longer calls are cut into batches of so many rows, which bounds the memory.
+        Longer calls are cut into batches of so many rows.
     models : mapping, optional
         By alias the model of a likelihood or pair and its settings, as in `assay score`.
     threads : int, optional
@@ -188,7 +184,7 @@ class Reward:
         log_metric: Callable[[str, float], object] | None = None,
         **_columns: object,
     ) -> list[float]:
-        """Return the reward of each candidate.
+        """Return the reward of each candidate: higher is better, `undefined` where there is none.
 
         Parameters
         ----------
@@ -202,11 +198,6 @@ class Reward:
         **_columns
             Whatever else TRL hands over; not read.
 
-        Returns
-        -------
-        list of float
-            Higher is better, `undefined` where there is nothing to score.
-
         Raises
         ------
         ValueError
@@ -218,16 +209,6 @@ class Reward:
             for name, mean in means_of(parts).items():
                 log_metric(f"reward/{name}", mean)
         return self.combined(parts)
-
-    def score(
-        self,
-        candidates: Sequence[str | None],
-        *,
-        references: Against = None,
-        sources: Against = None,
-    ) -> list[float]:
-        """Return the reward of each text; see `__call__`."""
-        return self.combined(self.parts(candidates, references=references, sources=sources))
 
     def parts(
         self,
@@ -283,16 +264,7 @@ class Reward:
 def candidate_texts(
     candidates: Sequence[Completion] | None, completions: Sequence[Completion] | None
 ) -> list[str | None]:
-    """Return the texts of the argument that is given.
-
-    Raises `ValueError` if both are given or neither; `TypeError` if one text stands where a list of
-    them belongs, or a message is not one.
-
-    Examples
-    --------
-    >>> candidate_texts(None, ["A text.", [{"role": "assistant", "content": "A reply."}]])
-    ['A text.', 'A reply.']
-    """
+    """Return the texts of the argument that is given; raises if both are, or one is no text."""
     if (candidates is None) == (completions is None):
         which = "neither" if candidates is None else "both"
         raise ValueError(f"`candidates` or `completions` must be given, got {which}")
@@ -327,15 +299,10 @@ def _text_of(completion: Completion) -> str | None:
 
 
 def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
-    """Read a sum of metrics, each with its weight.
+    """Read a sum of metrics, each with its weight, such as `s+wms + .5*rougeL_f - repetition`.
 
     Raises `ValueError` if a term is no metric with or without a number before it, a weight is 0 or
     not finite, or a metric stands twice.
-
-    Examples
-    --------
-    >>> weights_of("s+wms + .5*rougeL_f - repetition")
-    {'s+wms': 1.0, 'rougeL_f': 0.5, 'repetition': -1.0}
     """
     if isinstance(metric, str):
         terms = re.split(r"\s+([+-])\s+", metric.strip())
@@ -365,13 +332,7 @@ def _term(term: str, sign: str) -> tuple[str, float]:
 
 
 def written(weights: Mapping[str, float]) -> str:
-    """Write a sum as `weights_of` reads it.
-
-    Examples
-    --------
-    >>> written({"sms": 1.0, "repetition": -0.1})
-    'sms - 0.1*repetition'
-    """
+    """Write a sum as `weights_of` reads it."""
     terms = [
         f"{'-' if weight < 0 else '+'} {'' if abs(weight) == 1 else f'{abs(weight):g}*'}{name}"
         for name, weight in weights.items()

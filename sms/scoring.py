@@ -8,6 +8,7 @@ one is being compared.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from sms.cutting import ReadBatch, TextReader
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, PlansAhead, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
-from sms.metric import Batch, Model, Setting
+from sms.metric import Batch, BatchTexts, Model, Setting
 from sms.ragged import Ragged
 from sms.sentences import joined
 from sms.text import Segmenter
@@ -191,12 +192,8 @@ class SummaryScorer:
     def prepare(self, rows: pa.Table, read: ReadBatch | None = None) -> Batch:
         """Cut the distinct texts of a batch and encode their distinct sentences.
 
-        Parameters
-        ----------
-        rows : pyarrow.Table
-            `candidate` (string) and, as needed, `references` and `sources` (list of string).
-        read : ReadBatch, optional
-            The texts as read by `reader`, perhaps in another process.
+        `rows` has `candidate` (string) and, as needed, `references` and `sources` (list of string);
+        `read` the texts as read by `reader`, perhaps in another process.
         """
         read = read or self._reader.read(rows)
         encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}
@@ -206,20 +203,15 @@ class SummaryScorer:
                 plan, text_sentences, failed = read.plans[alias]
                 own = encoder.run(plan)
             else:
-                needed = read.needed(self.config, alias)
-                own, text_sentences, failed = encode_texts(encoder, read.segmented, needed)
+                needed = read.needed(self.config.sides_of(alias))
+                own, text_sentences, failed = encode_texts(encoder, read.texts, needed)
             encoded[alias], cannot_be_split[alias] = (own, text_sentences), failed
         batch = Batch(
-            self._setting,
-            rows,
-            read.texts,
-            read.segmented,
-            read.candidate,
-            read.sides,
-            read.is_null,
-            read.whole_words,
-            encoded,
-            cannot_be_split,
+            **{field.name: getattr(read, field.name) for field in fields(BatchTexts)},
+            setting=self._setting,
+            rows=rows,
+            encoded=encoded,
+            cannot_be_split=cannot_be_split,
         )
         for request in self._setting.requests:
             request.metric.prepare(request, batch)
@@ -228,11 +220,8 @@ class SummaryScorer:
     def compare(self, batch: Batch) -> pa.Table:
         """Score a prepared batch.
 
-        Returns
-        -------
-        pyarrow.Table
-            One float64 column per name in `score_fields`, null where undefined, and `status`,
-            null where every score is defined and no text was cut.
+        Returns one float64 column per name in `score_fields`, null where undefined, and `status`,
+        null where every score is defined and no text was cut.
         """
         scores: dict[str, np.ndarray] = {}
         for request in self._setting.requests:
@@ -297,11 +286,7 @@ def to_rows(
     *,
     sentences: str = "split",
 ) -> pa.Table:
-    """Make the table that `SummaryScorer` reads from lists of texts, as in `score_texts`.
-
-    Raises `ValueError` if lengths differ; `TypeError` if something else is given where a text
-    belongs.
-    """
+    """Make the table that `SummaryScorer` reads from lists of texts, as in `score_texts`."""
     is_given = sentences == "given"
     for name, given in (
         ("candidates", candidates),

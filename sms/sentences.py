@@ -39,7 +39,6 @@ def library_pieces(code: str, text: str) -> list[str]:
     """Cut a text as `sentencex` does; together the pieces are the text.
 
     Of a long text it sees a part at a time: on some it takes time that grows with the square.
-    Raises `RuntimeError` if `sentencex` panics.
     """
     starts: list[int] = []
     at = 0
@@ -123,17 +122,10 @@ def has_breaks(text: str) -> bool:
 
 
 def blocks(text: str, *, has_spaces: bool = True) -> list[str]:
-    r"""Cut a text where a line or mark ends a sentence; together the pieces are the text.
+    """Cut a text where a line or mark ends a sentence; together the pieces are the text.
 
     A line ends a sentence, and a blank line always does, unless it was wrapped: a wrapped line is
     as long as its paragraph allows, and the sentence goes on in the next one.
-
-    Examples
-    --------
-    >>> blocks("Storm hits coast\nThree people are missing\n")
-    ['Storm hits coast\n', 'Three people are missing\n']
-    >>> blocks("a storm . </t> <t> three are missing .")
-    ['a storm . </t> ', '<t> three are missing .']
     """
     if not has_breaks(text):
         return [text]

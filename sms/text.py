@@ -85,7 +85,7 @@ class TextRules:
         """Return what cuts a chunk into words."""
         if self.words == "clark2019":
             return clark2019_words
-        return LANGUAGES[self.language].splitter()
+        return LANGUAGES[self.language].words()
 
     def counts(self, word: str) -> bool:
         """Tell whether a word counts in a score.
@@ -135,11 +135,7 @@ class SegmentedTexts:
 
     @property
     def has_piece_words(self) -> bool:
-        """Whether each word is a union of the pieces that BERT's basic tokeniser makes.
-
-        Then a BERT encoder may cut a sentence into word pieces word by word. If not, it must cut
-        the whole sentence; `word_spans` says where the words are.
-        """
+        """Whether each word is a union of pieces; if not, a BERT encoder cuts whole sentences."""
         return self.vocabulary.rules.has_piece_words
 
     def restrict(self, needed: np.ndarray) -> SegmentedTexts:
@@ -204,22 +200,11 @@ def _known_only(chunk: str) -> None:
 
 
 def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
-    """Find where the words of a sentence stand in its text.
+    """Find where the words of a sentence stand in its text: first character, one past the last.
 
-    For encoders that cut the sentence in their own way and need to know which of their pieces
-    belong to which word; where `SegmentedTexts.has_piece_words`, words may be cut one by one
-    instead. Invisible characters that `words` deletes may lie inside a span.
-
-    Returns the first character of each word of `texts.sentence_words[sentence]` in
-    `texts.sentences[sentence]`, and one past its last, int64, shape (n_words, 2). Spans follow each
-    other without overlap; one is empty only if its word does not stand in the text as it is, as the
-    quotation marks of `clark2019`.
-
-    Examples
-    --------
-    >>> texts = Segmenter().segment(pa.array(["A team's cat."]))
-    >>> word_spans(texts, 0).tolist()
-    [[0, 1], [2, 6], [6, 8], [9, 12], [12, 13]]
+    For encoders that cut the sentence in their own way. int64, shape (n_words, 2); spans do not
+    overlap, may have invisible characters inside, and one is empty only if its word does not stand
+    in the text as it is, as the quotation marks of `clark2019`.
     """
     rules = texts.vocabulary.rules
     visible, places = _visible(texts.sentences[sentence], rules)
@@ -259,10 +244,8 @@ class ChunkTable:
     """Tokens of whitespace-separated chunks, each chunk tokenised once.
 
     The table outlives a batch, so a batch that breaks off anywhere (a tokeniser that raises,
-    Ctrl-C) must not leave half a change: chunks are tokenised before anything is changed, and
-    then nothing refers to what is added until the last step makes the chunks known.
-
-    `tokenise` returns the tokens of a chunk, or None if it cannot.
+    Ctrl-C) must not leave half a change: nothing refers to what is added until the last step makes
+    the chunks known. `tokenise` returns the tokens of a chunk, or None if it cannot.
     """
 
     def __init__(self, tokenise: Callable[[str], Sequence[str] | None]) -> None:
@@ -433,26 +416,12 @@ class Segmenter:
 
 
 def folded(word: str) -> str:
-    """Return a word without differences of case and of width, as in full-width letters.
-
-    Examples
-    --------
-    >>> folded("CAFÉ"), folded("Straße")
-    ('café', 'strasse')
-    """
+    """Return a word without differences of case and of width, as in full-width letters."""
     return unicodedata.normalize("NFKC", word).casefold()
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
-    """Split a text into sentences, each with the white space around it.
-
-    Together they are the text. A line ends a sentence unless it was wrapped.
-
-    Examples
-    --------
-    >>> split_sentences("The cat sat . It slept .")
-    ['The cat sat . ', 'It slept .']
-    """
+    """Split a text into sentences with the white space around each; together they are the text."""
     return LANGUAGES[language].sentences(text) if text else []
 
 

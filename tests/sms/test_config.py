@@ -11,6 +11,7 @@ import pytest
 
 from sms import metrics
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
+from tests.sms.cases import cases
 from tests.sms.scoring_cases import (
     ALL_SIDES,
     GOOD,
@@ -19,49 +20,21 @@ from tests.sms.scoring_cases import (
     table_of,
 )
 
+CASES = cases("config")
+
 # What is refused
 
-# options, message
-REFUSED = [
-    ({"multi_reference": "worst"}, "`multi_reference` must be one of best, mean, first, got 'wor"),
-    ({"preset": "clark"}, "`preset` must be one of default, clark2019, got 'clark'"),
-    ({"language": "xx"}, "`language` must be one of en, de, fr, es, ar, zh, ja, got 'xx'"),
-    ({"precision": "fp8"}, "`precision` must be one of auto, fp32, bf16, fp16, got 'fp8'"),
-    ({"source_tokens": 0}, "`source_tokens` must be at least 1, got 0"),
-    ({"metrics": ()}, "`metrics` must name at least one metric"),
-    ({"metrics": ("smss",)}, "unknown metric 'smss'; did you mean `sms`?"),
-    ({"metrics": ("sms@other",)}, "metric 'sms@other' names no encoder of this run; there are min"),
-    ({"metrics": ("sms", "wms", "sms")}, "`metrics` must not give a column twice, got 'sms'"),
-    ({"metrics": ("rougeL", "rougeL_f")}, "must not give a column twice, got 'rougeL_f'"),
-    ({"encoders": {}}, "`encoders` must name at least one encoder"),
-    ({"encoders": {"a b": "minilm"}}, "encoder alias 'a b' must be letters"),
-    ({"encoders": {"x": "minilmm"}}, "unknown encoder 'minilmm'; did you mean `minilm`?"),
-    ({"encoders": {"x": "globe:f.txt"}}, "unknown encoder 'globe'; did you mean `glove:PATH`?"),
-    ({"encoders": {"x": "elephant"}}, "unknown encoder 'elephant'; see `assay encoders`"),
-    ({"encoders": {"x": "glove"}}, "encoder `glove` must be written `glove:PATH`, got no path"),
-    ({"encoders": {"x": "minilm:f"}}, "encoder `minilm` must be written `minilm`, got the path"),
-    ({"encoders": {"x": "glove:f,poling=max"}}, "no option `poling`; did you mean `pooling`?"),
-    ({"encoders": {"all": "minilm"}}, "encoder alias 'all' is taken"),
-]
-# options, message
-WRONG_KIND = [
-    ({"source_tokens": 3.0}, "`source_tokens` must be an integer, got 3.0"),
-    ({"source_tokens": True}, "`source_tokens` must be an integer, got True"),
-    ({"metrics": [3]}, "expected str"),
-    ({"encoders": "minilm"}, "`encoders` must map aliases to specifications, as {'minilm': 'min"),
-    ({"encoders": {"a": None}}, "encoder `a` must be a text such as 'minilm', got None"),
-]
 SENTENCES_ONLY = {"st": "st:org/model", "use": "use:folder", "infersent": "infersent:i,vectors=v"}
 WITH_WORDS = {"minilm": "minilm", "hf": "hf:org/model", "glove": "glove:f", "elmo": "elmo:folder"}
 
 
-@pytest.mark.parametrize(("options", "message"), REFUSED)
+@pytest.mark.parametrize(("options", "message"), CASES["values"])
 def test_wrong_option_rejected(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         ScoringConfig(**options)
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG_KIND)
+@pytest.mark.parametrize(("options", "message"), CASES["kinds"])
 def test_option_of_a_wrong_kind_rejected(options, message):
     with pytest.raises(TypeError, match=re.escape(message)):
         ScoringConfig(**options)
@@ -89,32 +62,22 @@ def test_sentence_encoders_beside_word_encoders_accepted():
     assert config.used_encoders == tuple(SENTENCES_ONLY | WITH_WORDS)
 
 
-@pytest.mark.parametrize("name", ["candidates", "references", "sources"])
-def test_one_text_for_a_list_rejected(name):
-    texts = {"candidates": ["a"], "references": ["a"], "sources": ["a"]} | {name: "a"}
-    with pytest.raises(TypeError, match=f"`{name}` must be a list of texts, got one text"):
-        score_texts(**texts, metrics=("rougeL",))
-
-
-def test_unknown_option_rejected():
-    with pytest.raises(TypeError, match="encoder"):
-        score_texts([GOOD], [REFERENCE], encoder="minilm")
-
-
-@pytest.mark.parametrize("side", ["references", "sources"])
-def test_lengths_that_differ_rejected(side):
-    with pytest.raises(
-        ValueError, match=f"`{side}` and `candidates` must be equally many, got 1 and 2"
-    ):
-        score_texts([GOOD, GOOD], **{side: [REFERENCE]}, metrics=("rougeL",))
-
-
 @pytest.mark.parametrize(
-    ("metric", "side"), [("sms", "references"), ("sms:source", "sources"), ("novelty", "sources")]
+    ("sides", "options", "kind", "message"),
+    [
+        ({}, {"metrics": ("sms",)}, ValueError, "`references` must be given for sms"),
+        ({}, {"metrics": ("sms:source",)}, ValueError, "`sources` must be given for sms:source"),
+        ({}, {"metrics": ("novelty",)}, ValueError, "`sources` must be given for novelty"),
+        ({"references": [REFERENCE] * 2}, {}, ValueError, "must be equally many, got 2 and 1"),
+        ({"sources": [REFERENCE] * 2}, {}, ValueError, "must be equally many, got 2 and 1"),
+        ({"candidates": "a"}, {}, TypeError, "`candidates` must be a list of texts, got one text"),
+        ({"references": "a"}, {}, TypeError, "`references` must be a list of texts, got one text"),
+        ({"references": [REFERENCE]}, {"encoder": "minilm"}, TypeError, "encoder"),
+    ],
 )
-def test_side_that_is_not_given_rejected(metric, side):
-    with pytest.raises(ValueError, match=f"`{side}` must be given for {metric}"):
-        score_texts([GOOD], metrics=(metric,))
+def test_wrong_texts_rejected(sides, options, kind, message):
+    with pytest.raises(kind, match=message):
+        score_texts(**({"candidates": [GOOD]} | sides), **({"metrics": ("rougeL",)} | options))
 
 
 def test_missing_vector_file_rejected(tmp_path: Path):
@@ -175,19 +138,11 @@ def test_emptied_vocabulary_changes_no_bit(glove, monkeypatch):
 
 
 def test_configuration_as_values(glove):
-    config = ScoringConfig(metrics=("sms",), encoders=glove)
-    again = ScoringConfig(**config.as_dict())
-    assert again.columns == config.columns
-    assert config.as_dict()["encoders"] == glove
-
-
-def test_configuration_does_not_depend_on_how_a_specification_is_written(glove):
     (spec,) = glove.values()
-    other = ScoringConfig(metrics=("sms",), encoders={"glove": f"{spec},pooling=mean"})
-    assert other.as_dict() == ScoringConfig(metrics=("sms",), encoders=glove).as_dict()
-
-
-def test_precision_is_part_of_the_configuration():
+    config = ScoringConfig(metrics=("sms",), encoders={"glove": f"{spec},pooling=mean"})
+    said = config.as_dict()
+    assert said["encoders"] == glove  # however the specification is written
+    assert ScoringConfig(**said).columns == config.columns
     assert ScoringConfig(precision="bf16").as_dict() != ScoringConfig().as_dict()
 
 

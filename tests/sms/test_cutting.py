@@ -59,10 +59,10 @@ def test_what_is_read_says_nothing_of_other_batches(scorer, batches):
     """A process sends the words of a batch, not all it has ever seen."""
     reader = scorer.reader()
     reader.read_alone(batches[0])
-    second = reader.read_alone(batches[1]).segmented
+    second = reader.read_alone(batches[1]).texts
     words = second.vocabulary.words
     assert len(words) == np.unique(second.sentence_words.values).size == second.is_kept.size
-    assert set(words) <= set(scorer.reader().read(batches[1]).segmented.vocabulary.words)
+    assert set(words) <= set(scorer.reader().read(batches[1]).texts.vocabulary.words)
 
 
 def test_tokens_are_counted_once_whoever_reads_the_text(batches):

@@ -16,71 +16,9 @@ from sms import sentences
 from sms.languages import LANGUAGES
 from sms.scoring import ScoringConfig, score_texts
 from sms.text import SegmentedTexts, Segmenter, TextRules, split_sentences, word_spans
+from tests.sms.cases import cases
 
-# language, its sentences: words, "*" before those that do not count
-TEXTS = {
-    "en": [
-        ("Dr. Smith didn't pay $2,000.50.", "Dr *. Smith *didn't pay *$ 2,000.50 *."),
-        ("Why did the team's bus leave?", "*Why *did *the team *'s bus leave *?"),
-    ],
-    "de": [
-        (
-            "Dr. Müller kam am 3. Oktober um 15.30 Uhr an.",
-            "Dr *. Müller kam *am 3 *. Oktober *um 15.30 Uhr *an *.",
-        ),
-        ("Er sagte, dass z.B. nichts fehle!", "*Er sagte *, *dass z.B. *nichts fehle *!"),
-        ("„Wie geht's unseren Gästen?“", "*„ *Wie geht *'s *unseren Gästen *? *“"),
-        ("Die GmbH zahlte 2.000,50 Euro.", "*Die GmbH zahlte 2.000,50 Euro *."),
-    ],
-    "fr": [
-        (
-            "M. Dupont n'est pas venu aujourd'hui.",
-            "*M *. Dupont *n' *est *pas venu aujourd'hui *.",
-        ),
-        (
-            "L’homme qu'il attendait est parti.",
-            "*L’ homme *qu' *il attendait *est parti *.",
-        ),
-        ("Pourquoi ?", "Pourquoi *?"),
-        ("« C'est 3,5 % », dit-il.", "*« *C' *est 3,5 *% *» *, dit *- *il *."),
-    ],
-    "es": [
-        ("El Sr. García llegó ayer.", "*El Sr *. García llegó ayer *."),
-        (
-            "¿Por qué no vino su hermana?",
-            "*¿ *Por *qué *no vino *su hermana *?",
-        ),
-        ("¡Qué lástima!", "*¡ *Qué lástima *!"),
-        ("La niña pagó 2.000,50 euros.", "*La niña pagó 2.000,50 euros *."),
-    ],
-    "ar": [
-        (
-            "وصل د. أحمد إلى القاهرة، وألقى خطابا.",
-            "وصل د *. أحمد *إلى القاهرة *، وألقى خطابا *.",
-        ),
-        ("هل تعرف لماذا؟", "*هل تعرف لماذا *؟"),
-        ("قال: «لا أعرف؛ ربما».", "*قال *: *« *لا أعرف *؛ ربما *» *."),
-        ("ارتفعت الأسعار ٣٫٥٪ وفي المدينة!", "ارتفعت الأسعار ٣٫٥ *٪ *وفي المدينة *!"),
-    ],
-    "zh": [
-        ("北京是中国的首都。", "北京 *是 中国 *的 首都 *。"),
-        ("他说：“我们明天去上海！”", "*他 *说 *： *“ *我们 明天 *去 上海 *！ *”"),
-        ("你知道吗？", "*你 知道 *吗 *？"),
-        ("他2020年买了iPhone 3.5%。", "*他 2020 *年 买 *了 iPhone 3.5 *% *。"),
-    ],
-    "ja": [
-        (
-            "昨日、東京大学で新しい研究が発表されました。",
-            "昨日 *、 東京 大学 *で 新しい 研究 *が 発表 *さ *れ *まし *た *。",
-        ),
-        (
-            "彼は「明日は雨だ。」と言った。",
-            "*彼 *は *「 明日 *は 雨 *だ *。 *」 *と 言っ *た *。",
-        ),
-        ("本当ですか？", "本当 *です *か *？"),
-        ("カメラは3.5%売れませんでした。", "カメラ *は 3.5 *% 売れ *ませ *ん *でし *た *。"),
-    ],
-}  # fmt: skip
+TEXTS = cases("languages")
 
 
 def segment(language: str, *texts: str, words: str = "default") -> SegmentedTexts:
