@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from sms import detokenize
-from sms.compiled import kernel
 from sms.metric import Batch, Metric, MetricRequest, Setting
-from sms.overlap import counts_in, number, number_ngrams, rouge_l
+from sms.overlap import counts_in, number_ngrams, rouge_l
+from sms.overlap_kernels import next_occurrences, number, sum_fragments
 from sms.ragged import Ragged, offsets_of, ranges
 
 LEAD_SENTENCES = 3
@@ -115,61 +115,8 @@ def _fragments(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the lengths, and the squared lengths, of each pair's extractive fragments."""
     numbers, n_distinct = number(words.values)
-    following = _next_occurrences(numbers, words.offsets, n_distinct)
-    return _sum_fragments(numbers, words.offsets, following, candidate, source, n_distinct)
-
-
-@kernel()
-def _next_occurrences(values: np.ndarray, offsets: np.ndarray, n_distinct: int) -> np.ndarray:
-    """Where each value comes next in its row; past the row's end where it does not."""
-    following = np.empty(values.size, np.int64)
-    latest = np.full(n_distinct, values.size, np.int64)
-    # What `latest` has from rows further on is past the end of this one.
-    for position in range(offsets[-1] - 1, -1, -1):
-        following[position] = latest[values[position]]
-        latest[values[position]] = position
-    return following
-
-
-@kernel()
-def _sum_fragments(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    following: np.ndarray,
-    candidate: np.ndarray,
-    source: np.ndarray,
-    n_distinct: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Run the algorithm of Grusky et al. 2018, looking at matching words only."""
-    sum_of_lengths = np.zeros(candidate.size, np.int64)
-    sum_of_squares = np.zeros(candidate.size, np.int64)
-    first = np.full(n_distinct, values.size, np.int64)
-    for pair in range(candidate.size):
-        begin, end = offsets[source[pair]], offsets[source[pair] + 1]
-        for j in range(end - 1, begin - 1, -1):
-            first[values[j]] = j
-        i, i_end = offsets[candidate[pair]], offsets[candidate[pair] + 1]
-        while i < i_end:
-            longest = 0
-            j = first[values[i]]
-            while j < end:
-                n_matched = 1
-                while (
-                    i + n_matched < i_end
-                    and j + n_matched < end
-                    and values[i + n_matched] == values[j + n_matched]
-                ):
-                    n_matched += 1
-                longest = max(longest, n_matched)
-                behind = j + n_matched
-                while j < behind:
-                    j = following[j]
-            sum_of_lengths[pair] += longest
-            sum_of_squares[pair] += longest * longest
-            i += max(longest, 1)
-        for j in range(begin, end):
-            first[values[j]] = values.size
-    return sum_of_lengths, sum_of_squares
+    following = next_occurrences(numbers, words.offsets, n_distinct)
+    return sum_fragments(numbers, words.offsets, following, candidate, source, n_distinct)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sms.compiled import kernel
+from sms.overlap_kernels import (
+    BLOCK,
+    count_shared,
+    counts_of_values_in,
+    lcs_lengths,
+    number,
+    union_lcs_hits,
+    weighted_lcs,
+)
 from sms.ragged import Ragged, ranges
-from sms.subsequences import BLOCK, lcs_lengths, union_lcs_hits, weighted_lcs
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 divided by the golden ratio: Knuth's multiplier for hashing integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ def rouge_n(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray, n: int
     fewer than `n` scores 0, as in rouge-score.
     """
     ngrams, n_distinct = number_ngrams(tokens, n)
-    hits = _count_shared(ngrams.values, ngrams.offsets, candidate, reference, n_distinct)
+    hits = count_shared(ngrams.values, ngrams.offsets, candidate, reference, n_distinct)
     n_ngrams = np.maximum(ngrams.lengths, 1)
     has_tokens = (tokens.lengths[candidate] > 0) & (tokens.lengths[reference] > 0)
     return _overlap(hits / n_ngrams[candidate], hits / n_ngrams[reference], has_tokens)
@@ -131,71 +135,9 @@ def number_ngrams(tokens: Ragged, n: int) -> tuple[Ragged, int]:
     return Ragged.from_lengths(numbers[starts], lengths), n_distinct
 
 
-@kernel()
-def number(keys: np.ndarray) -> tuple[np.ndarray, int]:
-    """Give distinct int64 keys numbers from 0, in order of appearance; also return how many.
-
-    Open addressing with linear probing: several times faster than sorting the keys.
-    """
-    numbers = np.empty(keys.size, np.int64)
-    distinct = np.empty(keys.size, np.int64)
-    n_distinct = 0
-    n_bits = 10
-    slots = np.full(1 << n_bits, -1, np.int64)
-    for position in range(keys.size):
-        key = keys[position]
-        slot = _find_slot(key, slots, distinct, n_bits)
-        if slots[slot] < 0:
-            slots[slot] = n_distinct
-            distinct[n_distinct] = key
-            n_distinct += 1
-        numbers[position] = slots[slot]
-        if 2 * n_distinct > slots.size:
-            n_bits += 2
-            slots = np.full(1 << n_bits, -1, np.int64)
-            for known in range(n_distinct):
-                slots[_find_slot(distinct[known], slots, distinct, n_bits)] = known
-    return numbers, n_distinct
-
-
-@kernel(inner=True)
-def _find_slot(key: int, slots: np.ndarray, distinct: np.ndarray, n_bits: int) -> np.int64:
-    """Slot that holds `key`'s number, or the empty one where it belongs."""
-    slot = np.int64((np.uint64(key) * _GOLDEN) >> np.uint64(64 - n_bits))
-    while slots[slot] >= 0 and distinct[slots[slot]] != key:
-        slot = (slot + 1) & (slots.size - 1)
-    return slot
-
-
 def counts_in(rows: Ragged, n_distinct: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Count how often each value of the row `first` is in the row `second`; int64, flat."""
-    return _counts_in(rows.values, rows.offsets, first, second, n_distinct)
-
-
-@kernel()
-def _counts_in(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    n_distinct: int,
-) -> np.ndarray:
-    total = 0
-    for row in first:
-        total += offsets[row + 1] - offsets[row]
-    counted = np.zeros(total, np.int64)
-    counts = np.zeros(n_distinct, np.int64)
-    at = 0
-    for pair in range(first.size):
-        begin, end = offsets[second[pair]], offsets[second[pair] + 1]
-        for k in range(begin, end):
-            counts[values[k]] += 1
-        for k in range(offsets[first[pair]], offsets[first[pair] + 1]):
-            counted[at] = counts[values[k]]
-            at += 1
-        for k in range(begin, end):
-            counts[values[k]] = 0
-    return counted
+    return counts_of_values_in(rows.values, rows.offsets, first, second, n_distinct)
 
 
 def _longest_rows(lengths: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -219,27 +161,3 @@ def _overlap(precision: np.ndarray, recall: np.ndarray, has_tokens: np.ndarray) 
     total = precision + recall
     f = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
     return Overlap(*(np.where(has_tokens, share, np.nan) for share in (precision, recall, f)))
-
-
-@kernel()
-def _count_shared(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    candidate: np.ndarray,
-    reference: np.ndarray,
-    n_distinct: int,
-) -> np.ndarray:
-    """Size of the multiset intersection of each pair of rows; `values` are below `n_distinct`."""
-    shared = np.zeros(candidate.size, np.int64)
-    unmatched = np.zeros(n_distinct, np.int32)
-    for pair in range(candidate.size):
-        begin, end = offsets[candidate[pair]], offsets[candidate[pair] + 1]
-        for k in range(begin, end):
-            unmatched[values[k]] += 1
-        for k in range(offsets[reference[pair]], offsets[reference[pair] + 1]):
-            if unmatched[values[k]] > 0:
-                unmatched[values[k]] -= 1
-                shared[pair] += 1
-        for k in range(begin, end):
-            unmatched[values[k]] = 0
-    return shared

@@ -28,12 +28,9 @@ Rows are the smaller side; `transport` turns a problem round when it has more ro
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from sms.compiled import kernel
-from sms.simplex_start import BIG, bit_length, padded, row_minimum_start, vogel_start
+from sms.simplex_start import BIG, highest_bit, padded, row_minimum_start, vogel_start
 
 COST_BITS = 50
 """The largest scaled cost lies in [2**(COST_BITS - 1), 2**COST_BITS]; fewer bits are used
@@ -53,19 +50,9 @@ _PRICED_ROWS = 6  # rows priced before the best candidate among them enters
 _PRICED_CELLS = 6_144  # and fewer rows where they have more cells than that
 
 
-@intrinsic
-def _as_float(typing_context, bits):
-    """Return the float64 with these 64 bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
 @kernel(inner=True, forceinline=True)
 def _power_of_two(exponent):
-    return _as_float((exponent + 1023) << 52)
+    return _I((exponent + 1023) << 52).view(np.float64)
 
 
 @kernel(inner=True)
@@ -340,7 +327,7 @@ def solve(
     scaled = scaled_memory[: n * mp].reshape(n, mp)
     if largest == 0:
         largest = _I(1023) << 52  # all costs are zero: any scale will do
-    cost_bits = min(COST_BITS, 59 - bit_length(n + m))
+    cost_bits = min(COST_BITS, 58 - highest_bit(n + m))
     # 2**exponent brings the largest cost, in [2**e, 2**(e+1)), to [2**(bits-1), 2**bits]; in two
     # steps, since the factor itself may leave the range of a float
     exponent = cost_bits - 1 - ((largest >> 52) - 1023)
@@ -361,7 +348,7 @@ def solve(
         for j in range(m, mp):
             scaled[i, j] = _PAD_COST
 
-    shift = bit_length(2 * n + 1)
+    shift = highest_bit(2 * n + 1) + 1
     for i in range(n):
         a[i] = (a[i] << shift) + 1
     for j in range(m):

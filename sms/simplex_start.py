@@ -23,33 +23,10 @@ _LANES = 8
 _LOW_HALF = np.int64(2**32 - 1)
 
 
-@intrinsic
-def _lowest_bit(typing_context, word):
-    """Index of the lowest set bit of a non-zero 64-bit word."""
-
-    def generate(context, builder, signature, arguments):
-        i64, i1 = ir.IntType(64), ir.IntType(1)
-        cttz = builder.module.declare_intrinsic(
-            "llvm.cttz", (i64,), ir.FunctionType(i64, (i64, i1))
-        )
-        return builder.call(cttz, (arguments[0], ir.Constant(i1, 1)))
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def bit_length(typing_context, number):
-    """Bits that a positive 64-bit integer needs."""
-
-    def generate(context, builder, signature, arguments):
-        i64, i1 = ir.IntType(64), ir.IntType(1)
-        ctlz = builder.module.declare_intrinsic(
-            "llvm.ctlz", (i64,), ir.FunctionType(i64, (i64, i1))
-        )
-        leading = builder.call(ctlz, (arguments[0], ir.Constant(i1, 1)))
-        return builder.sub(ir.Constant(i64, 64), leading)
-
-    return types.int64(types.int64), generate
+@kernel(inner=True, forceinline=True)
+def highest_bit(number):
+    """Place of the highest bit of a positive number below 2**53, or of a power of two."""
+    return (np.float64(number).view(np.int64) >> 52) - 1023
 
 
 @intrinsic
@@ -133,7 +110,7 @@ def vogel_start(
     words = (n + 63) >> 6
     users = user_memory[: mp * words].reshape(mp, words)
     first_column = _U(n)
-    column_bits = bit_length(mp - 1)
+    column_bits = highest_bit(mp - 1) + 1
     shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
     low = np.int32((1 << column_bits) - 1)
     first_key, first_w = keys.ctypes.data, w.ctypes.data
@@ -189,8 +166,8 @@ def vogel_start(
             for word in range(words):
                 bits = users[column, word]
                 while bits != _U(0):
-                    i = _I(_lowest_bit(bits)) + (word << 6)
                     bit = bits & ~(bits - _ONE)
+                    i = highest_bit(bit) + (word << 6)
                     bits ^= bit
                     if regret[i] >= 0:
                         both = _two_smallest(first_key + i * row_bytes, first_w, n_vectors)

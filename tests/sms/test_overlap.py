@@ -12,13 +12,13 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from sms.overlap import (
     Overlap,
-    number,
     number_ngrams,
     rouge_l,
     rouge_lsum,
     rouge_n,
     rouge_w,
 )
+from sms.overlap_kernels import number
 from sms.ragged import Ragged
 from sms.rouge import rouge_tokens
 
