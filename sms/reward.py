@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # What takes a moment to import is imported when a reward is made.
 
-CANDIDATE_ROLE = "assistant"
-"""Whose message of a conversation is the candidate."""
+ROLE = "assistant"
+"""Whose last message of a conversation is the candidate."""
 
 Message = Mapping[str, Any]
 Completion = str | Sequence[Message] | None
@@ -127,7 +127,12 @@ class Reward:
         if isinstance(metric, str | Mapping):
             self.weights = weights_of(metric)
             config = _config_of(
-                self.weights, encoder, multi_reference, language, precision, models or {}
+                self.weights,
+                encoder,
+                multi_reference=multi_reference,
+                language=language,
+                precision=precision,
+                models=models or {},
             )
             columns = [_only_column(request.columns) for request in config.requests]
             bounds = _bounds_of_sum(config.requests, self.weights)
@@ -265,11 +270,10 @@ def candidate_texts(
     candidates: Sequence[Completion] | None, completions: Sequence[Completion] | None
 ) -> list[str | None]:
     """Return the texts of the argument that is given; raises if both are, or one is no text."""
-    if (candidates is None) == (completions is None):
-        which = "neither" if candidates is None else "both"
+    given = candidates if completions is None else completions
+    if given is None or (candidates is not None and completions is not None):
+        which = "neither" if given is None else "both"
         raise ValueError(f"`candidates` or `completions` must be given, got {which}")
-    given = candidates if candidates is not None else completions
-    assert given is not None  # noqa: S101  (one of the two)
     if isinstance(given, str):
         raise TypeError("`candidates` must be a list of texts, got one text; put it in a list")
     return [_text_of(completion) for completion in given]
@@ -279,23 +283,17 @@ def _text_of(completion: Completion) -> str | None:
     """Return a completion's text; of a conversation the assistant's last message."""
     if completion is None or isinstance(completion, str):
         return completion
-    if not isinstance(completion, Sequence):
+    try:
+        said = [message.get("content") for message in completion if message["role"] == ROLE]
+    except (AttributeError, KeyError, TypeError) as error:
         raise TypeError(
-            "a completion must be a text or a list of messages, got a "
+            "a completion must be a text or a list of messages with `role` and `content`, got a "
             f"{type(completion).__name__}: {completion!r:.60}"
-        )
-    for message in reversed(completion):
-        if not isinstance(message, Mapping) or "role" not in message:
-            raise TypeError(
-                f"a completion must be a text or a list of messages with `role` and `content`, got "
-                f"{type(message).__name__} in it"
-            )
-        if message["role"] == CANDIDATE_ROLE:
-            text = message.get("content")
-            if text is None or isinstance(text, str):
-                return text
-            raise TypeError(f"a message's `content` must be a text, got {type(text).__name__}")
-    return None
+        ) from error
+    text = said[-1] if said else None
+    if text is None or isinstance(text, str):
+        return text
+    raise TypeError(f"a message's `content` must be a text, got {type(text).__name__}")
 
 
 def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
@@ -305,10 +303,8 @@ def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
     not finite, or a metric stands twice.
     """
     if isinstance(metric, str):
-        terms = re.split(r"\s+([+-])\s+", metric.strip())
-        pairs = [
-            _term(term, sign) for sign, term in zip(["+", *terms[1::2]], terms[::2], strict=True)
-        ]
+        terms = ["+", *re.split(r"\s+([+-])\s+", metric.strip())]
+        pairs = [_term(*each) for each in zip(terms[::2], terms[1::2], strict=True)]
     else:
         pairs = [(name, float(weight)) for name, weight in metric.items()]
     weights = dict(pairs)
@@ -320,7 +316,7 @@ def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
     return weights
 
 
-def _term(term: str, sign: str) -> tuple[str, float]:
+def _term(sign: str, term: str) -> tuple[str, float]:
     number, times, name = term.rpartition("*")
     try:
         weight = float(number) if times else 1.0
@@ -351,22 +347,13 @@ def means_of(parts: Mapping[str, np.ndarray]) -> dict[str, float]:
 def _config_of(
     weights: Mapping[str, float],
     encoder: str | Sequence[str],
-    multi_reference: str,
-    language: str,
-    precision: str,
-    models: Mapping[str, Any],
+    **options: Any,  # noqa: ANN401
 ) -> ScoringConfig:
     from sms.config import ScoringConfig
 
     named = several(encoder)
-    config = ScoringConfig(
-        metrics=tuple(weights),
-        encoders={f"encoder{k}": spec for k, spec in enumerate(named, 1)},
-        multi_reference=multi_reference,
-        language=language,
-        precision=precision,
-        models=models,
-    )
+    encoders = {f"encoder{k}": spec for k, spec in enumerate(named, 1)}
+    config = ScoringConfig(metrics=tuple(weights), encoders=encoders, **options)
     if len(named) > 1 and not any(request.is_average for request in config.requests):
         raise ValueError(
             f"`encoder` must be one for {written(weights)!r}, got {len(named)}; `cosine@all` takes "

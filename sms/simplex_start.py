@@ -26,7 +26,7 @@ _LOW_HALF = np.int64(2**32 - 1)
 @kernel(inner=True, forceinline=True)
 def highest_bit(number):
     """Place of the highest bit of a positive number below 2**53, or of a power of two."""
-    return (np.float64(number).view(np.int64) >> 52) - 1023
+    return ((np.float64(_I(number)).view(np.int64) >> 52) & 0x7FF) - 1023
 
 
 @intrinsic

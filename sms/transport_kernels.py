@@ -121,7 +121,7 @@ def solve_matrices(
         counts[p] = n_cells
 
 
-@kernel(inner=True)
+@kernel(inner=True, forceinline=True)
 def _copy(values, first, n, into):
     for k in range(n):
         into[k] = values[first + k]

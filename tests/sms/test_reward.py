@@ -191,8 +191,8 @@ WRONG_CALLS = [
     ({"candidates": None}, "`candidates` or `completions` must be given, got neither"),
     ({"completions": CANDIDATES}, "`candidates` or `completions` must be given, got both"),
     ({"candidates": "A text."}, "`candidates` must be a list of texts, got one text"),
-    ({"candidates": [["A text."]]}, r"a text or a list of messages .*, got str in it"),
-    ({"candidates": [math.nan]}, r"a text or a list of messages, got a float: nan"),
+    ({"candidates": [["A text."]]}, r"a text or a list of messages .*, got a list: "),
+    ({"candidates": [math.nan]}, r"a text or a list of messages .*, got a float: nan"),
     ({"candidates": [[said(["hi"])]]}, "a message's `content` must be a text, got list"),
     ({"references": [{"text": "A"}] * 3}, r"must be a text or a list of texts, got \{'text'"),
 ]
