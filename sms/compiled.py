@@ -78,10 +78,7 @@ def _home_cache() -> Path | None:
 
 
 def available_threads() -> int:
-    """Return how many threads this process should use.
-
-    `OMP_NUM_THREADS` (Ray sets it to a worker's share of the machine), or all processors.
-    """
+    """Return `OMP_NUM_THREADS`, in Ray a worker's share, or the number of processors."""
     declared = os.environ.get("OMP_NUM_THREADS", "")
     if declared.isdigit() and int(declared) > 0:
         return int(declared)
@@ -98,10 +95,7 @@ _has_lost_threads = False
 
 
 def model_threads(asked: int) -> int:
-    """Return how many of the requested threads a model may use.
-
-    One after a fork: OpenMP would wait for threads that are gone.
-    """
+    """Return how many of some threads a model may use: one in a fork, which has lost OpenMP's."""
     return 1 if _has_lost_threads else asked
 
 

@@ -37,10 +37,7 @@ class ReadBatch(BatchTexts):
 
 
 class TextReader:
-    """Cuts the texts of batches, remembering words from one to the next.
-
-    `planners` say what encoders need to know of sentences, by alias.
-    """
+    """Cuts the texts of batches, remembering words; `planners` plan encodings, by alias."""
 
     def __init__(self, config: ScoringConfig, planners: Mapping[str, Planner]) -> None:
         self._config, self._planners = config, planners

@@ -51,10 +51,7 @@ class Language:
     goes_on: str = ""
 
     def check_installed(self) -> None:
-        """Check that what `splitter` needs is there.
-
-        Raises `ValueError` if a package is missing, naming the extra to install.
-        """
+        """Raise `ValueError`, naming the extra, where a package that it needs is missing."""
         modules = [name.replace("-", "_").lower() for name in self.packages]
         if any(util.find_spec(module) is None for module in modules):
             raise ValueError(

@@ -263,10 +263,7 @@ class Metric:
         return tuple(f"{name}@{request.name.partition('@')[2]}" for name in self.companions)
 
     def check(self, request: MetricRequest, specs: Mapping[str, EncoderSpec]) -> None:
-        """Refuse encoders that do not give what is needed.
-
-        Raises `ValueError`, with the encoder's name.
-        """
+        """Refuse encoders that do not give what is needed: `ValueError` with the encoder's name."""
         for alias in request.encoders:
             kind = specs[alias].kind
             if "words" in self.needs and "words" not in kind.vectors:
@@ -280,17 +277,11 @@ class Metric:
         return self.bounds
 
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> Model | None:
-        """Load a model of its own, which is at `path`; most metrics have none.
-
-        Requests of one metric with equal paths and settings share it.
-        """
+        """Load a model of its own; requests of equal paths and settings share it."""
         return None
 
     def check_model(self, request: MetricRequest, model: Any) -> None:  # noqa: ANN401
-        """Refuse a request that its model cannot answer.
-
-        Raises `ValueError`, saying what the model has.
-        """
+        """Refuse a request that its model cannot answer: `ValueError` with what the model has."""
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
         """Return what identifies the numbers of each column."""

@@ -43,10 +43,7 @@ ELSEWHERE = {
 
 
 def all_metrics() -> Mapping[str, Metric]:
-    """Return every metric by name, including those of other packages and of `pipelines`.
-
-    Importing a module under the entry point `assay.metrics` adds to `METRICS`.
-    """
+    """Return every metric by name, including those that `assay.metrics` entry points add."""
     for module in metadata.entry_points(group="assay.metrics"):
         module.load()
     return METRICS

@@ -17,10 +17,7 @@ PATH = "path"
 
 
 def models_of(given: object) -> dict[str, dict[str, Any]]:
-    """Return the table of every alias.
-
-    Raises `ValueError` if an alias cannot stand in a metric's name, or a table has no path.
-    """
+    """Return the table of every alias; raises `ValueError` if it or its path is wrong."""
     if not isinstance(given, Mapping):
         raise ValueError(f"`models` must be tables [models.ALIAS], got {given!r}")
     tables = {}

@@ -26,10 +26,9 @@ class MoverSimilarities:
     """Of some pairs of texts, under one metric."""
 
     values: np.ndarray
-    """In (0, 1], higher is closer; NaN where a text has no word left or the pair is too large;
-    shape (n_pairs,)."""
+    """In (0, 1], shape (n_pairs,); NaN where a text has no word left or the pair is too large."""
     is_too_large: np.ndarray
-    """Whether the pair's cost matrix is beyond `MAX_CELLS`, bool, shape (n_pairs,)."""
+    """Whether the pair's cost matrix is beyond `MAX_CELLS`."""
 
 
 def mover_similarities(

@@ -56,3 +56,9 @@ def natural(name: str) -> list[tuple[int, str]]:
     """Sort names by this key as people do: numbers inside them by size."""
     parts = re.split("([0-9]+)", name)
     return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in parts]
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise `ValueError` unless a value is one of some choices."""
+    if value not in (listed := list(choices)):
+        raise ValueError(f"`{name}` must be one of {', '.join(listed)}, got {value!r}")

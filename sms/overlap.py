@@ -121,10 +121,7 @@ def rouge_w(
 
 
 def number_ngrams(tokens: Ragged, n: int) -> tuple[Ragged, int]:
-    """Give each distinct n-gram of a batch a number; return each text's, and how many there are.
-
-    They are in order, int64; a text with fewer than `n` tokens has none.
-    """
+    """Give each distinct n-gram of a batch a number; return each text's, and how many."""
     token_numbers, n_distinct_tokens = number(tokens.values)
     numbers, n_distinct = token_numbers, n_distinct_tokens
     for extra in range(1, n):

@@ -170,10 +170,7 @@ def weighted_lcs(values, offsets, candidate, reference, f):
 
 @kernel()
 def number(keys):
-    """Give distinct int64 keys numbers from 0, in order of appearance; also return how many.
-
-    Open addressing with linear probing: several times faster than sorting the keys.
-    """
+    """Give distinct int64 keys numbers from 0, in order of appearance; also return how many."""
     numbers = np.empty(keys.size, np.int64)
     distinct = np.empty(keys.size, np.int64)
     n_distinct = 0

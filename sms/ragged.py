@@ -10,10 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of unequal length, packed.
-
-    Row `i` is `values[offsets[i]:offsets[i + 1]]`.
-    """
+    """Rows of unequal length, packed: row `i` is `values[offsets[i]:offsets[i + 1]]`."""
 
     values: np.ndarray
     """All rows one after the other, shape (n_values,)."""

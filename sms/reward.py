@@ -120,10 +120,8 @@ class Reward:
         if batch_rows < 1:
             raise ValueError(f"`batch_rows` must be at least 1, got {batch_rows}")
         self._batch_rows = batch_rows
-        self._load: Callable[[], Scorer] | None = None
-        """Makes a metric's scorer; None for a scorer that was handed in."""
+        self._load: Callable[[], Scorer] | None = None  # of a metric's scorer
         self.higher_is = "better"
-        """What a higher reward means."""
         if isinstance(metric, str | Mapping):
             self.weights = weights_of(metric)
             config = _config_of(
@@ -149,7 +147,6 @@ class Reward:
             bounds = bounds or getattr(scorer, "bounds", None) or (-math.inf, math.inf)
         self._scorer: Scorer | None = scorer
         self.column = written(self.weights)
-        """Name of the metric's column, or the sum."""
         if not bounds[0] < bounds[1]:
             raise ValueError(f"`bounds` must be a lower and a higher value, got {bounds}")
         self.bounds = bounds
@@ -222,10 +219,7 @@ class Reward:
         references: Against = None,
         sources: Against = None,
     ) -> dict[str, np.ndarray]:
-        """Return each metric of the sum, without its weight, NaN where it is undefined.
-
-        By metric, float64, shape (n,).
-        """
+        """Return each metric of the sum, float64, without its weight, NaN where it is undefined."""
         import numpy as np
 
         from sms.scoring import to_rows

@@ -37,21 +37,10 @@ LEAST_KNOWN = 0.5
 class SummaryScorer:
     """Scores batches under a configuration.
 
-    Parameters
-    ----------
-    config : ScoringConfig
-    threads : int, optional
-        Threads of the compiled kernels and of the encoders.
-    device : {"auto", "cpu", "cuda"}
-        Where neural encoders run; the scores' signatures do not name it.
-    cache_folder : str, optional
-        Folder of embeddings that outlive the run.
-
-    Raises
-    ------
-    ValueError
-        If an encoder's file is missing or damaged, with its path and line, or a tokeniser does not
-        know the words of the language.
+    `threads` are those of the compiled kernels and of the encoders, `device` (`auto`, `cpu` or
+    `cuda`) is where neural encoders run, `cache_folder` that of embeddings that outlive the run;
+    none of them is in a signature. Raises `ValueError` if an encoder's file is missing or damaged,
+    with its path and line, or a tokeniser does not know the words of the language.
 
     Examples
     --------
@@ -120,10 +109,7 @@ class SummaryScorer:
         return {column: by_column[column] for column in self.score_fields}
 
     def counters(self) -> dict[str, int]:
-        """Return the counts so far of every encoder and model, as `ALIAS.NAME`.
-
-        A model shared by several metrics is named after the first of them.
-        """
+        """Return counts so far, as `ALIAS.NAME`; a shared model has its first metric's name."""
         counted = {id(loaded): name for name, loaded in reversed(self._loaded.items())}
         return {
             f"{name}.{what}": n
@@ -241,29 +227,24 @@ def score_texts(
     sources: Sequence[Against] | None = None,
     **options: Any,  # noqa: ANN401
 ) -> pa.Table:
-    """Score a list of texts.
+    """Score a list of texts: one float64 column per metric and `status`.
 
     Parameters
     ----------
     candidates : sequence of str
         With `sentences="given"` of list of str, the sentences.
     references, sources : sequence of str or of list of str, optional
-        As many as candidates; several references or sources for one candidate as a list. With
-        `sentences="given"` a list of str is one text, and a list of such lists is several.
+        As many as candidates; several for one candidate as a list. With `sentences="given"` a list
+        of str is one text, and a list of such lists is several.
     **options
         Fields of `ScoringConfig`, for example `metrics=("sms", "rougeL")`.
-
-    Returns
-    -------
-    pyarrow.Table
-        One float64 column per metric and `status`, as many rows as candidates.
 
     Raises
     ------
     ValueError
         If lengths differ or an option is wrong.
     TypeError
-        If one text is given where a list of texts belongs, or an option is of the wrong type.
+        If one text is given where a list belongs, or an option is of the wrong type.
 
     Examples
     --------

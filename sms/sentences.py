@@ -36,10 +36,7 @@ _PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one
 
 
 def library_pieces(code: str, text: str) -> list[str]:
-    """Cut a text as `sentencex` does; together the pieces are the text.
-
-    Of a long text it sees a part at a time: on some it takes time that grows with the square.
-    """
+    """Cut a text as `sentencex` does, a part at a time: on some its time grows with the square."""
     starts: list[int] = []
     at = 0
     while at < len(text):

@@ -275,30 +275,15 @@ def solve(
 ):  # fmt: skip
     """Solve one problem with supplies `a` and demands `b`, which are used up.
 
-    Parameters
-    ----------
-    cost : ndarray of float64, flat
-        Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`. One of the strides is 1.
-    cost_as_int : ndarray of int64, flat
-        The same memory as `cost`, seen as integers: for non-negative floats the order is
-        the same, integer maxima are vectorised, and what is negative or no number shows.
-    n, m : int
-        Rows and columns, `1 <= n <= m`; supplies and demands are positive integers with
-        equal sums.
-    plan : ndarray of int64, shape (3, n_cells)
-        From `plan_at` on filled with the row, column and mass of the cells that carry mass, unless
-        that is negative.
-    scaled_memory, ..., cycle : ndarray
-        Work arrays from `allocate`, in its order. They are passed one by one, since taking
-        them out of a tuple costs more than solving a small problem.
+    Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`, where one stride is 1 and `1
+    <= n <= m`. `cost_as_int` is the same memory seen as integers: for non-negative floats the order
+    is the same, integer maxima are vectorised, and what is negative or no number shows. From
+    `plan_at` on, unless that is negative, `plan` is filled with the row, column and mass of the
+    cells that carry mass. The rest are work arrays from `allocate`, passed one by one, since taking
+    them out of a tuple costs more than solving a small problem.
 
-    Returns
-    -------
-    cost : float
-        Sum of integer mass times cost; divide by the total mass.
-    n_cells : int
-        Number of plan cells written; -1 if a cost is negative (be it -0.0), NaN or too large, and
-        nothing was solved.
+    Returns the sum of integer mass times cost, and the number of plan cells; -1 if a cost is
+    negative (be it -0.0), NaN or too large, and nothing was solved.
     """
     turned = column_stride != 1
     n_lines, n_in_line, line_stride = (m, n, column_stride) if turned else (n, m, row_stride)

@@ -33,8 +33,8 @@ def highest_bit(number):
 def _two_smallest(typing_context, keys, lessened, n_vectors):
     """Return the two smallest of `keys - lessened`, the second one in the upper half.
 
-    Both are addresses of int32, `n_vectors` times eight of each. One pass: of what a lane has met
-    it keeps the two smallest, which the compiler does not make of a plain loop.
+    Both are addresses of int32, `n_vectors` times eight of each. The compiler makes no single pass
+    of a plain loop.
     """
 
     def generate(context, builder, signature, arguments):
@@ -103,8 +103,8 @@ def vogel_start(
 ):  # fmt: skip
     """Fill parents, flows and the order of exhaustion with a feasible basis tree.
 
-    Each allocation exhausts one row or one column, which becomes a child of the other: the
-    order of exhaustion lists every node before its parent, the root last.
+    Each allocation exhausts one row or column, which becomes a child of the other; the root is
+    last.
     """
     keys = key_memory[: n * mp].reshape(n, mp)
     words = (n + 63) >> 6

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import regex
 
 from sms.languages import LANGUAGES
+from sms.naming import check_choice
 from sms.ragged import Ragged, offsets_of, owners_of
 from sms.sentences import SENTENCE_END, SENTENCES, without_marks
 from sms.words import INVISIBLE, Splitter, attempt, clark2019_words
@@ -46,16 +47,9 @@ class TextRules:
     """`split`, or `given`: `SENTENCE_END` stands between the sentences of a text."""
 
     def __post_init__(self) -> None:
-        if self.language not in LANGUAGES:
-            raise ValueError(
-                f"`language` must be one of {', '.join(LANGUAGES)}, got {self.language!r}"
-            )
-        if self.words not in ("default", "clark2019"):
-            raise ValueError(f"`words` must be default or clark2019, got {self.words!r}")
-        if self.sentences not in SENTENCES:
-            raise ValueError(
-                f"`sentences` must be one of {', '.join(SENTENCES)}, got {self.sentences!r}"
-            )
+        check_choice("language", self.language, LANGUAGES)
+        check_choice("words", self.words, ("default", "clark2019"))
+        check_choice("sentences", self.sentences, SENTENCES)
         if self.words == "clark2019" and self.language != "en":
             raise ValueError(
                 f"`words` clark2019 is for English, got language {self.language!r}; use default"
@@ -88,10 +82,7 @@ class TextRules:
         return LANGUAGES[self.language].words()
 
     def counts(self, word: str) -> bool:
-        """Tell whether a word counts in a score.
-
-        It has a letter or digit (under `clark2019` nothing but letters) and is no stop word.
-        """
+        """Tell whether a word counts: it has a letter or digit and is no stop word."""
         if not (word.isalpha() if self.words == "clark2019" else _HAS_CONTENT.search(word)):
             return False
         return not _BRACKET.fullmatch(word) and word.lower().replace("’", "'") not in stop_words(
@@ -118,7 +109,7 @@ class SegmentedTexts:
     is_kept: np.ndarray
     """Whether each word counts: neither punctuation nor a stop word; bool, (n_words,)."""
     lower: np.ndarray
-    """Number of each word's lower-cased form, -1 for punctuation; int64, (n_words,)."""
+    """Number of each word's lower-cased form, -1 for punctuation."""
     cannot_be_split: np.ndarray
     """Texts that a splitter failed on, here without any sentence; bool, (n_texts,)."""
 
@@ -263,10 +254,7 @@ class ChunkTable:
         return len(self._chunk_rows) > MAX_CHUNKS
 
     def tokens_of(self, chunks: Sequence[str]) -> tuple[Ragged, np.ndarray]:
-        """Return the numbers of every chunk's tokens, and say which chunks cannot be tokenised.
-
-        Those, bool, shape (n_chunks,), have no token and are not remembered.
-        """
+        """Return the numbers of every chunk's tokens, and which chunks cannot be cut."""
         rows = [*map(self._chunk_rows.get, chunks)]
         unknown = [chunk for chunk, row in zip(chunks, rows, strict=True) if row is None]
         if unknown:
@@ -317,10 +305,7 @@ class Vocabulary:
 
     @property
     def lower(self) -> np.ndarray:
-        """Number of each word's lower-cased form, -1 for punctuation; int64, (n_words,).
-
-        Its apostrophes are straight.
-        """
+        """Number of each word's lower-cased form (apostrophes straight), -1 for punctuation."""
         return self.column("lower", self._lowered)
 
     def column(self, name: str, compute: Callable[[list[str]], np.ndarray]) -> np.ndarray:

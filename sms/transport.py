@@ -181,10 +181,7 @@ def mover_costs(
 
 
 def mover_plan(texts: Clouds, left: int, right: int, problem: int) -> tuple[float, Plan]:
-    """Solve one of the three problems of a pair of texts, as `mover_costs` does.
-
-    Rows and columns of the plan count within the two texts, words first.
-    """
+    """Solve one problem of a pair of texts; rows and columns count within them, words first."""
     costs, plan = _solve_clouds(texts, np.array([left]), np.array([right]), problem, 1, plan=True)
     return float(costs[0, (WORDS, SENTENCES, JOINT).index(problem)]), plan
 

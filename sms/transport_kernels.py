@@ -28,9 +28,8 @@ _AHEAD = 2  # so many points after the one that is gathered are asked for
 def integer_masses(a, a_offsets, b, b_offsets, masses_a, masses_b, totals, true_totals):
     """Check the weights of every problem and fill in integer masses with equal sums.
 
-    Integers stay as they are where they fit. Other weights are scaled to as many bits as the
-    solver has room for, which moves no mass by more than about 1e-15 of the total. Returns the
-    first problem that breaks a rule, -1 if none does.
+    Integers stay as they are where they fit; others are scaled, which moves no mass by more than
+    about 1e-15 of the total. Returns the first problem that breaks a rule, -1 if none does.
     """
     for p in range(a_offsets.size - 1):
         first_a, end_a = a_offsets[p], a_offsets[p + 1]

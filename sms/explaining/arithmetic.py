@@ -14,10 +14,7 @@ _MOST_DIGITS = 12
 
 
 def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str]:
-    """Round non-negative parts so that the printed ones add up to the printed total.
-
-    Those that lost most by rounding down are rounded up instead (largest remainders).
-    """
+    """Round parts so that the printed ones add up to the printed total (largest remainders)."""
     unit = 10**digits
     exact = [part * unit for part in parts]
     whole = [math.floor(value) for value in exact]

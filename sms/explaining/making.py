@@ -46,25 +46,11 @@ def explain(
     encoder: str = "minilm",
     **options: Any,  # noqa: ANN401
 ) -> Explanation:
-    """Explain the score of one candidate.
+    """Explain the score of one candidate; in a notebook the explanation shows itself.
 
-    Parameters
-    ----------
-    candidate : str
-        With `sentences="given"` a list of str.
-    reference, source : str or sequence of str, optional
-        What the metric compares with, as in `score_texts`.
-    metric : str
-        As in `sms.metrics.parse_metric`; of a ROUGE variant without a part, the F measure.
-    encoder : str
-        As in `assay encoders`.
-    **options
-        Further fields of `ScoringConfig`, for example `preset="clark2019"`.
-
-    Returns
-    -------
-    Explanation
-        In a notebook it shows itself.
+    `reference` and `source` are one text or several, as in `score_texts`; `metric` is a metric's
+    name (of a ROUGE variant without a part, the F measure), `options` are further fields of
+    `ScoringConfig`.
 
     Raises
     ------
@@ -92,10 +78,7 @@ def explain(
 
 
 def column_of(metric: str, columns: Sequence[str]) -> str:
-    """Choose the score column that a metric's name stands for.
-
-    Raises `ValueError` if there is none of that name.
-    """
+    """Choose the score column that a metric's name stands for; raises `ValueError` without one."""
     if metric in columns:
         return metric
     head, colon, against = metric.partition(":")
@@ -290,10 +273,7 @@ def _scores_of(rows: Sequence[_Row], scorer: Scorer, column: str) -> Sequence[fl
 
 
 def _plain_texts(sides: Sequence[str], rules: TextRules, row: _Row) -> list[TextUnits]:
-    """Return the candidate and what it is compared with, cut into sentences and words.
-
-    No word is dropped: no metric here says which ones count.
-    """
+    """Return the candidate and what it is compared with, cut up; no word is dropped."""
     given = [(CANDIDATE, 0, row[CANDIDATE] or "")]
     for side in sides:
         given += [(side, k, text or "") for k, text in enumerate(row[LIST_COLUMN[side]])]

@@ -143,10 +143,7 @@ class PlanFinder:
         ]
 
     def _points(self, text: int) -> tuple[list[_Vector], np.ndarray]:
-        """Return the vectors of a text's points, and their weights (eq. 1, 4, 5).
-
-        The weights are counts of words; each half of the joint problem has the same sum.
-        """
+        """Return the vectors of a text's points, and their weights in words (eq. 1, 4, 5)."""
         span, n_words = self._span(text), self._n_words(text)
         rows = self._clouds.members[text][span].tolist()
         kinds = [WORD if k < n_words else SENTENCE for k in range(span.start, span.stop)]

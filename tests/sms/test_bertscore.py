@@ -138,21 +138,6 @@ def test_texts_that_the_model_cannot_tell_apart_have_a_status(candidate, referen
     assert row["status"] == (None if is_scored else "reference:same_to@minilm")
 
 
-def test_settings_of_one_model_share_its_layer(tmp_path):
-    (tmp_path / "texts.txt").write_text("\n".join(REFERENCES))
-    folder = {"path": str(minilm_folder())}
-    models = {
-        "plain": folder,
-        "idf": folder | {"idf": str(tmp_path / "texts.txt")},
-        "first": folder | {"layer": 1},
-    }
-    config = ScoringConfig(metrics=tuple(f"bertscore@{name}" for name in models), models=models)
-    scorer = SummaryScorer(config)
-    plain, idf, first = (model._tokens for model in scorer._models.values())
-    assert plain is idf
-    assert first is not plain
-
-
 def test_neighbours_change_nothing(monkeypatch):
     together = scored()
     monkeypatch.setattr("sms.bertscore.KEPT_TOKENS", 1)

@@ -115,14 +115,6 @@ def test_counters_count_distinct_sentences_once():
     assert (again["minilm.tokens"], again["minilm.cached"]) == (once["minilm.tokens"], 4)
 
 
-def test_next_batch_may_be_prepared_first(glove):
-    scorer = SummaryScorer(ScoringConfig(metrics=ALL_SIDES, encoders=glove))
-    batches = [random_rows(10, seed=12), random_rows(10, seed=13)]
-    expected = [scorer.score(batch).to_pylist() for batch in batches]
-    prepared = [scorer.prepare(batch) for batch in batches]
-    assert [scorer.compare(batch).to_pylist() for batch in prepared] == expected
-
-
 def test_emptied_vocabulary_changes_no_bit(glove, monkeypatch):
     config = ScoringConfig(metrics=ALL_SIDES, encoders=glove)
     batches = [random_rows(10, seed=seed) for seed in (14, 15, 14)]

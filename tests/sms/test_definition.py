@@ -40,20 +40,6 @@ def test_distances_by_hand(one, other, distances):
     np.testing.assert_allclose(found, distances, atol=1e-12)
 
 
-@pytest.fixture(scope="module")
-def axes(tmp_path_factory):
-    path = tmp_path_factory.mktemp("axes") / "axes.txt"
-    path.write_text("".join(f"{word} {x} {y}\n" for word, (x, y) in ON_AXES.items()))
-    return scorer_of(path)
-
-
-@pytest.mark.parametrize(("one", "other", "distances"), BY_HAND)
-def test_fast_distances_by_hand(one, other, distances, axes):
-    texts = (" ".join(f"{sentence.capitalize()}." for sentence in text) for text in (one, other))
-    found = -np.log(score(axes, *([text] for text in texts))[0])
-    np.testing.assert_allclose(found, distances, atol=1e-12)
-
-
 def kept_sentences(text, vectors, preset):
     """The words that count and have a vector, as the vectors name them, by sentence."""
     rules = TextRules(words=preset)

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from sms.movers import text_clouds
 from sms.scoring import ScoringConfig, SummaryScorer
-from sms.transport import JOINT, SENTENCES, WORDS, exact_transport, mover_costs, mover_plan
+from sms.transport import exact_transport
 from tests.sms.mover_cases import (
     KNOWN,
     METRICS,
@@ -35,42 +34,6 @@ def test_metric_alone_equals_metric_among_others(metric, scorer, vectors):
         ScoringConfig(metrics=(metric,), encoders={"small": f"glove:{vectors.path}"}), threads=1
     ).score(rows)
     assert alone[metric].to_pylist() == scorer.score(rows)[metric].to_pylist()
-
-
-@pytest.mark.parametrize("problem", [WORDS, SENTENCES, JOINT], ids=METRICS)
-def test_plan_has_given_marginals_and_cost(problem, scorer):
-    texts = [text for text in random_texts(np.random.default_rng(8), 40) if text]
-    batch = scorer.prepare(pa.table({"candidate": texts, "references": [[t] for t in texts]}))
-    encoded, text_sentences = batch.encoded["small"]
-    clouds = text_clouds(encoded, text_sentences)
-    filled = np.flatnonzero(clouds.members.lengths)
-    left, right = np.repeat(filled, filled.size), np.tile(filled, filled.size)
-    costs = mover_costs(clouds, left, right, problem)
-    both = {WORDS: [0], SENTENCES: [1], JOINT: [0, 1]}[problem]
-
-    def cloud(text):
-        """Points and weights of a text; members that the problem leaves out weigh nothing."""
-        members, weights = clouds.members[text], clouds.weights[text].astype(np.float64)
-        is_sentence = np.arange(members.size) >= clouds.splits[text] - clouds.members.offsets[text]
-        points = np.where(
-            is_sentence[:, None],
-            encoded.sentence_points[np.where(is_sentence, members, 0)],
-            encoded.word_points[np.where(is_sentence, 0, members)],
-        )
-        weights *= np.isin(is_sentence, both)
-        return points, weights / weights.sum()
-
-    for k in range(left.size):
-        (x, a), (y, b) = cloud(left[k]), cloud(right[k])
-        distance, plan = mover_plan(clouds, left[k], right[k], problem)
-        rows, columns, mass = plan.rows, plan.columns, plan.mass
-        np.testing.assert_allclose(np.bincount(rows, mass, a.size), a, atol=1e-14)
-        np.testing.assert_allclose(np.bincount(columns, mass, b.size), b, atol=1e-14)
-        cost = mass @ cdist(x, y)[rows, columns]
-        column = (WORDS, SENTENCES, JOINT).index(problem)
-        assert costs[k, column] == distance
-        assert distance == pytest.approx(cost, rel=1e-12, abs=1e-14)
-        assert np.isnan(np.delete(costs[k], column)).all()
 
 
 # Laws (static vectors, exact solver)

@@ -204,14 +204,3 @@ def test_wrong_call_rejected(columns, message):
         Reward("rouge1_f")(**{"candidates": CANDIDATES, **columns})
     with pytest.raises(TypeError, match=r"`metric` must be the name of a metric, .*no `input_colu"):
         Reward(SentenceMover("wms"))
-
-
-def test_reward_in_bf16_is_nearly_that_in_fp32():
-    texts = ["A cat sat on the mat.", "It rained in the hills all day.", "Nobody came."]
-    against = ["The cat sat on a mat.", "Rain fell in the hills.", "Everybody was there."]
-    fine, coarse = (
-        Reward("sms", device="cpu", precision=precision)(texts, references=against)
-        for precision in ("fp32", "bf16")
-    )
-    assert coarse != fine
-    np.testing.assert_allclose(coarse, fine, rtol=0.1)

@@ -186,15 +186,6 @@ def test_cosine_of_all_is_the_mean_of_the_columns(how, side, glove, coarse):
     assert table["status"][2].as_py() == "candidate:no_known_words@coarse"
 
 
-def test_cosine_of_all_by_hand(coarse, tmp_path):
-    """Cosines .6 and 0 under the two, worked out from the files."""
-    (tmp_path / "v.txt").write_text("cat 0 1 0\ndog 3 0 4\n")
-    encoders = {"coarse": coarse, "other": f"glove:{tmp_path}/v.txt"}
-    table = score_texts(["cat"], ["dog"], metrics=("cosine@all",), encoders=encoders)
-    assert table.column_names == ["cosine@all", "coverage@coarse", "coverage@other", "status"]
-    assert values(table, "cosine@all")[0] == pytest.approx(0.3, abs=1e-7)  # vectors are float32
-
-
 class SentenceVectors:
     """Gives a sentence its length and place in the alphabet; no words; cosine in another space."""
 

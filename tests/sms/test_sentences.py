@@ -14,7 +14,8 @@ from sms.sentences import SENTENCE_END, blocks, joined, library_pieces
 from sms.text import Segmenter, TextRules, split_sentences
 from tests.sms.cases import cases
 
-BY_LANGUAGE = cases("sentences")
+BY_LANGUAGE = cases("sentences")["by_hand"]
+HARD = cases("sentences")["hard"]
 CASES = [(language, name) for language, texts in BY_LANGUAGE.items() for name in texts]
 # ruff: noqa: RUF001 (their letters are meant)
 # what a text may be made of, damaged or not
@@ -27,29 +28,6 @@ PIECES = [
     *("1", "2.5", "1.", "$", "2012", "million", "said", "asked", "word", "Word", "WORD", "'s"),
     *("Müller", "ß", "M.", "É", "د.", "هل", "他", "说", "昨日", "と", "\U0001f469\u200d\U0001f680"),
 ]  # fmt: skip
-HARD = {
-    "no-full-stop": "word ",
-    "full-stops": ".",
-    "full-stops-apart": ". ",
-    "marks": "!?",
-    "quotation-marks": '"',
-    "quotation-marks-apart": "' ",
-    "quoted-letters": ". ' a ",
-    "quoted-letters-double": '. " a ',
-    "attached-letters": "' a. ",
-    "brackets": "(",
-    "bracketed-letters": "(a. ",
-    "notes": ". [1]",
-    "lines": "Ab\n",
-    "blank-lines": "\n",
-    "spaces": ". " + 50 * " ",
-    "titles": "Mr. ",
-    "initials": "A. ",
-    "marks-of-outputs": "<t> ",
-    "open-marks": "<",
-    "ideographic-full-stops": "「あ。",
-    "low-quotation-marks": "„a. ",
-}
 
 
 @pytest.mark.parametrize(("language", "name"), CASES)

@@ -78,55 +78,42 @@ class Problem:
     ground_cost: np.ndarray
 
 
-def gaussian(rng):
-    n, m = rng.integers(3, 40, 2)
+def zero_cells(rng, n, m):
+    return rng.random((n, m)) * (rng.random((n, m)) < rng.uniform(0.1, 0.9))
+
+
+def gaussian(rng, n, m):
     d = rng.integers(1, 20)
     return cdist(rng.normal(size=(n, d)), rng.normal(size=(m, d)))
 
 
-def integer_grid(rng):
-    n, m = rng.integers(3, 40, 2)
+def duplicates(rng, n, m):
+    points = rng.normal(size=(rng.integers(2, 8), 3))
+    return cdist(points[rng.integers(0, len(points), n)], points[rng.integers(0, len(points), m)])
+
+
+def integer_grid(rng, n, m):
     return cdist(rng.integers(0, 5, (n, 2)), rng.integers(0, 5, (m, 2)), "cityblock")
 
 
-def duplicates(rng):
-    points = rng.normal(size=(rng.integers(2, 8), 3))
-    return cdist(points[rng.integers(0, len(points), rng.integers(3, 40))],
-                 points[rng.integers(0, len(points), rng.integers(3, 40))])  # fmt: skip
-
-
-def zero_cells(rng):
-    shape = rng.integers(3, 40, 2)
-    return rng.random(shape) * (rng.random(shape) < rng.uniform(0.1, 0.9))
-
-
-def one_or_two(rng):
-    shape = [rng.integers(1, 3), rng.integers(1, 60)]
-    return rng.random(shape if rng.random() < 0.5 else shape[::-1])
-
-
-def large(rng):
-    n, m = int(np.exp(rng.uniform(np.log(40), np.log(451)))), rng.integers(30, 66)
-    if rng.random() < 0.5:
-        n, m = m, n
-    return cdist(rng.normal(size=(n, 10)), rng.normal(size=(m, 10)))
-
-
+# what costs are, and the smallest and largest sizes of one side and the other
 KINDS = {
-    "gaussian": gaussian,
-    "integer-grid": integer_grid,
-    "duplicates": duplicates,
-    "zero-cells": zero_cells,
-    "equal-weights": zero_cells,
-    "one-or-two": one_or_two,
-    "up-to-450x65": large,
-    "any-weights": gaussian,
+    "gaussian": (gaussian, (3, 40), (3, 40)),
+    "integer-grid": (integer_grid, (3, 40), (3, 40)),
+    "duplicates": (duplicates, (3, 40), (3, 40)),
+    "zero-cells": (zero_cells, (3, 40), (3, 40)),
+    "equal-weights": (zero_cells, (3, 40), (3, 40)),
+    "one-or-two": (zero_cells, (1, 3), (1, 60)),
+    "up-to-450x65": (gaussian, (40, 451), (30, 66)),
+    "any-weights": (gaussian, (3, 40), (3, 40)),
 }
 
 
 def draw(rng, kind, integer):
     """A random problem; integer weights go up to 200 before they are given the same sum."""
-    ground_cost = KINDS[kind](rng)
+    costs_of, *sizes = KINDS[kind]
+    n, m = (int(np.exp(rng.uniform(*np.log(size)))) for size in sizes)
+    ground_cost = costs_of(rng, *((n, m) if rng.random() < 0.5 else (m, n)))
     if kind == "equal-weights":
         weights = [np.ones(size, dtype=np.int64) for size in ground_cost.shape]
     elif integer:
@@ -194,7 +181,7 @@ def test_costs_match_pot(kind, dtype, n_problems):
 # Families on which a textbook simplex cycles
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 8, 16, 33, 64, 65, 100, 129, 200])
+@pytest.mark.parametrize("n", [2, 5, 16, 33, 64, 65, 129])
 @pytest.mark.parametrize("levels", [2, 10, 10**9])
 def test_assignment_matches_scipy(n, levels):
     rng = np.random.default_rng([n, levels])
@@ -207,17 +194,8 @@ def test_assignment_matches_scipy(n, levels):
     np.testing.assert_array_equal(np.sort(found.plan, axis=1)[:, -1], 1.0)
 
 
-@pytest.mark.parametrize("n", [4, 9, 31, 64, 80])
-def test_points_on_a_line_match_sorting(n):
-    """Equal weights on a line: sorted points are matched in order, and nearly every cell ties."""
-    x, y = np.random.default_rng(n).integers(0, 6, (2, n)).astype(np.float64)
-    ones = np.ones(n, dtype=np.int64)
-    found = check_one(Problem(ones, ones, np.abs(x[:, None] - y)))
-    assert found.cost == np.abs(np.sort(x) - np.sort(y)).sum()
-
-
 # many columns and few rows: fewer rows are priced before each pivot
-@pytest.mark.parametrize(("n", "m"), [(700, 900), (5, 1500), (4, 9000), (30, 3100)])
+@pytest.mark.parametrize(("n", "m"), [(400, 500), (5, 1500), (4, 9000)])
 def test_largest_sizes_match_pot(n, m):
     rng = np.random.default_rng([n, m])
     ground_cost = cdist(rng.normal(size=(n, 8)), rng.normal(size=(m, 8)))
