@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sms.data_files import data_tables
 from sms.encoders import EncoderRuntime
 from sms.file_hashes import hash_of_files
 from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
@@ -31,21 +32,6 @@ PARTS = ("_p", "_r", "_f")
 MINILM = "minilm"
 KEPT_TOKENS = 65_536
 """Tokens whose vectors are in memory at once, 256 MiB of a model of 1,024 dimensions."""
-LAYERS = {
-    "bert-base-uncased": 9,
-    "bert-large-uncased": 18,
-    "bert-base-multilingual-cased": 9,
-    "distilbert-base-uncased": 5,
-    "roberta-base": 10,
-    "roberta-large": 17,
-    "xlm-roberta-large": 17,
-    "deberta-base-mnli": 9,
-    "deberta-large-mnli": 18,
-    "deberta-xlarge-mnli": 40,
-    "scibert_scivocab_uncased": 9,
-}
-"""The layer that agrees best with people, by the last part of a model's name: `model2layers` in
-`bert_score/utils.py` of Tiiiger/bert_score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +39,7 @@ class BertScoreSettings:
     """The settings of a table [models.ALIAS] for BERTScore."""
 
     layer: int | None = None
-    """Layer of the vectors, 0 for the embeddings; by default that of `LAYERS`, or the last."""
+    """Layer of the vectors, 0 for the embeddings; by default that of the library, or the last."""
     idf: str | None = None
     """Text file, one text a line, whose rare tokens weigh more; without it all weigh the same."""
     baseline: str | None = None
@@ -90,7 +76,8 @@ class TokenAligner:
         machine = Machine.choose(runtime)
         self._tokenizer = hf.load_tokenizer(folder)
         model = hf.load_model(folder)
-        layer = LAYERS.get(name) if settings.layer is None else settings.layer
+        known = data_tables("bertscore_layers").get(name)
+        layer = known if settings.layer is None else settings.layer
         chosen = "last" if layer is None else f"concat:{layer}"
         choice = LayerChoice.parse(chosen, int(model.config.num_hidden_layers))
         self._model = hf.token_model(model, self._tokenizer, choice, machine)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,11 @@ def cache_folder() -> Path:
     name = f"kernels-{sources.hexdigest()}"
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR) / name
-    for base in (Path(__file__).parent / "__pycache__", _home_cache()):
-        if base is not None and _is_writable(base):
+    bases = [Path(__file__).parent / "__pycache__"]
+    with suppress(RuntimeError):  # no home
+        bases.append(Path.home() / ".cache" / "assay")
+    for base in bases:
+        if _is_writable(base):
             return base / name
     return Path(tempfile.mkdtemp(prefix="sms-kernels-")) / name
 
@@ -68,13 +72,6 @@ def cache_folder() -> Path:
 def is_compiled() -> bool:
     """Say whether any process has compiled something of these sources before."""
     return next(cache_folder().rglob("*.nbi"), None) is not None
-
-
-def _home_cache() -> Path | None:
-    try:
-        return Path.home() / ".cache" / "assay"
-    except RuntimeError:  # no home
-        return None
 
 
 def available_threads() -> int:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from bisect import bisect_right
-from importlib import resources
 from itertools import accumulate
 
+from sms.data_files import data_tables
 from sms.sentences import CONTENT, cut_at, library_pieces
 
 ENGLISH = "english1"
@@ -68,12 +67,7 @@ _SPEECH = re.compile(
 )
 
 
-_WORDS: dict[str, frozenset[str]] = {
-    name: frozenset(words.split())
-    for name, words in tomllib.loads(
-        (resources.files("sms") / "data/english.toml").read_text(encoding="utf-8")
-    ).items()
-}
+_WORDS = {name: frozenset(words.split()) for name, words in data_tables("english").items()}
 _STARTERS, _NAMED_AFTER = _WORDS["starters"], _WORDS["named_after"]
 _UNSEEN = {**dict.fromkeys('"”“‘’«»‹›()[]{}`*_', " "), **dict.fromkeys("!?…;", ",")}  # noqa: RUF001
 """What `sentencex` sees in place of marks."""

@@ -6,13 +6,12 @@ What differs between them is in `data/languages.toml`. Sentences are found by `s
 
 from __future__ import annotations
 
-import functools
-import tomllib
 from dataclasses import dataclass
-from importlib import metadata, resources, util
+from importlib import metadata, util
 
 import regex
 
+from sms.data_files import data_tables, data_text
 from sms.english import ENGLISH, english_sentences
 from sms.sentences import (
     LINES,
@@ -103,7 +102,7 @@ class Language:
 
     def published_stop_words(self) -> frozenset[str]:
         """Return the stop list as it was published."""
-        return frozenset(_data(f"stop_words_{self.code}.txt").split())
+        return frozenset(data_text(f"stop_words_{self.code}.txt").split())
 
     def stop_words(self) -> frozenset[str]:
         """Return the stop list with what is added to it."""
@@ -114,16 +113,8 @@ class Language:
 
     def sample(self) -> str:
         """Return a text of words that an encoder for the language must know."""
-        return _data(f"sample_{self.code}.txt")
+        return data_text(f"sample_{self.code}.txt")
 
 
-@functools.cache
-def _data(name: str) -> str:
-    return (resources.files("sms") / "data" / name).read_text(encoding="utf-8")
-
-
-LANGUAGES = {
-    code: Language(code=code, **table)
-    for code, table in tomllib.loads(_data("languages.toml")).items()
-}
+LANGUAGES = {code: Language(code=code, **table) for code, table in data_tables("languages").items()}
 """Every language by code."""

@@ -12,14 +12,13 @@ for the side), lines and labels which move (`data-flow`).
 from __future__ import annotations
 
 import functools
-import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib import resources
 from itertools import groupby
 
+from sms.data_files import data_tables
 from sms.explaining.arithmetic import is_shown, signed_text
 from sms.explaining.records import SENTENCE, Moves, SentenceEffect, TextUnits, Unit
 
@@ -388,6 +387,5 @@ def _width_of(text: str) -> float:
 
 @functools.cache
 def _letter_widths() -> dict[str, int]:
-    file = resources.files("sms") / "data/helvetica.toml"
-    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    tables = data_tables("helvetica")
     return {letter: int(width) for width, letters in tables.items() for letter in letters}
