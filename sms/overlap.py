@@ -100,14 +100,6 @@ def rouge_w(
     for a candidate of n and a reference of m tokens. The recurrence is the paper's: it takes
     every match it meets, so the value may lie below the best over all common subsequences.
     A `weight` w of 1 is ROUGE-L; ROUGE 1.5.5 is usually run with 1.2.
-
-    Examples
-    --------
-    Lin's example: A B C D E F G against A B C D H I K.
-
-    >>> tokens = Ragged.from_rows([[1, 2, 3, 4, 8, 9, 11], [1, 2, 3, 4, 5, 6, 7]])
-    >>> rouge_w(tokens, np.array([0]), np.array([1]), weight=2.0).f.round(3)
-    array([0.571])
     """
     n_candidate, n_reference = tokens.lengths[candidate], tokens.lengths[reference]
     longest = max(n_candidate.max(initial=1), n_reference.max(initial=1))

@@ -24,6 +24,7 @@ from sms.explaining.records import (
     WORD,
 )
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
+from tests.sms.scoring_cases import glove_file
 
 METRICS = ("wms", "sms", "s+wms")
 FLOW_ATOL = 1e-9
@@ -38,15 +39,10 @@ HOSTILE = "<script>alert('x')</script> & \"cat\" </svg> dog\u2028bird. ]]> <b>ri
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory):
     """A vector file: `cat` and `dog` are 5 apart, `cat` and `bird` 1; the others are random."""
-    rng = np.random.default_rng(19)
-    table = rng.normal(size=(len(KNOWN), 2))
+    table = np.random.default_rng(19).normal(size=(len(KNOWN), 2)).round(6)
     table[:3] = [[0, 0], [3, 4], [0, 1]]
     path = tmp_path_factory.mktemp("vectors") / "small.txt"
-    lines = [
-        f"{word} {x:.6f} {y:.6f}\n" for word, (x, y) in zip(KNOWN, table.tolist(), strict=True)
-    ]
-    path.write_text("".join(lines), encoding="utf-8")
-    return f"glove:{path}"
+    return glove_file(path, dict(zip(KNOWN, table.tolist(), strict=True)))
 
 
 @pytest.fixture(scope="module")

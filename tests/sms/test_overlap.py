@@ -145,6 +145,19 @@ def test_weighted_lcs_by_hand(candidate, reference, weight, expected):
     np.testing.assert_allclose(overlap.f, [expected], rtol=0, atol=ATOL)
 
 
+def test_union_lcs_of_lins_example():
+    # w1 to w5 against w1 w2 w6 w7 w8 and w1 w3 w8 w9 w5 (Lin 2004, section 3.2); one said twice
+    sentences = Ragged.from_rows([[1, 2, 3, 4, 5], [1, 2, 6, 7, 8], [1, 3, 8, 9, 5]])
+    texts = Ragged.from_rows([[0], [1, 2], [1, 2, 2]])
+    found = rouge_lsum(sentences, texts, np.array([1, 2]), np.array([0, 0]))
+    np.testing.assert_allclose(found.recall, [0.8, 0.8], rtol=0, atol=ATOL)
+
+
+def test_identical_long_texts_score_exactly_1_under_rouge_w():
+    tokens = Ragged.from_rows([np.random.default_rng(0).integers(9, size=997)])
+    assert rouge_w(tokens, np.array([0]), np.array([0])).f == 1.0
+
+
 def plain_wlcs(x: list[int], y: list[int], weight: float) -> float:
     """Lin's recurrence as it is printed."""
     c = np.zeros((len(x) + 1, len(y) + 1))

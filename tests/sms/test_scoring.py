@@ -20,6 +20,7 @@ from tests.sms.scoring_cases import (
     METRICS,
     MINILM_ATOL,
     REFERENCE,
+    glove_file,
     one,
     random_rows,
     random_text,
@@ -161,8 +162,7 @@ def test_source_tokens(n_tokens, cut, glove):
 def coarse(tmp_path_factory) -> str:
     """Few words, other dimension: texts without any of them have no cosine."""
     path = tmp_path_factory.mktemp("coarse") / "coarse.txt"
-    path.write_text("cat 1 0\ndog 0.6 0.8\nhen -1 2\n")
-    return f"glove:{path}"
+    return glove_file(path, {"cat": (1, 0), "dog": (0.6, 0.8), "hen": (-1, 2)})
 
 
 @pytest.mark.parametrize("how", ["best", "mean", "first"])

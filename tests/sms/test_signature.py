@@ -9,6 +9,7 @@ import pytest
 
 from sms.scoring import ScoringConfig, SummaryScorer
 from sms.signature import version, without_content
+from tests.sms.scoring_cases import glove_file
 
 METRICS = ("sms", "wms", "s+wms", "cosine", "rougeL", "length", "novelty", "sms:source")
 
@@ -16,15 +17,13 @@ METRICS = ("sms", "wms", "s+wms", "cosine", "rougeL", "length", "novelty", "sms:
 @pytest.fixture(scope="module")
 def glove(tmp_path_factory):
     path = tmp_path_factory.mktemp("vectors") / "small.txt"
-    path.write_text("cat 1 2\ndog 3 4\n")
-    return f"glove:{path}"
+    return glove_file(path, {"cat": (1, 2), "dog": (3, 4)})
 
 
 @pytest.fixture(scope="module")
 def other_glove(tmp_path_factory):
     path = tmp_path_factory.mktemp("vectors") / "larger.txt"
-    path.write_text("cat 1 2 3\ndog 3 4 5\n")
-    return f"glove:{path}"
+    return glove_file(path, {"cat": (1, 2, 3), "dog": (3, 4, 5)})
 
 
 def hash_part(glove: str) -> str:
