@@ -212,6 +212,8 @@ class Reward:
                 log_metric(f"reward/{name}", mean)
         return self.combined(parts)
 
+    score = __call__
+
     def parts(
         self,
         candidates: Sequence[str | None],
