@@ -23,9 +23,8 @@ from agreement import (
     swap_tests,
     systems_for_difference,
 )
-from agreement.intervals import bootstrap_name, percentile_interval, too_few_units
+from agreement.intervals import CONFIDENCE, bootstrap_name, percentile_interval, too_few_units
 from pipelines.correlation.estimates import (
-    CONFIDENCE,
     MOST_CELLS_IN_PAIRS,
     Estimates,
     SampleKey,
@@ -214,7 +213,7 @@ def _swap_results(
         n_most=n_most,
         rng=rng,
     )
-    return [{"p_value": each.p_value, "n_resamples": each.n_resamples or None} for each in tests]
+    return [{"p_value": p_value, "n_resamples": n or None} for p_value, n in tests]
 
 
 def _rows(

@@ -19,7 +19,7 @@ from agreement import (
     systems_for_correlation,
     systems_for_width,
 )
-from pipelines.correlation.estimates import CONFIDENCE, can_be_resampled
+from pipelines.correlation.estimates import can_be_resampled
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study
 
@@ -37,7 +37,12 @@ N_DISAGREEMENTS = 10
 def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.raters`; none where the ratings name no raters."""
     for aspect, stack in study.by_rater.items():
-        common = {"aspect": aspect, "pool": study.pool}
+        common = {
+            "aspect": aspect,
+            "pool": study.pool,
+            "n_raters": len(stack),
+            "n_missing": int(np.isnan(stack).sum()),
+        }
         flat = stack.reshape(len(stack), -1)
         for measurement in ALPHAS:
             alpha = krippendorff_alpha(flat, measurement=measurement)
@@ -45,9 +50,7 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
                 **common,
                 "statistic": f"krippendorff_alpha_{measurement}",
                 "value": alpha.value,
-                "n_raters": alpha.n_raters,
                 "n_units": alpha.n_units,
-                "n_missing": alpha.n_missing,
                 "reason": alpha.reason,
             }
         for level in settings.levels:
@@ -58,9 +61,7 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
                     "statistic": f"leave_one_out_{coefficient}",
                     "level": level,
                     "value": agreement.value,
-                    "n_raters": agreement.n_raters,
-                    "n_units": len(study.systems) if level == "system" else alpha.n_units,
-                    "n_missing": int(np.isnan(stack).sum()),
+                    "n_units": len(study.systems) if level == "system" else agreement.n_units,
                     "reason": agreement.reason,
                 }
 
@@ -74,7 +75,7 @@ def system_rows(
     named += [("metric", *each) for each in zip(study.metrics, study.scores, strict=True)]
     for kind, name, matrix in named:
         kept = np.where(rated, matrix, np.nan)
-        ranking = rank_systems(kept, n_resamples=settings.resamples, confidence=CONFIDENCE, rng=rng)
+        ranking = rank_systems(kept, n_resamples=settings.resamples, rng=rng)
         n_documents = (~np.isnan(kept)).sum(1)
         for i, system in enumerate(study.systems):
             rank = int(ranking.ranks[i])
@@ -111,7 +112,6 @@ def sample_size_rows(
                 level=level,
                 coefficient=coefficient,
                 n_draws=N_DRAWS,
-                confidence=CONFIDENCE,
                 rng=np.random.default_rng(seed),
             )
             for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):

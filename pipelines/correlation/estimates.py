@@ -22,7 +22,7 @@ from agreement import (
     shared_cells,
     soft_pairwise_accuracy,
 )
-from agreement.intervals import bootstrap_name, percentile_interval, too_few_units
+from agreement.intervals import CONFIDENCE, bootstrap_name, percentile_interval, too_few_units
 from agreement.levels import merged_means
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study, is_baseline
@@ -35,9 +35,6 @@ SOFT_RESAMPLES = 1_000
 
 SampleKey = tuple[str, str]
 """A level and a coefficient."""
-
-CONFIDENCE = 0.95
-"""Of all intervals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,12 +123,7 @@ def _described(
             "reason": interval.reason,
         }
     if point.level == "system" and point.reason is None:
-        fisher = fisher_interval(
-            point.value,
-            point.n_systems,
-            confidence=CONFIDENCE,
-            coefficient=point.coefficient,
-        )
+        fisher = fisher_interval(point.value, point.n_systems, coefficient=point.coefficient)
         row |= {"fisher_low": fisher.low, "fisher_high": fisher.high}
     if point.level != "summary":
         p_value = correlation_test(x, y, level=point.level, coefficient=point.coefficient)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from agreement.intervals import CONFIDENCE
 from pipelines.correlation.comparisons import corrected, difference_rows, with_best
 from pipelines.correlation.details import (
     disagreement_rows,
@@ -20,7 +21,7 @@ from pipelines.correlation.details import (
     sample_size_rows,
     system_rows,
 )
-from pipelines.correlation.estimates import CONFIDENCE, correlation_rows, estimate
+from pipelines.correlation.estimates import correlation_rows, estimate
 from pipelines.correlation.files import ABOUT_FILE, clear_folder, report_folder, write_tables
 from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.runs.progress import Progress
