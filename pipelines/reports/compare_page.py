@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from pipelines.reports.comparison import RUNS, MetricComparison, ScoreComparison, comparison_sheet
-from pipelines.reports.numbers import UNDEFINED
 from pipelines.reports.pages import render_page
 from pipelines.reports.sheet import MAX_ROWS
 from pipelines.reports.tables import to_markdown
-from pipelines.reports.terminal import decimals, number
+from pipelines.reports.terminal import decimals, number, span
 from sms.naming import counted
 from sms.signature import version
 
@@ -78,9 +77,7 @@ def _row_view(row: MetricComparison) -> dict[str, Any]:
         "shown": number(row.difference, n_decimals + 1),
         "low": None if np.isnan(row.low) else row.low,
         "high": None if np.isnan(row.high) else row.high,
-        "interval": UNDEFINED
-        if np.isnan(row.low)
-        else f"[{number(row.low, n_decimals)}, {number(row.high, n_decimals)}]",
+        "interval": span(row.low, row.high, n_decimals),
         "from": min(ends),
         "to": max(ends) if max(ends) > min(ends) else min(ends) + 1.0,
         "p_holm": None if np.isnan(row.p_holm) else row.p_holm,
