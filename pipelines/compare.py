@@ -250,7 +250,7 @@ def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
     for side, other in ((a, b), (b, a)):
         if n := side.n_without_key:
             yield f"Rows without a key, left out: {n:,} of {side.path}"
-        yield from side.scores.left_out
+        yield from side.scores.notes
         if only := [name for name in side.scores.metrics if name not in metrics]:
             yield f"Metrics that only {side.path} has are left out: {listed(only)}"
         if only := sorted(set(side.documents) - set(other.documents)):

@@ -87,7 +87,6 @@ def _shared(paths: Sequence[str], settings: CorrelateSettings) -> tuple[Ratings,
     scored = read_scores(
         inputs,
         rated.keys,
-        all_rated=rated.all_keys,
         metrics=settings.metrics,
         with_parts=False,
         columns=columns,

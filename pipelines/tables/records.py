@@ -141,69 +141,42 @@ class AgreementResult:
     """Everything `correlate` has computed. Cells are pairs of a system and a document."""
 
     about: About
-
     correlations: pl.DataFrame
-    """One row per aspect, metric, level ("system", "summary", "global") and coefficient.
+    """One row per aspect, metric, level and coefficient.
 
-    - `coefficient`: "pearson", "spearman", "kendall_b", "kendall_c"; the same with `partial_`
-      before it: given the length of the candidate; "pairwise_accuracy", with ties calibrated;
-      "soft_pairwise_accuracy" (system level).
-    - `value`; `low`, `high`: interval of the method in `interval`; null where there is none.
-    - `fisher_low`, `fisher_high`: Fisher's interval at system level; too narrow.
-    - `p_value`: textbook test that the correlation is 0 (system and global level); at global
-      level too sure of itself, for cells are not independent.
-    - `n_systems`, `n_documents`, `n_cells`: that metric and ratings share; `n_missing`: cells of
-      the matrix that either lacks; `n_skipped`: documents on which the coefficient is undefined
-      (summary level), most often because ratings are constant.
-    - `n_ties`, `n_rating_ties`: units (system means; cells inside a document; cells) whose score,
-      or rating, another unit of the same comparison has too.
-    - `threshold`: for pairwise accuracy, scores no further apart are tied.
-    - `n_undefined`: resamples in which the coefficient is undefined, left out of the interval.
-    - `raters`: as `About.raters`. `reason`: why the value (or, if there is a value, its interval)
-      is undefined. `is_baseline`: whether the metric is a trivial one.
+    - `coefficient`: a correlation, the same with `partial_` before it (given the length of the
+      candidate), or an accuracy. `low`, `high`: by the method in `interval`; null where there is
+      none. `fisher_low`, `fisher_high`: at system level; too narrow.
+    - `p_value`: textbook test that the correlation is 0; at global level too sure of itself, for
+      cells are not independent. `threshold`: scores no further apart are tied.
+    - `n_missing`: cells of the matrix that metric or ratings lack; `n_skipped`: documents on which
+      the coefficient is undefined; `n_undefined`: such resamples, left out of the interval;
+      `n_ties`, `n_rating_ties`: units whose score, or rating, another unit it is compared with has.
     - `is_best`: the highest value of its aspect, level and coefficient, of a metric that is no
       baseline. `p_best`: against the best one, permutation test after Holm's correction over the
       metrics; `is_tied`: the best one, and those that cannot be told apart from it at .05."""
-
     differences: pl.DataFrame
-    """One row per aspect, level, coefficient, pair of metrics, test and family of tests.
-
-    `against` says which family: "best", every metric with the best one; the name of a baseline,
-    every other metric with it; "all", every pair, where that was asked for. `difference` is
-    `value_a - value_b` with its bootstrap interval `low`, `high`; `p_value` is two-sided; `p_holm`
-    and `p_bonferroni` are corrected over the pairs of one family.
-    `statistic` is t for "williams", z for "steiger", null for "perm-both". `n_resamples` is the
-    number of swaps made, null for a formula. `systems_needed`: systems that would be enough to
-    find this difference with a power of 0.8 (on the rows of "williams"; null: out of reach)."""
-
+    """One row per aspect, level, coefficient, pair of metrics, test and family of tests `against`:
+    the best metric, a baseline by its name, or "all" pairs. `difference` is `value_a - value_b`,
+    `p_value` two-sided, `p_holm` and `p_bonferroni` corrected over the pairs of one family.
+    `statistic` is t for "williams", z for "steiger". `n_resamples` is the number of swaps made.
+    `systems_needed` (on the rows of "williams"): enough to find this difference with a power of
+    0.8; null where out of reach."""
     raters: pl.DataFrame
-    """Agreement among the raters of one pool, the ceiling for a metric: `statistic` is
-    "krippendorff_alpha_ordinal", "krippendorff_alpha_interval" (`level` null), or
-    "leave_one_out_pearson" and so on at each `level`. No rows where ratings name no raters."""
-
+    """Agreement among the raters of one pool, the ceiling for a metric; no rows where ratings name
+    no raters. `level` is null for Krippendorff's alpha."""
     systems: pl.DataFrame
-    """Mean of each system under each aspect and metric, `name`, over the cells that
-    have a rating and this value; interval and ranks by bootstrap over documents; ranks count
-    from 1 for the highest mean. Systems without any value have a null mean and rank, those with a
-    value on one document only no interval."""
-
+    """Mean of each system under each aspect and metric, `name`, over the cells that have a rating
+    and this value; interval and ranks (from 1, the highest mean) by bootstrap over documents."""
     sample_size: pl.DataFrame
-    """Correlation on random subsets of `n_documents` documents: mean and
-    percentiles over `n_draws` draws."""
-
+    """Mean and percentiles of the correlation over draws of `n_documents` documents."""
     disagreements: pl.DataFrame
-    """Candidates that metric and people rank most differently inside their document,
-    worst first: ranks are shares from 0 (lowest) to 1 (highest) of the systems
-    of the document, `gap` is `score_rank - rating_rank` (positive: the metric is kinder). Texts
-    are null where no corpus was given."""
-
+    """Candidates that metric and people rank most differently inside their document, worst first.
+    Ranks are shares from 0 (lowest) to 1 of the systems of the document; `gap` is `score_rank -
+    rating_rank` (positive: the metric is kinder). Texts are null where no corpus was given."""
     power: pl.DataFrame
-    """What a larger study would need, system-level Pearson: `systems_for_correlation`
-    to find the correlation different from 0 with a power of 0.8, `systems_for_width` for a Fisher
-    interval no wider than 0.2, `limit` the correlation expected with unlimited documents,
-    `documents_for_correlation` after which it is within .05 of that. Null: no number is enough,
-    `reason` says why."""
-
+    """What a larger study would need, system-level Pearson: see `agreement.power`. `limit` is the
+    correlation expected with unlimited documents. Null: no number is enough."""
     score_names: Sequence[str]
     """Metrics, in the order they were found."""
     aspects: Sequence[str]

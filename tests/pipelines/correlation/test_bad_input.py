@@ -30,7 +30,7 @@ def test_no_row_with_everything_rejected(bench, refused):
 def test_scores_of_no_system_that_is_kept_rejected(bench, refused):
     scores = bench.scores(bench.rows.filter(system_id="s0"))
     line = refused("--systems", "s1", scores=[scores])
-    assert "is of a system that is kept; choose others with `--systems`" in line
+    assert "are among the 8 rated ones of the systems that are kept" in line
 
 
 def test_one_system_marks_system_level(bench):
