@@ -45,24 +45,25 @@ class Interval:
     reason: str | None = None
 
 
-def bootstrap_name(point: Correlation) -> str:
-    """Name a bootstrap by what its resamples differ in: nothing varies of a single one."""
-    if 1 in (point.n_systems, point.n_documents):
-        return f"bootstrap-{'systems' if point.n_documents == 1 else 'documents'}"
-    return "bootstrap-both"
+def bootstrap_interval(
+    draws: np.ndarray, value: float, point: Correlation, reason: str | None
+) -> Interval:
+    """Bound a correlation, or the difference of two such, by its resampled values.
 
-
-def too_few_units(point: Correlation) -> str | None:
-    """Say why a bootstrap of a correlation would mislead, if so.
-
-    Summary level has a mean over documents, which varies with them, if there are three systems.
+    The bootstrap is called by what its resamples differ in: nothing varies of a single one. Of too
+    few units it would mislead; summary level has a mean over documents, which varies with them, if
+    there are three systems.
     """
+    method = "bootstrap-both"
+    if 1 in (point.n_systems, point.n_documents):
+        method = f"bootstrap-{'systems' if point.n_documents == 1 else 'documents'}"
     n, noun, fewest = point.n_systems, "systems", FEWEST_UNITS
     if point.level == "global":
         n, noun = point.n_systems * point.n_documents, "rows"
     elif point.level == "summary" and point.n_documents > 1:
         fewest = FEWEST_UNITS - 1
-    return None if n >= fewest else f"needs at least {fewest} {noun}, got {n}"
+    few = None if n >= fewest else f"needs at least {fewest} {noun}, got {n}"
+    return percentile_interval(draws, value, CONFIDENCE, method, reason or few)
 
 
 def percentile_interval(

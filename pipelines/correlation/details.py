@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -45,25 +47,15 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
         }
         flat = stack.reshape(len(stack), -1)
         for measurement in ALPHAS:
+            statistic = f"krippendorff_alpha_{measurement}"
             alpha = krippendorff_alpha(flat, measurement=measurement)
-            yield {
-                **common,
-                "statistic": f"krippendorff_alpha_{measurement}",
-                "value": alpha.value,
-                "n_units": alpha.n_units,
-                "reason": alpha.reason,
-            }
-        for level in settings.levels:
-            for coefficient in settings.correlations:
-                agreement = leave_one_out(stack, level=level, coefficient=coefficient)
-                yield {
-                    **common,
-                    "statistic": f"leave_one_out_{coefficient}",
-                    "level": level,
-                    "value": agreement.value,
-                    "n_units": len(study.systems) if level == "system" else agreement.n_units,
-                    "reason": agreement.reason,
-                }
+            yield {**common, "statistic": statistic, **asdict(alpha)}
+        for level, coefficient in product(settings.levels, settings.correlations):
+            row: dict[str, Any] = {"statistic": f"leave_one_out_{coefficient}", "level": level}
+            row |= asdict(leave_one_out(stack, level=level, coefficient=coefficient))
+            if level == "system":
+                row["n_units"] = len(study.systems)
+            yield {**common, **row}
 
 
 def system_rows(
@@ -101,32 +93,25 @@ def sample_size_rows(
     sizes = np.unique(
         np.geomspace(min(SMALLEST_SIZE, n_documents), n_documents, N_SIZES).round().astype(int)
     )
-    for level in settings.levels:
-        for coefficient in settings.correlations:
-            if not can_be_resampled(study, level, coefficient):
-                continue
-            curve = sample_size_curve(
-                study.scores,
-                study.ratings,
-                sizes,
-                level=level,
-                coefficient=coefficient,
-                n_draws=N_DRAWS,
-                rng=np.random.default_rng(seed),
-            )
-            for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
-                yield {
-                    "aspect": study.aspects[k],
-                    "metric": study.metrics[m],
-                    "level": level,
-                    "coefficient": coefficient,
-                    "n_documents": int(sizes[s]),
-                    "n_draws": N_DRAWS,
-                    "n_undefined": int(curve.n_undefined[s, m, k]),
-                    "mean": curve.means[s, m, k],
-                    "low": curve.low[s, m, k],
-                    "high": curve.high[s, m, k],
-                }
+    for level, coefficient in product(settings.levels, settings.correlations):
+        if not can_be_resampled(study, level, coefficient):
+            continue
+        how = {"level": level, "coefficient": coefficient}
+        rng = np.random.default_rng(seed)
+        curve = sample_size_curve(
+            study.scores, study.ratings, sizes, **how, n_draws=N_DRAWS, rng=rng
+        )
+        for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
+            yield how | {
+                "aspect": study.aspects[k],
+                "metric": study.metrics[m],
+                "n_documents": int(sizes[s]),
+                "n_draws": N_DRAWS,
+                "n_undefined": int(curve.n_undefined[s, m, k]),
+                "mean": curve.means[s, m, k],
+                "low": curve.low[s, m, k],
+                "high": curve.high[s, m, k],
+            }
 
 
 def disagreement_rows(study: Study) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from agreement import (
     Correlation,
-    Resamples,
     calibrate_ties,
     correlate,
     correlation_test,
@@ -22,7 +21,7 @@ from agreement import (
     shared_cells,
     soft_pairwise_accuracy,
 )
-from agreement.intervals import CONFIDENCE, bootstrap_name, percentile_interval, too_few_units
+from agreement.intervals import bootstrap_interval
 from agreement.levels import merged_means
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study, is_baseline
@@ -45,7 +44,6 @@ class Estimates:
     """By level and coefficient: a row per metric, an entry per aspect."""
     draws: Mapping[SampleKey, np.ndarray]
     """Shape (n_resamples, n_metrics, n_aspects); absent where it would take too long."""
-    resamples: Resamples
 
 
 def estimate(study: Study, settings: CorrelateSettings, rng: np.random.Generator) -> Estimates:
@@ -64,7 +62,7 @@ def estimate(study: Study, settings: CorrelateSettings, rng: np.random.Generator
                 draws[key] = resampled_correlations(
                     study.scores, study.ratings, resamples, level=level, coefficient=coefficient
                 )
-    return Estimates(points=points, draws=draws, resamples=resamples)
+    return Estimates(points=points, draws=draws)
 
 
 def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
@@ -107,21 +105,12 @@ def correlation_rows(
 def _described(
     x: np.ndarray, y: np.ndarray, point: Correlation, draws: np.ndarray | None
 ) -> dict[str, Any]:
-    row = _counted(point)
+    row = asdict(point)
     if draws is None:
-        row |= {"reason": point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"}
+        row["reason"] = point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
     else:
-        reason = point.reason or too_few_units(point)
-        interval = percentile_interval(
-            draws, point.value, CONFIDENCE, bootstrap_name(point), reason
-        )
-        row |= {
-            "low": interval.low,
-            "high": interval.high,
-            "interval": None if interval.reason else interval.method,
-            "n_undefined": interval.n_undefined,
-            "reason": interval.reason,
-        }
+        row |= asdict(interval := bootstrap_interval(draws, point.value, point, point.reason))
+        row["interval"] = None if interval.reason else interval.method
     if point.level == "system" and point.reason is None:
         fisher = fisher_interval(point.value, point.n_systems, coefficient=point.coefficient)
         row |= {"fisher_low": fisher.low, "fisher_high": fisher.high}
@@ -129,18 +118,6 @@ def _described(
         p_value = correlation_test(x, y, level=point.level, coefficient=point.coefficient)
         row |= {"p_value": p_value}
     return row
-
-
-def _counted(point: Correlation) -> dict[str, Any]:
-    return {
-        "coefficient": point.coefficient,
-        "value": point.value,
-        "n_systems": point.n_systems,
-        "n_documents": point.n_documents,
-        "n_missing": point.n_missing,
-        "n_skipped": point.n_skipped,
-        "reason": point.reason,
-    }
 
 
 def _partial_rows(
@@ -151,7 +128,7 @@ def _partial_rows(
     for coefficient in settings.correlations:
         point = partial_correlate(x, y, study.lengths, level=level, coefficient=coefficient)
         n_cells = int((~np.isnan(sum(shared_cells(x, study.lengths)))).sum())
-        yield {**_counted(point), "coefficient": f"partial_{coefficient}", "n_cells": n_cells}
+        yield {**asdict(point), "coefficient": f"partial_{coefficient}", "n_cells": n_cells}
 
 
 def _accuracy_rows(

@@ -34,7 +34,7 @@ from pipelines.tables.records import DISAGREEMENTS, About, AgreementResult, Inpu
 from pipelines.tables.scores import Scores, find_scores, read_scores
 from pipelines.tables.study import Study, find_lengths, make_study, remarks
 from pipelines.tables.texts import TEXTS, read_texts
-from sms.naming import AnyPath, OneOrMore, several
+from sms.naming import OneOrMore, several
 from sms.signature import version
 
 LIBRARIES = ("numpy", "scipy", "polars")
@@ -52,11 +52,20 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
         output = report_folder(settings.out, is_replacing=settings.fresh)
     tell(Progress(stage="reading ratings and scores"))
     rated, scored, compared = _shared(paths, settings)
-    columns, _ = columns_apart(settings.columns)
-    study, texts, text_records, notes = _study(rated, scored, settings.corpus, columns)
+    study = make_study(rated, scored)
+    texts: pl.DataFrame | None = None
+    text_notes: list[str] = []
+    inputs = [*scored.records, *rated.records]
+    if settings.corpus is not None:
+        columns, _ = columns_apart(settings.columns)
+        corpus = os.fspath(settings.corpus)
+        texts, records, text_notes = read_texts(corpus, rated.keys, columns)
+        inputs += records
+    lengths, said = find_lengths(study, texts)
+    study = replace(study, lengths=lengths)
+    notes = [compared, *rated.notes, *scored.notes, *text_notes, *remarks(study), *said]
     command = shlex.join(["assay", "correlate", *paths, *as_options(settings)])
-    records = [*scored.records, *rated.records, *text_records]
-    about = _about(command, settings, study, rated, scored, records, [compared, *notes])
+    about = _about(command, settings, study, rated, scored, inputs, notes)
     result = _analyse(study, settings, about, texts, tell)
     if output is not None:
         with output.filled(last=ABOUT_FILE) as folder:
@@ -129,21 +138,6 @@ def _analyse(
         score_names=study.metrics,
         aspects=study.aspects,
     )
-
-
-def _study(
-    rated: Ratings, scored: Scores, corpus: AnyPath | None, columns: Mapping[str, str]
-) -> tuple[Study, pl.DataFrame | None, Sequence[InputRecord], list[str]]:
-    """Lay the numbers out, and say what a reader must know about them."""
-    texts: pl.DataFrame | None = None
-    records: Sequence[InputRecord] = ()
-    notes: Sequence[str] = ()
-    if corpus is not None:
-        texts, records, notes = read_texts(os.fspath(corpus), rated.keys, columns)
-    study = make_study(rated, scored)
-    lengths, said = find_lengths(study, texts)
-    notes = [*rated.notes, *scored.notes, *notes, *remarks(study), *([said] if said else [])]
-    return replace(study, lengths=lengths), texts, records, notes
 
 
 def _write(result: AgreementResult, folder: Path, *, all_tables: bool) -> None:

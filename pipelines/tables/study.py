@@ -114,16 +114,19 @@ def unlabelled(metric: str) -> str:
     return metric if "@" in metric else metric.rpartition("/")[2]
 
 
-def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray | None, str | None]:
+def find_lengths(
+    study: Study, texts: pl.DataFrame | None
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """Find the candidates' lengths, a metric or the words of the texts, and say which."""
+    said = "Length given in partial correlations"
     for index, metric in enumerate(study.metrics):
         if unlabelled(metric) == "length":
-            return study.scores[index], f"Length given in partial correlations: metric {metric}"
+            return study.scores[index], (f"{said}: metric {metric}",)
     if texts is None:
-        return None, None
+        return None, ()
     words = texts.with_columns(pl.col("candidate").str.count_matches(r"\S+").alias("length"))
     lengths = cell_matrix(words, "length", study.systems, study.documents)
-    return lengths, "Length given in partial correlations: words of the candidates"
+    return lengths, (f"{said}: words of the candidates",)
 
 
 def remarks(study: Study) -> list[str]:
