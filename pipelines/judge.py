@@ -102,9 +102,7 @@ class Judgement:
         seconds = self.n_rows / self.chosen_rows_per_s
         lines = [
             *self.verdict.lines(self._cheapest),
-            f"({self.verdict.title}; {counted(about.n_rows, 'row')} of "
-            f"{counted(len(about.systems), 'system')} and "
-            f"{counted(about.n_documents, 'document')}, raters: {about.raters})",
+            f"({self.verdict.title}; {about.compared}, raters: {about.raters})",
             self.verdict.meaning,
             *self.notes,
             "",

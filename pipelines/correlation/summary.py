@@ -36,10 +36,7 @@ def summary_text(
         f"({about.n_resamples:,} resamples)"
     )
     heading = f"{coefficient} {'without intervals' if coefficient in ACCURACIES else intervals}"
-    rows_of = f"{counted(about.n_rows, 'row')} of {counted(len(about.systems), 'system')}"
-    parts = [
-        f"{heading}\n{rows_of} and {counted(about.n_documents, 'document')}, raters: {about.raters}"
-    ]
+    parts = [f"{heading}\n{about.compared}, raters: {about.raters}"]
     if coefficient in CORRELATIONS:
         verdict = verdict_of(result, about.main_level, coefficient)
         lines = [*verdict.lines(), f"({verdict.title})", verdict.meaning]

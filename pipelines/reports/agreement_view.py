@@ -25,7 +25,6 @@ from pipelines.reports.words import (
     SIGNIFICANCE,
     TESTS,
     in_order,
-    listed,
     selection,
     statistic_name,
 )
@@ -33,7 +32,7 @@ from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.settings.correlate import ACCURACIES
 from pipelines.settings.correlate import CORRELATIONS as TESTED
 from pipelines.tables.records import CORRELATIONS, AgreementResult
-from sms.naming import counted, natural
+from sms.naming import natural
 
 SHOWN_DISAGREEMENTS = 6
 """Per aspect and metric; the table on disk has all."""
@@ -110,15 +109,13 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
     main = {"level": about.main_level, "coefficient": about.main_coefficient}
     first = next((panel for panel in panels if main.items() <= panel.items()), panels[0])
     chosen = {name: first[name] for name in ("level", "aspect", "coefficient")}
-    chosen["metric"] = _shown_first(first["rows"])
+    chosen["metric"] = next((row for row in first["rows"] if row["is_best"]), first["rows"][0])[
+        "metric"
+    ]
     tests = in_order(result.differences["test"], TESTS)
-    shown = result.disagreements.group_by("aspect", "metric", maintain_order=True).head(
-        SHOWN_DISAGREEMENTS
-    )
-    texts = _texts(shown)
+    disagreements, texts = _disagreements(result.disagreements, folder)
     return {
-        "lead": _lead(result),
-        "n": _n(result),
+        "n": about.compared,
         "selection": selection(about.raters, about.excluded_systems),
         "systems": sorted(about.systems, key=natural),
         "confidence": f"{100 * about.confidence:g}\N{NO-BREAK SPACE}%",
@@ -142,33 +139,10 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
             for aspect in result.aspects
             if not (rows := result.power.filter(aspect=aspect)).is_empty()
         ],
-        "disagreements": list(_disagreements(shown, texts, folder)),
-        "texts": list(texts.values()),
+        "disagreements": disagreements,
+        "texts": texts,
         "charts": page_charts(result, chosen, tests),
     }
-
-
-def _shown_first(rows: Sequence[Row]) -> str:
-    """Choose the best metric, which is no baseline where there is another."""
-    best = next((row for row in rows if row["is_best"]), rows[0])
-    return str(best["metric"])
-
-
-def _lead(result: AgreementResult) -> str:
-    """Say what was held against what."""
-    return (
-        f"How well the scores of {counted(len(result.score_names), 'metric')} agree with what "
-        f"people say about {listed(result.aspects)}: {_n(result)}."
-    )
-
-
-def _n(result: AgreementResult) -> str:
-    """Say what every number is about."""
-    about = result.about
-    return (
-        f"{counted(about.n_rows, 'row')} of {counted(len(about.systems), 'system')} and "
-        f"{counted(about.n_documents, 'document')}"
-    )
 
 
 def _labels(values: Iterable[str], names: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -247,30 +221,27 @@ def _raters(result: AgreementResult) -> Iterator[dict[str, Any]]:
         } | {name: range_text(rows[name]) for name in ("n_raters", "n_units", "n_missing")}
 
 
-_TextKey = tuple[str, str | None, str | None]
-
-
-def _texts(disagreements: pl.DataFrame) -> dict[_TextKey, dict[str, str | None]]:
-    """Collect each reference and source once, however many disagreements name it."""
-    names = ("document_id", "reference", "source")
-    kept = disagreements.select(names).unique(maintain_order=True)
-    return {
-        key: {"id": f"text-{index}", **dict(zip(names, key, strict=True))}
-        for index, key in enumerate(kept.iter_rows())
-        if key[1] is not None or key[2] is not None
-    }
-
-
 def _disagreements(
-    disagreements: pl.DataFrame, texts: Mapping[_TextKey, Row], folder: Path
-) -> Iterator[dict[str, Any]]:
-    for (aspect, metric), rows in disagreements.group_by("aspect", "metric", maintain_order=True):
-        items = []
-        for row in rows.iter_rows(named=True):
-            text = texts.get((row["document_id"], row["reference"], row["source"]))
-            name = explain_file(row["document_id"], row["system_id"], row["metric"])
-            page = f"{EXPLAIN_FOLDER}/{name}"
-            row["text_id"] = text["id"] if text else None
-            row["explain"] = page if (folder / page).is_file() else None
-            items.append(row)
-        yield {"aspect": aspect, "metric": metric, "rows": items}
+    disagreements: pl.DataFrame, folder: Path
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Arrange them by aspect and metric, and each reference and source once, whoever names it."""
+    of_text = ["document_id", "reference", "source"]
+    shown = disagreements.group_by("aspect", "metric", maintain_order=True).head(
+        SHOWN_DISAGREEMENTS
+    )
+    texts = (
+        shown.filter(pl.any_horizontal(pl.col(of_text[1:]).is_not_null()))
+        .select(of_text)
+        .unique(maintain_order=True)
+        .with_columns(text_id=pl.format("text-{}", pl.int_range(pl.len())))
+    )
+    names = shown.select("document_id", "system_id", "metric").iter_rows()
+    pages = [f"{EXPLAIN_FOLDER}/{explain_file(*each)}" for each in names]
+    links = [page if (folder / page).is_file() else None for page in pages]
+    linked = shown.with_columns(explain=pl.Series(links, dtype=pl.String)).join(
+        texts, on=of_text, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return [
+        {"aspect": aspect, "metric": metric, "rows": rows.to_dicts()}
+        for (aspect, metric), rows in linked.group_by("aspect", "metric", maintain_order=True)
+    ], texts.to_dicts()

@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from sms.naming import counted
+
 
 def _columns(*groups: tuple[type[pl.DataType], str]) -> pl.Schema:
     """Make a schema of groups of columns of one type, their names separated by blanks."""
@@ -127,6 +129,14 @@ class About:
     """Rows with every score and rating: all numbers are about these."""
     notes: Sequence[str]
     """Sentences a reader must see; the first says which rows are compared."""
+
+    @property
+    def compared(self) -> str:
+        """What every number is about."""
+        return (
+            f"{counted(self.n_rows, 'row')} of {counted(len(self.systems), 'system')} and "
+            f"{counted(self.n_documents, 'document')}"
+        )
 
     @property
     def resampled(self) -> str:
