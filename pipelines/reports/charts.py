@@ -161,7 +161,7 @@ def page_charts(
     `compact`), and `matching`, the columns whose values must be as chosen.
     """
     here = {name: chosen[name] for name in ("level", "aspect", "coefficient")}
-    label = COEFFICIENTS.get(chosen["coefficient"], chosen["coefficient"])
+    label = COEFFICIENTS[chosen["coefficient"]]
     systems = _specified(
         "systems",
         PAGE,
@@ -249,7 +249,7 @@ def _plots_of(
     defined = defined.sort("is_baseline", "value", descending=[False, True])
     if defined.is_empty():
         return
-    best, title = defined["metric"][0], COEFFICIENTS.get(coefficient, coefficient)
+    best, title = defined["metric"][0], COEFFICIENTS[coefficient]
     size = PAPER_STEP * len(defined)
     spec = _specified("correlations", PAPER, x_title=title)
     yield "correlations", paper_chart(spec, defined, width=130, height=size)

@@ -1,7 +1,4 @@
-"""The names readers see for levels, coefficients, tests and statistics, and in which order.
-
-A name that is not listed is shown as it is, after the listed ones.
-"""
+"""The names readers see for levels, coefficients, tests and statistics, and in which order."""
 
 from __future__ import annotations
 
@@ -69,10 +66,9 @@ def statistic_name(statistic: str) -> str:
     >>> statistic_name("leave_one_out_pearson")
     'Leave one out, Pearson r'
     """
-    coefficient = statistic.removeprefix(LEAVE_ONE_OUT)
-    if coefficient != statistic:
-        return f"Leave one out, {COEFFICIENTS.get(coefficient, coefficient)}"
-    return STATISTICS.get(statistic, statistic)
+    if statistic.startswith(LEAVE_ONE_OUT):
+        return f"Leave one out, {COEFFICIENTS[statistic.removeprefix(LEAVE_ONE_OUT)]}"
+    return STATISTICS[statistic]
 
 
 def lead_text(level: str, coefficient: str) -> str:
@@ -83,23 +79,14 @@ def lead_text(level: str, coefficient: str) -> str:
     >>> lead_text("system", "kendall_b").partition("?")[0]
     'System level asks: does a metric rank the systems as people do'
     """
-    why = _WHY_COEFFICIENT.get(coefficient)
     asks = f"{LEVELS[level]} level asks: {_QUESTIONS[level]}"
-    return f"{asks} {why}" if why else asks
+    return f"{asks} {_WHY_COEFFICIENT.get(coefficient, '')}".strip()
 
 
 def in_order(values: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Return the distinct values: those with a name in its order, then the others.
-
-    Examples
-    --------
-    >>> in_order(["global", "other", "system", "global"], LEVELS)
-    ['system', 'global', 'other']
-    """
-    distinct = list(dict.fromkeys(values))
-    return [name for name in names if name in distinct] + [
-        other for other in distinct if other not in names
-    ]
+    """Return the names that are among the values, each once, in their order."""
+    present = set(values)
+    return [name for name in names if name in present]
 
 
 def selection(raters: str, excluded_systems: Sequence[str]) -> str:
