@@ -91,21 +91,3 @@ def test_equal_means_of_the_others_are_tied(ratings):
         for each in (stack, np.round(10 * stack))  # whole numbers have no rounding
     )
     assert found == exact
-
-
-def test_rater_whose_ratings_are_constant_is_not_averaged(rng):
-    ratings = rng.normal(size=(3, 6, 5))
-    ratings[2] = 3.0
-    result = leave_one_out(ratings, level="system")
-    assert result.value == pytest.approx(np.nanmean([*by_rater(ratings, level="system")]))
-
-
-def test_one_rater_has_no_ceiling():
-    result = leave_one_out(np.ones((1, 3, 2)), level="system")
-    assert np.isnan(result.value)
-    assert result.reason == "needs at least 2 raters, got 1"
-
-
-def test_all_raters_undefined_is_said():
-    result = leave_one_out(np.ones((2, 3, 2)), level="system")
-    assert "undefined for every rater" in result.reason

@@ -7,12 +7,10 @@ import pytest
 
 from agreement import (
     LEVELS,
-    cell_pairs,
     correlate,
     draw_resamples,
     fixed_values,
     resampled_correlations,
-    resampling,
 )
 from agreement.coefficients import COEFFICIENTS, all_pairs
 
@@ -59,22 +57,6 @@ def test_resampled_values_match_resampled_matrices(level, coefficient, over, wit
     fast = resampled_correlations(scores, ratings, resamples, level=level, coefficient=coefficient)
     slow = one_by_one(scores, ratings, resamples, level, coefficient)
     np.testing.assert_allclose(fast, slow, atol=1e-9)
-
-
-@pytest.mark.parametrize("coefficient", COEFFICIENTS)
-@pytest.mark.parametrize("level", LEVELS)
-def test_small_steps_change_nothing(level, coefficient, rng, monkeypatch):
-    scores, ratings = stacks(rng, with_holes=True)
-    resamples = draw_resamples(6, 7, n_resamples=150, rng=rng)
-    at_once = resampled_correlations(
-        scores, ratings, resamples, level=level, coefficient=coefficient
-    )
-    monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 1)
-    monkeypatch.setattr(cell_pairs, "FORM_NUMBERS", 100)
-    in_steps = resampled_correlations(
-        scores, ratings, resamples, level=level, coefficient=coefficient
-    )
-    np.testing.assert_allclose(in_steps, at_once, atol=1e-12)
 
 
 def test_nearly_equal_values_keep_their_digits(rng):

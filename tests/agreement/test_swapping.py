@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from agreement import COEFFICIENTS, LEVELS, swap_ranks, swap_tests, swapping
+from agreement import COEFFICIENTS, LEVELS, swap_tests, swapping
 from agreement.coefficients import merge_close
 from agreement.levels import level_values
 from agreement.swap_nulls import SystemNull
-from agreement.swap_ranks import RankNull
 
 
 class Recorded:
@@ -79,16 +78,6 @@ def test_p_value_matches_swapping_cell_by_cell(level, coefficient, is_tied, has_
         assert test == (by_swapping(a, b, y, is_plus, level, coefficient), 200)
 
 
-@pytest.mark.parametrize("coefficient", ["spearman", "kendall_b"])
-def test_doubtful_swaps_are_computed_a_block_at_a_time(coefficient, monkeypatch):
-    a, b, ratings = example(is_tied=True, has_gaps=False)
-    null = RankNull(a.ravel(), b.ravel(), ratings.reshape(2, -1), coefficient)
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], (50, a.size))
-    whole = null.differences(signs)
-    monkeypatch.setattr(swap_ranks, "BLOCK_NUMBERS", 20_000)  # five or six swaps
-    np.testing.assert_array_equal(null.differences(signs), whole)
-
-
 def test_second_stage_is_for_small_p_values():
     rng = np.random.default_rng(2)
     quality = rng.normal(size=(12, 1))
@@ -151,14 +140,6 @@ def test_swapped_means_that_cancel_are_constant(coefficient):
     assert np.isnan(null.differences(np.ones((1, 4, 3)))).all()
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_scale_of_a_metric_is_irrelevant(level, pilot, rng):
-    scores, _, ratings = pilot
-    options = {"level": level, "coefficient": "pearson", "n_first": 50, "n_most": 50}
-    [found] = swap_tests(scores, 5 * scores + 2, ratings[None], **options, rng=rng)
-    assert found[0] == 1.0
-
-
 def test_undefined_swaps_count_as_hits(rng):
     # Swapping single cells can make a metric constant.
     a, b, ratings = np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]]), np.array([[[1.0], [2.0]]])
@@ -177,3 +158,21 @@ def test_ratings_far_from_zero_are_swapped_as_near_zero():
             for each in (ratings, ratings + 1e7)
         )
         assert near == far
+
+
+@pytest.mark.parametrize("coefficient", ["spearman", "kendall_b"])
+def test_doubtful_swaps_are_computed_a_block_at_a_time(coefficient, monkeypatch):
+    a, b, ratings = example(is_tied=True, has_gaps=False)
+    null = RankNull(a.ravel(), b.ravel(), ratings.reshape(2, -1), coefficient)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (50, a.size))
+    whole = null.differences(signs)
+    monkeypatch.setattr(swap_ranks, "BLOCK_NUMBERS", 20_000)  # five or six swaps
+    np.testing.assert_array_equal(null.differences(signs), whole)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_scale_of_a_metric_is_irrelevant(level, pilot, rng):
+    scores, _, ratings = pilot
+    options = {"level": level, "coefficient": "pearson", "n_first": 50, "n_most": 50}
+    [found] = swap_tests(scores, 5 * scores + 2, ratings[None], **options, rng=rng)
+    assert found[0] == 1.0
