@@ -133,3 +133,10 @@ def test_long_rows_agree_with_pairs(coefficient, rng):
 def test_unknown_coefficient_rejected():
     with pytest.raises(ValueError, match=r"`coefficient` must be one of pearson, .*, got 'tau'"):
         rowwise(np.ones(2), np.ones(2), "tau")
+
+
+def test_only_equal_values_are_tied_as_in_scipy():
+    # One published metric has three such pairs on SummEval; other libraries rank them.
+    x, y = np.array([0.1 + 0.2, 0.3, 0.7]), np.array([2.0, 1.0, 3.0])
+    assert rowwise(x, y, "spearman") == 1.0
+    assert rowwise(x, y, "kendall_b") == stats.kendalltau(x, y).statistic == 1.0

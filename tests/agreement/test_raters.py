@@ -91,3 +91,16 @@ def test_equal_means_of_the_others_are_tied(ratings):
         for each in (stack, np.round(10 * stack))  # whole numbers have no rounding
     )
     assert found == exact
+
+
+@pytest.mark.parametrize(
+    ("ratings", "reason"),
+    [
+        (np.ones((1, 3, 2)), "needs at least 2 raters, got 1"),
+        (np.ones((2, 3, 2)), "undefined for every rater; first: scores and ratings are constant"),
+    ],
+)
+def test_leave_one_out_undefined_with_its_reason(ratings, reason):
+    result = leave_one_out(ratings, level="system")
+    assert np.isnan(result.value)
+    assert result.reason == reason

@@ -7,10 +7,12 @@ import pytest
 
 from agreement import (
     LEVELS,
+    cell_pairs,
     correlate,
     draw_resamples,
     fixed_values,
     resampled_correlations,
+    resampling,
 )
 from agreement.coefficients import COEFFICIENTS, all_pairs
 
@@ -80,3 +82,19 @@ def test_stacks_of_other_cells_rejected(rng, scores, ratings, message):
     resamples = draw_resamples(4, 5, n_resamples=3, rng=rng)
     with pytest.raises(ValueError, match=message):
         resampled_correlations(np.ones(scores), np.ones(ratings), resamples, level="system")
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_small_steps_change_nothing(level, coefficient, rng, monkeypatch):
+    scores, ratings = stacks(rng, with_holes=True)
+    resamples = draw_resamples(6, 7, n_resamples=150, rng=rng)
+    at_once = resampled_correlations(
+        scores, ratings, resamples, level=level, coefficient=coefficient
+    )
+    monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 1)
+    monkeypatch.setattr(cell_pairs, "FORM_NUMBERS", 100)
+    in_steps = resampled_correlations(
+        scores, ratings, resamples, level=level, coefficient=coefficient
+    )
+    np.testing.assert_allclose(in_steps, at_once, atol=1e-12)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from agreement import COEFFICIENTS, LEVELS, swap_tests, swapping
+from agreement import COEFFICIENTS, LEVELS, swap_ranks, swap_tests, swapping
 from agreement.coefficients import merge_close
 from agreement.levels import level_values
 from agreement.swap_nulls import SystemNull
+from agreement.swap_ranks import RankNull
 
 
 class Recorded:

@@ -5,6 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from assay import correlate
+
 KEYS = ["document_id", "system_id"]
 
 
@@ -153,3 +155,25 @@ def test_one_input_twice_rejected(bench, refused):
     assert "must name every input once" in refused(
         scores=[path, str(bench.folder / "latest.parquet")]
     )
+
+
+def test_no_row_with_everything_rejected(bench, refused):
+    is_first = pl.col("document_id") < "d4"
+    apart = bench.rows.with_columns(
+        good=pl.when(is_first).then("good"), poor=pl.when(~is_first).then("poor")
+    )
+    line = refused(scores=[bench.scores(apart)])
+    assert "got none among 48 rated rows (good lacks 24, poor lacks 24)" in line
+
+
+def test_infinite_score_rejected(bench, refused):
+    infinite = bench.rows.with_columns(
+        good=pl.when(pl.col("system_id") == "s2").then(float("inf")).otherwise("good")
+    )
+    assert "column `good`" in (line := refused(scores=[bench.scores(infinite)]))
+    assert "must hold finite numbers, got inf for document d0, system s2" in line
+
+
+def test_pages_of_scores_need_a_folder():
+    with pytest.raises(ValueError, match="`out` must name a folder for the pages of `explain`"):
+        correlate(["none.parquet"], ratings="none.csv", explain=True)

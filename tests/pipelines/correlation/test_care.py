@@ -197,3 +197,9 @@ def test_verdict_of_several_aspects_is_a_list_in_markdown(plain_bench):
     lines = (plain_bench.out / "report.md").read_text(encoding="utf-8").splitlines()
     place = lines.index("- Cannot be told apart from the best at 0.05:")
     assert [line[:11] for line in lines[place + 1 : place + 3]] == ["  - overall", "  - focus: "]
+
+
+def test_mixing_pools_on_request_is_said(bench):
+    ratings = rated_by(bench.rows, ["expert-1", "turker-1"])
+    _, out, _ = bench.correlate("--raters", "*", ratings=bench.ratings(ratings))
+    assert "Raters of 2 pools are mixed, as asked: expert, turker" in out

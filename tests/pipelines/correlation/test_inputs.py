@@ -263,3 +263,36 @@ def test_files_of_one_input_with_two_separators_rejected(tmp_path):
         frame.write_csv(tmp_path / name, separator=separator)
     with pytest.raises(ValueError, match=r"must have the same separator, but .* have ',', ';'"):
         read_ratings(str(tmp_path / "*.csv"), columns={})
+
+
+def test_zeros_before_a_number_stay_in_csv(bench):
+    zeros = bench.rows.with_columns(
+        document_id=pl.format("00{}", "document_id").str.replace("d", "")
+    )
+    paths = {"scores": [bench.scores(zeros, "scores.csv")]}
+    bench.correlate(**paths, ratings=bench.ratings(zeros.select(*KEYS, "overall")))
+    assert set(bench.table("disagreements")["document_id"]) <= {f"00{j}" for j in range(8)}
+
+
+def test_name_with_signs_of_a_pattern_names_one_file(bench):
+    bench.scores(name="a1.jsonl", frame=bench.rows.head(0))
+    assert bench.correlate(scores=[bench.scores(name="a[1]*.jsonl")])[0] == 0
+
+
+def test_metric_is_chosen_by_column_or_full_name(bench):
+    paths = [bench.scores(name=f"{name}.parquet") for name in ("one", "two")]
+    bench.correlate("--metrics", "good,two/poor", scores=paths)
+    assert set(bench.table()["metric"]) == {"one/good", "two/good", "two/poor"}
+
+
+def test_lengths_come_from_the_texts(bench, run_folder):
+    folder, corpus = run_folder
+    bench.correlate(scores=[str(folder)])
+    coefficient = "partial_pearson"
+    wanted = {"metric": "rouge1_r", "level": "global", "coefficient": coefficient}
+    expected = bench.table(**wanted)["value"][0]
+    _, out, _ = bench.correlate(
+        *("--fresh", "--corpus", str(corpus), "--metrics", "rouge1_r"), scores=[str(folder)]
+    )
+    assert bench.table(**wanted)["value"][0] == pytest.approx(expected, abs=1e-12)
+    assert "words of the candidates" in out

@@ -25,7 +25,8 @@ def test_accuracy_begins_at_guessing(result, tmp_path):
     accuracies = result.correlations.filter(level="system", coefficient="pearson").with_columns(
         coefficient=pl.lit("pairwise_accuracy"), value=0.7, low=0.6, high=0.8
     )
-    changed = dataclasses.replace(result, correlations=accuracies)
+    about = dataclasses.replace(result.about, main_coefficient="pairwise_accuracy")
+    changed = dataclasses.replace(result, about=about, correlations=accuracies)
     (panel,) = panels_of(changed, tmp_path, aspect="relevance")
     assert panel["origin"] == 0.5
     assert 0.3 < panel["ticks"][0] <= 0.5  # not drawn from 0
