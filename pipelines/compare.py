@@ -19,16 +19,8 @@ from agreement import TIE_RTOL, compare_systems, holm
 from pipelines.reports.comparison import RUNS, SYSTEMS, MetricComparison, ScoreComparison
 from pipelines.settings.compare import CompareSettings
 from pipelines.summary import meanings
-from pipelines.tables.keyed import (
-    KEYS,
-    SHOWN,
-    check_columns,
-    collect,
-    listed,
-    matching,
-    place,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS
 from pipelines.tables.scores import ScoreInput, Scores, find_scores, read_scores
 from pipelines.tables.study import cell_matrix
 from sms.naming import AnyPath
@@ -43,7 +35,7 @@ def compare_scores(
     metric or no document, or are the same.
     """
     inputs = [find_scores(scores_a), find_scores(scores_b)]
-    check_columns(settings.columns, [each.files for each in inputs])
+    keyed.check_columns(settings.columns, [each.files for each in inputs])
     a = _read(inputs[0], settings, settings.systems_a, "--systems-a")
     b = _read(inputs[1], settings, settings.systems_b, "--systems-b")
     shared = _shared_metrics(a, b)
@@ -97,8 +89,8 @@ def _read(
     source: ScoreInput, settings: CompareSettings, systems: Sequence[str], option: str
 ) -> _Side:
     columns = settings.columns or {}
-    where = place(source.files)
-    whole = collect(scan_files(source.files, columns).select(KEYS), where)
+    where = keyed.place(source.files)
+    whole = keyed.collect(keyed.scan_files(source.files, columns).select(KEYS), where)
     keys = whole.drop_nulls()
     if keys.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
@@ -108,7 +100,7 @@ def _read(
         [source], keys, metrics=settings.metrics, with_parts=False, columns=columns
     )
     there = scores.frame["system_id"].unique().sort().to_list()
-    kept = matching(there, systems, option) if systems else there
+    kept = keyed.matching(there, systems, option) if systems else there
     frame = scores.frame.filter(pl.col("system_id").is_in(kept))
     return _Side(
         path=source.path, scores=scores, frame=frame, systems=kept, n_without_key=n_without_key
@@ -119,8 +111,8 @@ def _shared_metrics(a: _Side, b: _Side) -> list[str]:
     shared = [name for name in a.scores.metrics if name in b.scores.metrics]
     if not shared:
         raise ValueError(
-            f"the two must share a metric, but {a.path} has {listed(a.scores.metrics)} and "
-            f"{b.path} has {listed(b.scores.metrics)}; score both with the same `--metrics`"
+            f"the two must share a metric, but {a.path} has {keyed.listed(a.scores.metrics)} and "
+            f"{b.path} has {keyed.listed(b.scores.metrics)}; score both with the same `--metrics`"
         )
     return shared
 
@@ -136,7 +128,9 @@ def _refuse_other_signatures(a: _Side, b: _Side, metrics: Sequence[str]) -> None
     if differing:
         name, difference = differing[0]
         others = (
-            f" (and so do {listed([name for name, _ in differing[1:]])})" if differing[1:] else ""
+            f" (and so do {keyed.listed([name for name, _ in differing[1:]])})"
+            if differing[1:]
+            else ""
         )
         raise ValueError(
             f"`{name}` must be the same metric in both, but its signatures differ: {difference}"
@@ -151,14 +145,14 @@ def _pairs(a: _Side, b: _Side) -> tuple[str, list[tuple[str, str]], list[str]]:
         return SYSTEMS, list(itertools.product(a.systems, b.systems)), []
     if a.path == b.path:
         raise ValueError(
-            f"`scores_b` must differ from `scores_a`, got {a.path} twice with {listed(shared)}; "
-            "choose different systems with `--systems-a` and `--systems-b`"
+            f"`scores_b` must differ from `scores_a`, got {a.path} twice with "
+            f"{keyed.listed(shared)}; choose different systems with `--systems-a` and `--systems-b`"
         )
     notes = []
     if left_out := sorted(set(a.systems) ^ set(b.systems)):
         notes.append(
-            f"Systems that only one side has are left out: {listed(left_out)}; compare them with "
-            "`--systems-a` and `--systems-b`"
+            f"Systems that only one side has are left out: {keyed.listed(left_out)}; compare them "
+            "with `--systems-a` and `--systems-b`"
         )
     return RUNS, [(system, system) for system in shared], notes
 
@@ -167,8 +161,8 @@ def _documents(a: _Side, b: _Side) -> list[str]:
     of_a, of_b = a.documents, b.documents
     if not set(of_a) & set(of_b):
         raise ValueError(
-            f"the two must share documents, but {a.path} has {listed(of_a, SHOWN)} and {b.path} "
-            f"has {listed(of_b, SHOWN)}; score the same documents"
+            f"the two must share documents, but {a.path} has {keyed.listed(of_a, 3)} and {b.path} "
+            f"has {keyed.listed(of_b, 3)}; score the same documents"
         )
     return sorted({*of_a, *of_b})
 
@@ -252,12 +246,12 @@ def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
             yield f"Rows without a key, left out: {n:,} of {side.path}"
         yield from side.scores.notes
         if only := [name for name in side.scores.metrics if name not in metrics]:
-            yield f"Metrics that only {side.path} has are left out: {listed(only)}"
+            yield f"Metrics that only {side.path} has are left out: {keyed.listed(only)}"
         if only := sorted(set(side.documents) - set(other.documents)):
-            yield f"{len(only):,} documents are in {side.path} only: {listed(only, SHOWN)}"
+            yield f"{len(only):,} documents are in {side.path} only: {keyed.listed(only, 3)}"
     signed = a.scores.signatures.keys() & b.scores.signatures.keys()
     if unsigned := [name for name in metrics if name not in signed]:
         yield (
             "A signature is missing, so both sides may not have computed the same: "
-            f"{listed(unsigned)}"
+            f"{keyed.listed(unsigned)}"
         )

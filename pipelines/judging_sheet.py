@@ -17,15 +17,8 @@ import polars as pl
 from cluster.output import Output
 from pipelines.judgements import KEY_COLUMNS, SHEET_COLUMNS, SIDES
 from pipelines.settings.preferences import PreferencesSettings
-from pipelines.tables.keyed import (
-    KEYS,
-    check_unique,
-    collect,
-    files_of,
-    listed,
-    place,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS
 
 KEY_SUFFIX = ".key.csv"
 _TAG_BYTES = 3
@@ -64,11 +57,11 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
     if len(texts) < n_documents:
         raise ValueError(
             f"`n` must be at most {len(texts)}, the number of documents for which all of "
-            f"{listed(list(systems))} have a text, got {n_documents}"
+            f"{keyed.listed(list(systems))} have a text, got {n_documents}"
         )
     rng = np.random.default_rng(settings.seed)
-    keyed, in_order_of_pairs = _drawn(texts, systems, n_documents, rng)
-    sheet = [_sheet_row(row, texts, settings.criteria) for row in keyed]
+    drawn, in_order_of_pairs = _drawn(texts, systems, n_documents, rng)
+    sheet = [_sheet_row(row, texts, settings.criteria) for row in drawn]
     key_file.write(pl.DataFrame(in_order_of_pairs, KEY_COLUMNS, orient="row").write_csv().encode())
     sheet_file.write(pl.DataFrame(sheet).write_csv().encode())
     return JudgingSheet(
@@ -102,7 +95,7 @@ def _check_request(settings: PreferencesSettings) -> None:
     if len(set(systems)) < 2 or len(set(systems)) < len(systems):
         raise ValueError(
             "`--systems` must name two different systems or more for a new sheet, got "
-            f"{listed(list(systems))}"
+            f"{keyed.listed(list(systems))}"
         )
     if settings.n < 1:
         raise ValueError(f"`n` must be at least 1, got {settings.n}")
@@ -110,7 +103,7 @@ def _check_request(settings: PreferencesSettings) -> None:
     if taken or not criteria:
         raise ValueError(
             f"`criteria` must be different names, none of {', '.join(SHEET_COLUMNS)}, "
-            f"got {listed(list(criteria))}"
+            f"got {keyed.listed(list(criteria))}"
         )
 
 
@@ -118,26 +111,26 @@ def _texts_by_document(
     corpus: str, systems: Sequence[str], columns: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
     """Read the systems' texts of every document for which all have one, sorted by document."""
-    files = files_of(corpus)
-    where = place(files)
-    lazy = scan_files(files, columns)
+    files = keyed.files_of(corpus)
+    where = keyed.place(files)
+    lazy = keyed.scan_files(files, columns)
     if "candidate" not in lazy.collect_schema():
         raise ValueError(
             f"column `candidate` is missing in {where}; name it with `--columns candidate=NAME`"
         )
-    frame = collect(lazy.select(*KEYS, pl.col("candidate").cast(pl.String)), where)
+    frame = keyed.collect(lazy.select(*KEYS, pl.col("candidate").cast(pl.String)), where)
     for system in systems:
         if system not in frame["system_id"]:
             raise ValueError(
                 f"`systems` must be in {where}, got `{system}`; there are "
-                f"{listed(frame['system_id'].drop_nulls().unique().sort().to_list())}"
+                f"{keyed.listed(frame['system_id'].drop_nulls().unique().sort().to_list())}"
             )
     frame = frame.filter(
         pl.col("system_id").is_in(list(systems)),
         pl.col("document_id").is_not_null(),
         pl.col("candidate").str.strip_chars() != "",
     )
-    check_unique(frame, KEYS, where, "keep one row of each")
+    keyed.check_unique(frame, KEYS, where, "keep one row of each")
     texts: dict[str, dict[str, str]] = {}
     for document, system, candidate in frame.sort("document_id").iter_rows():
         texts.setdefault(document, {})[system] = candidate
@@ -160,8 +153,8 @@ def _drawn(
         row for pair in itertools.combinations(systems, 2) for row in _rows(pair, documents, rng)
     ]
     order = rng.permutation(len(rows))
-    keyed = _keyed(rows, order)
-    return keyed, [keyed[turn] for turn in np.argsort(order)]
+    drawn = _keyed(rows, order)
+    return drawn, [drawn[turn] for turn in np.argsort(order)]
 
 
 def _rows(

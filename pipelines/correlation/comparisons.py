@@ -15,15 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from agreement import (
-    Correlation,
-    bonferroni,
-    compare_correlations,
-    correlate,
-    holm,
-    swap_tests,
-    systems_for_difference,
-)
+import agreement
 from agreement.intervals import bootstrap_interval
 from pipelines.correlation.estimates import (
     MOST_CELLS_IN_PAIRS,
@@ -105,14 +97,15 @@ def best_metric(metrics: Sequence[str], values: Sequence[float | None]) -> int |
 
 def corrected(differences: pl.DataFrame) -> pl.DataFrame:
     """Fill in `p_holm` and `p_bonferroni`, over all pairs of metrics of a family."""
-    parts = [
-        group.with_columns(
-            pl.Series("p_holm", holm(_p_values(group)), pl.Float64).fill_nan(None),
-            pl.Series("p_bonferroni", bonferroni(_p_values(group)), pl.Float64).fill_nan(None),
-        )
-        for group in differences.partition_by(FAMILY, maintain_order=True)
-    ]
-    return pl.concat(parts) if parts else differences
+    parts = [differences.clear()]
+    for group in differences.partition_by(FAMILY, maintain_order=True):
+        p_values = group["p_value"].fill_null(np.nan).to_numpy()
+        adjusted = {
+            "p_holm": agreement.holm(p_values),
+            "p_bonferroni": agreement.bonferroni(p_values),
+        }
+        parts.append(group.with_columns(pl.Series(*each) for each in adjusted.items()))
+    return pl.concat(parts).with_columns(pl.selectors.float().fill_nan(None))
 
 
 def with_best(correlations: pl.DataFrame, differences: pl.DataFrame) -> pl.DataFrame:
@@ -140,7 +133,7 @@ def with_best(correlations: pl.DataFrame, differences: pl.DataFrame) -> pl.DataF
 
 
 def _asked(
-    study: Study, settings: CorrelateSettings, points: Sequence[Sequence[Correlation]]
+    study: Study, settings: CorrelateSettings, points: Sequence[Sequence[agreement.Correlation]]
 ) -> Asked:
     """Choose pairs that answer: is the best one better, and is any better than a baseline."""
     places = range(len(study.metrics))
@@ -173,10 +166,6 @@ def _n_most(settings: CorrelateSettings, asked: Asked) -> int:
     return max(settings.resamples, SWAPS_PER_PAIR * max(sizes.values(), default=0))
 
 
-def _p_values(group: pl.DataFrame) -> np.ndarray:
-    return group["p_value"].fill_null(np.nan).to_numpy()
-
-
 def _swap_results(
     study: Study,
     settings: CorrelateSettings,
@@ -191,7 +180,7 @@ def _swap_results(
     if not can_be_resampled(study, level, coefficient):
         return [{"reason": f"not tested: more than {MOST_CELLS_IN_PAIRS:,} cells"}] * len(aspects)
     a, b = (study.scores[i] for i in pair)
-    tests = swap_tests(
+    tests = agreement.swap_tests(
         a,
         b,
         study.ratings[aspects],
@@ -241,11 +230,12 @@ def _formula_rows(
 ) -> Iterator[dict[str, Any]]:
     a, b, y = *(study.scores[i] for i in pair), study.ratings[k]
     for name, formula in FORMULAE.items():
-        tested = compare_correlations(a, b, y, level="system", test=formula)
+        tested = agreement.compare_correlations(a, b, y, level="system", test=formula)
         reason = common["reason"] or tested.reason
         row = {"test": name, "statistic": tested.statistic, "p_value": tested.p_value}
         if name == "williams" and tested.reason is None:
-            values = common["value_a"], common["value_b"], correlate(a, b, level="system").value
+            r_ab = agreement.correlate(a, b, level="system").value
+            values = common["value_a"], common["value_b"], r_ab
             if max(map(abs, values)) < 1.0:
-                row["systems_needed"] = systems_for_difference(*values)
+                row["systems_needed"] = agreement.systems_for_difference(*values)
         yield {**common, **row, "reason": reason}

@@ -10,17 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from agreement import (
-    correlate,
-    documents_for_correlation,
-    krippendorff_alpha,
-    leave_one_out,
-    rank_systems,
-    sample_size_curve,
-    shared_cells,
-    systems_for_correlation,
-    systems_for_width,
-)
+import agreement
 from pipelines.correlation.estimates import can_be_resampled
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study
@@ -48,11 +38,11 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
         flat = stack.reshape(len(stack), -1)
         for measurement in ALPHAS:
             statistic = f"krippendorff_alpha_{measurement}"
-            alpha = krippendorff_alpha(flat, measurement=measurement)
+            alpha = agreement.krippendorff_alpha(flat, measurement=measurement)
             yield {**common, "statistic": statistic, **asdict(alpha)}
         for level, coefficient in product(settings.levels, settings.correlations):
             row: dict[str, Any] = {"statistic": f"leave_one_out_{coefficient}", "level": level}
-            row |= asdict(leave_one_out(stack, level=level, coefficient=coefficient))
+            row |= asdict(agreement.leave_one_out(stack, level=level, coefficient=coefficient))
             if level == "system":
                 row["n_units"] = len(study.systems)
             yield {**common, **row}
@@ -67,7 +57,7 @@ def system_rows(
     named += [("metric", *each) for each in zip(study.metrics, study.scores, strict=True)]
     for kind, name, matrix in named:
         kept = np.where(rated, matrix, np.nan)
-        ranking = rank_systems(kept, n_resamples=settings.resamples, rng=rng)
+        ranking = agreement.rank_systems(kept, n_resamples=settings.resamples, rng=rng)
         n_documents = (~np.isnan(kept)).sum(1)
         for i, system in enumerate(study.systems):
             rank = int(ranking.ranks[i])
@@ -98,7 +88,7 @@ def sample_size_rows(
             continue
         how = {"level": level, "coefficient": coefficient}
         rng = np.random.default_rng(seed)
-        curve = sample_size_curve(
+        curve = agreement.sample_size_curve(
             study.scores, study.ratings, sizes, **how, n_draws=N_DRAWS, rng=rng
         )
         for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
@@ -118,7 +108,7 @@ def disagreement_rows(study: Study) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.disagreements`, without texts."""
     for k, aspect in enumerate(study.aspects):
         for m, metric in enumerate(study.metrics):
-            scores, ratings = shared_cells(study.scores[m], study.ratings[k])
+            scores, ratings = agreement.shared_cells(study.scores[m], study.ratings[k])
             score_ranks, rating_ranks = _rank_shares(scores), _rank_shares(ratings)
             gaps = score_ranks - rating_ranks
             cells = np.argwhere(~np.isnan(gaps))
@@ -142,7 +132,7 @@ def power_rows(study: Study) -> Iterator[dict[str, Any]]:
     for k, aspect in enumerate(study.aspects):
         for m, metric in enumerate(study.metrics):
             x, y = study.scores[m], study.ratings[k]
-            point = correlate(x, y, level="system")
+            point = agreement.correlate(x, y, level="system")
             row = {
                 "aspect": aspect,
                 "metric": metric,
@@ -152,10 +142,10 @@ def power_rows(study: Study) -> Iterator[dict[str, Any]]:
                 "reason": point.reason,
             }
             if point.reason is None and abs(point.value) < 1.0:
-                documents = documents_for_correlation(x, y)
+                documents = agreement.documents_for_correlation(x, y)
                 row |= {
-                    "systems_for_correlation": systems_for_correlation(point.value),
-                    "systems_for_width": systems_for_width(point.value, WIDTH),
+                    "systems_for_correlation": agreement.systems_for_correlation(point.value),
+                    "systems_for_width": agreement.systems_for_width(point.value, WIDTH),
                     "limit": documents.limit,
                     "documents_for_correlation": documents.n,
                     "reason": documents.reason,

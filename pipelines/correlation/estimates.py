@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from agreement import (
-    Correlation,
-    calibrate_ties,
-    correlate,
-    correlation_test,
-    count_tied_cells,
-    draw_resamples,
-    fisher_interval,
-    partial_correlate,
-    resampled_correlations,
-    shared_cells,
-    soft_pairwise_accuracy,
-)
+import agreement
 from agreement.intervals import bootstrap_interval
 from agreement.levels import merged_means
 from pipelines.settings.correlate import CorrelateSettings
@@ -40,7 +29,7 @@ SampleKey = tuple[str, str]
 class Estimates:
     """Coefficients at every level, each metric and aspect on the cells both have."""
 
-    points: Mapping[SampleKey, Sequence[Sequence[Correlation]]]
+    points: Mapping[SampleKey, Sequence[Sequence[agreement.Correlation]]]
     """By level and coefficient: a row per metric, an entry per aspect."""
     draws: Mapping[SampleKey, np.ndarray]
     """Shape (n_resamples, n_metrics, n_aspects); absent where it would take too long."""
@@ -49,19 +38,17 @@ class Estimates:
 def estimate(study: Study, settings: CorrelateSettings, rng: np.random.Generator) -> Estimates:
     """Compute every coefficient of every metric with every aspect, and its bootstrap."""
     shape = len(study.systems), len(study.documents)
-    resamples = draw_resamples(*shape, n_resamples=settings.resamples, rng=rng)
+    resamples = agreement.draw_resamples(*shape, n_resamples=settings.resamples, rng=rng)
     points, draws = {}, {}
-    for level in settings.levels:
-        for coefficient in settings.correlations:
-            key = level, coefficient
-            points[key] = [
-                [correlate(x, y, level=level, coefficient=coefficient) for y in study.ratings]
-                for x in study.scores
-            ]
-            if can_be_resampled(study, level, coefficient):
-                draws[key] = resampled_correlations(
-                    study.scores, study.ratings, resamples, level=level, coefficient=coefficient
-                )
+    for key in product(settings.levels, settings.correlations):
+        how = dict(zip(("level", "coefficient"), key, strict=True))
+        points[key] = [
+            [agreement.correlate(x, y, **how) for y in study.ratings] for x in study.scores
+        ]
+        if can_be_resampled(study, *key):
+            draws[key] = agreement.resampled_correlations(
+                study.scores, study.ratings, resamples, **how
+            )
     return Estimates(points=points, draws=draws)
 
 
@@ -78,7 +65,7 @@ def correlation_rows(
     """Yield the rows of `AgreementResult.correlations`, by aspect, metric and level."""
     for k, aspect in enumerate(study.aspects):
         for m, metric in enumerate(study.metrics):
-            x, y = shared_cells(study.scores[m], study.ratings[k])
+            x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
             for level in settings.levels:
                 common = {
                     "aspect": aspect,
@@ -103,7 +90,7 @@ def correlation_rows(
 
 
 def _described(
-    x: np.ndarray, y: np.ndarray, point: Correlation, draws: np.ndarray | None
+    x: np.ndarray, y: np.ndarray, point: agreement.Correlation, draws: np.ndarray | None
 ) -> dict[str, Any]:
     row = asdict(point)
     if draws is None:
@@ -112,10 +99,12 @@ def _described(
         row |= asdict(interval := bootstrap_interval(draws, point.value, point, point.reason))
         row["interval"] = None if interval.reason else interval.method
     if point.level == "system" and point.reason is None:
-        fisher = fisher_interval(point.value, point.n_systems, coefficient=point.coefficient)
+        fisher = agreement.fisher_interval(
+            point.value, point.n_systems, coefficient=point.coefficient
+        )
         row |= {"fisher_low": fisher.low, "fisher_high": fisher.high}
     if point.level != "summary":
-        p_value = correlation_test(x, y, level=point.level, coefficient=point.coefficient)
+        p_value = agreement.correlation_test(x, y, level=point.level, coefficient=point.coefficient)
         row |= {"p_value": p_value}
     return row
 
@@ -126,8 +115,10 @@ def _partial_rows(
     if study.lengths is None:
         return
     for coefficient in settings.correlations:
-        point = partial_correlate(x, y, study.lengths, level=level, coefficient=coefficient)
-        n_cells = int((~np.isnan(sum(shared_cells(x, study.lengths)))).sum())
+        point = agreement.partial_correlate(
+            x, y, study.lengths, level=level, coefficient=coefficient
+        )
+        n_cells = int((~np.isnan(sum(agreement.shared_cells(x, study.lengths)))).sum())
         yield {**asdict(point), "coefficient": f"partial_{coefficient}", "n_cells": n_cells}
 
 
@@ -138,9 +129,9 @@ def _accuracy_rows(
     have = ~np.isnan(x)
     accuracies = {}
     if "pairwise_accuracy" in settings.coefficients and level != "global":
-        accuracies["pairwise_accuracy"] = calibrate_ties(x, y, level=level)
+        accuracies["pairwise_accuracy"] = agreement.calibrate_ties(x, y, level=level)
     if "soft_pairwise_accuracy" in settings.coefficients and level == "system":
-        soft = soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
+        soft = agreement.soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
         accuracies["soft_pairwise_accuracy"] = soft
     for name, accuracy in accuracies.items():
         yield {
@@ -155,5 +146,5 @@ def _accuracy_rows(
 def _tied_units(matrix: np.ndarray, level: str) -> int:
     """Count what has the value of another unit it is compared with."""
     if level == "system":
-        return count_tied_cells(merged_means(matrix)[:, None])
-    return count_tied_cells(matrix if level == "summary" else matrix.reshape(-1, 1))
+        return agreement.count_tied_cells(merged_means(matrix)[:, None])
+    return agreement.count_tied_cells(matrix if level == "summary" else matrix.reshape(-1, 1))

@@ -10,23 +10,8 @@ from dataclasses import dataclass
 import polars as pl
 from polars import selectors
 
-from pipelines.tables.keyed import (
-    KEYS,
-    NOT_NUMBERS,
-    OF_RATINGS,
-    RATER,
-    SHOWN,
-    check_unique,
-    collect,
-    files_of,
-    listed,
-    matching,
-    notes_on_dropped,
-    number_columns,
-    place,
-    record_of,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS, RATER
 from pipelines.tables.records import InputRecord
 from sms.naming import AnyPath
 
@@ -79,9 +64,9 @@ def read_ratings(
     `systems` are kept and none is excluded; names may be patterns such as `expert-*`. `columns` has
     our column name to the file's. `has_option`: whether errors may name `--raters`.
     """
-    files = files_of(os.fspath(path))
-    where = place(files)
-    whole = collect(scan_files(files, columns, OF_RATINGS), where)
+    files = keyed.files_of(os.fspath(path))
+    where = keyed.place(files)
+    whole = keyed.collect(keyed.scan_files(files, columns, keyed.OF_RATINGS), where)
     frame = whole.drop_nulls(KEYS)
     if frame.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
@@ -115,14 +100,14 @@ def read_ratings(
             f"{len(kept)} of {len(all_systems)} systems are kept; left out: {', '.join(excluded)}"
         )
     frame = frame.filter(pl.col("system_id").is_in(kept))
-    check_unique(frame, by, where, remedy)
+    keyed.check_unique(frame, by, where, remedy)
     return Ratings(
         frame=frame.select(*by, *kept_aspects).sort(by),
         aspects=kept_aspects,
         raters=pool,
         rater_names=names,
         excluded_systems=excluded,
-        records=[record_of(file, "ratings") for file in files],
+        records=[keyed.record_of(file, "ratings") for file in files],
         notes=[*notes, *dropped, *said],
     )
 
@@ -141,21 +126,21 @@ def columns_apart(columns: Mapping[str, str] | None) -> tuple[dict[str, str], di
     """
     named = columns or {}
     own = {
-        ours.removeprefix(OF_RATINGS): theirs
+        ours.removeprefix(keyed.OF_RATINGS): theirs
         for ours, theirs in named.items()
-        if ours.startswith(OF_RATINGS)
+        if ours.startswith(keyed.OF_RATINGS)
     }
     if unknown := [ours for ours in own if ours not in (*KEYS, RATER)]:
         raise ValueError(
             "of the ratings, `--columns` can rename only "
-            f"{', '.join(OF_RATINGS + ours for ours in (*KEYS, RATER))}, got "
-            f"`{OF_RATINGS}{unknown[0]}`; aspects keep their names"
+            f"{', '.join(keyed.OF_RATINGS + ours for ours in (*KEYS, RATER))}, got "
+            f"`{keyed.OF_RATINGS}{unknown[0]}`; aspects keep their names"
         )
     both = {ours: theirs for ours, theirs in named.items() if ours in (*KEYS, RATER)}
     texts = {
         ours: theirs
         for ours, theirs in named.items()
-        if ours != RATER and not ours.startswith(OF_RATINGS)
+        if ours != RATER and not ours.startswith(keyed.OF_RATINGS)
     }
     return texts, both | own
 
@@ -164,20 +149,20 @@ def _with_aspects(
     frame: pl.DataFrame, asked: Sequence[str], where: str
 ) -> tuple[pl.DataFrame, list[str], list[str]]:
     """Turn aspects into numbers; return them, and what to say of columns that are left out."""
-    names = [name for name in frame.columns if name not in NOT_NUMBERS]
+    names = [name for name in frame.columns if name not in keyed.NOT_NUMBERS]
     for i, name in enumerate(asked):
         if name in asked[:i]:
             raise ValueError(f"`aspects` must not repeat a name, got {name!r} twice")
         if name not in names:
-            raise ValueError(f"aspect `{name}` is not in {where}, which has {listed(names)}")
+            raise ValueError(f"aspect `{name}` is not in {where}, which has {keyed.listed(names)}")
     wanted = [*(asked or names)]
-    numbers = number_columns(frame, wanted, where)
+    numbers = keyed.number_columns(frame, wanted, where)
     kept = [name for name in wanted if name in numbers.columns]
     if text := [name for name in asked if name not in kept]:
         raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
-    notes = notes_on_dropped(frame, wanted, numbers, where)
+    notes = keyed.notes_on_dropped(frame, wanted, numbers, where)
     if not kept:
-        firsts = {name: frame[name].drop_nulls().head(1).to_list() for name in names[:SHOWN]}
+        firsts = {name: frame[name].drop_nulls().head(1).to_list() for name in names[: keyed.SHOWN]}
         shown = (f"{name} ({str(cells[0])[:20]!r})" for name, cells in firsts.items() if cells)
         raise ValueError(
             f"{where} must have a column of numbers besides the keys, got "
@@ -188,8 +173,8 @@ def _with_aspects(
 
 
 def _kept_systems(names: list[str], kept: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    chosen = matching(names, kept, "--systems") if kept else names
-    excluded = matching(names, left_out, "--exclude-systems")
+    chosen = keyed.matching(names, kept, "--systems") if kept else names
+    excluded = keyed.matching(names, left_out, "--exclude-systems")
     chosen = [name for name in chosen if name not in excluded]
     if not chosen:
         raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
@@ -233,14 +218,14 @@ def _chosen_raters(
     names = column.unique().sort().to_list()
     pools = pools_of(names)
     if patterns:
-        kept = matching(names, patterns, option)
+        kept = keyed.matching(names, patterns, option)
         mixed = [pool for pool, members in pools.items() if set(members) & set(kept)]
-        notes = [f"Raters kept: {len(kept)} of {len(names)} ({listed(kept)})"]
+        notes = [f"Raters kept: {len(kept)} of {len(names)} ({keyed.listed(kept)})"]
         if len(mixed) > 1:
             notes.append(f"Raters of {len(mixed)} pools are mixed, as asked: {', '.join(mixed)}")
         return kept, notes
     if len(pools) > 1:
-        shown = "; ".join(f"{pool}: {listed(members, 6)}" for pool, members in pools.items())
+        shown = "; ".join(f"{pool}: {keyed.listed(members, 6)}" for pool, members in pools.items())
         first = f"'{next(iter(pools))}*'"
         how = f"`--raters {first}`"
         if not option.startswith("--"):
@@ -249,4 +234,4 @@ def _chosen_raters(
             f"the names of the raters in {where} show {len(pools)} pools ({shown}), which "
             f"are mixed only if you ask for it; choose with {how}"
         )
-    return names, [f"Raters: all {len(names)} ({listed(names)})"]
+    return names, [f"Raters: all {len(names)} ({keyed.listed(names)})"]

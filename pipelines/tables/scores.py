@@ -17,22 +17,8 @@ from cluster import InputFile, committed_parts
 from cluster.scores_files import check_parts, is_part
 from cluster.store import absolute, filesystem_for, list_names, naming, real_path
 from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
-from pipelines.tables.keyed import (
-    KEYS,
-    NOT_NUMBERS,
-    check_unique,
-    collect,
-    examples,
-    files_of,
-    listed,
-    matching,
-    names_of_paths,
-    notes_on_dropped,
-    number_columns,
-    place,
-    record_of,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS
 from pipelines.tables.records import InputRecord
 from sms.naming import ABOUT_ROWS, AnyPath, is_precision_or_recall
 from sms.signature import without_content
@@ -79,7 +65,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     """
     path = os.fspath(path)
     if not is_folder(path):
-        files = files_of(path)
+        files = keyed.files_of(path)
         check_parts([file.path for file in files if is_part(file.path)])
         return ScoreInput(path=absolute(path), files=files, signatures={})
     folder = absolute(path).rstrip("/")
@@ -107,7 +93,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     check_parts(parts)
     return ScoreInput(
         path=folder,
-        files=[file for part in parts for file in files_of(part)],
+        files=[file for part in parts for file in keyed.files_of(part)],
         signatures=manifest.signatures,
         asked=manifest.configuration["metrics"],
         notes=notes,
@@ -142,7 +128,7 @@ def read_scores(
     times = Counter(real_path(each.path) for each in inputs)
     if repeated := [path for path, n in times.items() if n > 1]:
         raise ValueError(f"`scores` must name every input once, got {repeated[0]} twice")
-    lazies = [scan_files(each.files, columns) for each in inputs]
+    lazies = [keyed.scan_files(each.files, columns) for each in inputs]
     calls = _calls(inputs, lazies, metrics)
     wanted = _wanted(inputs, calls, metrics, with_parts=with_parts)
     _refuse_other_content(inputs, calls, wanted)
@@ -151,7 +137,7 @@ def read_scores(
     for source, lazy, called in zip(inputs, lazies, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
         if kept:
-            part, dropped = _rated_rows(lazy, [*kept], rated, place(source.files), metrics)
+            part, dropped = _rated_rows(lazy, [*kept], rated, keyed.place(source.files), metrics)
             notes += dropped
             kept = {name: call for name, call in kept.items() if name in part.columns}
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
@@ -161,13 +147,13 @@ def read_scores(
         raise ValueError("the scores must have a column of numbers besides the keys, got none")
     plain = {name for called in calls for name in called}
     if shared := sorted({*kept_metrics} - plain):
-        notes.append(f"Columns that several inputs have are named by input: {listed(shared)}")
+        notes.append(f"Columns that several inputs have are named by input: {keyed.listed(shared)}")
     return Scores(
         frame=frame,
         metrics=kept_metrics,
         signatures={call: source.signatures[name] for call, (source, name) in origins.items()},
         origins={call: (source.path, name) for call, (source, name) in origins.items()},
-        records=[record_of(file, "scores") for each in inputs for file in each.files],
+        records=[keyed.record_of(file, "scores") for each in inputs for file in each.files],
         notes=notes,
     )
 
@@ -182,12 +168,12 @@ def _calls(
             for name in lazy.collect_schema()
             # Of a run, other columns are those of the corpus, which it was asked to keep.
             if (name in each.signatures or not each.signatures)
-            and (name in asked if name.startswith(ABOUT_ROWS) else name not in NOT_NUMBERS)
+            and (name in asked if name.startswith(ABOUT_ROWS) else name not in keyed.NOT_NUMBERS)
         ]
         for each, lazy in zip(inputs, lazies, strict=True)
     ]
     n_inputs = Counter(name for columns in names for name in columns)
-    labels = names_of_paths([each.path for each in inputs])
+    labels = keyed.names_of_paths([each.path for each in inputs])
     return [
         {name: f"{label}/{name}" if n_inputs[name] > 1 else name for name in columns}
         for label, columns in zip(labels, names, strict=True)
@@ -210,7 +196,7 @@ def _wanted(
     if not patterns:
         return {call for call, _, is_asked in known if is_asked}
     names = dict.fromkeys([call for call, *_ in known] + [name for _, name, _ in known])
-    chosen = set(matching([*names], patterns, "--metrics"))
+    chosen = set(keyed.matching([*names], patterns, "--metrics"))
     return {call for call, name, _ in known if call in chosen or name in chosen}
 
 
@@ -218,22 +204,22 @@ def _rated_rows(
     lazy: pl.LazyFrame, names: Sequence[str], rated: pl.DataFrame, where: str, asked: Sequence[str]
 ) -> tuple[pl.DataFrame, list[str]]:
     """Read rows that have a rating; also say which columns are left out."""
-    rows = collect(lazy.select(*KEYS, *names).join(rated.lazy(), on=KEYS, how="semi"), where)
+    rows = keyed.collect(lazy.select(*KEYS, *names).join(rated.lazy(), on=KEYS, how="semi"), where)
     if not rows.height:
-        n_rows = collect(lazy.select(pl.len()), where).item()
-        theirs = collect(lazy.select(KEYS).head(3), where)
+        n_rows = keyed.collect(lazy.select(pl.len()), where).item()
+        theirs = keyed.collect(lazy.select(KEYS).head(3), where)
         raise ValueError(
             f"no row of {where} has a rating: 0 of its {n_rows:,} keys are among the "
             f"{rated.height:,} rated ones of the systems that are kept; scores have "
-            f"{examples(theirs)}, ratings {examples(rated)}; name the right columns with "
-            "`--columns`, or other systems"
+            f"{keyed.examples(theirs)}, ratings {keyed.examples(rated)}; name the right columns "
+            "with `--columns`, or other systems"
         )
-    check_unique(rows, KEYS, where, "keep one row of each")
-    numbers = number_columns(rows, names, where)
+    keyed.check_unique(rows, KEYS, where, "keep one row of each")
+    numbers = keyed.number_columns(rows, names, where)
     texts = [name for name in names if name not in numbers.columns]
     if texts and asked:
         raise ValueError(f"metric `{texts[0]}` in {where} must hold numbers, got text only")
-    return numbers, notes_on_dropped(rows, names, numbers, where)
+    return numbers, keyed.notes_on_dropped(rows, names, numbers, where)
 
 
 def _refuse_other_content(
