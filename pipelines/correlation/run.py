@@ -30,7 +30,7 @@ from pipelines.settings.form import as_options
 from pipelines.tables.keyed import KEYS, check_columns, files_of
 from pipelines.tables.overlap import shared_rows
 from pipelines.tables.ratings import Ratings, columns_apart, read_ratings
-from pipelines.tables.records import DISAGREEMENTS, About, AgreementResult, InputRecord, table
+from pipelines.tables.records import TABLES, About, AgreementResult, InputRecord, table
 from pipelines.tables.scores import Scores, find_scores, read_scores
 from pipelines.tables.study import Study, find_lengths, make_study, remarks
 from pipelines.tables.texts import TEXTS, read_texts
@@ -151,7 +151,7 @@ def _with_texts(rows: pl.DataFrame, texts: pl.DataFrame | None) -> pl.DataFrame:
     if texts is None:
         return rows
     joined = rows.drop(TEXTS).join(texts, on=KEYS, how="left", maintain_order="left")
-    return joined.select(DISAGREEMENTS.names())
+    return joined.select(TABLES["disagreements"].names())
 
 
 def _explain(

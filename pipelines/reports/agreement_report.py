@@ -24,7 +24,7 @@ from pipelines.reports.tables import (
     to_markdown,
 )
 from pipelines.reports.verdict import verdict_of
-from pipelines.reports.words import selection, sentence, statistic_name
+from pipelines.reports.words import STATISTICS, selection, sentence
 from pipelines.settings.correlate import CORRELATIONS
 from pipelines.tables.records import About, AgreementResult
 from sms.naming import natural
@@ -172,7 +172,7 @@ def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
 
 def _raters_table(result: AgreementResult) -> PaperTable:
     return table_of(
-        result.raters.with_columns(pl.col("statistic").map_elements(statistic_name, pl.String)),
+        result.raters.with_columns(pl.col("statistic").replace(STATISTICS)),
         {
             "aspect": "Aspect",
             "pool": "Pool",

@@ -19,14 +19,13 @@ from pipelines.reports.numbers import range_text
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import (
     COEFFICIENTS,
-    LEAVE_ONE_OUT,
     LEVEL_MEANINGS,
     LEVELS,
     SIGNIFICANCE,
+    STATISTICS,
     TESTS,
     in_order,
     selection,
-    statistic_name,
 )
 from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.settings.correlate import ACCURACIES
@@ -84,7 +83,7 @@ def grids(result: AgreementResult) -> Iterator[Grid]:
     for level in in_order(result.correlations["level"], LEVELS):
         at_level = result.correlations.filter(level=level)
         for coefficient in at_level["coefficient"].unique(maintain_order=True):
-            raters = result.raters.filter(level=level, statistic=f"{LEAVE_ONE_OUT}{coefficient}")
+            raters = result.raters.filter(level=level, statistic=f"leave_one_out_{coefficient}")
             yield Grid(
                 level=level,
                 coefficient=coefficient,
@@ -203,7 +202,7 @@ def _raters(result: AgreementResult) -> Iterator[dict[str, Any]]:
     for (pool, statistic, level), rows in result.raters.group_by(index, maintain_order=True):
         yield {
             "pool": pool,
-            "statistic": statistic_name(str(statistic)),
+            "statistic": STATISTICS[str(statistic)],
             "level": level,
             "cells": rows.to_dicts(),
         } | {name: range_text(rows[name]) for name in ("n_raters", "n_units", "n_missing")}

@@ -2,73 +2,19 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 
-LEVELS = {
-    "system": "System",
-    "summary": "Summary",
-    "global": "Global",
-}
-LEVEL_MEANINGS = {
-    "system": "the systems’ means are correlated",
-    "summary": "systems are correlated inside each document, then documents are averaged",
-    "global": "all pairs of a system and a document are correlated at once",
-}
-_QUESTIONS = {
-    "system": "does a metric rank the systems as people do? For summaries of one document, read "
-    "summary level.",
-    "summary": "does a metric order the summaries of one document as people do? For a ranking of "
-    "systems, read system level.",
-    "global": "does a metric order all rows as people do? It needs no second summary of a "
-    "document, and mixes differences between documents with those between summaries.",
-}
-_WHY_COEFFICIENT = {
-    "pearson": "Pearson r asks for a straight line between scores and ratings.",
-    "spearman": "Spearman \N{GREEK SMALL LETTER RHO} compares order alone, so the scale of a "
-    "metric does not matter.",
-    "kendall_b": "Kendall \N{GREEK SMALL LETTER TAU} counts pairs in the same order.",
-}
-_WHY_COEFFICIENT["kendall_c"] = _WHY_COEFFICIENT["kendall_b"]
-_PLAIN = {
-    "pearson": "Pearson r",
-    "spearman": "Spearman \N{GREEK SMALL LETTER RHO}",
-    "kendall_b": "Kendall \N{GREEK SMALL LETTER TAU}-b",
-    "kendall_c": "Kendall \N{GREEK SMALL LETTER TAU}-c",
-}
-COEFFICIENTS = {
-    **_PLAIN,
-    **{f"partial_{name}": f"{title} given length" for name, title in _PLAIN.items()},
-    "pairwise_accuracy": "Pairwise accuracy",
-    "soft_pairwise_accuracy": "Soft pairwise accuracy",
-}
-TESTS = {
-    "perm-both": "Permutation (Perm-Both)",
-    "williams": "Williams",
-    "steiger": "Steiger",
-}
-STATISTICS = {
-    "krippendorff_alpha_ordinal": "Krippendorff’s \N{GREEK SMALL LETTER ALPHA}, ordinal",
-    "krippendorff_alpha_interval": "Krippendorff’s \N{GREEK SMALL LETTER ALPHA}, interval",
-}
-LEAVE_ONE_OUT = "leave_one_out_"
-"""Before a coefficient: each rater against the mean of the others."""
+_WORDS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    files(__package__).joinpath("words.toml").read_text("utf-8")
+)
+LEVELS, LEVEL_MEANINGS = _WORDS["levels"], _WORDS["level_meanings"]
+COEFFICIENTS, TESTS, STATISTICS = _WORDS["coefficients"], _WORDS["tests"], _WORDS["statistics"]
 MOST_NAMED = 3
 """Systems left out that are named beside every number; the header names all."""
 SIGNIFICANCE = 0.05
 """After Holm's correction."""
-
-
-def statistic_name(statistic: str) -> str:
-    """Name a statistic of agreement among raters.
-
-    Examples
-    --------
-    >>> statistic_name("leave_one_out_pearson")
-    'Leave one out, Pearson r'
-    """
-    if statistic.startswith(LEAVE_ONE_OUT):
-        return f"Leave one out, {COEFFICIENTS[statistic.removeprefix(LEAVE_ONE_OUT)]}"
-    return STATISTICS[statistic]
 
 
 def lead_text(level: str, coefficient: str) -> str:
@@ -79,8 +25,8 @@ def lead_text(level: str, coefficient: str) -> str:
     >>> lead_text("system", "kendall_b").partition("?")[0]
     'System level asks: does a metric rank the systems as people do'
     """
-    asks = f"{LEVELS[level]} level asks: {_QUESTIONS[level]}"
-    return f"{asks} {_WHY_COEFFICIENT.get(coefficient, '')}".strip()
+    why = _WORDS["reasons"].get(coefficient, "")
+    return f"{LEVELS[level]} level asks: {_WORDS['questions'][level]} {why}".strip()
 
 
 def in_order(values: Iterable[str], names: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ from pipelines.reports.file_names import explain_file, file_stem
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
 from pipelines.reports.verdict import AspectVerdict, Verdict, verdict_of
 from pipelines.runs.manifest import EXPLAIN_FOLDER
-from pipelines.tables.records import DIFFERENCES
+from pipelines.tables.records import TABLES
 from tests.pipelines.reports.made_up import ASPECTS, COEFFICIENTS, LEVELS, SYSTEMS, UNDEFINED_REASON
 
 PLOTTED = {
@@ -195,7 +195,7 @@ def test_metric_that_a_baseline_beats_is_not_recommended(result, tmp_path):
     asked = {**place, "test": "perm-both", "against": "best"}
     pair = {"metric_a": "length", "metric_b": "sms", "difference": 0.16}
     for p_value, use in ((0.2, "sms"), (0.01, "no metric")):
-        row = {**dict.fromkeys(DIFFERENCES), **asked, **pair, "p_holm": p_value}
+        row = {**dict.fromkeys(TABLES["differences"]), **asked, **pair, "p_holm": p_value}
         changed = dataclasses.replace(
             result,
             correlations=correlations,
