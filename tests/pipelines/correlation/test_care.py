@@ -71,23 +71,6 @@ def rated_by(rows, names):
     )
 
 
-def test_pools_are_not_mixed_unasked(bench, refused):
-    ratings = rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"])
-    line = refused(ratings=bench.ratings(ratings))
-    assert "show 2 pools (expert: expert-1, expert-2; turker: turker-1), which are mixed" in line
-    assert "--raters 'expert*'" in line
-
-
-def test_pool_is_kept_and_printed(bench):
-    ratings = rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"])
-    _, out, _ = bench.correlate("--raters", "expert-*", ratings=bench.ratings(ratings))
-    assert "raters: expert-*" in out
-    assert "Raters kept: 2 of 3 (expert-1, expert-2)" in out
-    assert bench.table()["raters"].unique().to_list() == ["expert-*"]
-    mean = bench.table("systems", name="overall", system_id="s0")["mean"][0]
-    assert mean == pytest.approx(matrix(bench.rows, "overall")[0].mean() + 0.5, abs=1e-12)
-
-
 def test_too_many_raters_for_the_cells_are_said(bench, monkeypatch):
     ratings = rated_by(bench.rows, ["Ann", "Bob"])
     bench.correlate(ratings=bench.ratings(ratings))
@@ -155,20 +138,6 @@ def test_what_was_not_tested_is_not_called_told_apart(bench, monkeypatch):
     assert "overall, global level: more than 10 cells" in out
 
 
-def test_constant_baseline_is_not_called_unbeaten(bench):
-    rows = bench.rows.with_columns(length=pl.lit(50))
-    _, out, _ = bench.correlate(scores=[bench.scores(rows)])
-    assert "beats length and density: length could not be tested" in out
-    assert "No metric agrees better" not in out
-
-
-def test_baseline_of_two_inputs_is_a_baseline(bench):
-    scores = [bench.scores(name="a.csv"), bench.scores(name="b.csv")]
-    _, out, _ = bench.correlate(scores=scores)
-    assert "score these, too" not in out
-    assert "a/length and b/length" in out
-
-
 @pytest.mark.parametrize(("n_systems", "is_defined"), [(2, (False, False)), (3, (False, True))])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_few_systems_have_no_interval(bench, n_systems, is_defined, seed):
@@ -199,7 +168,28 @@ def test_verdict_of_several_aspects_is_a_list_in_markdown(plain_bench):
     assert [line[:11] for line in lines[place + 1 : place + 3]] == ["  - overall", "  - focus: "]
 
 
-def test_mixing_pools_on_request_is_said(bench):
-    ratings = rated_by(bench.rows, ["expert-1", "turker-1"])
-    _, out, _ = bench.correlate("--raters", "*", ratings=bench.ratings(ratings))
+def test_pools_are_mixed_only_if_asked_for_and_said(bench, refused):
+    ratings = bench.ratings(rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"]))
+    line = refused(ratings=ratings)
+    assert "show 2 pools (expert: expert-1, expert-2; turker: turker-1), which are mixed" in line
+    assert "--raters 'expert*'" in line
+    _, out, _ = bench.correlate("--raters", "expert-*", ratings=ratings)
+    assert "raters: expert-*" in out
+    assert "Raters kept: 2 of 3 (expert-1, expert-2)" in out
+    assert bench.table()["raters"].unique().to_list() == ["expert-*"]
+    mean = bench.table("systems", name="overall", system_id="s0")["mean"][0]
+    assert mean == pytest.approx(matrix(bench.rows, "overall")[0].mean() + 0.5, abs=1e-12)
+    _, out, _ = bench.correlate("--raters", "*", "--fresh", ratings=ratings)
     assert "Raters of 2 pools are mixed, as asked: expert, turker" in out
+
+
+def test_baselines_that_could_not_be_tested_are_not_called_unbeaten(bench):
+    rows = bench.rows.with_columns(length=pl.lit(50))
+    _, out, _ = bench.correlate(scores=[bench.scores(rows)])
+    assert "beats length and density: length could not be tested" in out
+    assert "No metric agrees better" not in out
+    _, out, _ = bench.correlate(
+        "--fresh", scores=[bench.scores(name="a.csv"), bench.scores(name="b.csv")]
+    )
+    assert "score these, too" not in out
+    assert "a/length and b/length" in out

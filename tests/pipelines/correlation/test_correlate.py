@@ -159,20 +159,9 @@ def test_levels_and_coefficients_are_kept_to(bench):
 @pytest.mark.parametrize(
     ("levels", "coefficients", "shown", "header"),
     [
-        ("system,global", "spearman,pearson", "spearman with 95%", "system level global level"),
-        (
-            "global,system,summary",
-            "pairwise_accuracy,pearson",
-            "pearson with 95%",
-            "system level summary level",
-        ),
-        (
-            "system,summary",
-            "soft_pairwise_accuracy,pearson",
-            "soft_pairwise_accuracy without intervals",
-            "system level",
-        ),
-        ("global", "pairwise_accuracy,pearson", "pearson with 95%", "global level"),
+        ("system,global", "spearman,pearson", "spearman with", "system level global level"),
+        ("system", "soft_pairwise_accuracy,pearson", "soft_pairwise_accuracy w", "system level"),
+        ("global", "pairwise_accuracy,pearson", "pearson with", "global level"),
     ],
 )
 def test_first_coefficient_that_the_first_level_has_is_shown(
@@ -182,10 +171,9 @@ def test_first_coefficient_that_the_first_level_has_is_shown(
     lines = out.splitlines()
     lines = lines[next(i for i, line in enumerate(lines) if line.startswith(shown)) :]
     assert lines[3].split() == ["overall", *header.split()]
-    value = bench.table(metric="good", coefficient=shown.split()[0]).sort(
-        pl.col("level").replace_strict({"system": 0, "summary": 1, "global": 2})
-    )["value"]
-    assert lines[4].split()[:2] == ["good", f"{value[0]:.3f}"]
+    first = levels.partition(",")[0]
+    (value,) = bench.table(metric="good", coefficient=shown.split()[0], level=first)["value"]
+    assert lines[4].split()[:2] == ["good", f"{value:.3f}"]
 
 
 @pytest.mark.parametrize(

@@ -38,26 +38,28 @@ def run_folder(bench):
     return folder, corpus
 
 
-@pytest.mark.parametrize("name", ["scores.csv", "scores.jsonl"])
-def test_formats_agree_with_parquet(bench, name):
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("scores.csv", str), ("scores.jsonl", str), ("scores.csv", lambda path: Path(path).as_uri())],
+)
+def test_formats_and_urls_agree_with_parquet(bench, name, named):
     bench.correlate()
     expected = bench.table()
-    bench.correlate("--fresh", scores=[bench.scores(name=name)])
+    bench.correlate("--fresh", scores=[named(bench.scores(name=name))])
     assert bench.table().equals(expected)
 
 
-def test_ids_are_compared_as_text(bench):
-    numbers = bench.rows.with_columns(
-        document_id=pl.col("document_id").str.strip_prefix("d").cast(pl.Int32)
-    )
-    text = bench.rows.select(
-        pl.col("document_id").str.strip_prefix("d"), pl.col("system_id"), "overall"
-    )
-    status, _, _ = bench.correlate(
-        scores=[bench.scores(numbers)], ratings=bench.ratings(text, "ratings.csv")
-    )
+@pytest.mark.parametrize("zeros", ["", "00"])
+def test_ids_are_compared_as_text(bench, zeros):
+    number = pl.col("document_id").str.strip_prefix("d")
+    text = bench.rows.with_columns(document_id=pl.format(f"{zeros}{{}}", number))
+    scores = text if zeros else bench.rows.with_columns(document_id=number.cast(pl.Int32))
+    name = "scores.csv" if zeros else "scores.parquet"
+    ratings = bench.ratings(text.select(*KEYS, "overall"), "ratings.csv")
+    status, _, _ = bench.correlate(scores=[bench.scores(scores, name)], ratings=ratings)
     assert status == 0
     assert bench.table()["n_missing"].unique().to_list() == [0]
+    assert set(bench.table("disagreements")["document_id"]) <= {f"{zeros}{j}" for j in range(8)}
 
 
 def test_fractional_ids_rejected(bench, refused):
@@ -98,15 +100,6 @@ def test_finished_run_without_a_part_rejected(refused, run_folder, named):
     folder, _ = run_folder
     next((folder / "scores").glob("part-000001-*")).unlink()
     assert "must hold 5 scores files of its run, got 4" in refused(scores=[named(folder)])
-
-
-def test_file_by_url_is_read_like_its_path(bench):
-    path = bench.scores(name="scores.csv")
-    bench.correlate(scores=[path])
-    expected = bench.table()
-    status, _, _ = bench.correlate("--fresh", scores=[Path(path).as_uri()])
-    assert status == 0
-    assert bench.table().equals(expected)
 
 
 def test_report_is_kept_where_its_successor_cannot_be_explained(bench, run_folder):
@@ -263,15 +256,6 @@ def test_files_of_one_input_with_two_separators_rejected(tmp_path):
         frame.write_csv(tmp_path / name, separator=separator)
     with pytest.raises(ValueError, match=r"must have the same separator, but .* have ',', ';'"):
         read_ratings(str(tmp_path / "*.csv"), columns={})
-
-
-def test_zeros_before_a_number_stay_in_csv(bench):
-    zeros = bench.rows.with_columns(
-        document_id=pl.format("00{}", "document_id").str.replace("d", "")
-    )
-    paths = {"scores": [bench.scores(zeros, "scores.csv")]}
-    bench.correlate(**paths, ratings=bench.ratings(zeros.select(*KEYS, "overall")))
-    assert set(bench.table("disagreements")["document_id"]) <= {f"00{j}" for j in range(8)}
 
 
 def test_name_with_signs_of_a_pattern_names_one_file(bench):
