@@ -27,11 +27,10 @@ from cluster.parts import (
     ShardReport,
     report_of,
 )
-from cluster.rereading import reads_again
 from cluster.schema import IDS, UNREADABLE
 from cluster.seals import check_sealed_parquet, read_sealed_parquet
 from cluster.shards import Shard
-from cluster.store import base_name, join, list_names, open_input
+from cluster.store import base_name, join, list_names, open_input, reads_again
 from sms.naming import AnyPath
 
 SHARDS = "assay.shards"

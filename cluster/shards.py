@@ -191,7 +191,7 @@ def _packed(pieces: Iterable[Piece], most: _Most) -> Iterator[tuple[Piece, ...]]
 def _cut(file: InputFile, most: _Most, limit: int | None) -> Iterator[Piece]:
     outline = file.outline or read_outline(file.path)
     first_row = 0
-    for groups, n_rows, text_bytes in _joined(outline.rows(), outline.text_bytes(), most):
+    for groups, n_rows, text_bytes in _joined(outline.row_groups.tolist(), most):
         n_parts = most.parts(n_rows, text_bytes)
         for begin, end in pairwise(n_rows * i // n_parts for i in range(n_parts + 1)):
             row = first_row + begin
@@ -212,11 +212,11 @@ def _cut(file: InputFile, most: _Most, limit: int | None) -> Iterator[Piece]:
 
 
 def _joined(
-    rows: Sequence[int], text_bytes: Sequence[int], most: _Most
+    row_groups: Sequence[tuple[int, int]], most: _Most
 ) -> Iterator[tuple[tuple[int, int], int, int]]:
     """Join neighbouring row groups while they fit into one shard; a larger one stays alone."""
     first = n_rows = n_bytes = 0
-    for group, (size, weight) in enumerate(zip(rows, text_bytes, strict=True)):
+    for group, (size, weight) in enumerate(row_groups):
         if n_rows and not most.has_room(n_rows + size, n_bytes + weight):
             yield (first, group), n_rows, n_bytes
             n_rows = n_bytes = 0
@@ -224,7 +224,7 @@ def _joined(
             first, n_bytes = group, 0
         n_rows, n_bytes = n_rows + size, n_bytes + weight
     if n_rows:
-        yield (first, len(rows)), n_rows, n_bytes
+        yield (first, len(row_groups)), n_rows, n_bytes
 
 
 def _piece_to_json(piece: Piece, number: int) -> dict[str, Any]:

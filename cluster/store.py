@@ -11,17 +11,17 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from cluster.rereading import reads_again
 from sms.naming import AnyPath
 from sms.urls import check_no_secrets, redacted
 
@@ -52,6 +52,13 @@ _FULL = {
 _WHOLE_ON_CLOSE = (pafs.S3FileSystem, pafs.GcsFileSystem)  # an object appears when it is closed
 _RENAMES = 3
 _SAFE = "/:=,+~!$&'()*;@"  # in the path of a URL
+_CUT_SHORT = "Failed to flush response stream"
+_MOST_READINGS = 4
+_TAIL_BYTES = 64 << 10
+_PARQUET_TAIL = 8  # bytes: the length of the footer, then the magic
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class StorageFull(OSError):
@@ -241,6 +248,35 @@ def open_input(path: str) -> pa.NativeFile:
     filesystem, inner = filesystem_for(path)
     with naming(path):
         return filesystem.open_input_file(inner)
+
+
+def reads_again(read: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Have a function that only reads do so again where S3 has cut an answer short.
+
+    The SDK counts that failure, which passes, among those that do not, and tries nothing again.
+    """
+
+    @wraps(read)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        for _ in range(_MOST_READINGS - 1):
+            try:
+                return read(*args, **kwargs)
+            except OSError as error:
+                if _CUT_SHORT not in str(error):
+                    raise
+        return read(*args, **kwargs)
+
+    return call
+
+
+def parquet_footer(stream: pa.NativeFile) -> bytes:
+    """Read the footer of a Parquet file with the bytes after it; of any other file some end."""
+    size = stream.size()
+    tail = stream.read_at(min(size, _TAIL_BYTES), max(0, size - _TAIL_BYTES))
+    n_bytes = int.from_bytes(tail[-_PARQUET_TAIL:-4], "little") + _PARQUET_TAIL
+    if len(tail) < n_bytes <= size:
+        tail = stream.read_at(n_bytes, size - n_bytes)
+    return tail[-n_bytes:]
 
 
 @reads_again

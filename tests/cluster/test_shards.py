@@ -4,7 +4,6 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from threading import Barrier
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from cluster import (
     Piece,
     Shard,
-    inputs,
     is_unchanged,
     list_inputs,
     longest_first,
@@ -168,23 +166,6 @@ def test_files_share_one_schema_and_others_have_their_own(write_corpus, make_row
     assert first.without_outline() == first
 
 
-def test_threads_that_meet_a_new_schema_at_once_share_it(write_corpus, make_rows, monkeypatch):
-    # Both look for it before either has added it.
-    found_nothing = Barrier(2)
-    find = inputs._Schemas._find
-
-    def find_together(self, footer):
-        found = find(self, footer)
-        if found is None and not self._adding.locked():
-            found_nothing.wait(timeout=10)
-        return found
-
-    monkeypatch.setattr(inputs._Schemas, "_find", find_together)
-    paths = [write_corpus(make_rows(2), name=name) for name in "ab"]
-    first, second = list_inputs(paths)
-    assert first.outline.schema is second.outline.schema
-
-
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("limit", [None, 1, 14, 23, 1_000])
 def test_shards_read_every_row_up_to_the_limit_in_order(
@@ -305,7 +286,7 @@ REFUSED = [
     pytest.param("", b"", "*.parquet", "no file matches", id="no-match"),
     *(
         pytest.param(
-            "a.parquet", content, "", r"not a Parquet file.*a\.parquet", id=f"no-parquet-{i}"
+            "a.parquet", content, "", r"not a .*Parquet file.*a\.parquet", id=f"no-parquet-{i}"
         )
         for i, content in enumerate((b"", b"PAR1", b"this is none", b"\xff" * 4 + b"PAR1"))
     ),
@@ -313,7 +294,7 @@ REFUSED = [
         "a.parquet",
         b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1",
         "",
-        r"not a readable Parquet file: .*a\.parquet",
+        r"not a readable Parquet file.*a\.parquet",
         id="broken-footer",
     ),
     pytest.param("a.txt", b"", "a.txt", r"a.txt must end in .parquet, .* got `\.txt`", id="kind"),

@@ -9,7 +9,6 @@ import pyarrow.fs as pafs
 import pytest
 
 from cluster import store
-from cluster.rereading import reads_again
 from cluster.store import (
     StorageFull,
     base_name,
@@ -21,6 +20,7 @@ from cluster.store import (
     join,
     list_names,
     open_input,
+    reads_again,
     url_like,
     write_whole,
 )

@@ -213,7 +213,7 @@ def matches_of(pattern, place, new):
     from cluster.listing import find_files
 
     found, _ = find_files(join(place, re.sub("^new", new, pattern)))
-    return {each.path.partition(new)[2].partition("?")[0]: each.path for each in found}
+    return {path.partition(new)[2].partition("?")[0]: path for path in found}
 
 
 @pytest.mark.usefixtures("without_charts")
