@@ -39,6 +39,11 @@ def mapped_ahead(
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except Exception as error:
+            for future in waiting:  # what failed first may have made the next item fail
+                if not future.cancel() and (earlier := future.exception()) is not None:
+                    raise earlier from error
+            raise
         finally:
             for future in waiting:
                 future.cancel()

@@ -44,7 +44,8 @@ from cluster.ray_metrics import RunMetrics, ShardMetrics
 from cluster.ray_options import RayOptions
 from cluster.schedule import CONTINUE, OVERLONG, SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
-from cluster.shared_scorer import SharedScorer, Spoiled
+from cluster.shared_scorer import SharedScorer
+from cluster.text_processes import Spoiled
 from cluster.worker import node_name, one_line, try_shard
 from sms.scorers import Scorer
 
@@ -54,10 +55,9 @@ LOOK_AROUND_EVERY_S = 5.0
 """So often the driver asks whether the head node answers and there is room for more workers."""
 
 _RESTARTING = "The actor is restarting"  # how Ray puts it, in an error that has no other sign
-NO_ROOM = "no node has room for a worker of %s; waiting for one"
+_NO_ROOM = "no node has room for a worker of %s; waiting for one"
 _RETRY_WAIT_S = 0.5
 _TICK_S = 1.0
-_REMIND_EVERY_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def drive(
     say: Callable[..., None],
 ) -> None:
     """Be the driver: connect, then hand out the shards."""
-    with joined_cluster(options, job.out):
+    with _joined_cluster(options, job.out):
         pool = _Pool(make_scorer, job, options)
         try:
             _Driver(Schedule(shards, options.max_attempts, SLOW_AFTER_S), pool, say).run()
@@ -82,7 +82,36 @@ def drive(
             pool.close()
 
 
-def joined_cluster(options: RayOptions, out: str) -> AbstractContextManager[None]:
+def describe(
+    make_scorer: Callable[[int], Scorer],
+    what: Callable[[Scorer], Any],
+    out: str,
+    options: RayOptions,
+    _say: Callable[..., None],
+) -> Any:  # noqa: ANN401
+    """Return what a function says of the scorer that a worker makes: the driver needs no models."""
+    with _joined_cluster(options, out):
+        needs, head = _needs_of(options), HeadWatch()
+        if not needs.room():
+            logger.warning(_NO_ROOM, needs)
+        environment = worker_environment(needs.cpus, is_local=options.address is None)
+        # its process ends with it, and leaves the memory of the model to the workers
+        task = ray.remote(max_calls=1)(lambda: what(make_scorer(needs.cpus))).options(
+            num_cpus=needs.cpus, num_gpus=needs.gpus, runtime_env={"env_vars": environment}
+        )
+        asked = task.remote()
+        while not ray.wait([asked], timeout=LOOK_AROUND_EVERY_S)[0]:
+            head.check()
+        try:
+            return ray.get(asked)
+        except RayTaskError as error:
+            raise _cause_of(error) from None
+        except RayError as error:
+            lost = f"the worker that loaded the models was lost ({one_line(error)})"
+            raise RuntimeError(lost) from error
+
+
+def _joined_cluster(options: RayOptions, out: str) -> AbstractContextManager[None]:
     """Join the cluster that is asked for, whose nodes must see the folder, or start one."""
     is_joined = options.address is not None
     return connected(
@@ -93,12 +122,12 @@ def joined_cluster(options: RayOptions, out: str) -> AbstractContextManager[None
     )
 
 
-def cause_of(error: RayTaskError) -> Exception:
+def _cause_of(error: RayTaskError) -> Exception:
     """Return what was raised in the other process."""
     return error.cause if isinstance(error.cause, Exception) else error
 
 
-def needs_of(options: RayOptions) -> Needs:
+def _needs_of(options: RayOptions) -> Needs:
     """Return what a worker takes of a node; the cluster is joined already."""
     gpus = options.gpus_per_worker
     return Needs(cpus=options.cpus_per_worker or cpus_beside(gpus), gpus=gpus)
@@ -167,7 +196,7 @@ class _Pool:
     """The actors of a run, as many as were asked for or as the cluster has room for."""
 
     def __init__(self, make_scorer: Callable[[int], Scorer], job: Job, options: RayOptions) -> None:
-        self._needs = needs_of(options)
+        self._needs = _needs_of(options)
         gpus = self._needs.gpus
         self._is_local = options.address is None
         driver = None if self._is_local else facts_here(options.versions or {})
@@ -213,7 +242,7 @@ class _Pool:
                 f"this machine has no room for a worker of {self._needs}; ask for less, or join a "
                 "cluster with `--address`"
             )
-        logger.warning(NO_ROOM, self._needs)
+        logger.warning(_NO_ROOM, self._needs)
 
     def wish_for(self, n_workers: int) -> None:
         """Have Ray know for how many more workers there is something to do."""
@@ -254,7 +283,7 @@ class _Driver:
         # What is under way: a worker's number, and its shard or None for the question.
         self._running: dict[Any, tuple[int, Shard | None]] = {}
         self._ask_at: dict[int, float] = {}
-        self._looked_around = self._reminded = time.monotonic()
+        self._looked_around = time.monotonic()
 
     def run(self) -> None:
         self._grow()
@@ -317,14 +346,6 @@ class _Driver:
         self._stop_overlong()
         if self._head.check():
             self._grow()
-        if now - self._reminded >= _REMIND_EVERY_S:
-            self._reminded = now
-            n_asked = sum(shard is None for _, shard in self._running.values())
-            n_asked += len(self._ask_at)
-            if n_asked:
-                logger.warning(
-                    "%d of %d workers are not ready yet", n_asked, len(self._pool.actors)
-                )
 
     def _grow(self) -> None:
         """Start workers where there is room, and ask for more while shards wait for one."""
@@ -455,7 +476,7 @@ class _Driver:
 
     def _not_ready(self, worker: int, error: RayError) -> None:
         if isinstance(error, RayTaskError):  # not a death: the scorer cannot be made
-            cause = cause_of(error)
+            cause = _cause_of(error)
             if not self._nodes:
                 raise cause
             logger.warning("one worker cannot score and is left out: %s", one_line(cause))

@@ -25,8 +25,9 @@ from cluster.reading import read_batches
 from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
 from cluster.scores_files import with_earlier
 from cluster.shards import Shard
-from cluster.shared_scorer import Ledger, SharedScorer, Spoiled
+from cluster.shared_scorer import SharedScorer
 from cluster.store import StorageFull
+from cluster.text_processes import Spoiled
 from sms.scorers import Scorer
 from sms.urls import redacted
 
@@ -42,7 +43,7 @@ _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
 
 
-def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
+def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardReport:
     """Score a shard and commit its file.
 
     Rows keep their order. A row that cannot be read is not shown to the scorer: its scores are
@@ -56,18 +57,18 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
         If the scorer does not return what it promised.
     """
     clock = _Clock()
-    ledger = scorer.ledger if isinstance(scorer, SharedScorer) else Ledger(scorer)
-    wanted = job.wanted or Wanted(needed=tuple(scorer.input_columns))
+    shared = scorer if isinstance(scorer, SharedScorer) else SharedScorer(scorer)
+    wanted = job.wanted or Wanted(needed=shared.input_columns)
     batches = read_batches(shard, wanted, job.batch_rows, use_threads=job.threads > 1)
     if job.has_gpu:
         batches = gathered(batches, GPU_BATCH_BYTES)
     tables = clock.each("read", batches)
     if job.overlaps:
         tables = made_ahead(tables)
-    prepared = (_prepared(rows, scorer, clock) for rows in _with_text(tables, scorer))
+    prepared = (_prepared(rows, shared, clock) for rows in _with_text(tables, shared))
 
     def finish(batch: _Prepared) -> pa.Table:
-        return _finished(batch, scorer, clock)
+        return _finished(batch, shared, clock)
 
     results = (
         mapped_ahead(finish, prepared, threads=1, most=_HAND_OFF)
@@ -76,15 +77,14 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     )
     tables_of_scores = [table for table in results if table.num_rows]
     scores = pa.concat_tables(tables_of_scores).combine_chunks()
-    if isinstance(scorer, SharedScorer):
-        scorer.check()
-    fields = tuple(scorer.score_fields)
+    shared.check()
+    fields = shared.score_fields
     if job.base:
         scores, fields = with_earlier(scores, shard, job), job.fields
     with clock.stage("write"):
         n_bytes, seal = write_scores(scores, fields, shard, job)
     report = report_of(shard.index, scores, fields)
-    counters, seconds, cpu_seconds = ledger.take(clock.started)
+    counters, seconds, cpu_seconds = shared.take_counts(clock.started)
     return replace(
         report,
         seconds=seconds,
@@ -98,7 +98,7 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     )
 
 
-def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
+def try_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardReport:
     """Score a shard; a failure becomes the report's `error` instead of an exception.
 
     Raises `Spoiled` if another shard has failed on the same scorer.
@@ -188,10 +188,10 @@ class _Rows:
     text_s: float = 0.0
 
 
-def _with_text(tables: Iterator[pa.Table], scorer: Scorer) -> Iterator[_Rows]:
+def _with_text(tables: Iterator[pa.Table], scorer: SharedScorer) -> Iterator[_Rows]:
     """Have text processes, where there are some, handle the text of the next batches."""
     rows = (_Rows(t, t.filter(pc.is_null(t[UNREADABLE])).drop_columns(UNREADABLE)) for t in tables)
-    if not isinstance(scorer, SharedScorer) or scorer.text is None:
+    if scorer.text is None:
         return rows
     ask, n = scorer.read, scorer.text.n_processes
 
@@ -202,19 +202,19 @@ def _with_text(tables: Iterator[pa.Table], scorer: Scorer) -> Iterator[_Rows]:
     return mapped_ahead(read, rows, threads=n, most=n + 1)
 
 
-def _prepared(rows: _Rows, scorer: Scorer, clock: _Clock) -> _Prepared:
+def _prepared(rows: _Rows, scorer: SharedScorer, clock: _Clock) -> _Prepared:
     kept = [name for name in rows.all.column_names if name not in TEXTS]
     value = None
     with clock.stage("prepare"):
         if rows.readable.num_rows:
-            read = () if rows.text is None else (rows.text,)  # only a `SharedScorer` has it
+            read = () if rows.text is None else (rows.text,)
             value = scorer.prepare(rows.readable, *read)
     if rows.text is not None:
         clock.seconds["text"] = clock.seconds.get("text", 0.0) + rows.text_s
     return _Prepared(rows.all.select(kept), value)
 
 
-def _finished(batch: _Prepared, scorer: Scorer, clock: _Clock) -> pa.Table:
+def _finished(batch: _Prepared, scorer: SharedScorer, clock: _Clock) -> pa.Table:
     is_readable = np.asarray(pc.is_null(batch.keys[UNREADABLE]))
     with clock.stage("compare"):
         compared = scorer.compare(batch.value) if is_readable.any() else _empty_scores(scorer)
@@ -232,7 +232,7 @@ def _finished(batch: _Prepared, scorer: Scorer, clock: _Clock) -> pa.Table:
     return pa.table(columns)
 
 
-def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
+def _checked(compared: pa.Table, n_rows: int, scorer: SharedScorer) -> pa.Table:
     """Hold a scorer to its word, and make a score that is not a number a null with a status."""
     promised = (*scorer.score_fields, STATUS)
     missing = [name for name in promised if name not in compared.column_names]
@@ -254,7 +254,7 @@ def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
     return pa.table({**columns, STATUS: status})
 
 
-def _empty_scores(scorer: Scorer) -> pa.Table:
+def _empty_scores(scorer: SharedScorer) -> pa.Table:
     text = dict.fromkeys(IDS, pa.string())
     numbers = dict.fromkeys(scorer.score_fields, pa.float64())
     return pa.schema(

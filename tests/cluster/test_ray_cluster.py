@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
-from cluster.ray_process import import_path
+from cluster.children import import_path
 from sms.scoring import ScoringConfig, SummaryScorer
 from tests.cluster.toy_scorer import Slowly
 

@@ -13,8 +13,8 @@ import pytest
 
 from cluster import list_inputs, plan_shards, run_local, worker
 from cluster.ahead import gathered
-from cluster.shared_scorer import SharedScorer, Spoiled
-from cluster.text_processes import TextProcesses
+from cluster.shared_scorer import SharedScorer
+from cluster.text_processes import Spoiled, TextProcesses
 from tests.cluster.toy_scorer import CountCharacters, Reader, ReadsApart
 
 WAIT_S = 60.0
@@ -67,7 +67,7 @@ def test_processes_read_rows_and_return_arrays_that_may_be_changed():
         assert processes.read(rows_of("d"))[0]["texts"].to_pylist() == ["d"]  # it goes on
     finally:
         processes.close()
-    assert all(process.returncode is not None for _, process in processes._all)
+    assert all(process.returncode is not None for process, _ in processes._all)
 
 
 def test_text_processes_change_no_bit_and_are_used(plan, job, gpu_job, tmp_path):
@@ -96,7 +96,7 @@ def test_no_process_is_started_without_a_gpu_or_with_one_core(plan, job, monkeyp
     def refuse(*_):
         raise AssertionError("a process was started")
 
-    monkeypatch.setattr("cluster.text_processes._started", refuse)
+    monkeypatch.setattr("cluster.text_processes.start_child", refuse)
     for how in ({"threads": 1}, {"threads": 2}, {"threads": 1, "has_gpu": True}):
         run_local(plan, lambda threads: ReadsApart(), replace(job, **how))
 
