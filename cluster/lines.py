@@ -202,7 +202,9 @@ def _cells(
     for name, theirs in wanted.items():
         try:
             value = row.get(theirs)
-            cells[theirs] = _cell(name, _listed(name, row[theirs]) if is_csv else value, depth[name])
+            cells[theirs] = _cell(
+                name, _listed(name, row[theirs]) if is_csv else value, depth[name]
+            )
         except UnicodeEncodeError:
             return f"`{theirs}` is not valid UTF-8"
         except (TypeError, ValueError) as error:

@@ -33,14 +33,12 @@ from ray.exceptions import AuthenticationError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cluster import node_check
-from cluster.node_check import NodeFacts, node_facts, package_files, package_folder
+from cluster.node_check import NodeFacts, node_facts, package_folder
 from cluster.store import is_url, write_whole
 from sms.processors import n_processors
 
 PACKAGES = ("sms", "reffree", "cluster", "pipelines")
 """What a node needs of ours to score."""
-MAX_SENT_BYTES = 16 << 20
-"""Our packages are a tenth of it; more means that something else lies among them."""
 HEAD_PATIENCE_S = 30.0
 """So long may the head node be silent. Ray itself ends the process after a minute."""
 
@@ -150,11 +148,15 @@ def _reachable(address: str) -> str:
     if address == "auto":
         return address
     host, port = _host_and_port(address)
-    socket.create_connection((host, port), timeout=_FIRST_KNOCK_S).close()
+    _knock(host, port, _FIRST_KNOCK_S)
     whole = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     # Says at once if our token is wrong, where `ray.init` would try again for half a minute.
     GcsClient(address=whole).check_alive([], timeout=_FIRST_KNOCK_S)
     return whole
+
+
+def _knock(host: str, port: int, timeout_s: float) -> None:
+    socket.create_connection((host, port), timeout=timeout_s).close()
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
@@ -225,9 +227,8 @@ class HeadWatch:
 
         Raises `HeadLost` if it has been silent for too long.
         """
-        host, _, port = self.address.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+            _knock(*_host_and_port(self.address), _KNOCK_S)
         except OSError as error:
             if time.monotonic() - self._heard > HEAD_PATIENCE_S:
                 raise HeadLost(
@@ -250,8 +251,6 @@ class Needs:
     def room_on(self, resources: Mapping[str, float]) -> int:
         """Count the workers that fit on a node with these resources.
 
-        Examples
-        --------
         >>> Needs(cpus=2, gpus=0.3).room_on({"CPU": 16, "GPU": 2})
         6
         """
@@ -259,10 +258,10 @@ class Needs:
         if not self.gpus:
             return room
         n_gpus = int(resources.get("GPU", 0))
+        if self.gpus > 1:
+            return min(room, int(n_gpus // self.gpus))
         # A fraction is taken of one GPU; 1 / 0.1 is 10, though 0.1 is a little more than that.
-        on_each = int(1 / self.gpus + 1e-9)
-        fit = n_gpus * on_each if self.gpus <= 1 else int(n_gpus // self.gpus)
-        return min(room, fit)
+        return min(room, n_gpus * int(1 / self.gpus + 1e-9))
 
     def room(self) -> int:
         """Count the workers that fit into the cluster."""
@@ -281,13 +280,9 @@ def cpus_beside(gpus: float) -> int:
     """
     if not gpus:
         return 1
-    shares = []
-    for node in alive_nodes():
-        resources = node["Resources"]
-        n_workers = Needs(cpus=1, gpus=gpus).room_on(resources)
-        if n_workers:
-            shares.append(int(resources["CPU"] // n_workers))
-    return min(shares, default=1)
+    nodes = [node["Resources"] for node in alive_nodes()]
+    rooms = [(node.get("CPU", 0), Needs(cpus=1, gpus=gpus).room_on(node)) for node in nodes]
+    return min((int(cpus // n_workers) for cpus, n_workers in rooms if n_workers), default=1)
 
 
 def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
@@ -314,7 +309,7 @@ def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
             raise ValueError(reason)
     if all(node.packages == driver.packages for node in nodes):
         return []
-    return _folders_to_send()
+    return [folder for name in PACKAGES if (folder := package_folder(name))]
 
 
 def facts_here(versions: Mapping[str, str]) -> NodeFacts:
@@ -335,20 +330,6 @@ def _ask_nodes(distributions: list[str], file: str) -> list[NodeFacts]:
         logger.warning("%d nodes do not say what they have installed", len(silent))
     facts = []
     for reference in answered:
-        try:
+        with suppress(ray.exceptions.RayError):  # it has gone meanwhile
             facts.append(ray.get(reference))
-        except ray.exceptions.RayError:  # it has gone meanwhile
-            logger.info("a node could not be asked what it has installed", exc_info=True)
     return facts
-
-
-def _folders_to_send() -> list[str]:
-    folders = [folder for name in PACKAGES if (folder := package_folder(name))]
-    size = sum(os.path.getsize(os.path.join(f, name)) for f in folders for name in package_files(f))
-    if size > MAX_SENT_BYTES:
-        raise ValueError(
-            f"the packages {', '.join(PACKAGES)} must be at most {MAX_SENT_BYTES >> 20} MiB to be "
-            f"sent to the nodes, got {size >> 20} MiB; move away what does not belong to them, or "
-            "install assay on the nodes"
-        )
-    return folders
