@@ -97,23 +97,13 @@ class InputFile:
 
 
 def list_inputs(corpora: OneOrMore) -> list[InputFile]:
-    """List the files of a corpus, sorted by path, each once.
+    """List the files of a corpus (files, folders, globs or URLs), sorted by path, each once.
 
-    What a glob means, and which of a file's names counts, is in `cluster.listing`.
-
-    Parameters
-    ----------
-    corpora : path or sequence of paths
-        Files, folders, globs or URLs. In a folder (read with its subfolders) files of other kinds
-        and names that begin with `.` or `_` are passed over.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file or folder is not there, or a glob matches nothing.
-    ValueError
-        If a file is of an unknown kind or is not the Parquet file it claims to be, or a folder
-        has nothing to read.
+    In a folder (read with its subfolders) files of other kinds and names that begin with `.` or `_`
+    are passed over. What a glob means, and which of a file's names counts, is in `cluster.listing`.
+    Raises `FileNotFoundError` if a file or folder is not there, or a glob matches nothing;
+    `ValueError` if a file is of an unknown kind or is not the Parquet file it claims to be, or a
+    folder has nothing to read.
     """
     paths = each_once(name for corpus in several(corpora) for name in _names_of(corpus))
     if not paths:
@@ -130,10 +120,7 @@ def list_inputs(corpora: OneOrMore) -> list[InputFile]:
 def with_content(files: Sequence[InputFile]) -> list[InputFile]:
     """Look at all bytes of files, several at a time, and say what they are.
 
-    Raises
-    ------
-    ValueError
-        If a file is not the one any more that was listed.
+    Raises `ValueError` if a file is not the one any more that was listed.
     """
     with ThreadPoolExecutor(READERS) as pool:
         contents = pool.map(lambda file: content_of(file.path, file.version), files)
@@ -162,12 +149,7 @@ def is_unchanged(path: str, version: str, content: str) -> bool:
     """Say whether a file is still the one that was listed.
 
     Its version tells without reading it. Where that is another one, for somebody has touched the
-    file or linked to it, its bytes tell.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is gone.
+    file or linked to it, its bytes tell. Raises `FileNotFoundError` if it is gone.
     """
     with open_input(path) as stream:
         now = version_of(stream, path)

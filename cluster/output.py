@@ -86,13 +86,8 @@ class Output:
         """
         if suffixes and self.suffix not in suffixes:
             raise ValueError(f"`{self.option}` must end in {', '.join(suffixes)}, got {self.path}")
-        kind = self._kind()
-        if kind == pafs.FileType.Directory:
+        if self._kind(is_new) == pafs.FileType.Directory:
             raise ValueError(f"`{self.option}` must be a file, got the folder {self.path}")
-        if is_new and kind != pafs.FileType.NotFound:
-            raise ValueError(
-                f"`{self.option}` must not exist yet, got {self.path}; choose another name"
-            )
         self._check_place(parent(self.path), "in a folder")
 
     def check_apart(self, inputs: Iterable[AnyPath]) -> None:
@@ -120,12 +115,7 @@ class Output:
         written there; `ValueError` if one of the names `inside` is a link, or there is a folder
         already and it must be new.
         """
-        kind = self._kind()
-        if is_new and kind != pafs.FileType.NotFound:
-            raise ValueError(
-                f"`{self.option}` must not exist yet, got {self.path}; choose another name"
-            )
-        if kind == pafs.FileType.File:
+        if self._kind(is_new) == pafs.FileType.File:
             raise NotADirectoryError(f"`{self.option}` must be a folder, got a file: {self.path}")
         check_no_links(self.path, *inside)
         self._check_place(self.path, "a folder")
@@ -167,10 +157,16 @@ class Output:
         """Name a file in the folder, whatever characters its name has; without names, itself."""
         return url_like(self.path, "/".join([filesystem_for(self.path)[1], *names]))
 
-    def _kind(self) -> pafs.FileType:
+    def _kind(self, is_new: bool) -> pafs.FileType:
+        """Say what is there, which must be nothing if it has to be new."""
         filesystem, inner = filesystem_for(self.path)
         with naming(self.path):
-            return filesystem.get_file_info(inner).type
+            kind = filesystem.get_file_info(inner).type
+        if is_new and kind != pafs.FileType.NotFound:
+            raise ValueError(
+                f"`{self.option}` must not exist yet, got {self.path}; choose another name"
+            )
+        return kind
 
     def _check_place(self, folder: str, rule: str) -> None:
         """Check that a local folder can be made or written to; a store is not asked."""
@@ -188,11 +184,9 @@ class Output:
     @contextmanager
     def _work_folder(self) -> Iterator[Path]:
         """Make a folder to write in: beside a local output, which may be too large to copy."""
-        if is_url(self.path):
-            with tempfile.TemporaryDirectory(prefix="assay-") as work:
-                yield Path(work)
-            return
-        place = Path(self.path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as work:
+        place, prefix = None, "assay-"
+        if not is_url(self.path):
+            place, prefix = os.path.dirname(self.path), f".{self.name}."
+            os.makedirs(place, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place, prefix=prefix) as work:
             yield Path(work)
