@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
 
@@ -187,10 +187,6 @@ class _Worker:
                 self._metrics.count(report)
         return report
 
-    def end(self) -> NoReturn:
-        """End this process, so that Ray starts another one in its place."""
-        os._exit(1)
-
 
 class _Pool:
     """The actors of a run, as many as were asked for or as the cluster has room for."""
@@ -230,19 +226,16 @@ class _Pool:
         room = self._workers or self._needs.room()
         begin = len(self.actors)
         if room == 0 and begin == 0:
-            self._refuse_or_wait()
+            if self._is_local:
+                raise ValueError(
+                    f"this machine has no room for a worker of {self._needs}; ask for less, or "
+                    "join a cluster with `--address`"
+                )
+            logger.warning(_NO_ROOM, self._needs)
             room = 1  # a cluster that scales itself sees what is wanted
         for _ in range(begin, min(room, n_open)):
             self.actors.append(self._actor.remote(*self._arguments))
         return range(begin, len(self.actors))
-
-    def _refuse_or_wait(self) -> None:
-        if self._is_local:
-            raise ValueError(
-                f"this machine has no room for a worker of {self._needs}; ask for less, or join a "
-                "cluster with `--address`"
-            )
-        logger.warning(_NO_ROOM, self._needs)
 
     def wish_for(self, n_workers: int) -> None:
         """Have Ray know for how many more workers there is something to do."""
@@ -278,8 +271,8 @@ class _Driver:
         self._last_death = self._last_failure = ""
         # A worker stands here once for every further shard that it can take.
         self._idle: list[int] = []
-        # Those that must be asked anew (or ended first) when nothing is under way on them.
-        self._unwell: dict[int, bool] = {}
+        # Those that must be asked anew when nothing is under way on them.
+        self._unwell: set[int] = set()
         # What is under way: a worker's number, and its shard or None for the question.
         self._running: dict[Any, tuple[int, Shard | None]] = {}
         self._ask_at: dict[int, float] = {}
@@ -357,25 +350,15 @@ class _Driver:
 
     def _stop_overlong(self) -> None:
         """Kill the workers that have had a shard for too long, and ask them when they are back."""
-        now = time.monotonic()
-        overlong = self._schedule.over_limit(now)
-        if not overlong:
-            return
-        references = {
-            (worker, shard.index): reference
-            for reference, (worker, shard) in self._running.items()
-            if shard is not None
-        }
-        for worker, shard, seconds in overlong:
-            reference = references[worker, shard.index]
+        for worker, shard, seconds in self._schedule.over_limit(time.monotonic()):
+            (reference,) = (r for r, held in self._running.items() if held == (worker, shard))
             if ray.wait([reference], timeout=0)[0]:  # it is this process that was held up
                 continue
             del self._running[reference]
-            node = self._nodes[worker]
             logger.warning(
                 "worker %d on %s has worked on shard %d for %.0f s and is restarted",
                 worker,
-                node,
+                self._nodes[worker],
                 shard.index,
                 seconds,
             )
@@ -387,18 +370,24 @@ class _Driver:
         failed = ShardReport(index=shard.index, error=reason, node=self._nodes[worker])
         self._settle(worker, shard, failed)
         self._schedule.leave(worker)
-        self._renew(worker)
+        self._renew(worker, is_new=True)
 
-    def _renew(self, worker: int, *, ends: bool = False) -> None:
+    def _renew(self, worker: int, *, is_new: bool = False) -> None:
         """Ask a worker anew whether it is ready, as soon as nothing is under way on it."""
         self._idle = [other for other in self._idle if other != worker]
-        self._unwell[worker] = ends or self._unwell.get(worker, False)
+        self._unwell.add(worker)
         if any(other == worker for other, _ in self._running.values()):
             return
-        if self._unwell.pop(worker):
-            self._running[self._pool.actors[worker].end.remote()] = (worker, None)
-        else:
-            self._ask(worker)
+        self._unwell.remove(worker)
+        if not is_new and self._schedule.needs_restart(worker):
+            logger.warning(
+                "worker %d on %s failed twice in a row and is restarted; last error: %s",
+                worker,
+                self._nodes[worker],
+                self._last_failure,
+            )
+            ray.kill(self._pool.actors[worker], no_restart=False)
+        self._ask(worker)
 
     def _ask(self, worker: int) -> None:
         self._running[self._pool.actors[worker].ready.remote()] = (worker, None)
@@ -445,15 +434,7 @@ class _Driver:
         self._failed_starts[worker] = 0
         self._settle(worker, shard, report)
         is_left_out = self._schedule.is_left_out(worker)
-        if report.error is not None and not is_left_out and self._schedule.needs_restart(worker):
-            logger.warning(
-                "worker %d on %s failed twice in a row and is restarted; last error: %s",
-                worker,
-                report.node,
-                report.error,
-            )
-            self._renew(worker, ends=True)
-        elif worker in self._unwell or (report.error is not None and not is_left_out):
+        if worker in self._unwell or (report.error is not None and not is_left_out):
             self._renew(worker)
         else:
             self._idle.append(worker)
