@@ -162,12 +162,6 @@ def test_name_without_links_counts_then_the_first_in_the_alphabet(tmp_path, capl
     assert "5 more names are passed over" in caplog.records[0].message
 
 
-def test_folder_behind_a_link_is_matched_by_the_name_of_the_link(tmp_path):
-    made(tmp_path, ["d/v1/a.jsonl", "d/v2/a.jsonl"])
-    (tmp_path / "d" / "latest").symlink_to("v2")
-    assert names_of(f"{tmp_path}/d/**/latest/*.jsonl", root=tmp_path) == ["d/latest/a.jsonl"]
-
-
 def test_file_named_twice_counts_once_and_is_said(tmp_path, caplog):
     made(tmp_path, ["a.jsonl", "b.jsonl"])
     path = tmp_path / "a.jsonl"
@@ -175,12 +169,6 @@ def test_file_named_twice_counts_once_and_is_said(tmp_path, caplog):
     assert names_of(tmp_path / "*.jsonl", tmp_path / "a*", root=tmp_path) == ["a.jsonl", "b.jsonl"]
     said = f"each file is read once: 1 more name is passed over, {path} is named twice"
     assert [record.message for record in caplog.records] == [said, said]
-
-
-def test_folder_of_nothing_but_a_link_to_itself_has_nothing_to_read(tmp_path):
-    (tmp_path / "loop").symlink_to(".")
-    with pytest.raises(ValueError, match="nothing to read in"):
-        list_inputs([str(tmp_path)])
 
 
 def test_name_that_is_no_text_is_said_and_the_others_are_read(tmp_path, caplog):

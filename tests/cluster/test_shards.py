@@ -79,18 +79,6 @@ def test_small_files_share_a_shard(write_corpus, make_rows, tmp_path):
     assert str(plan[1]) == f"rows 0 to 2 of {paths[2]} and 1 more"
 
 
-def test_rest_of_a_file_shares_its_shard_with_the_next(write_corpus, make_rows):
-    files = list_inputs(
-        [write_corpus(make_rows(n), name=name) for n, name in ((10, "a"), (3, "b"))]
-    )
-    assert sizes(plan_shards(files, rows_per_shard=8)) == [
-        (0, 5, (0, 1)),
-        (5, 5, (0, 1)),
-        (0, 3, (0, 1)),
-    ]
-    assert [len(shard.pieces) for shard in plan_shards(files, rows_per_shard=8)] == [1, 2]
-
-
 def test_small_files_of_a_store_are_read_ahead_and_in_order(write_corpus, make_rows, monkeypatch):
     monkeypatch.setattr("cluster.reading.is_url", lambda _: True)
     rows = make_rows(120)
@@ -227,22 +215,6 @@ def test_folder_is_listed_sorted_without_hidden_files(tmp_path, write_corpus, ma
         [str(tmp_path), str(tmp_path / "a.csv"), str(tmp_path / "*.csv")[:-5] + "b*"]
     )
     assert [Path(file.path).name for file in files] == ["a.csv", "b.csv", "d.jsonl"]
-
-
-def test_url_reads_like_a_path(write_corpus, make_rows):
-    path = write_corpus(make_rows(9))
-    files = list_inputs([f"file://{path}"])
-    assert with_content(files)[0].content == with_content(list_inputs([path]))[0].content
-    assert len(candidates_of(plan_shards(files)[0])) == 9
-
-
-@pytest.mark.parametrize("format", FORMATS)
-def test_changed_file_has_another_hash(write_corpus, make_rows, format):
-    before = with_content(list_inputs([write_corpus(make_rows(5), format)]))
-    same = with_content(list_inputs([write_corpus(make_rows(5), format)]))
-    after = with_content(list_inputs([write_corpus(make_rows(6), format)]))
-    assert before == same
-    assert before[0].content != after[0].content
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.csv"])

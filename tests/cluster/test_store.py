@@ -35,11 +35,6 @@ def test_file_is_replaced_whole(tmp_path):
     assert list_names(str(path.parent)) == ["part.bin"]
 
 
-def test_url_is_written_like_a_path(tmp_path):
-    write_whole(f"file://{tmp_path}/part.bin", b"x")
-    assert (tmp_path / "part.bin").read_bytes() == b"x"
-
-
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "part.bin"
     write_whole(path, b"old")
@@ -86,10 +81,6 @@ def test_link_inside_the_folder_rejected_the_folder_may_be_one(tmp_path):
     (tmp_path / "real" / "errors").symlink_to(tmp_path)
     with pytest.raises(ValueError, match=r"errors must not be a link, got one to .*: remove"):
         check_no_links(str(tmp_path / "out"), "scores", "errors")
-
-
-def test_folder_that_is_not_there_has_no_files(tmp_path):
-    assert list_names(str(tmp_path / "nowhere")) == []
 
 
 def test_missing_file_named(tmp_path):
@@ -202,11 +193,6 @@ def test_endpoint_of_the_url_wins_over_the_environment(s3_settings, monkeypatch)
     assert found["access_key"] is None  # the SDK looks for it itself, on every machine
 
 
-def test_same_store_is_connected_once(s3_settings, monkeypatch):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store.example")
-    assert filesystem_for("s3://b/x")[0] is filesystem_for("s3://b/y/z")[0]
-
-
 def test_unknown_option_of_a_url_rejected(s3_settings):
     with pytest.raises(ValueError, match=r"may have the options region, scheme, .* got `regoin`"):
         filesystem_for("s3://b/x?regoin=eu")
@@ -232,11 +218,6 @@ def test_secret_in_a_url_rejected_and_not_repeated(url):
 )
 def test_url_without_a_secret_accepted(url):
     check_location(url)
-
-
-def test_other_scheme_rejected():
-    with pytest.raises(ValueError, match=r"must begin with one of file, s3, .* got `ftp`"):
-        check_location("ftp://host/x")
 
 
 def test_secret_of_the_environment_left_out_of_messages(monkeypatch):

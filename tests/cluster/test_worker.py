@@ -64,37 +64,6 @@ def test_same_bytes_whatever_the_threads(shard, scorer, job, tmp_path):
     assert written[0] == written[1] == written[2]
 
 
-def test_part_is_named_after_shard_and_fingerprint(shard, scorer, job):
-    score_shard(shard, scorer, job)
-    names = [path.name for path in Path(job.out, "scores").iterdir()]
-    assert names == ["part-000001-0123456789ab.parquet"]
-
-
-def test_one_batch_is_prepared_while_another_is_compared(shard, scorer, job):
-    is_second_prepared = threading.Event()
-    threads = {"prepare": set(), "compare": set()}
-    n_prepared = 0
-
-    class Watched(type(scorer)):
-        def prepare(self, rows):
-            nonlocal n_prepared
-            threads["prepare"].add(threading.get_ident())
-            n_prepared += 1
-            if n_prepared == 2:
-                is_second_prepared.set()
-            return super().prepare(rows)
-
-        def compare(self, prepared):
-            threads["compare"].add(threading.get_ident())
-            assert is_second_prepared.wait(timeout=10)
-            return super().compare(prepared)
-
-    score_shard(shard, Watched(), replace(job, threads=2))
-    assert threads["prepare"] == {threading.get_ident()}
-    assert len(threads["compare"]) == 1
-    assert threads["compare"] != threads["prepare"]
-
-
 class Counted:
     """Counts how many items are between two places, and remembers the most there were."""
 
@@ -163,25 +132,6 @@ def test_slow_sink_holds_back_the_next_shard(
     assert held.n_most <= n_most
 
 
-def test_rows_are_read_ahead_in_another_thread(shard, scorer, job, monkeypatch):
-    from cluster import worker
-
-    readers, read = set(), worker.read_batches
-
-    def watched(*arguments, **options):
-        for rows in read(*arguments, **options):
-            readers.add(threading.get_ident())
-            yield rows
-
-    monkeypatch.setattr(worker, "read_batches", watched)
-    score_shard(shard, scorer, job)
-    assert readers == {threading.get_ident()}
-    readers.clear()
-    score_shard(shard, scorer, replace(job, has_gpu=True))
-    assert readers
-    assert threading.get_ident() not in readers
-
-
 def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, read_scores):
     good = '{"document_id": "d", "system_id": "s", "candidate": "four"}'
     lines = [good, "{broken", good, '{"document_id": "e", "system_id": "s", "candidate": null}']
@@ -227,13 +177,6 @@ def test_shard_where_nothing_can_be_read(tmp_path, scorer, job, read_scores):
     assert report.counts == {"": {"characters": 0, "half": 0}}
 
 
-def test_status_of_the_scorer_is_kept(write_corpus, scorer, job, read_scores):
-    rows = [{"document_id": "d", "system_id": "s", "candidate": text} for text in ("a", None)]
-    (shard,) = plan_shards(list_inputs([write_corpus(rows)]))
-    assert score_shard(shard, scorer, job).n_status == {"no candidate": 1}
-    assert read_scores(job.out)["status"].to_pylist() == [None, "no candidate"]
-
-
 def test_sums_by_hand(write_corpus, scorer, job):
     rows = [
         {"document_id": "d", "system_id": system, "candidate": text}
@@ -274,15 +217,6 @@ def test_processor_is_named_with_its_units(text, expected, monkeypatch):
     monkeypatch.setattr(worker, "open", lambda *_, **__: io.StringIO(text), raising=False)
     monkeypatch.setattr(worker.platform, "processor", lambda: "here")
     assert worker.processor_kind.__wrapped__() == expected
-
-
-def test_processor_is_named_without_linux(monkeypatch):
-    def absent(*_, **__):
-        raise FileNotFoundError
-
-    monkeypatch.setattr(worker, "open", absent, raising=False)
-    monkeypatch.setattr(worker.platform, "processor", lambda: "")
-    assert worker.processor_kind.__wrapped__() == worker.platform.machine()
 
 
 def test_report_from_another_file_rejected():
@@ -399,27 +333,6 @@ def test_no_room_is_reported_as_such(write_corpus, make_rows, scorer, job, monke
     assert report.is_out_of_room
     assert report.error.startswith(f"StorageFull: no space is left for {job.out}/scores/part-")
     assert not [path for path in Path(job.out).rglob("*") if path.is_file()]
-
-
-def test_only_needed_columns_are_read(write_corpus, make_rows, scorer, job):
-    rows = [{**row, "references": {"not": "text"}} for row in make_rows(3)]
-    (shard,) = plan_shards(list_inputs([write_corpus(rows)]))
-    assert score_shard(shard, scorer, job).n_rows == 3
-
-
-def test_invalid_utf8_in_parquet_does_not_stop_the_shard(tmp_path, scorer, job, read_scores):
-    binary = pa.array([b"ok", b"\xff", b"fine"])
-    candidate = pa.Array.from_buffers(pa.string(), 3, binary.buffers())
-    path = tmp_path / "corpus.parquet"
-    pq.write_table(pa.table([["1", "2", "3"], ["s"] * 3, candidate], IDS_AND_CANDIDATE), path)
-    (shard,) = plan_shards(list_inputs([str(path)]))
-    report = score_shard(shard, scorer, job)
-    assert read_scores(job.out)["characters"].to_pylist() == [2.0, None, 4.0]
-    assert report.n_rows == 3
-    assert sum(report.n_status.values()) == 1
-
-
-IDS_AND_CANDIDATE = ["document_id", "system_id", "candidate"]
 
 
 @pytest.mark.parametrize("wrong", [{"batch_rows": 0}, {"threads": 0}, {"fingerprint": "a/b"}])

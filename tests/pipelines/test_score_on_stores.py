@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.store import delete_file, join, list_names, open_input, write_whole
-from pipelines.explain import open_explainer
 from pipelines.fetched import fetched_config
 from pipelines.runs import live
 from pipelines.runs.live import FolderInUse, LiveRun, LockLost
@@ -152,17 +151,6 @@ def test_table_is_that_of_a_local_run(proxy, server, bucket, expected, rate):
     assert written["inputs"][0]["path"] == f"s3://{bucket}/in/0.parquet"
 
 
-@pytest.mark.slow
-def test_score_of_a_run_on_a_store_is_explained(proxy, bucket, expected):
-    url = f"s3://{bucket}"
-    score(url)
-    row = expected[0].to_pylist()[0]
-    explainer = open_explainer(metric="wms", scores=f"{url}/out")
-    (found,) = explainer.explain({row["document_id"]: [row["system_id"]]})[row["document_id"]]
-    assert found.explanation.score == pytest.approx(row["wms"], abs=1e-12)
-    assert found.recorded == row["wms"]
-
-
 def test_run_on_a_store_is_read_by_its_committed_parts(proxy, bucket, expected):
     out = f"s3://{bucket}/out"
     score(f"s3://{bucket}")
@@ -187,14 +175,6 @@ def test_options_of_the_url_reach_everything(server, bucket, expected, proxy, mo
         **OPTIONS,
     )
     assert table_of(f"s3://{bucket}/out{options}").equals(expected[0])
-
-
-@pytest.mark.slow
-def test_vectors_that_change_refuse_to_go_on(proxy, bucket):
-    score(f"s3://{bucket}")
-    write_whole(f"s3://{bucket}/tiny.txt", b"cats 1.0 2.0\nmats 2.0 3.0\n")
-    with pytest.raises(ValueError, match="the vectors of encoder `tiny` have changed"):
-        score(f"s3://{bucket}")
 
 
 def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
@@ -398,29 +378,6 @@ def test_planted_link_refused(inputs, tmp_path, name):
     with pytest.raises(ValueError, match=f"{name} must not be a link, got one to"):
         score_corpus(f"{inputs}/in", tmp_path / "out", metrics=["length"], fresh=True, **OPTIONS)
     assert not list((tmp_path / "theirs").iterdir())
-
-
-def test_input_that_changes_in_mid_run_fails_its_shards_only(inputs, tmp_path):
-    import shutil
-
-    shutil.copytree(inputs / "in", tmp_path / "in")
-    last = sorted((tmp_path / "in").iterdir())[-1]
-
-    def meddle(progress):
-        if progress.n_done and last.exists():
-            last.unlink()
-
-    options = {"metrics": ["length"], **OPTIONS}
-    done = score_corpus(tmp_path / "in", tmp_path / "out", on_progress=meddle, **options)
-    assert not done.is_complete
-    assert all(
-        "has vanished since the plan was made" in text for text in done.failed_shards.values()
-    )
-    assert done.n_rows == (N_FILES - 1) * N_ROWS
-    shutil.copy(inputs / "in" / last.name, last)
-    again = score_corpus(tmp_path / "in", tmp_path / "out", **options)
-    assert again.is_complete
-    assert (again.n_earlier_rows, again.n_rows) == ((N_FILES - 1) * N_ROWS, N_FILES * N_ROWS)
 
 
 def test_driver_that_was_taken_over_stops_and_leaves_the_files_of_the_other(
