@@ -129,30 +129,6 @@ def test_nothing_is_seen_of_an_upload_that_fails(proxy, server, bucket, monkeypa
     assert found(server, bucket) == {"x": b"old"}
 
 
-@pytest.mark.slow
-def test_only_whole_objects_are_seen_at_any_time(proxy, server, bucket):
-    proxy.weather.rate = 0.3
-    payloads = [bytes([i]) * LARGE for i in range(2)]
-    names, seen = ("x",), []
-    is_over = threading.Event()
-
-    def look():
-        while not is_over.wait(0.02):
-            seen.extend(found(server, bucket).values())
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        for payload in payloads:
-            for name in names:
-                write_whole(f"s3://{bucket}/{name}", payload)
-    finally:
-        is_over.set()
-        watcher.join()
-    assert {hash(one) for one in seen} <= {hash(one) for one in payloads}
-    assert found(server, bucket) == dict.fromkeys(names, payloads[1])
-
-
 def test_nothing_is_seen_of_a_writer_that_is_killed(proxy, server, bucket):
     proxy.weather.rate, proxy.weather.kinds = 1.0, ("stall",)
     code = f"from cluster import write_whole; write_whole('s3://{bucket}/x', bytes({LARGE}))"
@@ -173,15 +149,6 @@ def test_store_that_is_away_for_some_seconds_is_waited_for(proxy, server, bucket
     write_whole(f"s3://{bucket}/x", b"x")
     assert found(server, bucket) == {"x": b"x"}
     assert {fault for *_, fault in proxy.weather.seen} == {"busy", None}
-
-
-@pytest.mark.slow  # a minute and a half
-def test_store_that_is_away_for_a_minute_is_waited_for(proxy, server, bucket):
-    proxy.weather.is_out = True
-    timer = threading.Timer(60.0, setattr, (proxy.weather, "is_out", False))
-    timer.start()
-    write_whole(f"s3://{bucket}/x", b"x")
-    assert found(server, bucket) == {"x": b"x"}
 
 
 @pytest.fixture

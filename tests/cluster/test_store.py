@@ -49,13 +49,12 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch
     assert list_names(str(tmp_path)) == ["part.bin"]
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_full_disk_is_one_clear_line_and_leaves_the_old_file(tmp_path, monkeypatch, number):
+def test_full_disk_is_one_clear_line_and_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "part.bin"
     write_whole(path, b"old")
 
     def is_full(_):
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", is_full)
     with pytest.raises(StorageFull, match=f"for {path}; make room and run the same command again"):

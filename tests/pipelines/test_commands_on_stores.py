@@ -294,20 +294,6 @@ def test_nothing_is_written_over(places, where, capsys):
     assert matches_of("new/report.json", places[where], new)
 
 
-@pytest.mark.slow
-def test_report_with_its_charts_is_the_same_on_a_store(places):
-    new = "new-charts"
-    text = "correlate @scores --ratings @ratings.csv --out @new --resamples 20 --explain"
-    assert run(words_of(text, places["path"], new)) == 0
-    assert run(words_of(text, places["s3"], new)) == 0
-    found = matches_of("new/**", places["s3"], new)
-    expected = matches_of("new/**", places["path"], new)
-    assert found.keys() == expected.keys()
-    for file in (file for file in found if file.endswith((".svg", ".tex", ".csv"))):
-        with open_input(found[file]) as stream, open(expected[file], "rb") as local:
-            assert stream.read() == local.read()
-
-
 @pytest.mark.parametrize("where", ["file", "s3"])
 def test_configuration_is_read_from_anywhere(places, files, bucket, server, where, capsys):
     text = b'metrics = "length"\nlocal = true\n'
