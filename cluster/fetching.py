@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -19,19 +18,7 @@ from uuid import uuid4
 import pyarrow.fs as pafs
 from filelock import FileLock
 
-from cluster.store import (
-    SCHEMES,
-    base_name,
-    check_location,
-    filesystem_for,
-    is_url,
-    naming,
-    open_input,
-    parent,
-    storage_full,
-    url_like,
-    version_of,
-)
+from cluster import store
 from sms.naming import cache_folder
 
 _BLOCK_BYTES = 8 << 20
@@ -48,10 +35,10 @@ def fetch(path: str) -> str:
     Raises `ValueError` if the URL holds a secret, or there is nothing; `OSError` if the store
     cannot be reached, there is no room for the copy, or the files change while they are copied.
     """
-    if not is_url(path) or path.partition("://")[0].lower() not in SCHEMES:
+    if not store.is_url(path) or path.partition("://")[0].lower() not in store.SCHEMES:
         return path
-    check_location(path)
-    filesystem, inner = filesystem_for(path)
+    store.check_location(path)
+    filesystem, inner = store.filesystem_for(path)
     if isinstance(filesystem, pafs.LocalFileSystem):
         return inner
     look = partial(_listed, path, filesystem, inner)
@@ -61,24 +48,28 @@ def fetch(path: str) -> str:
         digest.update("{}\0{}\0{}\0{}\n".format(*file).encode())
     folder = cache_folder() / digest.hexdigest()[:_KEY_LENGTH]
     place = path.rstrip("/")  # its folder's name is kept: some formats say there what a file is
-    inside = Path(base_name(parent(place)) or "root", base_name(place) or "root")
+    inside = Path(store.base_name(store.parent(place)) or "root", store.base_name(place) or "root")
     if not folder.is_dir():
-        with _room_for(path):
+        try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{folder}.lock"):
                 if not folder.is_dir():
                     _copy(files, inside, folder, look)
+        except OSError as error:
+            if full := store.storage_full(error, f"the copy of {path} in {cache_folder()}"):
+                raise full from error
+            raise
     return str(folder / inside)
 
 
 def _listed(path: str, filesystem: pafs.FileSystem, inner: str) -> list[tuple[str, str, int, str]]:
-    with naming(path):
+    with store.naming(path):
         if filesystem.get_file_info(inner).type == pafs.FileType.File:
             names = {path: ""}
         else:
             selector = pafs.FileSelector(inner, recursive=True, allow_not_found=True)
             names = {
-                url_like(path, info.path): os.path.relpath(info.path, inner)
+                store.url_like(path, info.path): os.path.relpath(info.path, inner)
                 for info in filesystem.get_file_info(selector)
                 if info.type == pafs.FileType.File
             }
@@ -88,8 +79,8 @@ def _listed(path: str, filesystem: pafs.FileSystem, inner: str) -> list[tuple[st
     for url, name in names.items():
         if ".." in name.split("/") or name.startswith("/"):
             raise ValueError(f"{url} must not lead out of its folder")
-        with open_input(url) as stream:
-            files.append((url, name, stream.size(), version_of(stream, url)))
+        with store.open_input(url) as stream:
+            files.append((url, name, stream.size(), store.version_of(stream, url)))
     return sorted(files, key=lambda file: file[1])
 
 
@@ -100,20 +91,10 @@ def _copy(files: _Files, inside: Path, folder: Path, look: Callable[[], _Files])
         for url, name, *_ in files:
             target = aside / inside / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            with open_input(url) as source, target.open("xb") as sink:
+            with store.open_input(url) as source, target.open("xb") as sink:
                 shutil.copyfileobj(source, sink, _BLOCK_BYTES)
         if look() != files:
             raise OSError(f"{files[0][0]} changed while it was fetched; run the command again")
         aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-
-
-@contextmanager
-def _room_for(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if full := storage_full(error, f"the copy of {path} in {cache_folder()}"):
-            raise full from error
-        raise

@@ -100,7 +100,8 @@ def _local_files(base: str, parts: Sequence[str]) -> Iterator[str]:
         folders[:] = [
             name
             for name in folders
-            if _may_hold([*inside, name], parts) and not _leads_back(base, _joined(folder, name))
+            if _is_match([*inside, name], parts, is_start=True)
+            and not _leads_back(base, _joined(folder, name))
         ]
         for path in (_joined(folder, name) for name in files):
             if not _is_utf8(path):
@@ -121,28 +122,19 @@ def _store_files(filesystem: pafs.FileSystem, base: str, parts: Sequence[str]) -
         for info in infos:
             if info.type == pafs.FileType.File:
                 yield info.path
-            elif not all_at_once and _may_hold(_names_below(base, info.path), parts):
+            elif not all_at_once and _is_match(_names_below(base, info.path), parts, is_start=True):
                 waiting.append(info.path)
 
 
-def _is_match(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Say whether the names of a path match the parts of a glob."""
+def _is_match(names: Sequence[str], parts: Sequence[str], *, is_start: bool = False) -> bool:
+    """Say whether the names of a path match the parts of a glob, or those it may start with."""
     if not names or not parts:
-        return not names and not parts
+        return not names and bool(parts) == is_start
     if parts[0] == "**":
-        skips_one = not names[0].startswith(".") and _is_match(names[1:], parts)
-        return skips_one or _is_match(names, parts[1:])
-    return _is_like(names[0], parts[0]) and _is_match(names[1:], parts[1:])
-
-
-def _may_hold(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Say whether something in the folder of these names may match."""
-    if not names or not parts:
-        return bool(parts)
-    if parts[0] == "**":
-        skips_one = not names[0].startswith(".") and _may_hold(names[1:], parts)
-        return skips_one or _may_hold(names, parts[1:])
-    return _is_like(names[0], parts[0]) and _may_hold(names[1:], parts[1:])
+        skips_one = not names[0].startswith(".") and _is_match(names[1:], parts, is_start=is_start)
+        return skips_one or _is_match(names, parts[1:], is_start=is_start)
+    rest = _is_match(names[1:], parts[1:], is_start=is_start)
+    return rest and _is_like(names[0], parts[0])
 
 
 def _is_like(name: str, part: str) -> bool:

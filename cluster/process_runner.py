@@ -18,9 +18,9 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from cluster.children import import_path, start_child
-from cluster.parts import Job, ShardReport
-from cluster.reports import Reports
+from cluster.parts import Job, ShardReport, part_path
 from cluster.schedule import CONTINUE, OVERLONG, SLOW_AFTER_S, Schedule
+from cluster.scores_files import committed, reports_from_file
 from cluster.shards import Shard
 from cluster.store import absolute
 from cluster.worker import node_name, one_line
@@ -112,29 +112,24 @@ class Workers:
         return self._description
 
     def take_ready(self, worker: _Worker, answer: object) -> None:
-        """Take what a worker says once it has made its scorer, why it cannot, or how it ended."""
-        if isinstance(answer, _Ended):
-            self._failed_to_start(worker, str(answer))
-            return
-        is_other = self.was_ready and answer != self._description
-        if is_other and not isinstance(answer, Exception):
+        """Take what a worker says once it has made its scorer, why it cannot, or how it ended.
+
+        One that has ended is started again, unless it does so each time.
+        """
+        if self.was_ready and not isinstance(answer, Exception) and answer != self._description:
             answer = ValueError(
                 "a worker has loaded another scorer than the first one; were its files changed "
                 "meanwhile?"
             )
-        if isinstance(answer, Exception):
+        if not isinstance(answer, Exception):
+            self._description, self.was_ready = answer, True
+            worker.is_ready, worker.n_failed_starts = True, 0
+            return
+        if not isinstance(answer, _Ended):
             if not self.was_ready:
                 raise answer
             worker.kill()
-            self._failed_to_start(worker, one_line(answer))
-            return
-        self._description, self.was_ready = answer, True
-        worker.is_ready = True
-        worker.n_failed_starts = 0
-
-    def _failed_to_start(self, worker: _Worker, reason: str) -> None:
-        """Start a worker again that has ended before it was ready, unless it does so each time."""
-        self.last_failure = reason
+        self.last_failure = str(answer) if isinstance(answer, _Ended) else one_line(answer)
         worker.n_failed_starts += 1
         if worker.n_failed_starts < MAX_FAILED_STARTS:
             worker.start()
@@ -143,7 +138,7 @@ class Workers:
         if not self.all and not self.was_ready:
             raise RuntimeError(
                 f"all workers died {MAX_FAILED_STARTS} times before they were ready (last error: "
-                f"{reason}); is there enough memory to load the scorer?"
+                f"{answer}); is there enough memory to load the scorer?"
             )
 
     def end_all_but(self, n_workers: int) -> None:
@@ -291,6 +286,37 @@ class _Driver:
             )
             by_number[number].kill()
             self._lose(by_number[number], OVERLONG.format(seconds))
+
+
+class Reports:
+    """The reports so far of a run whose workers are other processes."""
+
+    def __init__(self, job: Job, on_report: Callable[[ShardReport], None] | None) -> None:
+        self.job = job
+        self._on_report = on_report
+        self.by_index: dict[int, ShardReport] = {}
+
+    def add(self, report: ShardReport) -> None:
+        """Pass on a report; where a failed shard is committed after all, one made from its file."""
+        if report.error is not None:
+            # a worker may have been lost just after it committed
+            with suppress(OSError, ValueError):
+                report = self._from_file(report.index)
+        if self._on_report is not None:
+            self._on_report(report)
+            report = report.without_sums()
+        self.by_index[report.index] = report
+
+    def add_committed(self, shards: Sequence[Shard]) -> bool:
+        """Add reports of committed shards that nobody reported; say if all shards have one now."""
+        left = [shard for shard in shards if shard.index not in self.by_index]
+        for index in sorted(committed(self.job.out, left, self.job.fingerprint)):
+            self.add(self._from_file(index))
+        return len(self.by_index) == len(shards)
+
+    def _from_file(self, index: int) -> ShardReport:
+        (report,) = reports_from_file(part_path(self.job.out, index, self.job.fingerprint))
+        return report
 
 
 def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:

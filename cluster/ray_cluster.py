@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -57,6 +58,7 @@ except AuthenticationError:
     sys.exit(3)
 """
 _ASKS_FOR_TOKEN = 3
+_QUIET: Any = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +76,9 @@ def connected(
     Without an `address` one is started on this machine, with so many cores even if it has fewer:
     workers then share them. ``"auto"`` or a host, perhaps with a port, joins one. A connection that
     this process already has is used as it is. `check` is called once a cluster is joined, and
-    returns the folders of packages that its nodes lack; these are then sent.
-
-    Raises `ConnectionError` if no cluster answers, or it refuses our token; `ValueError` if the
-    cluster obeys whoever reaches it, unless `is_open_allowed`, or what `check` raises.
+    returns the folders of packages that its nodes lack; these are then sent. Raises
+    `ConnectionError` if no cluster answers, or it refuses our token; `ValueError` if the cluster
+    obeys whoever reaches it, unless `is_open_allowed`, or what `check` raises.
     """
     if ray.is_initialized():
         if check is not None and (lacking := check()):
@@ -90,42 +91,31 @@ def connected(
     # Ray has its workers import, before anything else, from the folder in which it was started.
     with tempfile.TemporaryDirectory() as empty:
         try:
-            with chdir(empty):
-                if address is None:
-                    _start(n_cpus)
-                else:
-                    _join(address, [])
-            if address is not None:
+            if address is None:
+                with chdir(empty):
+                    ray.init(
+                        address="local",
+                        num_cpus=max(n_cpus, n_processors()),
+                        include_dashboard=False,
+                        **_QUIET,
+                    )
+            else:
+                _join(address, empty)
                 if not is_open_allowed:
                     _refuse_open_cluster()
                 if check is not None and (lacking := check()):
                     ray.shutdown()
-                    with chdir(empty):
-                        _join(address, lacking)
+                    _join(address, empty, lacking)
             yield
         finally:
             ray.shutdown()
 
 
-def _start(n_cpus: int) -> None:
-    ray.init(
-        address="local",
-        num_cpus=max(n_cpus, n_processors()),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-
-
-def _join(address: str, packages: Sequence[str]) -> None:
+def _join(address: str, folder: str, packages: Sequence[str] = ()) -> None:
     runtime_env = {"py_modules": list(packages), "excludes": ["__pycache__"]} if packages else None
     try:
-        ray.init(
-            address=_reachable(address),
-            runtime_env=runtime_env,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with chdir(folder):
+            ray.init(address=_reachable(address), runtime_env=runtime_env, **_QUIET)
     except AuthenticationError as error:
         raise ConnectionError(
             f"the Ray cluster at `{address}` asks for another token than this driver has; set "
@@ -163,12 +153,10 @@ def _host_and_port(address: str) -> tuple[str, int]:
     """Read `HOST`, `HOST:PORT`, `IPV6` or `[IPV6]:PORT`."""
     with suppress(ValueError):
         return str(ipaddress.IPv6Address(address)), _PORT
-    try:
+    with suppress(ValueError):  # no port, or brackets that do not match
         parts = urlsplit(f"//{address}")
         if parts.hostname and parts.netloc == address and "@" not in address:
             return parts.hostname, _PORT if parts.port is None else parts.port
-    except ValueError:  # no port, or brackets that do not match
-        pass
     raise ValueError(
         f"`--address` must be `auto` or HOST[:PORT] of a head node, got {address}; write IPv6 with "
         "a port as [HOST]:PORT, and from a machine outside of the cluster use `ray job submit`"
@@ -292,16 +280,17 @@ def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
     the `versions` of distributions differ from this driver's, or a node does not see `out`, the
     folder or URL of the run.
     """
-    # By value: a node may have none of our packages.
-    ray.cloudpickle.register_pickle_by_value(node_check)
-    mark = os.sep if is_url(out) else f"{out.rstrip('/')}/.{uuid4().hex}.partial"
+    mark = f"{out.rstrip('/')}/.{uuid4().hex}.partial"
+    ray.cloudpickle.register_pickle_by_value(node_check)  # a node may have none of our packages
     try:
-        if not is_url(out):
+        if is_url(out):
+            mark = os.sep
+        else:
             write_whole(mark, b"")
         nodes = _ask_nodes(list(versions), mark)
     finally:
         ray.cloudpickle.unregister_pickle_by_value(node_check)
-        if not is_url(out):
+        if mark != os.sep:
             Path(mark).unlink(missing_ok=True)
     driver = facts_here(versions)
     for node in nodes:

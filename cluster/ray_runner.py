@@ -142,7 +142,7 @@ class _Worker:
         self._make_scorer = make_scorer
         self._driver = driver
         self._job = job
-        self._scorer: Scorer | None = None
+        self._scorer: SharedScorer | None = None
         self._n_under_way = 0
         self._lock = threading.Lock()  # with a GPU two threads score
         self._metrics = ShardMetrics()
@@ -158,10 +158,8 @@ class _Worker:
                 here = node_facts(PACKAGES, list(self._driver.versions), os.sep)
                 if reason := refusal(self._driver, here):
                     raise ValueError(reason)
-            scorer: Scorer = self._make_scorer(self._job.threads)
-            if self._job.shards_at_once > 1:
-                scorer = SharedScorer(scorer, self._job.text_processes)
-            self._scorer = scorer
+            scorer = self._make_scorer(self._job.threads)
+            self._scorer = SharedScorer(scorer, self._job.text_processes)
         return node_name()
 
     def score(self, shard: Shard) -> ShardReport | None:
@@ -181,7 +179,7 @@ class _Worker:
             self._n_under_way -= 1
             if report is None or report.error is not None:  # nobody knows what that has left in it
                 self._scorer = None
-            if self._scorer is None and not self._n_under_way and isinstance(scorer, SharedScorer):
+            if self._scorer is None and not self._n_under_way and scorer is not None:
                 scorer.close()
             if report is not None:
                 self._metrics.count(report)
@@ -356,11 +354,8 @@ class _Driver:
                 continue
             del self._running[reference]
             logger.warning(
-                "worker %d on %s has worked on shard %d for %.0f s and is restarted",
-                worker,
-                self._nodes[worker],
-                shard.index,
-                seconds,
+                f"worker {worker} on {self._nodes[worker]} has worked on shard {shard.index} for "
+                f"{seconds:.0f} s and is restarted"
             )
             ray.kill(self._pool.actors[worker], no_restart=False)
             self._lose(worker, shard, OVERLONG.format(seconds))
@@ -381,10 +376,8 @@ class _Driver:
         self._unwell.remove(worker)
         if not is_new and self._schedule.needs_restart(worker):
             logger.warning(
-                "worker %d on %s failed twice in a row and is restarted; last error: %s",
-                worker,
-                self._nodes[worker],
-                self._last_failure,
+                f"worker {worker} on {self._nodes[worker]} failed twice in a row and is restarted; "
+                f"last error: {self._last_failure}"
             )
             ray.kill(self._pool.actors[worker], no_restart=False)
         self._ask(worker)
@@ -446,11 +439,8 @@ class _Driver:
             self._last_failure = report.error
         if self._schedule.is_left_out(worker) and not was_left_out:
             logger.warning(
-                "worker %d on %s is left out: shards fail on it even after a restart; last error: "
-                "%s",
-                worker,
-                report.node,
-                report.error,
+                f"worker {worker} on {report.node} is left out: shards fail on it even after a "
+                f"restart; last error: {report.error}"
             )
         if final is not None:
             self._say("report", final)

@@ -168,7 +168,7 @@ import ray
 from cluster import ray_cluster
 ray.__version__ = "2.59.0"
 try:
-    ray_cluster._join(sys.argv[1], [])
+    ray_cluster._join(sys.argv[1], ".")
 except ValueError as error:
     print(error)
 """

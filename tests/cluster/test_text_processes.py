@@ -124,6 +124,26 @@ def test_spoilt_scorer_gives_no_scores_to_the_shard_beside(plan, gpu_job, job, t
         assert fine[name] == written
 
 
+@pytest.mark.parametrize("how", [{"threads": 1}, {"threads": 2, "has_gpu": False}])
+def test_failure_is_told_though_the_next_batch_finds_the_scorer_spoiled(plan, gpu_job, how):
+    class Fails(CountCharacters):
+        def __init__(self):
+            super().__init__()
+            self.has_failed = threading.Event()
+
+        def prepare(self, rows):
+            if self.n_rows:
+                assert self.has_failed.wait(WAIT_S)
+            return super().prepare(rows)
+
+        def compare(self, prepared):
+            self.has_failed.set()
+            raise RuntimeError("cannot compare")
+
+    reports = run_local(plan, lambda threads: Fails(), replace(gpu_job, **how), max_attempts=1)
+    assert ["cannot compare" in report.error for report in reports] == [True] * 3
+
+
 # Nothing waits
 
 
