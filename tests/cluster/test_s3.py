@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from uuid import uuid4
 
 import pyarrow.fs as pafs
 import pytest
@@ -14,32 +13,16 @@ import pytest
 from cluster import list_inputs, store
 from cluster.fetching import fetch
 from cluster.store import delete_file, join, list_names, open_input, version_of, write_whole
-from tests.cluster.object_stores import FAULTS, FaultyProxy, direct, s3_environment, s3_server
+from tests.cluster.object_stores import FAULTS, bucket_of, direct
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
 
 SMALL, LARGE = 100_000, 21_000_000  # one request; an upload of three parts
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with s3_server(tmp_path_factory.mktemp("s3")) as address:
-        yield address
-
-
-@pytest.fixture
-def proxy(server, monkeypatch):
-    with FaultyProxy(server, seed=7) as proxy:
-        for name, value in s3_environment(proxy.address).items():
-            monkeypatch.setenv(name, value)
-        yield proxy
-
-
 @pytest.fixture
 def bucket(server):
-    name = f"bucket-{uuid4().hex[:12]}"
-    direct(server).create_dir(name)
-    return name
+    return bucket_of(server)
 
 
 def found(server, bucket):

@@ -12,7 +12,6 @@ from cluster import store
 from cluster.store import (
     StorageFull,
     base_name,
-    check_location,
     check_no_links,
     delete_file,
     filesystem_for,
@@ -24,7 +23,6 @@ from cluster.store import (
     url_like,
     write_whole,
 )
-from sms.urls import redacted
 
 
 def test_file_is_replaced_whole(tmp_path):
@@ -195,34 +193,6 @@ def test_endpoint_of_the_url_wins_over_the_environment(s3_settings, monkeypatch)
 def test_unknown_option_of_a_url_rejected(s3_settings):
     with pytest.raises(ValueError, match=r"may have the options region, scheme, .* got `regoin`"):
         filesystem_for("s3://b/x?regoin=eu")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "s3://AKIAEXAMPLE:hush/hush@bucket/x",
-        "hdfs://me:hush@host:8020/x",
-        "s3://bucket/x?secret_key=hush",
-        "gs://bucket/x?access_token=hush",
-    ],
-)
-def test_secret_in_a_url_rejected_and_not_repeated(url):
-    with pytest.raises(ValueError, match=r"\*\*\*.* must not hold a password or key") as caught:
-        check_location(url)
-    assert "hush" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "url", ["gs://anonymous@b/x", "hdfs://me@host:8020/a@b", "s3://b/a:b@c/d", "/data/a:b@c"]
-)
-def test_url_without_a_secret_accepted(url):
-    check_location(url)
-
-
-def test_secret_of_the_environment_left_out_of_messages(monkeypatch):
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush/hush")
-    text = redacted("signed with hush/hush for s3://key:also@b/x, see http://h:5000/a@b")
-    assert text == "signed with *** for s3://***@b/x, see http://h:5000/a@b"
 
 
 def test_inside_goes_by_names():

@@ -13,7 +13,11 @@ import pytest
 
 from cluster.store import join, open_input
 from pipelines.cli.app import app
-from tests.cluster.object_stores import direct, s3_environment, s3_server
+from tests.cluster.object_stores import (
+    bucket_of,
+    direct,
+    s3_environment,
+)
 from tests.rare import run
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
@@ -149,20 +153,8 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with s3_server(tmp_path_factory.mktemp("s3")) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
 def bucket(server, files):
-    name = f"bucket-{uuid4().hex[:12]}"
-    store = direct(server)
-    store.create_dir(name)
-    for path in (path for path in files.rglob("*") if path.is_file()):
-        with store.open_output_stream(f"{name}/{path.relative_to(files)}") as stream:
-            stream.write(path.read_bytes())
-    return name
+    return bucket_of(server, files)
 
 
 @pytest.fixture(autouse=True)
