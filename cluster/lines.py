@@ -42,6 +42,7 @@ _PEEK_BYTES = 1 << 20
 _PEEK_RECORDS = 1_000
 _RECORD_LINES = 20  # of which most are records themselves make no record of so many lines
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_REASON = "\0"  # in place of the cells of a row; no column is called so
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 _Row: TypeAlias = dict[str, Any] | str
@@ -76,24 +77,20 @@ def text_tables(
             depth[name] = (name in LISTS) + (format == "jsonl" and wanted.sentence_end is not None)
         types = {theirs[name]: _nested(depth[name]) for name in theirs}
         types |= {kept_name(name): pa.binary() for name in wanted.keep}
+        types[_REASON] = pa.string()
 
-        def read(row: _Row) -> _Row:
+        def read(row: _Row) -> dict[str, Any]:
             return _cells(row, theirs, wanted.keep, depth, is_csv=format == "csv")
 
         given = chain([] if first is None else [first], rows)
         for batch in _batches(islice(given, limit)):
             cells = list(map(read, batch))
-            reasons = pa.array(
-                [row if isinstance(row, str) else None for row in cells], pa.string()
-            )
-            raw = [{} if isinstance(row, str) else row for row in cells]
-            table = pa.table(
-                {
-                    name: pa.array([row.get(name) for row in raw], kind)
-                    for name, kind in types.items()
-                }
-            )
-            yield canonical_table(table, wanted, reasons=reasons, where=path)
+            columns = {
+                name: pa.array([row.get(name) for row in cells], kind)
+                for name, kind in types.items()
+            }
+            reasons = columns.pop(_REASON)
+            yield canonical_table(pa.table(columns), wanted, reasons=reasons, where=path)
 
 
 def _names_and_rows(
@@ -194,10 +191,10 @@ def _cells(
     depth: Mapping[str, int],
     *,
     is_csv: bool,
-) -> _Row:
-    """Return the bytes of the wanted texts of a row, and what is kept as text."""
+) -> dict[str, Any]:
+    """Return the bytes of the wanted texts of a row, and what is kept as text; or the reason."""
     if isinstance(row, str):
-        return row
+        return {_REASON: row}
     cells: dict[str, Any] = {}
     for name, theirs in wanted.items():
         try:
@@ -206,9 +203,9 @@ def _cells(
                 name, _listed(name, row[theirs]) if is_csv else value, depth[name]
             )
         except UnicodeEncodeError:
-            return f"`{theirs}` is not valid UTF-8"
+            return {_REASON: f"`{theirs}` is not valid UTF-8"}
         except (TypeError, ValueError) as error:
-            return f"`{theirs}` {error}"
+            return {_REASON: f"`{theirs}` {error}"}
     for name in keep:
         value = row.get(name)
         is_text = value is None or isinstance(value, str)

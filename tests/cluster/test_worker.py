@@ -133,37 +133,23 @@ def test_slow_sink_holds_back_the_next_shard(
 
 
 def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, read_scores):
-    good = '{"document_id": "d", "system_id": "s", "candidate": "four"}'
-    lines = [good, "{broken", good, '{"document_id": "e", "system_id": "s", "candidate": null}']
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("\n".join([good] * 3 + lines))
-    shard = planned([str(path)], job.out, rows_per_shard=3)[2]  # rows 4 to 6
-    report = score_shard(shard, scorer, job)
-    assert read_scores(job.out)["characters"].to_pylist() == [None, 4.0, None]
-    told = {"unreadable: malformed JSON": 1, "no candidate": 1}
-    assert [*filter(None, read_scores(job.out)["status"].to_pylist())] == [*told]
-    assert report.n_status == told
-    errors = Path(job.out, "errors", "part-000002-0123456789ab.jsonl").read_text()
-    assert [json.loads(line) for line in errors.splitlines()] == [
-        {
-            "path": str(path),
-            "row": 4,
-            "document_id": None,
-            "system_id": None,
-            "reason": "malformed JSON",
-        }
-    ]
-
-
-def test_unreadable_row_of_a_shard_of_several_files_is_named_by_its_own(tmp_path, scorer, job):
+    """In a shard of two files; what cannot be read is named by its own file."""
     good = '{"document_id": "d", "system_id": "s", "candidate": "four"}\n'
-    for name, text in (("a", good * 2), ("b", good + "{broken\n"), ("c", good)):
+    null = '{"document_id": "e", "system_id": "s", "candidate": null}\n'
+    for name, text in (("a", good * 2), ("b", good + "{broken\n" + null)):
         (tmp_path / f"{name}.jsonl").write_text(text)
     (shard,) = planned([str(tmp_path)], job.out)
-    assert score_shard(shard, scorer, job).n_rows == 5
-    (errors,) = Path(job.out, "errors").iterdir()
-    (line,) = map(json.loads, errors.read_text().splitlines())
-    assert (line["path"], line["row"]) == (str(tmp_path / "b.jsonl"), 1)
+    report = score_shard(shard, scorer, job)
+    assert read_scores(job.out)["characters"].to_pylist() == [4.0, 4.0, 4.0, None, None]
+    told = {"no candidate": 1, "unreadable: malformed JSON": 1}
+    assert {*filter(None, read_scores(job.out)["status"].to_pylist())} == {*told}
+    assert report.n_status == told
+    errors = Path(job.out, "errors", "part-000000-0123456789ab.jsonl").read_text()
+    place = {"path": str(tmp_path / "b.jsonl"), "row": 1}
+    ids = {"document_id": None, "system_id": None}
+    assert [json.loads(line) for line in errors.splitlines()] == [
+        {**place, **ids, "reason": "malformed JSON"}
+    ]
 
 
 def test_shard_where_nothing_can_be_read(tmp_path, scorer, job, read_scores):
