@@ -154,6 +154,13 @@ def test_files_share_one_schema_and_others_have_their_own(write_corpus, make_row
     assert first.without_outline() == first
 
 
+def test_footer_that_is_larger_than_what_is_read_of_it_first(tmp_path, make_rows):
+    table = pa.Table.from_pylist(make_rows(3)).replace_schema_metadata({"about": "x" * 200_000})
+    pq.write_table(table, tmp_path / "a.parquet")
+    (file,) = list_inputs([str(tmp_path)])
+    assert file.outline.n_rows == 3
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("limit", [None, 1, 14, 23, 1_000])
 def test_shards_read_every_row_up_to_the_limit_in_order(
