@@ -83,7 +83,7 @@ def read_at_all(
     read: list[InputFile] = []
     left = limit
     for file in files:
-        n_rows = rows_of(file, left) if file.outline is None else sum(file.outline.rows())
+        n_rows = rows_of(file, left) if file.outline is None else file.outline.n_rows
         if n_rows:
             read.append(file)
             left -= n_rows

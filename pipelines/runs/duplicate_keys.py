@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.inputs import READERS
-from cluster.rereading import reads_again
 from cluster.schema import IDS
-from cluster.store import is_url, open_input
+from cluster.store import is_url, open_input, reads_again
 from cluster.worker import one_line
 
 N_FILES = 256
