@@ -7,36 +7,33 @@ the ratings while a trait is held fixed.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Container, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from agreement import correlate, partial_correlate
 from agreement.coefficients import merge_close
-from cluster import list_inputs
-from cluster.reading import Wanted, read_files
-from cluster.schema import DOCUMENT_ID, SOURCES
+from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES
 from pipelines.evaluate import TRAITS
-from pipelines.fetched import fetched_scorer
+from pipelines.fetched import fetched_config, fetched_scorer
 from pipelines.learned_columns import PREFIX
-from pipelines.prepare_pairs import SPLIT
-from pipelines.score import score_corpus
+from pipelines.rated_rows import RatedRows, read_rated_rows
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.tables.keyed import KEYS, check_unique
-from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.study import cell_matrix
+from pipelines.training_folder import local_cache, stages
 from reffree.naming import find_scorer, split_head
 from reffree.pairs import text_key
 from reffree.scorer_folder import SOURCE_SAMPLE, read_settings
+from sms.config import ScoringConfig
 from sms.naming import AnyPath
+from sms.scoring import SummaryScorer
 
 LEVELS = ("system", "summary")
 COEFFICIENT = "spearman"
-_RATING = "rating:"
-"""Before an aspect, in the name of its column: no metric's is called like it."""
+_ROWS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,84 +62,71 @@ class RatedResult:
 def evaluate_by_ratings(
     scorers: Sequence[str], corpus: AnyPath, ratings: AnyPath, settings: EvaluateSettings
 ) -> list[RatedResult]:
-    """Judge scorers by the mean ratings of a corpus, aspect by aspect and level by level.
-
-    The names of columns are as `columns_apart` reads them.
-    """
-    of_texts, of_ratings = columns_apart(settings.columns)
-    rated = read_ratings(ratings, raters=settings.raters, columns=of_ratings, has_option=False)
-    means = rated.means(_RATING)
-    renamed = {ours: theirs for ours, theirs in of_texts.items() if ours != SPLIT}
-    names = {folder: f"{PREFIX}{folder}" for folder in scorers}
-    with tempfile.TemporaryDirectory(prefix="assay-") as work:
-        run = score_corpus(
-            corpus,
-            f"{work}/scores",
-            metrics=[*names.values(), *TRAITS],
-            columns=renamed,
-            device=settings.device,
-            embedding_cache=settings.embedding_cache,
-            local=True,
-            on_progress=settings.on_progress,
-        )
-        if not run.is_complete:
-            reason = next(iter(run.failed_shards.values()))
-            raise RuntimeError(f"a part of `corpus` could not be scored: {reason}")
-        table = run.to_polars()
-    distinct = table.select(*KEYS, *names.values(), *TRAITS).unique()
-    both = distinct.join(means, on=KEYS).sort(KEYS)
-    if both.is_empty():
+    """Judge scorers by the mean ratings of a corpus, aspect by aspect and level by level."""
+    tell = stages(settings.on_progress)
+    tell("reading")
+    rated = read_rated_rows(corpus, ratings, settings)
+    if rated.rows.is_empty():
         raise ValueError(f"`ratings` must rate candidates of the corpus, got none in {ratings}")
-    check_unique(both, KEYS, "the corpus", "give one text of each")
-    notes = list(rated.notes)
-    if n_lost := means.height - both.height:
-        notes.append(f"Rated summaries that the corpus lacks: {n_lost:,} of {means.height:,}")
-    keys = _source_keys(corpus, renamed, set(both[DOCUMENT_ID]))
-    seen = {folder: _n_seen(folder, keys) for folder in scorers}
-    documents, systems = (both[key].unique().sort().to_list() for key in KEYS)
-    columns = [name for name in both.columns if name not in KEYS]
-    matrices = {name: cell_matrix(both, name, systems, documents) for name in columns}
-    for aspect in rated.aspects:  # means that tie differ in how they were summed
-        means_of = matrices[f"{_RATING}{aspect}"]
-        matrices[f"{_RATING}{aspect}"] = merge_close(means_of.ravel()).reshape(means_of.shape)
+    rows = rated.rows.unique([*KEYS, CANDIDATE, SOURCES], maintain_order=True)
+    check_unique(rows, KEYS, "the corpus", "give one text of each")
+    tell("scoring")
+    metrics = [*(f"{PREFIX}{folder}" for folder in scorers), *TRAITS]
+    matrices = _matrices(rows, rated, metrics, settings)
     return [
-        _result(folder, matrices, matrices[name], aspect, level, seen[folder], notes)
-        for folder, name in names.items()
+        _result(folder, matrices, aspect, level, _n_seen(folder, rows), rated.notes)
+        for folder in scorers
         for aspect in rated.aspects
         for level in LEVELS
     ]
 
 
-def _source_keys(
-    corpus: AnyPath, columns: Mapping[str, str], documents: Container[str]
-) -> dict[str, set[int | None]]:
-    """Hash the sources of rated documents as training does: each, and all of a row as one text."""
-    wanted = Wanted(needed=(DOCUMENT_ID, SOURCES), columns=columns)
-    keys: dict[str, set[int | None]] = {}
-    for table in read_files(list_inputs([corpus]), wanted):
-        for name, sources in zip(*(table[key].to_pylist() for key in wanted.needed), strict=True):
-            if name in documents and name not in keys and sources:
-                keys[name] = {text_key(text) for text in (*sources, " ".join(sources))}
-    return keys
+def _matrices(
+    rows: pl.DataFrame, rated: RatedRows, metrics: Sequence[str], settings: EvaluateSettings
+) -> dict[str, np.ndarray]:
+    """Compute scores; lay out them and the ratings, shape (n_systems, n_documents)."""
+    scorer = SummaryScorer(
+        fetched_config(ScoringConfig(metrics=tuple(metrics))),
+        device=settings.device,
+        cache_folder=local_cache(settings.embedding_cache),
+    )
+    scored = [scorer.score(some.to_arrow()) for some in rows.iter_slices(_ROWS_AT_ONCE)]
+    scores = pl.concat([pl.DataFrame(pl.from_arrow(table)) for table in scored])
+    both = rows.with_columns(scores.select(metrics))
+    documents, systems = (both[key].unique().sort().to_list() for key in KEYS)
+    matrices = {name: cell_matrix(both, name, systems, documents) for name in metrics}
+    for name in map(rated.rating, rated.aspects):  # means that tie differ in how they were summed
+        means = cell_matrix(both, name, systems, documents)
+        matrices[name] = merge_close(means.ravel()).reshape(means.shape)
+    return matrices
 
 
-def _n_seen(scorer: str, keys: Mapping[str, AbstractSet[int | None]]) -> int:
-    """Count the documents that are among those the scorer remembers from its training."""
+def _n_seen(scorer: str, rows: pl.DataFrame) -> int:
+    """Count the documents that are among those the scorer remembers from its training.
+
+    Sources are hashed as training does: each, and all of a row as one text.
+    """
     folder, _ = split_head(fetched_scorer(scorer))
     known = set(read_settings(find_scorer(folder))["trained_on"].get(SOURCE_SAMPLE, ()))
-    return sum(not known.isdisjoint(own) for own in keys.values())
+    if not known:
+        return 0
+    of_documents = rows.unique(DOCUMENT_ID, keep="first")[SOURCES].to_list()
+    return sum(
+        not known.isdisjoint(map(text_key, (*sources, " ".join(sources))))
+        for sources in of_documents
+        if sources
+    )
 
 
 def _result(
     folder: str,
     matrices: Mapping[str, np.ndarray],
-    scores: np.ndarray,
     aspect: str,
     level: str,
     n_seen: int,
     notes: Sequence[str],
 ) -> RatedResult:
-    ratings = matrices[f"{_RATING}{aspect}"]
+    scores, ratings = matrices[f"{PREFIX}{folder}"], matrices[RatedRows.rating(aspect)]
     traits = {name: np.where(np.isnan(ratings), np.nan, matrices[name]) for name in TRAITS}
     how = {"level": level, "coefficient": COEFFICIENT}
     agreed = correlate(scores, ratings, **how)

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cluster.output import Output
+from cluster.store import local_folder
 from pipelines.runs.manifest import library_versions
+from pipelines.runs.progress import Progress
+from reffree.naming import SCORER_FILE
 from sms.naming import AnyPath
 
 TRAINING_FOLDER = "training"
@@ -55,6 +58,21 @@ class Machines:
         return "cpu" if self.uses_ray else chosen_device(self.device)
 
 
+def stages(on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
+    """Return what tells of a stage, if anybody listens."""
+
+    def tell(stage: str) -> None:
+        if on_progress is not None:
+            on_progress(Progress(stage=stage))
+
+    return tell
+
+
+def local_cache(folder: AnyPath | None) -> str | None:
+    """Return the folder of `embedding_cache`, which must be on this machine."""
+    return None if folder is None else str(local_folder("embedding_cache", folder))
+
+
 def chosen_device(device: str) -> str:
     """Decide what `auto` means: a GPU where there is one."""
     import torch
@@ -72,7 +90,12 @@ def fingerprint_of(asked: Mapping[str, Any]) -> str:
 
 
 def checked_folder(
-    out: AnyPath, *, result: str, called: str, begun: str = "", is_resumed: bool
+    out: AnyPath,
+    *,
+    result: str = SCORER_FILE,
+    called: str = "a trained scorer",
+    begun: str = "",
+    is_resumed: bool = False,
 ) -> Path:
     """Check that a folder is new or empty, or has a run that can go on.
 

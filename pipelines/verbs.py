@@ -274,7 +274,6 @@ def _of_pairs(settings: PairSettings) -> dict[str, Any]:
         "columns": settings.columns,
         "limit": settings.limit,
         "split_anew": settings.split_anew,
-        "refuse_leaks": settings.leaks == "refuse",
         "on_progress": settings.on_progress,
     }
 

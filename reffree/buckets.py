@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,40 +26,26 @@ BUCKET_CHARACTERS = 256 << 20
 MAX_FILES = 512
 """Files open at the same time, for all sides."""
 
-_ROW_PAIRS = 1 << 32
-"""More pairs than a row has."""
-
+_ROW_PAIRS = 1 << 32  # more pairs than a row has
+_ROWS_AT_ONCE = 1_000
 _BUCKET_SALT = hash64("bucket")  # no seed that a user would give: the split hashes the same keys
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Pairs of one side, sorted by document, each once."""
+    """Pairs of one side, each once, sorted by the hashes of their documents."""
 
-    stored: pa.Table
-    """Columns of `PAIR_SCHEMA`, as they lie in the file: in any order, some pairs perhaps twice.
-    Mapped, so that the texts are not in memory unless it is free."""
-    rows: np.ndarray
-    """Where in `stored` each pair is, int64, (n_pairs,)."""
-    numbers: np.ndarray
-    """Tells apart the pairs of one document, int64, (n_pairs,): the place of each among those of
-    its row, and a number beyond all such places where another row has the same name and place."""
+    pairs: pa.Table
+    """Columns of `PAIR_SCHEMA`; mapped, so that texts are not in memory unless it is free."""
     groups: np.ndarray
     """Documents that share a text have the same; uint64, (n_pairs,)."""
-    n_repeated: int
-    """Pairs that were there more than once and are there once."""
 
     def __len__(self) -> int:
-        return self.rows.size
-
-    @property
-    def pairs(self) -> pa.Table:
-        """The pairs in their order; a copy, as large as all their texts."""
-        return self.stored.take(pa.array(self.rows))
+        return self.pairs.num_rows
 
     def text(self, column: str, row: int) -> str:
         """Return one text of one pair."""
-        return self.stored.column(column)[int(self.rows[row])].as_py()
+        return self.pairs.column(column)[row].as_py()
 
     def other_than(self, row: int, rng: np.random.Generator) -> int | None:
         """Draw a pair of another group, each with the same chance; None if there is none."""
@@ -78,9 +64,11 @@ class BucketWriter:
         n_needed = math.ceil(max(n_pairs / BUCKET_PAIRS, n_characters / BUCKET_CHARACTERS))
         self._n_files = max(1, min(MAX_FILES // len(SIDES), n_needed))
         self._folder = folder
-        self._writers: dict[int, pa.RecordBatchFileWriter] = {}
+        self._writers: dict[tuple[str, int], pa.RecordBatchFileWriter] = {}
         self.n_written: Counter[str] = Counter()
         """Pairs by side."""
+        self.n_repeated = 0
+        """Pairs that were there more than once and, after `close`, are there once."""
 
     def add(self, pairs: pa.Table, sides: np.ndarray) -> None:
         """Write pairs, with the columns of `PAIR_SCHEMA`, to buckets of their places in `SIDES`."""
@@ -89,17 +77,24 @@ class BucketWriter:
         cells += (keys % np.uint64(self._n_files)).astype(np.int64)
         for cell in np.unique(cells).tolist():
             side, number = SIDES[cell // self._n_files], cell % self._n_files
-            if cell not in self._writers:
-                path = self._folder / f"{side}-{number:03}.arrow"
-                self._writers[cell] = pa.ipc.new_file(path, PAIR_SCHEMA)
-            dealt = pairs.take(pa.array(np.flatnonzero(cells == cell)))
-            self._writers[cell].write_table(dealt)
-            self.n_written[side] += dealt.num_rows
+            if (side, number) not in self._writers:
+                path = self._path(side, number)
+                self._writers[side, number] = pa.ipc.new_file(path, PAIR_SCHEMA)
+            self._writers[side, number].write_table(pairs.take(np.flatnonzero(cells == cell)))
 
     def close(self) -> None:
-        """Finish the files."""
-        for writer in self._writers.values():
+        """Finish the files: sort the pairs of each, and leave out those that are there twice."""
+        for (side, number), writer in self._writers.items():
             writer.close()
+            path = self._path(side, number)
+            n_before = read_bucket(path).pairs.num_rows
+            sort_bucket(path)
+            n_left = len(read_bucket(path))
+            self.n_written[side] += n_left
+            self.n_repeated += n_before - n_left
+
+    def _path(self, side: str, number: int) -> Path:
+        return self._folder / f"{side}-{number:03}.arrow"
 
 
 def bucket_paths(folder: Path, side: str) -> list[Path]:
@@ -115,35 +110,42 @@ def neighbours_path(bucket: Path) -> Path:
 def read_bucket(path: Path) -> Bucket:
     """Read a bucket."""
     with pa.memory_map(str(path)) as source:
-        return bucket_of(pa.ipc.open_file(source).read_all())
+        pairs = pa.ipc.open_file(source).read_all()
+    return Bucket(pairs, pairs.column("group").to_numpy())
 
 
-def count_pairs(folder: Path, side: str) -> tuple[int, int]:
-    """Count the pairs of a side, each once, and how many more were there twice."""
-    n = n_repeated = 0
-    for bucket in map(read_bucket, bucket_paths(folder, side)):
-        n, n_repeated = n + len(bucket), n_repeated + bucket.n_repeated
-    return n, n_repeated
+def sort_bucket(path: Path) -> None:
+    """Sort the pairs of a file by document, number and texts, and keep each once.
 
-
-def bucket_of(pairs: pa.Table) -> Bucket:
-    """Make a bucket of pairs in any order."""
+    Where several rows have one document and number, the first keeps it, and the others get numbers
+    beyond all that a row has: what is drawn at random goes by the number.
+    """
+    pairs = read_bucket(path).pairs
     keys, numbers = pairs.column("key").to_numpy(), pairs.column("number").to_numpy()
-    contents = _contents(pairs)
+    hashes = (hash64(f"{len(source)}:{source}{reference}") for source, reference in _texts(pairs))
+    contents = np.fromiter(hashes, dtype=np.uint64, count=pairs.num_rows)
     order = np.lexsort((numbers, contents, keys))
     rows = order[_is_new(keys[order], contents[order])]
     rows = rows[np.lexsort((contents[rows], numbers[rows], keys[rows]))]
-    # Of pairs of one document and number, which are of several rows, the first keeps the number.
     is_new = _is_new(keys[rows], numbers[rows])
     places = np.arange(rows.size)
     n_before = places - np.maximum.accumulate(np.where(is_new, places, 0))
-    return Bucket(
-        stored=pairs,
-        rows=rows,
-        numbers=numbers[rows].astype(np.int64) + n_before * _ROW_PAIRS,
-        groups=pairs.column("group").to_numpy()[rows],
-        n_repeated=order.size - rows.size,
-    )
+    numbers = numbers[rows] + n_before * _ROW_PAIRS
+    partial = path.with_suffix(".partial")
+    with pa.ipc.new_file(partial, PAIR_SCHEMA) as writer:
+        for start in range(0, rows.size, _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            columns = {
+                name: [pairs.column(name)[row].as_py() for row in rows[some].tolist()]
+                for name in PAIR_SCHEMA.names
+            }
+            writer.write_table(pa.table(columns | {"number": numbers[some]}, schema=PAIR_SCHEMA))
+    partial.replace(path)
+
+
+def _texts(pairs: pa.Table) -> Iterator[tuple[str, str]]:
+    columns = (pairs.column("source"), pairs.column("reference"))
+    return ((source.as_py(), own.as_py()) for source, own in zip(*columns, strict=True))
 
 
 def _is_new(*columns: np.ndarray) -> np.ndarray:
@@ -151,13 +153,3 @@ def _is_new(*columns: np.ndarray) -> np.ndarray:
     is_new = np.ones(columns[0].size, dtype=bool)
     is_new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return is_new
-
-
-def _contents(pairs: pa.Table) -> np.ndarray:
-    """Hash both texts of every pair, uint64."""
-    columns: tuple[Any, Any] = (pairs.column("source"), pairs.column("reference"))
-    hashes = (
-        hash64(f"{len(source.as_py())}:{source}{reference}")
-        for source, reference in zip(*columns, strict=True)
-    )
-    return np.fromiter(hashes, dtype=np.uint64, count=pairs.num_rows)

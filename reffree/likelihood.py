@@ -14,20 +14,16 @@ from functools import partial
 import numpy as np
 from tokenizers import Encoding
 
-from reffree.language_models import GENERATOR, Pretrained, in_use
+from reffree.language_models import GENERATOR, Pretrained, Remembered, in_use
 from reffree.likelihood_settings import CONTEXT, TEXT, LikelihoodSettings
 from reffree.prefix_scoring import PrefixScorer
 from sms.encoders import EncoderRuntime
 from sms.encoders.pieces import attempt_each, marks_for, without_marks
-from sms.encoders.recent import Recent
-from sms.encoders.vector_cache import VectorCache
 from sms.ragged import Ragged
 from sms.words import CANNOT_BE_SPLIT
 
 AFTER = "likelihood@"
 """What stands before a model's path, for messages."""
-RECENT_BYTES = 64 << 20
-"""Log-probabilities of recent texts that are kept, for metrics that ask for them again."""
 STEPS = 32
 """A context that is too long gives way to a text in steps of one in so many of the tokens that a
 model reads: texts of about the same length then follow the same part of it."""
@@ -158,22 +154,19 @@ class LanguageModel:
         """Cut distinct contexts, in the prompt, into tokens; None where that fails."""
         distinct = list(dict.fromkeys(contexts))
         whole = [f"{self._before}{context}{self._between}" for context in distinct]
-        tokens: dict[str, _Tokens | None] = {}
-        for context, encoding in zip(distinct, self._encodings(whole, distinct), strict=True):
-            tokens[context] = None
-            if encoding is None:
-                continue
-            read = _Tokens.of(encoding, end=len(self._before) + len(context))
-            if not self._pretrained.has_encoder:
-                read = self._without_end(read, encoding)
-            tokens[context] = read
-        return tokens
+        return {
+            context: encoding and self._context(context, encoding)
+            for context, encoding in zip(distinct, self._encodings(whole, distinct), strict=True)
+        }
 
-    def _without_end(self, read: _Tokens, encoding: Encoding) -> _Tokens:
-        """Leave out special tokens at the end, since a text follows; something must be left."""
+    def _context(self, context: str, encoding: Encoding) -> _Tokens:
+        """Take a context's tokens; of a causal model none at the end that says it is over."""
+        read = _Tokens.of(encoding, end=len(self._before) + len(context))
+        if self._pretrained.has_encoder:
+            return read
         n_special = _n_special_at_end(encoding)
         ids = read.ids[: read.ids.size - n_special]
-        if not ids.size:
+        if not ids.size:  # something must be left that a text follows
             tokenizer = self._pretrained.tokenizer
             starts = (tokenizer.bos_token_id, tokenizer.eos_token_id, 0)
             ids = np.array([next(start for start in starts if start is not None)])
@@ -184,18 +177,17 @@ class LanguageModel:
         distinct = list(dict.fromkeys(texts))
         if self._pretrained.has_encoder:
             read = self._encodings(distinct, distinct)
-            return {
-                text: None if each is None else _Tokens.of(each, end=len(text))
-                for text, each in zip(distinct, read, strict=True)
-            }
-        anchor = self._between or _ANCHOR
-        whole = [f"{anchor}{self._glue}{text}" for text in distinct]
-        read = self._encodings(whole, distinct, plain=True)
-        shift = len(anchor) + len(self._glue)
-        return {
-            text: None if each is None else _Tokens.after(each, len(anchor), shift)
-            for text, each in zip(distinct, read, strict=True)
-        }
+            taken = [
+                each and _Tokens.of(each, end=len(t))
+                for t, each in zip(distinct, read, strict=True)
+            ]
+        else:
+            anchor = self._between or _ANCHOR
+            whole = [f"{anchor}{self._glue}{text}" for text in distinct]
+            shift = len(anchor) + len(self._glue)
+            read = self._encodings(whole, distinct, plain=True)
+            taken = [each and _Tokens.after(each, len(anchor), shift) for each in read]
+        return dict(zip(distinct, taken, strict=True))
 
     def _encodings(
         self, whole: list[str], texts: Sequence[str], *, plain: bool = False
@@ -212,11 +204,8 @@ class SharedModel:
     def __init__(self, pretrained: Pretrained, cache_folder: str | None = None) -> None:
         self.pretrained = pretrained
         self._scorer = PrefixScorer(pretrained)
-        self._recent: Recent[np.ndarray] = Recent(lambda values: values.nbytes)
-        self._disk: VectorCache | None = None
-        if cache_folder is not None:
-            content = f"{pretrained.content_hash}{pretrained.machine.signature}"
-            self._disk = VectorCache(cache_folder, owner=f"{AFTER}{content}", dimension=1)
+        content = f"{pretrained.content_hash}{pretrained.machine.signature}"
+        self._remembered = Remembered(f"{AFTER}{content}", cache_folder)
 
     @classmethod
     def load(cls, path: str, runtime: EncoderRuntime) -> SharedModel:
@@ -235,42 +224,21 @@ class SharedModel:
 
         `wanted` has the tokens of both, by what identifies the pair.
         """
-        names = list(wanted)
-        unknown = [names[place] for place in self._recent.missing(names)]
-        log_p = {name: self._recent[name] for name in wanted.keys() - set(unknown)}
-        kept = self._read({name: wanted[name][1].size for name in unknown})
-        missing = [name for name in unknown if name not in kept]
-        prefixes: dict[bytes, int] = {}
-        owner = [prefixes.setdefault(wanted[name][0].tobytes(), len(prefixes)) for name in missing]
-        fresh = self._scorer.log_probabilities(
-            [np.frombuffer(prefix, dtype=np.int64) for prefix in prefixes],
-            [wanted[name][1] for name in missing],
-            np.array(owner, dtype=np.int64),
-        )
-        computed = dict(zip(missing, fresh, strict=True))
-        self._write(computed)
-        self._recent.add(kept | computed, RECENT_BYTES)
-        return log_p | kept | computed, len(computed)
 
-    def _read(self, n_tokens: Mapping[str, int]) -> dict[str, np.ndarray]:
-        """Return what an earlier run has left of texts of so many tokens."""
-        if self._disk is None or not n_tokens:
-            return {}
-        names, sizes = list(n_tokens), np.array([*n_tokens.values()], dtype=np.int64)
-        # a cache's values are those of words and one of their sentence, here all of tokens
-        kept = self._disk.read([bytes.fromhex(name) for name in names], sizes - 1)
-        return {
-            names[place]: np.append(all_but_last, last).astype(np.float64)
-            for place, (all_but_last, last) in kept.items()
-        }
-
-    def _write(self, computed: Mapping[str, np.ndarray]) -> None:
-        """Leave log-probabilities to later runs, as float32, in which they were computed."""
-        if self._disk is not None and computed:
-            as_read = {name: values.astype(np.float32) for name, values in computed.items()}
-            self._disk.write(
-                {bytes.fromhex(name): (own[:-1], own[-1:]) for name, own in as_read.items()}
+        def compute(names: list[str]) -> dict[str, np.ndarray]:
+            prefixes: dict[bytes, int] = {}
+            owner = [
+                prefixes.setdefault(wanted[name][0].tobytes(), len(prefixes)) for name in names
+            ]
+            log_p = self._scorer.log_probabilities(
+                [np.frombuffer(prefix, dtype=np.int64) for prefix in prefixes],
+                [wanted[name][1] for name in names],
+                np.array(owner, dtype=np.int64),
             )
+            return dict(zip(names, log_p, strict=True))
+
+        sizes = {name: text.size for name, (_, text) in wanted.items()}
+        return self._remembered.values(sizes, compute)
 
 
 @dataclass(frozen=True, slots=True)

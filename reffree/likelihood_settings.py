@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,13 @@ class LikelihoodSettings:
         if self.preset and self.prompt is not None:
             raise ValueError("a likelihood takes `preset` or `prompt`, got both; leave one out")
         if self.prompt is not None:
-            check_prompt(self.prompt)
+            is_text = isinstance(self.prompt, str)
+            parts = [self.prompt.count(part) for part in (CONTEXT, TEXT)] if is_text else []
+            if parts != [1, 1] or not self.prompt.endswith(TEXT):
+                raise ValueError(
+                    f"`prompt` of a likelihood must hold `{CONTEXT}` once and end in `{TEXT}`, got "
+                    f"{self.prompt!r}"
+                )
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> LikelihoodSettings:
@@ -65,10 +71,10 @@ class LikelihoodSettings:
 
         Raises `ValueError` if a key is unknown, naming the nearest, or a value is not allowed.
         """
-        known = [field.name for field in fields(cls)]
         for key in table:
-            if key not in known:
-                raise ValueError(f"unknown key `{key}` of a likelihood; {nearest(key, known)}")
+            if key not in cls.__dataclass_fields__:
+                known = nearest(key, cls.__dataclass_fields__)
+                raise ValueError(f"unknown key `{key}` of a likelihood; {known}")
         return cls(**table)
 
     def prompt_for(self, *, has_encoder: bool) -> str:
@@ -110,16 +116,3 @@ class LikelihoodSettings:
             return float(np.quantile(log_p, LOW_SHARE))
         numbers = np.zeros(log_p.size) if sentence is None else sentence
         return float(min(log_p[numbers == each].mean() for each in np.unique(numbers)))
-
-
-def check_prompt(prompt: str) -> None:
-    """Refuse a prompt without its two places.
-
-    Raises `ValueError` if it does not hold each once, `{text}` at its end.
-    """
-    is_whole = isinstance(prompt, str) and prompt.count(CONTEXT) == prompt.count(TEXT) == 1
-    if not is_whole or not prompt.endswith(TEXT):
-        raise ValueError(
-            f"`prompt` of a likelihood must hold `{CONTEXT}` once and end in `{TEXT}`, got "
-            f"{prompt!r}"
-        )

@@ -7,6 +7,7 @@ here.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 import zlib
@@ -38,7 +39,7 @@ SAMPLED_DOCUMENTS = 256
 PAIR_SCHEMA = pa.schema(
     {
         "document_id": pa.string(),
-        "number": pa.int32(),  # place among the pairs of its row
+        "number": pa.int64(),  # tells apart the pairs of a document: place among those of its row
         "key": pa.uint64(),  # hash of document_id
         "group": pa.uint64(),  # smallest key of the documents that share a text with this one
         # large: a bucket of long documents has more text than 32 bits can address
@@ -75,37 +76,27 @@ class Pair:
         return hash64(self.document_id)
 
 
-def pairs_of_rows(
-    document_ids: Sequence[str | None],
-    sources: Sequence[Sequence[str] | None],
-    references: Sequence[Sequence[str] | None],
-    splits: Sequence[str | None] | None,
-    unreadable: Sequence[str | None],
+def pairs_of_row(
+    document_id: str | None,
+    sources: Sequence[str] | None,
+    references: Sequence[str] | None,
+    side: int,
     left_out: Counter[str],
 ) -> list[Pair]:
-    """Take the pairs of a batch of rows, in their order; all sequences have one entry a row.
-
-    `splits` are the sides that the file names, None where it has none; `unreadable` says why a
-    row could not be read. Every row or text that gives no pair is counted in `left_out`.
-    """
-    pairs: list[Pair] = []
-    names = splits if splits is not None else [None] * len(document_ids)
-    for name, row_sources, row_references, split, reason in zip(
-        document_ids, sources, references, names, unreadable, strict=True
-    ):
-        side = NO_SPLIT if splits is None else side_named(split)
-        why = reason or _why_no_pair(name, row_sources, row_references, side)
-        if why is not None:
-            left_out[why] += 1
-            continue
-        taken_sources = _filled(row_sources or (), "empty source", left_out)
-        taken_references = _filled(row_references or (), "empty reference", left_out)
-        combined = [(source, text) for source in taken_sources for text in taken_references]
-        pairs.extend(
-            Pair(document_id=str(name), number=i, side=side, source=source, reference=text)
-            for i, (source, text) in enumerate(combined)
-        )
-    return pairs
+    """Take the pairs of a row; what gives no pair is counted in `left_out`, by reason."""
+    given = {"document_id": document_id, "source": sources, "reference": references}
+    why = next((f"no {name}" for name, value in given.items() if not value), None)
+    if why is None and side == _UNKNOWN_SPLIT:
+        why = "no known split"
+    if why is not None:
+        left_out[why] += 1
+        return []
+    kept_sources = _filled(sources or (), "empty source", left_out)
+    kept_references = _filled(references or (), "empty reference", left_out)
+    return [
+        Pair(document_id=str(document_id), number=i, side=side, source=source, reference=text)
+        for i, (source, text) in enumerate(itertools.product(kept_sources, kept_references))
+    ]
 
 
 def text_key(text: str) -> int | None:
@@ -216,23 +207,9 @@ def side_named(split: str | None) -> int:
     return _SIDE_NAMES.get((split or "").strip().lower(), _UNKNOWN_SPLIT)
 
 
-def _why_no_pair(
-    document_id: str | None,
-    sources: Sequence[str] | None,
-    references: Sequence[str] | None,
-    side: int,
-) -> str | None:
-    named = {"document_id": document_id, "source": sources, "reference": references}
-    for name, value in named.items():
-        if not value:
-            return f"no {name}"
-    return "no known split" if side == _UNKNOWN_SPLIT else None
-
-
-def _filled(texts: Iterable[str], reason: str, left_out: Counter[str]) -> list[str]:
+def _filled(texts: Sequence[str], reason: str, left_out: Counter[str]) -> list[str]:
     """Return the texts that have a letter or digit; count the others."""
-    listed = list(texts)
-    filled = [text for text in listed if _NOT_WORD.sub("", text)]
-    if len(filled) < len(listed):
-        left_out[reason] += len(listed) - len(filled)
+    filled = [text for text in texts if _NOT_WORD.sub("", text)]
+    if len(filled) < len(texts):
+        left_out[reason] += len(texts) - len(filled)
     return filled

@@ -19,7 +19,7 @@ from torch import nn
 from reffree.batches import Batch, batches, count_batches
 from reffree.building import Built, build
 from reffree.checkpoint import TrainNews
-from reffree.examples import PreparedFolder
+from reffree.examples import PreparedPairs
 from reffree.hashing import generator_of
 from reffree.loop import LoopSettings, Ranks, TrainState, precision, run_training
 from reffree.losses import LOSSES, LossSum, fit_scale
@@ -75,12 +75,12 @@ class Recipe:
 class PairBatches:
     """The batches of prepared pairs for one process, the same whenever they are asked for."""
 
-    def __init__(self, pairs: PreparedFolder, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
+    def __init__(self, pairs: PreparedPairs, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
         self._training = pairs.examples("train", recipe.negatives)
         self._validation = pairs.examples("validation", recipe.negatives)
         self._reader, self._ranks, self._seed = reader, ranks, recipe.training.seed
         self._size = recipe.training.batch_size
-        n_examples = pairs.n_training_pairs * recipe.examples_per_pair()
+        n_examples = pairs.n_pairs["train"] * recipe.examples_per_pair()
         self.n_batches = count_batches(n_examples, size=self._size, n_ranks=ranks.size)
 
     def training(self, epoch: int) -> Iterator[Batch]:
@@ -150,7 +150,7 @@ class ScorerTask:
 
 def learn(
     recipe: Recipe,
-    pairs: PreparedFolder,
+    pairs: PreparedPairs,
     folder: Path,
     *,
     fingerprint: str,
@@ -189,9 +189,7 @@ def learn(
     return built, state
 
 
-def calibrated(
-    built: Built, recipe: Recipe, pairs: PreparedFolder, *, device: str = "cpu"
-) -> Built:
+def calibrated(built: Built, recipe: Recipe, pairs: PreparedPairs, *, device: str = "cpu") -> Built:
     """Scale and shift a trained model's logits to the least loss on the validation documents."""
     where = torch.device(device)
     model = built.model.to(where).eval()

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -107,15 +106,6 @@ def test_columns_of_pairs_corpus_and_ratings_are_named_together(scorer, files, t
     found = evaluate_by_ratings([scorer], corpus, renamed, columns=columns)
     assert [replace(one, notes=[]) for one in found] == expected
     assert found[0].notes == ["Raters: all 1 (expert-1)"]
-
-
-def test_part_that_failed_is_no_result(scorer, files, monkeypatch):
-    run = SimpleNamespace(is_complete=False, failed_shards={3: "disk full"})
-    monkeypatch.setattr(
-        "pipelines.evaluate_by_ratings.score_corpus", lambda *_args, **_options: run
-    )
-    with pytest.raises(RuntimeError, match=r"a part of `corpus` could not be scored: disk full"):
-        evaluate_by_ratings([scorer], *files)
 
 
 def test_aspect_called_like_a_metric_is_a_rating(scorer, rows, files, tmp_path):

@@ -515,7 +515,7 @@ def test_drawn_and_hard_negatives(train):
         (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word, features"),
         (("--loss", "rmse"), "`loss` must be one of bce, mse"),
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
-        (("--negatives", "sentence-shuffle"), "`negatives` must give both classes"),
+        (("--negatives", "sentence-shuffle"), "must give some for every side"),
         (("--limit", "2"), "every side must have pairs"),
         (("--seed", str(2**64)), "`seed` must be from 0 to 4294967295, got 18446744073709551616"),
         (("--ema-decay", "1"), "`ema_decay` must be in [0, 1), got 1"),

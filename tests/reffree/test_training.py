@@ -9,7 +9,7 @@ import torch
 
 from reffree.building import build
 from reffree.checkpoint import CHECKPOINT_FILE, read_metrics
-from reffree.examples import PreparedFolder
+from reffree.examples import PreparedPairs
 from reffree.loop import run_training
 from reffree.losses import LossSum
 from reffree.negatives import NegativesConfig
@@ -85,7 +85,16 @@ def prepared(folder, *vocabulary):
     for side, name in enumerate(("train", "validation")):
         (path,) = write_buckets(folder / name, make_pairs(7), side=side)
         path.rename(folder / path.name)
-    return PreparedFolder(folder=folder, vocabulary=vocabulary, n_training_pairs=7)
+    return PreparedPairs(
+        folder=folder,
+        vocabulary=vocabulary,
+        n_rows=14,
+        n_pairs={"train": 7, "validation": 7},
+        left_out={},
+        n_shared=0,
+        has_own_split=False,
+        source_sample=(),
+    )
 
 
 def test_rate_falls_to_zero_with_the_last_step(tiny, tmp_path):
