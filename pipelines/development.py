@@ -19,17 +19,18 @@ def development_agreement(settings: TrainSettings) -> Callable[[LinearPairs], fl
 
     None where no development set is named.
     """
-    if (settings.dev_corpus is None) != (settings.dev_ratings is None):
-        raise ValueError("`dev_corpus` and `dev_ratings` belong together; give both")
-    if settings.dev_corpus is None:
+    corpus, ratings = settings.dev_corpus, settings.dev_ratings
+    if corpus is None and ratings is None:
         return None
-    rated = read_rated(settings.dev_corpus, settings.dev_ratings, settings)
-    ratings = np.nanmean(np.column_stack(list(rated.ratings.values())), axis=1)
+    if corpus is None or ratings is None:
+        raise ValueError("`dev_corpus` and `dev_ratings` belong together; give both")
+    rated = read_rated(corpus, ratings, settings)
+    means = np.nanmean(np.column_stack(list(rated.ratings.values())), axis=1)
     lengths = np.array([float(len(text.split())) for text in rated.candidates])
 
     def agreement(pairs: LinearPairs) -> float:
         scores = pairs.score(rated.sources, rated.candidates).scores.mean(axis=1)
-        return agreement_inside(scores, ratings, lengths, rated.documents)
+        return agreement_inside(scores, means, lengths, rated.documents)
 
     return agreement
 

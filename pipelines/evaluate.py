@@ -21,7 +21,6 @@ from pipelines.fetched import fetched_scorer
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.tables.keyed import names_of_paths
-from pipelines.tables.ratings import columns_apart
 from pipelines.training_folder import chosen_device, local_cache, stages
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
@@ -41,12 +40,10 @@ TRAITS = ("length", "density")
 class DomainResult:
     """One scorer on one domain."""
 
-    scorer: str
-    """Folder."""
+    scorer: str  # folder
     domain: str
     """The file or folder of pairs, with as much of its path as tells it from the others."""
-    n_pairs: int
-    """Pairs of the side that was judged."""
+    n_pairs: int  # pairs of the side that was judged
     kinds: Mapping[str, KindFigures]
     confounders: Mapping[str, float | None]
     """From `reffree.evaluation.confounders`, over all negatives and references."""
@@ -64,8 +61,6 @@ def evaluate_scorer(
     scorers: Sequence[str], paths: Sequence[str], settings: EvaluateSettings
 ) -> list[DomainResult]:
     """Judge scorers on pairs, each path a domain of its own; the results are scorer by scorer."""
-    if not paths:
-        return []
     tell = stages(settings.on_progress)
     names = names_of_paths(paths)
     if len(set(names)) < len(names):
@@ -114,14 +109,11 @@ def _read_domain(
 
     Also returns what was left out, and why.
     """
-    columns = settings.columns
-    if settings.corpus is not None:
-        columns, _ = columns_apart(columns)
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         pairs = prepare_for_negatives(
             *(negatives, [path], Path(work) / "pairs", stages(None)),
             sides=(settings.split,),
-            columns=columns,
+            columns=settings.columns,
             limit=settings.limit,
             split_anew=settings.split_anew,
         )

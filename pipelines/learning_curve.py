@@ -26,8 +26,7 @@ from reffree.scorer_folder import read_settings
 from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
-CURVE_FILE = "learning_curve"
-"""Name, before the suffix, of table and chart."""
+CURVE_FILE = "learning_curve"  # name, before the suffix, of table and chart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +34,9 @@ class CurvePoint:
     """What so many training documents give."""
 
     n_documents: int
-    n_pairs: int
-    """Training pairs; more than documents where these have several references."""
-    steps: int
-    """None are taken for a scorer of features: 0."""
-    kinds: Mapping[str, KindFigures]
-    """On the test documents, by kind of negative."""
+    n_pairs: int  # training pairs; more than documents where these have several references
+    steps: int  # none are taken for a scorer of features: 0
+    kinds: Mapping[str, KindFigures]  # on the test documents, by kind of negative
 
 
 def learning_curve(

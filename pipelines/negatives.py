@@ -67,10 +67,8 @@ class NegativesRun:
 
     out: str
     pairs: PreparedPairs
-    kinds: Mapping[str, KindCount]
-    """By kind, the positive first."""
-    left_out: Mapping[str, int]
-    """Negatives that could not be made, by kind and reason."""
+    kinds: Mapping[str, KindCount]  # by kind, the positive first
+    left_out: Mapping[str, int]  # negatives that could not be made, by kind and reason
 
     @property
     def n_rows(self) -> int:

@@ -84,6 +84,8 @@ def prepare_pairs(
         if leaks := register.n_leaks(split.sides_of):
             both = ", ".join(f"{n:,} texts in both {a} and {b}" for (a, b), n in leaks.items())
             raise RuntimeError(f"the split must keep every text on one side, got {both}")
+    left_out[REPEATED] = sum(writer.n_repeated[side] for side in sides)
+    left_out = +left_out
     _check_sides(writer.n_written, {SIDES[0], *sides}, reader.split_column, left_out)
     return PreparedPairs(
         folder=folder,
@@ -123,8 +125,7 @@ class _Reader:
     wanted: Wanted
     limit: int | None
     split_column: str | None
-    n_rows: int = 0
-    """Rows that were read the last time."""
+    n_rows: int = 0  # rows that were read the last time
 
     @classmethod
     def of(
@@ -248,8 +249,7 @@ def _deal(
         table = as_table(pairs, split.groups.group_of(keys))
         writer.add(table.filter(pa.array(is_used)), sides[is_used])
     writer.close()
-    left_out[REPEATED] += writer.n_repeated
-    return words.words(), sources.text_keys(), +left_out
+    return words.words(), sources.text_keys(), left_out
 
 
 def _check_sides(

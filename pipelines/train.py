@@ -55,10 +55,8 @@ class TrainedScorer:
 
     out: str
     signature: str
-    n_pairs: Mapping[str, int]
-    """Pairs, or rows of a table, by side."""
-    held_out: Mapping[str, KindFigures]
-    """On the test documents, by kind of negative."""
+    n_pairs: Mapping[str, int]  # pairs, or rows of a table, by side
+    held_out: Mapping[str, KindFigures]  # on the test documents, by kind of negative
     left_out: Mapping[str, int]
     """Rows, texts or pairs that are not used and negatives that could not be made, by reason."""
     state: TrainState | None = None

@@ -38,8 +38,7 @@ from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
 SIDES_READ = ("train", "test")
-JUDGED_DOCUMENTS = 200
-"""Test documents that a scorer is judged by, at most."""
+JUDGED_DOCUMENTS = 200  # test documents that a scorer is judged by, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +46,7 @@ class Material:
     """What a scorer is fitted to and judged by."""
 
     training: Sequence[Example]
-    test: Sequence[Sequence[Example]]
-    """Candidates that are compared, group by group."""
+    test: Sequence[Sequence[Example]]  # candidates that are compared, group by group
     n_pairs: Mapping[str, int]
     left_out: Mapping[str, int]
     source_sample: Sequence[int]

@@ -20,13 +20,15 @@ from agreement import Interval, Resamples, correlate, resampled_correlations
 from agreement.intervals import percentile_interval, widened
 from agreement.resampling import draw_counts
 from cluster import list_inputs, with_content
+from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID
 from cluster.store import base_name
 from pipelines.evaluate import TRAITS
-from pipelines.rated_rows import read_rated_rows
+from pipelines.prepare_pairs import SPLIT
 from pipelines.runs.manifest import library_versions
 from pipelines.settings.train import TrainSettings
 from pipelines.tables.keyed import KEYS, check_unique
+from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.train_on_preferences import N_FOLDS, SHIPPED, others_of
 from pipelines.training_folder import checked_folder, chosen_device, stages
 from pipelines.training_table import why_unused
@@ -40,12 +42,12 @@ from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
 from reffree.splits import number_groups
 from sms.naming import AnyPath, OneOrMore, several
 
-FIGURES_FILE = "learning_curve.json"
-"""All figures, in the folder of the scorer."""
+FIGURES_FILE = "learning_curve.json"  # all figures, in the folder of the scorer
 CONFIDENCE = 0.95
 N_RESAMPLES = 1_000
 FEWEST_DOCUMENTS = 6
 """With fewer, 2 * 0.5**n > 0.05: chance alone puts all of them on one side that often."""
+_RATING = "rating:"
 _HOW: dict[str, Any] = {"level": "summary", "coefficient": "spearman"}
 
 
@@ -56,12 +58,10 @@ class RatedFit:
     aspect: str
     n_documents: int
     """Rated documents that were asked for; all of them in the last fit of an aspect."""
-    n_fitted: int
-    """Documents that the weights of a fold were fitted to, at most."""
+    n_fitted: int  # documents that the weights of a fold were fitted to, at most
     cross_validated: float
     """By weights that have not seen the document, nor the system where there are enough."""
-    others: Mapping[str, float]
-    """What else there is, on the same candidates."""
+    others: Mapping[str, float]  # what else there is, on the same candidates
     differences: Mapping[str, Interval]
     """How much more the fitted weights reach than the shipped scorer, and than length and density
     (`-length` where shorter is better), with a paired bootstrap over documents; only where all
@@ -77,8 +77,7 @@ class RatedTraining:
     n_candidates: int
     n_documents: int
     n_systems: int
-    notes: Sequence[str]
-    """What was left out, and why."""
+    notes: Sequence[str]  # what was left out, and why
     leaves_systems_out: bool
     """Whether the weights that score a candidate have seen nothing else of its system, either."""
     fits: Sequence[RatedFit]
@@ -96,8 +95,7 @@ class Rated:
     ratings: Mapping[str, np.ndarray]
     groups: np.ndarray
     """Numbers of the documents, those with the same source or nearly so alike."""
-    notes: Sequence[str]
-    """What was left out, and why."""
+    notes: Sequence[str]  # what was left out, and why
 
     @property
     def n_system_folds(self) -> int:
@@ -164,9 +162,20 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
 
 
 def read_rated(corpus: OneOrMore, ratings: AnyPath, settings: TrainSettings) -> Rated:
-    """Read rated candidates that can be trained on, and number their documents and systems."""
-    given = read_rated_rows(corpus, ratings, settings)
-    rows, notes = given.rows, given.notes
+    """Join the rows of a corpus with the mean of their ratings, of `raters` or all.
+
+    What cannot be trained on is left out and told in the notes; documents and systems are numbered.
+    """
+    columns, of_ratings = columns_apart(settings.columns)
+    columns.pop(SPLIT, None)
+    given = read_ratings(ratings, raters=settings.raters, columns=of_ratings, has_option=False)
+    means, notes = given.means(_RATING), list(given.notes)
+    wanted = Wanted(needed=(DOCUMENT_ID, SYSTEM_ID, CANDIDATE, SOURCES), columns=columns)
+    tables = read_files(list_inputs(several(corpus)), wanted, limit=settings.limit)
+    frames = (pl.DataFrame(pl.from_arrow(table)) for table in tables)
+    rows = pl.concat([frame.join(means, on=KEYS) for frame in frames]).sort(KEYS)
+    if n_lost := means.height - rows.select(KEYS).n_unique():
+        notes.append(f"Rated summaries that the corpus lacks: {n_lost:,} of {means.height:,}")
     why = pl.Series([why_unused(row) for row in rows.to_dicts()], dtype=pl.String)
     for reason, n in why.drop_nulls().value_counts(sort=True).iter_rows():
         notes.append(f"Left out: {n:,}, {reason}")
@@ -190,7 +199,7 @@ def read_rated(corpus: OneOrMore, ratings: AnyPath, settings: TrainSettings) -> 
         documents=documents,
         systems=systems,
         ratings={
-            aspect: both[given.rating(aspect)].cast(pl.Float64).to_numpy()
+            aspect: both[f"{_RATING}{aspect}"].cast(pl.Float64).to_numpy()
             for aspect in given.aspects
         },
         groups=groups,

@@ -21,8 +21,7 @@ from pipelines.runs.progress import Progress
 from reffree.naming import SCORER_FILE
 from sms.naming import AnyPath
 
-TRAINING_FOLDER = "training"
-"""What is needed to go on, in the folder of the result."""
+TRAINING_FOLDER = "training"  # what is needed to go on, in the folder of the result
 PAIRS_FOLDER = "pairs"
 RAY_FOLDER = "ray"
 
@@ -31,15 +30,12 @@ RAY_FOLDER = "ray"
 class Machines:
     """Where something is trained."""
 
-    workers: int = 1
-    """Processes that share every batch; more than one needs Ray."""
+    workers: int = 1  # processes that share every batch; more than one needs Ray
     gpus_per_worker: float = 0
     address: str | None = None
     """Ray cluster to join; without, one is started on this machine."""
-    is_open_allowed: bool = False
-    """Join a cluster that asks for no token."""
-    device: str = "auto"
-    """`auto`, `cpu` or `cuda`, for one process."""
+    is_open_allowed: bool = False  # join a cluster that asks for no token
+    device: str = "auto"  # `auto`, `cpu` or `cuda`, for one process
 
     def __post_init__(self) -> None:
         if self.workers < 1:

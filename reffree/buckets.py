@@ -21,10 +21,8 @@ from reffree.pairs import PAIR_SCHEMA, SIDES
 
 BUCKET_PAIRS = 1 << 15
 """Pairs that a bucket holds on average; more where there would be too many files."""
-BUCKET_CHARACTERS = 256 << 20
-"""Text that a bucket holds on average, as well."""
-MAX_FILES = 512
-"""Files open at the same time, for all sides."""
+BUCKET_CHARACTERS = 256 << 20  # text that a bucket holds on average, as well
+MAX_FILES = 512  # files open at the same time, for all sides
 
 _ROW_PAIRS = 1 << 32  # more pairs than a row has
 _ROWS_AT_ONCE = 1_000
@@ -37,8 +35,7 @@ class Bucket:
 
     pairs: pa.Table
     """Columns of `PAIR_SCHEMA`; mapped, so that texts are not in memory unless it is free."""
-    groups: np.ndarray
-    """Documents that share a text have the same; uint64, (n_pairs,)."""
+    groups: np.ndarray  # documents that share a text have the same; uint64, (n_pairs,)
 
     def __len__(self) -> int:
         return self.pairs.num_rows
@@ -67,8 +64,8 @@ class BucketWriter:
         self._writers: dict[tuple[str, int], pa.RecordBatchFileWriter] = {}
         self.n_written: Counter[str] = Counter()
         """Pairs by side."""
-        self.n_repeated = 0
-        """Pairs that were there more than once and, after `close`, are there once."""
+        self.n_repeated: Counter[str] = Counter()
+        """Pairs by side that were there more than once; after `close` they are there once."""
 
     def add(self, pairs: pa.Table, sides: np.ndarray) -> None:
         """Write pairs, with the columns of `PAIR_SCHEMA`, to buckets of their places in `SIDES`."""
@@ -91,7 +88,7 @@ class BucketWriter:
             sort_bucket(path)
             n_left = len(read_bucket(path))
             self.n_written[side] += n_left
-            self.n_repeated += n_before - n_left
+            self.n_repeated[side] += n_before - n_left
 
     def _path(self, side: str, number: int) -> Path:
         return self._folder / f"{side}-{number:03}.arrow"

@@ -14,11 +14,9 @@ import numpy as np
 
 from reffree.cut_text import Sentence, Token, arranged, count_words, foreign, join, sentence_gap
 
-PHRASE_WORDS = (2, 8)
-"""Words of a phrase that is repeated, fewest and most."""
+PHRASE_WORDS = (2, 8)  # words of a phrase that is repeated, fewest and most
 
-FEWEST_BROKEN = 4
-"""Words that a sentence must have to be broken."""
+FEWEST_BROKEN = 4  # words that a sentence must have to be broken
 
 
 class CannotEdit(Exception):
@@ -30,10 +28,8 @@ class Draft:
     """An edited text."""
 
     sentences: tuple[Sentence, ...]
-    n_edits: int
-    """Words, sentences, phrases or names that were edited."""
-    n_before: int
-    """Words of the text before, punctuation included."""
+    n_edits: int  # words, sentences, phrases or names that were edited
+    n_before: int  # words of the text before, punctuation included
 
     @property
     def text(self) -> str:

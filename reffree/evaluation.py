@@ -18,10 +18,8 @@ from reffree.examples import Example
 from reffree.negatives import POSITIVE
 from reffree.scorer import LearnedScorer
 
-THRESHOLD = 0.5
-"""A score from here on says that the candidate is good."""
-N_BINS = 10
-"""Of the calibration; equally wide."""
+THRESHOLD = 0.5  # a score from here on says that the candidate is good
+N_BINS = 10  # of the calibration; equally wide
 SPREAD_ATOL = 1e-12
 """Values that differ by no more count as one value: they have no correlation."""
 
@@ -34,40 +32,30 @@ logger = logging.getLogger(__name__)
 class KindFigures:
     """Figures of one kind of negative; None where undefined."""
 
-    n: int
-    """Rows: negatives and references."""
+    n: int  # rows: negatives and references
     accuracy: float | None
     """Share of rows with score and label on the same side of `THRESHOLD`; as `mse` and
     `calibration_error` None for a scorer whose scores only have an order."""
-    auc: float
-    """Chance that a reference scores higher than a negative; a tie counts half."""
+    auc: float  # chance that a reference scores higher than a negative; a tie counts half
     preferred: float
     """Share of negatives that score lower than the reference of the same pair; a tie counts
     half."""
-    mse: float | None
-    """Mean squared difference of score and label."""
-    pearson: float | None
-    """Correlation of score and label."""
+    mse: float | None  # mean squared difference of score and label
+    pearson: float | None  # correlation of score and label
     calibration_error: float | None
     """Mean distance of mean score and mean label over `N_BINS` bins of the score, by rows."""
-    n_cut: int
-    """Rows of which only the lead was read."""
+    n_cut: int  # rows of which only the lead was read
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """Examples with their scores."""
 
-    kinds: np.ndarray
-    """str, (n,)."""
-    pairs: np.ndarray
-    """Number of each example's pair, int64, (n,)."""
-    labels: np.ndarray
-    """float64, (n,)."""
-    scores: np.ndarray
-    """float64, NaN where there is none, (n,)."""
-    is_cut: np.ndarray
-    """bool, (n,)."""
+    kinds: np.ndarray  # str, (n,)
+    pairs: np.ndarray  # number of each example's pair, int64, (n,)
+    labels: np.ndarray  # float64, (n,)
+    scores: np.ndarray  # float64, NaN where there is none, (n,)
+    is_cut: np.ndarray  # bool, (n,)
 
     def by_kind(self, *, has_threshold: bool = True) -> dict[str, KindFigures]:
         """Compute the figures of every kind, in the order of first appearance.

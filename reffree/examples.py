@@ -42,22 +42,18 @@ class Example:
     document_id: str
     number: int
     """Place among the pairs of the document's row; 0 but for several sources or references."""
-    kind: str
-    """`positive`, or one of `negatives.KINDS`."""
-    index: int
-    """Place among the examples of this kind of this pair."""
+    kind: str  # `positive`, or one of `negatives.KINDS`
+    index: int  # place among the examples of this kind of this pair
     source: str
     candidate: str
-    label: float
-    """In [0, 1]; 1 for the positive, 0 for a reference of another document."""
+    label: float  # in [0, 1]; 1 for the positive, 0 for a reference of another document
     n_edits: int
     base: str = REFERENCE
     """The positive that it is, or that it was made from; one of `positives.POSITIVES`. Candidates
     of one pair with the same are compared."""
     aspect: str = ""
     """Heads that it teaches, with commas between them; where nothing is said those of its kind."""
-    weight: float = 1.0
-    """How much a comparison with it counts."""
+    weight: float = 1.0  # how much a comparison with it counts
 
 
 class Examples:
@@ -200,19 +196,13 @@ class _Texts:
 class PreparedPairs:
     """Pairs that lie ready on a disk that all processes see, and what became of the others."""
 
-    folder: Path
-    """With the buckets, and the neighbours where they are needed."""
-    vocabulary: tuple[str, ...]
-    """Words of the training references."""
+    folder: Path  # with the buckets, and the neighbours where they are needed
+    vocabulary: tuple[str, ...]  # words of the training references
     n_rows: int
-    n_pairs: Mapping[str, int]
-    """By side."""
-    left_out: Mapping[str, int]
-    """Rows, texts or pairs that are not used, by reason."""
-    n_shared: int
-    """Documents that share a text, or nearly a source, with another one."""
-    has_own_split: bool
-    """Whether the files said which side a document is on."""
+    n_pairs: Mapping[str, int]  # by side
+    left_out: Mapping[str, int]  # rows, texts or pairs that are not used, by reason
+    n_shared: int  # documents that share a text, or nearly a source, with another one
+    has_own_split: bool  # whether the files said which side a document is on
     source_sample: tuple[int, ...]
     """Hashes of some of the sources for training, from `SourceSample`."""
 

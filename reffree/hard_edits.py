@@ -34,8 +34,7 @@ from sms.text import TextRules
 
 UNIMPORTANT_SHARE = 1 / 3
 """Part of the source's sentences, those that share least with the reference, that is used."""
-FEWEST_WORDS = 5
-"""A shorter sentence of the source (a by-line, a headline) is not used."""
+FEWEST_WORDS = 5  # a shorter sentence of the source (a by-line, a headline) is not used
 CASED_SHARE = 0.01
 """Share of a source's words that must be names; with fewer it counts as lower-cased."""
 

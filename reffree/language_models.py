@@ -36,13 +36,10 @@ BATCH_TOKENS = {"cpu": 2_048, "cuda": 65_536}
 """Tokens, padding included, that go through a model together, by device."""
 GENERATOR = "generator"
 """A causal model or one of an encoder and a decoder, as its configuration says."""
-CLASSIFIER = "classifier"
-"""A model with a head for classes of sequences."""
+CLASSIFIER = "classifier"  # a model with a head for classes of sequences
 
-SANE_LENGTH = 1_000_000
-"""Tokenisers write a number beyond this where they know of no limit."""
-RECENT_BYTES = 64 << 20
-"""Answers that a model gave lately and that are kept."""
+SANE_LENGTH = 1_000_000  # tokenisers write a number beyond this where they know of no limit
+RECENT_BYTES = 64 << 20  # answers that a model gave lately and that are kept
 _KEY_BYTES = 150  # of a key and what holds an answer
 
 T = TypeVar("T")
@@ -69,13 +66,10 @@ def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[]
 class Pretrained:
     """A model on its device, its tokeniser and what identifies them."""
 
-    model: Any
-    """Of the transformers library, ready for inference."""
-    tokenizer: Any
-    """A fast one."""
+    model: Any  # of the transformers library, ready for inference
+    tokenizer: Any  # a fast one
     machine: Machine
-    name: str
-    """For a signature."""
+    name: str  # for a signature
     content_hash: str
     max_tokens: int
     """Tokens that it reads at once, special ones included; of each side where it has two."""

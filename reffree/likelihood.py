@@ -22,8 +22,7 @@ from sms.encoders.pieces import attempt_each, marks_for, without_marks
 from sms.ragged import Ragged
 from sms.words import CANNOT_BE_SPLIT
 
-AFTER = "likelihood@"
-"""What stands before a model's path, for messages."""
+AFTER = "likelihood@"  # what stands before a model's path, for messages
 STEPS = 32
 """A context that is too long gives way to a text in steps of one in so many of the tokens that a
 model reads: texts of about the same length then follow the same part of it."""
@@ -42,8 +41,7 @@ class TokenScores:
     """By text, first character of every token and the one past its last, int64, shape (n, 2)."""
     is_cut: np.ndarray
     """Whether the context or the text was too long and only its beginning was read; bool."""
-    reasons: Mapping[int, str]
-    """By row, why it has no tokens: `context:WHY` or `text:WHY`."""
+    reasons: Mapping[int, str]  # by row, why it has no tokens: `context:WHY` or `text:WHY`
 
 
 class LanguageModel:
@@ -154,9 +152,10 @@ class LanguageModel:
         """Cut distinct contexts, in the prompt, into tokens; None where that fails."""
         distinct = list(dict.fromkeys(contexts))
         whole = [f"{self._before}{context}{self._between}" for context in distinct]
+        read = zip(distinct, self._encodings(whole, distinct), strict=True)
         return {
-            context: encoding and self._context(context, encoding)
-            for context, encoding in zip(distinct, self._encodings(whole, distinct), strict=True)
+            context: None if encoding is None else self._context(context, encoding)
+            for context, encoding in read
         }
 
     def _context(self, context: str, encoding: Encoding) -> _Tokens:
@@ -175,19 +174,22 @@ class LanguageModel:
     def _read_texts(self, texts: Sequence[str]) -> dict[str, _Tokens | None]:
         """Cut distinct texts into tokens as they follow the prompt; None where that fails."""
         distinct = list(dict.fromkeys(texts))
+        anchor = self._between or _ANCHOR
+        shift = len(anchor) + len(self._glue)
         if self._pretrained.has_encoder:
-            read = self._encodings(distinct, distinct)
-            taken = [
-                each and _Tokens.of(each, end=len(t))
-                for t, each in zip(distinct, read, strict=True)
-            ]
+            encodings = self._encodings(distinct, distinct)
         else:
-            anchor = self._between or _ANCHOR
             whole = [f"{anchor}{self._glue}{text}" for text in distinct]
-            shift = len(anchor) + len(self._glue)
-            read = self._encodings(whole, distinct, plain=True)
-            taken = [each and _Tokens.after(each, len(anchor), shift) for each in read]
-        return dict(zip(distinct, taken, strict=True))
+            encodings = self._encodings(whole, distinct, plain=True)
+        read: dict[str, _Tokens | None] = {}
+        for text, encoding in zip(distinct, encodings, strict=True):
+            if encoding is None:
+                read[text] = None
+            elif self._pretrained.has_encoder:
+                read[text] = _Tokens.of(encoding, end=len(text))
+            else:
+                read[text] = _Tokens.after(encoding, len(anchor), shift)
+        return read
 
     def _encodings(
         self, whole: list[str], texts: Sequence[str], *, plain: bool = False
@@ -245,8 +247,7 @@ class SharedModel:
 class _Tokens:
     """A text as a tokeniser cuts it."""
 
-    ids: np.ndarray
-    """int64."""
+    ids: np.ndarray  # int64
     spans: np.ndarray
     """First character of every token and the one past its last, int64, (n, 2)."""
     n_tail: int

@@ -17,8 +17,7 @@ from sms.naming import nearest
 
 CONTEXT, TEXT = "{context}", "{text}"
 VALUES = ("mean", "sum", "worst", "low")
-LOW_SHARE = 0.1
-"""Of the tokens, those below the value `low`."""
+LOW_SHARE = 0.1  # of the tokens, those below the value `low`
 CAUSAL_PROMPT = f"{CONTEXT}\nTL;DR: {TEXT}"
 ENCODER_PROMPT = f"{CONTEXT}{TEXT}"
 PRESETS = {"bartscore": ENCODER_PROMPT, "gptscore": f"{CONTEXT} In other words , {TEXT}"}
@@ -30,8 +29,7 @@ tokens, all that BART reads, and counts the special tokens of the target."""
 class LikelihoodSettings:
     """How a score is made of log-probabilities: the keys of a table `[models.ALIAS]`."""
 
-    preset: str | None = None
-    """`bartscore` or `gptscore`: their prompt."""
+    preset: str | None = None  # `bartscore` or `gptscore`: their prompt
     prompt: str | None = None
     """What the model reads, with `{context}` and, at its end, `{text}`; of an encoder and decoder
     the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal model,
@@ -41,8 +39,7 @@ class LikelihoodSettings:
     one that a tenth of them are below (`low`)."""
     pmi: bool = False
     """Whether those without the context, after an otherwise equal prompt, are taken off."""
-    lead: int = 3
-    """Sentences of the document that `:recall` asks for."""
+    lead: int = 3  # sentences of the document that `:recall` asks for
 
     def __post_init__(self) -> None:
         for name, choices in (("value", VALUES), ("preset", (None, *PRESETS))):

@@ -29,8 +29,7 @@ from reffree.losses import LossSum
 BEST_FILE = "best.safetensors"
 _SHOWN_DOCUMENTS = 8
 
-Sums = tuple[float, float]
-"""A sum and the number of its terms."""
+Sums = tuple[float, float]  # a sum and the number of its terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +76,15 @@ class Ranks:
 class LoopSettings:
     """What the loop reads of a configuration."""
 
-    epochs: int
-    """Passes over the training documents, at most."""
-    batch_size: int
-    """Of one step, over all processes."""
-    patience: int
-    """Validations without a better figure after which training stops."""
-    max_norm: float
-    """Gradients longer than this are cut down to it."""
-    learning_rate: float
-    """The highest."""
+    epochs: int  # passes over the training documents, at most
+    batch_size: int  # of one step, over all processes
+    patience: int  # validations without a better figure after which training stops
+    max_norm: float  # gradients longer than this are cut down to it
+    learning_rate: float  # the highest
     checkpoint_steps: int
     """Steps between checkpoints; there is one after every epoch as well."""
-    log_steps: int
-    """Steps over which figures are averaged for the log."""
-    seed: int
-    """Of the random numbers of a process, and of the order of batches."""
+    log_steps: int  # steps over which figures are averaged for the log
+    seed: int  # of the random numbers of a process, and of the order of batches
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "epochs", "patience", "checkpoint_steps", "log_steps"):
@@ -143,22 +135,17 @@ class TrainState:
     """How far a run is."""
 
     epoch: int = 0
-    position: int = 0
-    """Batches of this epoch that are done."""
-    step: int = 0
-    """Optimiser steps done."""
+    position: int = 0  # batches of this epoch that are done
+    step: int = 0  # optimiser steps done
     best_loss: float = math.inf
     best_step: int = 0
-    n_worse: int = 0
-    """Validations since the best one."""
+    n_worse: int = 0  # validations since the best one
     is_finished: bool = False
-    loss_sum: float = 0.0
-    """Training loss since it was last logged."""
+    loss_sum: float = 0.0  # training loss since it was last logged
     n_terms: float = 0.0
     figure_sums: dict[str, list[float]] = field(default_factory=dict)
     """Sums and their numbers, of the other figures since then."""
-    n_lines: int = 0
-    """Lines of the log."""
+    n_lines: int = 0  # lines of the log
 
 
 def run_training(

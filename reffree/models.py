@@ -34,21 +34,16 @@ MODEL_PRESETS: dict[str, dict[str, Any]] = {
 class ModelConfig:
     """What a scorer is made of."""
 
-    scorer: str
-    """One of `SCORERS`."""
+    scorer: str  # one of `SCORERS`
     encoder: str
     """Specification as in `sms.encoders.registry`; `bert` takes MiniLM and transformers models."""
-    head: str
-    """One of `HEADS`; `bert` has `fc` only."""
-    n_hidden: int = 128
-    """Units of the hidden layer of `fc`."""
+    head: str  # one of `HEADS`; `bert` has `fc` only
+    n_hidden: int = 128  # units of the hidden layer of `fc`
     dropout: float = 0.3
     """Share of the inputs and hidden units of `fc` over vectors that a training step leaves out;
     the transformer of `bert` has its own."""
-    first_weights: str = "means"
-    """One of `FIRST_WEIGHTS`."""
-    max_pieces: int
-    """Of document and summary together, special ones included; `bert` only."""
+    first_weights: str = "means"  # one of `FIRST_WEIGHTS`
+    max_pieces: int  # of document and summary together, special ones included; `bert` only
     truncation: str = "longest"
     """What gives way in texts that are too long, one of `readers.TRUNCATIONS`; `bert` only."""
     frozen_layers: int
@@ -57,8 +52,7 @@ class ModelConfig:
     document_length: int | None = None
     """Sentences or words of a document that are read; None for the quantile `COVERED` of the
     training data. Not for `bert`."""
-    summary_length: int | None = None
-    """The same of a summary."""
+    summary_length: int | None = None  # the same of a summary
     is_calibrated: bool
     """Whether logits are scaled and shifted to fit the validation documents, once training has
     ended; see `losses.fit_scale`."""

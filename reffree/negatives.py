@@ -21,10 +21,8 @@ from reffree.hashing import check_seed, generator_of
 from reffree.positives import POSITIVES, REFERENCE
 from sms.naming import nearest, several
 
-POSITIVE = "positive"
-"""Kind of the clean reference."""
-ATTEMPTS = 8
-"""Negatives made before one of the wanted length is given up."""
+POSITIVE = "positive"  # kind of the clean reference
+ATTEMPTS = 8  # negatives made before one of the wanted length is given up
 
 DrawText = Callable[[np.random.Generator], tuple[Sentence, ...]]
 
@@ -33,16 +31,11 @@ DrawText = Callable[[np.random.Generator], tuple[Sentence, ...]]
 class Material:
     """What the negatives of one pair are made from."""
 
-    positive: tuple[Sentence, ...]
-    """The good summary that is made worse."""
-    read_source: Callable[[], tuple[Sentence, ...]]
-    """Cuts the source, which few kinds need."""
-    vocabulary: Sequence[str]
-    """Words of the training documents' references."""
-    draw_other: DrawText
-    """Draws the positive of another document of the same side."""
-    draw_near: DrawText
-    """Draws that of one of the nearest other documents of the same side."""
+    positive: tuple[Sentence, ...]  # the good summary that is made worse
+    read_source: Callable[[], tuple[Sentence, ...]]  # cuts the source, which few kinds need
+    vocabulary: Sequence[str]  # words of the training documents' references
+    draw_other: DrawText  # draws the positive of another document of the same side
+    draw_near: DrawText  # draws that of one of the nearest other documents of the same side
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +45,7 @@ class Kind:
     make: Callable[[Material, Rate, np.random.Generator], Draft]
     can_pad: bool = True
     """Whether sentences of the source may fill it up to the wanted length."""
-    needs_neighbours: bool = False
-    """Whether `Material.draw_near` is used."""
+    needs_neighbours: bool = False  # whether `Material.draw_near` is used
 
 
 def make_negative(
@@ -190,8 +182,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 class NegativesConfig:
     """The negatives of every pair."""
 
-    kinds: tuple[str, ...]
-    """Out of `negatives.KINDS`; one or several."""
+    kinds: tuple[str, ...]  # out of `negatives.KINDS`; one or several
     proportions: tuple[float, ...] | None = None
     """Weight of each kind; None gives every pair all kinds."""
     positives: tuple[str, ...] = (REFERENCE,)
@@ -200,13 +191,11 @@ class NegativesConfig:
     """Negatives of a positive: of each kind, or in all where there are proportions."""
     is_balanced: bool = False
     """Whether the positive comes as often as the negatives, not once."""
-    rate: Rate = field(default_factory=Rate)
-    """Share of a text that is edited."""
+    rate: Rate = field(default_factory=Rate)  # share of a text that is edited
     length_tolerance: float | None = None
     """Negatives have as many words as their positive, give or take this share of it; None for no
     such rule."""
-    n_neighbours: int = 10
-    """`cross-pair-hard` draws from so many nearest documents."""
+    n_neighbours: int = 10  # `cross-pair-hard` draws from so many nearest documents
     seed: int = 0
 
     def __post_init__(self) -> None:

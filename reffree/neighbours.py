@@ -13,8 +13,7 @@ import numpy as np
 
 from reffree.buckets import bucket_paths, neighbours_path, read_bucket
 
-LEAD_CHARACTERS = 1_200
-"""A document counts by so much of its beginning (about 200 words)."""
+LEAD_CHARACTERS = 1_200  # a document counts by so much of its beginning (about 200 words)
 NEAR_IDENTICAL = 0.8
 """Documents with a higher cosine tell the same story, so that the reference of one may be right
 for the other; they are no neighbours."""

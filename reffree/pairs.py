@@ -21,15 +21,13 @@ import pyarrow as pa
 from reffree.cut_text import words_of
 from reffree.hashing import hash64, mixed
 
-NO_SPLIT = -1
-"""Side of a row whose file has no column `split`."""
+NO_SPLIT = -1  # side of a row whose file has no column `split`
 SIDES = ("train", "validation", "test")
 
 MAX_WORDS = 1 << 18
 """Distinct words kept for additions and replacements; all of them in most corpora."""
 RUN_WORDS = 5
-SHORTEST_NEAR = 20
-"""Words of a text, at least, to be looked at for near copies."""
+SHORTEST_NEAR = 20  # words of a text, at least, to be looked at for near copies
 LONGEST_WORDS = 20
 """Letters between spaces, on average, at most; with more it is a language without spaces."""
 NEAR_BANDS, NEAR_ROWS = 8, 6
@@ -65,8 +63,7 @@ class Pair:
     document_id: str
     number: int
     """Place among the pairs of its row, which has several if it has several texts on a side."""
-    side: int
-    """Place in `SIDES` by the row's own `split`, or `NO_SPLIT`."""
+    side: int  # place in `SIDES` by the row's own `split`, or `NO_SPLIT`
     source: str
     reference: str
 

@@ -196,12 +196,9 @@ class _Read:
 
     first: torch.Tensor
     """Log-probabilities of the first token after each, float32, shape (n, n_words)."""
-    past: Any
-    """Their keys and values, a `Cache` of transformers."""
-    mask: torch.Tensor
-    """Places that are theirs, shape (n, width)."""
-    states: torch.Tensor | None = None
-    """What an encoder made of them."""
+    past: Any  # their keys and values, a `Cache` of transformers
+    mask: torch.Tensor  # places that are theirs, shape (n, width)
+    states: torch.Tensor | None = None  # what an encoder made of them
 
 
 def _parts_of(past: Any) -> tuple[Any, ...]:  # noqa: ANN401  (transformers has no types)

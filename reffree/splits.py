@@ -41,12 +41,10 @@ class Groups:
 
     documents: np.ndarray
     """Keys of the documents that share a text with another one, sorted; uint64, (n,)."""
-    groups: np.ndarray
-    """The smallest key of each one's group; uint64, (n,)."""
+    groups: np.ndarray  # the smallest key of each one's group; uint64, (n,)
     last_side: np.ndarray
     """Where the group's file says it is, its last place in `SIDES`; int8, (n,)."""
-    has_leak: np.ndarray
-    """Whether the file has the group on several sides; bool, (n,)."""
+    has_leak: np.ndarray  # whether the file has the group on several sides; bool, (n,)
 
     def group_of(self, keys: np.ndarray) -> np.ndarray:
         """Return each document's group; one that shares no text is a group of its own."""

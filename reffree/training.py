@@ -34,18 +34,15 @@ class TrainConfig(LoopSettings):
 
     max_norm: float = 1.0
     log_steps: int = 20
-    loss: str
-    """One of `losses.LOSSES`."""
+    loss: str  # one of `losses.LOSSES`
     optimiser: str = "adamw"
     """`adamw`, whose rate rises and then falls to 0, or `rmsprop`, whose rate stays."""
-    weight_decay: float = 0.01
-    """Of AdamW; not for biases and norms."""
+    weight_decay: float = 0.01  # of AdamW; not for biases and norms
     warmup_share: float = 0.1
     """Part of all steps in which the learning rate rises; then it falls, to 0 by the end."""
     ema_decay: float
     """How much the past counts in the mean of weights that is kept; see `loop.run_training`."""
-    precision: str
-    """Of products, as in `loop.precision`; the loss stays in float32."""
+    precision: str  # of products, as in `loop.precision`; the loss stays in float32
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,8 +27,7 @@ class Convolution:
     Laban et al. 2022, section 4.2; `SummaCConv` of summac/model_summac.py.
     """
 
-    by_bin: np.ndarray
-    """Weight of every bin, then a constant; float64, (n_bins + 1,)."""
+    by_bin: np.ndarray  # weight of every bin, then a constant; float64, (n_bins + 1,)
     final: np.ndarray
     """Weights of three means, which are one, then a constant, for both classes; (2, 4)."""
 

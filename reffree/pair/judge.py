@@ -36,8 +36,7 @@ class _Matrix:
 
     document: Sequence[str]
     summary: Sequence[str]
-    values: np.ndarray
-    """Shape (n_document, n_summary, n_answers), float64."""
+    values: np.ndarray  # shape (n_document, n_summary, n_answers), float64
     is_cut: bool
 
 

@@ -48,8 +48,7 @@ class Answerer:
 
     pretrained: Pretrained
     logits: Logits
-    pads_left: bool = False
-    """Whether the answer is at the end of the input."""
+    pads_left: bool = False  # whether the answer is at the end of the input
 
     @torch.inference_mode()
     def answers(

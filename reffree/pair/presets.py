@@ -21,12 +21,9 @@ FOUNDATION = "foundation"
 class Preset:
     """One judge."""
 
-    settings: PairSettings
-    """Those of all its aspects, and all there is where it has none."""
-    source: str
-    """Repository and file."""
-    needs: str
-    """What the folder must hold."""
+    settings: PairSettings  # those of all its aspects, and all there is where it has none
+    source: str  # repository and file
+    needs: str  # what the folder must hold
     aspects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By name, the settings that an aspect has of its own."""
 

@@ -38,14 +38,12 @@ class PairSettings:
     document: str = WHOLE
     """`whole`; `sentences`; `words:N` or `tokens:N`, sentences together as long as there are at
     most N; `even-words:N`, equally many sentences each, about N words."""
-    summary: str = WHOLE
-    """`whole` or `sentences`."""
+    summary: str = WHOLE  # `whole` or `sentences`
     shortest: int = 1
     """Characters: shorter sentences are left out, unless a text has no other."""
     most_document: int | None = None
     """Pieces of a document that are read, from its beginning."""
-    most_summary: int | None = None
-    """Pieces of a summary that are read."""
+    most_summary: int | None = None  # pieces of a summary that are read
     template: str | None = None
     """What the model reads, with `{document}`, `{summary}` and, for the token that ends a text,
     `{eos}`. Default: both texts, the document first, joined as the tokeniser joins two texts."""
@@ -55,18 +53,15 @@ class PairSettings:
     cut: str = "document"
     """What gives way in a pair that is too long: the end of the `document` piece, or of the
     `longest` of both."""
-    positive: Answer = "entailment"
-    """The answer that speaks for the summary."""
-    negative: Answer = None
-    """The answer against it, for `share` and `difference`."""
+    positive: Answer = "entailment"  # the answer that speaks for the summary
+    negative: Answer = None  # the answer against it, for `share` and `difference`
     value: str = "probability"
     """Of the positive answer: its `probability` among all, its `share` of both, its probability
     less that of the negative one (`difference`; each over the document by itself), its `logit`."""
     over_document: str = "max"
     """`max`, `mean` or `min` over the document's pieces, for every piece of the summary; or
     `histogram`, SummaC's trained layers over bins of the values, for the whole summary."""
-    over_summary: str = "mean"
-    """`mean`, `min` or `max` over the summary's pieces."""
+    over_summary: str = "mean"  # `mean`, `min` or `max` over the summary's pieces
     against: str = "source"
     """What `{document}` is: the `source` or the `reference`; `none` asks about the summary
     alone."""

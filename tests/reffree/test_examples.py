@@ -47,12 +47,6 @@ def as_set(examples, **options):
     return set(found)
 
 
-def test_same_examples_in_any_order_of_the_pairs(examples):
-    pairs = make_pairs(20)
-    kinds = (*OWN_KINDS, "cross-pair", "sentence-replace")
-    assert as_set(examples(pairs, kinds=kinds)) == as_set(examples(pairs[::-1], kinds=kinds))
-
-
 def test_examples_of_a_document_do_not_depend_on_the_others(examples):
     pairs = make_pairs(20)
     alone = as_set(examples(pairs[:1], kinds=OWN_KINDS, per_positive=2))
@@ -88,11 +82,6 @@ def test_several_buckets_hold_every_pair_once(examples, monkeypatch):
     found = as_set(made, epoch=1)
     assert {e.document_id for e in found if e.kind == POSITIVE} == {f"d{i}" for i in range(100)}
     assert len(found) + made.left_out.total() == 200
-
-
-def test_repeated_pair_is_used_once(examples):
-    pairs = make_pairs(4)
-    assert len(as_set(examples([*pairs, pairs[2]], kinds=("add",)))) == 8
 
 
 def test_rows_of_one_name_share_no_random_numbers(examples):

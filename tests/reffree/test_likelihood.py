@@ -11,7 +11,6 @@ import transformers
 from reffree.likelihood import LanguageModel
 from reffree.likelihood_settings import LikelihoodSettings
 from reffree.pair.judge import PairModel
-from reffree.prefix_scoring import PrefixScorer
 from sms.encoders import EncoderRuntime
 from tests.reinforce.tiny_models import write_tiny_model
 
@@ -138,18 +137,6 @@ def test_order_duplicates_and_batches_change_nothing(kind, folders, monkeypatch)
     assert model.state() == {"texts": 2 * len(PAIRS), "computed": len(PAIRS), "cut": 0}
 
 
-def test_context_is_read_once_for_all_texts_after_it(folders, monkeypatch):
-    model = LanguageModel.load(folders("llama"))
-    n_read = []
-    read = PrefixScorer._read_prefixes
-    monkeypatch.setattr(
-        PrefixScorer, "_read_prefixes", lambda self, p: n_read.append(len(p)) or read(self, p)
-    )
-    model._shared._scorer._read = model._shared._scorer._read_prefixes
-    model.log_probabilities(*zip(*PAIRS, strict=True))
-    assert sum(n_read) == len(CONTEXTS)
-
-
 def test_models_of_one_folder_are_loaded_once_and_remember(folders):
     first = LanguageModel.load(folders("llama"))
     second = LanguageModel.load(folders("llama"), LikelihoodSettings(value="sum"))
@@ -253,7 +240,7 @@ def test_memory_errors_halve_the_batches(folders, monkeypatch, caplog):
         return forward(*args, input_ids=input_ids, **named)
 
     monkeypatch.setattr(model._pretrained.model, "forward", short_of_memory)
-    model._shared._recent._values.clear()
+    model._shared._remembered._recent._values.clear()
     assert_equal(rows_of(model.log_probabilities(*zip(*PAIRS, strict=True))), expected)
     assert max(sizes) > 60
     assert "out of GPU memory" in caplog.text

@@ -60,20 +60,6 @@ def test_padding_makes_no_difference(head):
     assert logits[1:] == pytest.approx([logits[0]] * 2, abs=1e-5)
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("scorer", ["sentence", "word"])
-def test_head_gives_a_logit_per_pair(scorer, head):
-    torch.manual_seed(0)
-    made = make_head(model_config(scorer=scorer, head=head), (4, 2), width=6)
-    made.eval()
-    vectors = torch.randn(5, 6, 6, generator=torch.Generator().manual_seed(0))
-    lengths = torch.tensor([[4, 2]]).repeat(5, 1)
-    logits = made(vectors, lengths)
-    assert logits.shape == (5,)
-    alone = made(vectors[2:3], lengths[2:3])
-    torch.testing.assert_close(alone[0], logits[2], rtol=1e-5, atol=1e-6)
-
-
 def test_fc_begins_by_comparing_the_means_of_the_texts():
     torch.manual_seed(0)
     head = make_head(model_config(scorer="sentence", n_hidden=7), (4, 2), width=6, norm=0.5)

@@ -11,7 +11,6 @@ from reffree.cut_text import cut_text
 from reffree.edits import CannotEdit, Draft, Rate
 from reffree.negatives import (
     KINDS,
-    PRESETS,
     Material,
     NegativesConfig,
     make_negative,
@@ -49,13 +48,6 @@ def test_random_numbers_belong_to_one_negative():
     names = [(*name, base) for name in names for base in ("reference", "lead")]
     assert len({config.generator(*name).integers(2**62) for name in names}) == len(names)
     assert config.generator(*names[0]).random() == config.generator(*names[0]).random()
-
-
-def test_bao2020_is_the_papers_recipe():
-    config = NegativesConfig(**PRESETS["bao2020"])
-    assert config.plan("d", 0, 0) == [("cross-pair", 0), ("add", 0), ("delete", 0), ("replace", 0)]
-    assert config.is_balanced
-    assert config.rate == Rate(0, 1)
 
 
 @pytest.mark.parametrize(
