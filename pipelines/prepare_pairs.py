@@ -23,11 +23,10 @@ from cluster import InputFile, column_names, list_inputs, resolve_columns
 from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.worker import one_line
-from reffree.buckets import BucketWriter
+from reffree.buckets import BucketWriter, find_neighbours
 from reffree.examples import PreparedPairs
 from reffree.hashing import mixed
 from reffree.negatives import NegativesConfig
-from reffree.neighbours import find_neighbours
 from reffree.pairs import (
     NO_SPLIT,
     SIDES,
@@ -249,7 +248,7 @@ def _deal(
         table = as_table(pairs, split.groups.group_of(keys))
         writer.add(table.filter(pa.array(is_used)), sides[is_used])
     writer.close()
-    return words.words(), sources.text_keys(), left_out
+    return words.kept(), sources.kept(), left_out
 
 
 def _check_sides(

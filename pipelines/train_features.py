@@ -195,5 +195,5 @@ def _of_table(
         test=list(groups.values()),
         n_pairs={side: len(own) for side, own in examples.items()},
         left_out=dict(left_out.most_common()),
-        source_sample=sample.text_keys(),
+        source_sample=sample.kept(),
     )

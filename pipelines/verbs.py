@@ -178,10 +178,10 @@ def train(
         return train_on_ratings(pairs, settings)
     recipe = settings.recipe()
     from cluster.schema import MissingColumnError
-    from pipelines.development import development_agreement
     from pipelines.learning_curve import learning_curve
     from pipelines.tables.ratings import columns_apart
     from pipelines.train_features import train_any
+    from pipelines.train_on_ratings import development_agreement
 
     asked = {
         **_of_pairs(settings),

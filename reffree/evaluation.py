@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain, islice
 
 import numpy as np
@@ -57,6 +57,25 @@ class Judged:
     scores: np.ndarray  # float64, NaN where there is none, (n,)
     is_cut: np.ndarray  # bool, (n,)
 
+    @classmethod
+    def of(
+        cls,
+        groups: Sequence[Sequence[Example]],
+        first: int,
+        scores: np.ndarray,
+        is_cut: np.ndarray,
+    ) -> Judged:
+        """Take the examples of pairs, whose numbers begin with `first`."""
+        rows = list(chain.from_iterable(groups))
+        lengths = [len(group) for group in groups]
+        return cls(
+            np.array([one.kind for one in rows], dtype=str),
+            np.repeat(np.arange(first, first + len(groups)), lengths),
+            np.array([one.label for one in rows], dtype=np.float64),
+            scores,
+            is_cut,
+        )
+
     def by_kind(self, *, has_threshold: bool = True) -> dict[str, KindFigures]:
         """Compute the figures of every kind, in the order of first appearance.
 
@@ -103,34 +122,20 @@ def main_figure(kind: str, figures: Iterable[KindFigures]) -> str:
 
 def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
     """Score the examples of pairs; a reference that is there several times counts once."""
-    pending = iter(groups)
-    rows: list[tuple[str, int, float]] = []
-    scores, is_cut = [np.empty(0)], [np.empty(0, dtype=bool)]
+    pending = (positive_once(group) for group in groups)
+    parts = [Judged.of([], 0, np.empty(0), np.empty(0, dtype=bool))]
     reasons: Counter[str] = Counter()
     n_pairs = 0
     while block := list(islice(pending, _PAIRS_AT_ONCE)):
-        groups_once = [positive_once(group) for group in block]
-        chosen = list(chain.from_iterable(groups_once))
-        rows += [
-            (example.kind, n_pairs + place, example.label)
-            for place, group in enumerate(groups_once)
-            for example in group
-        ]
-        n_pairs += len(block)
+        chosen = list(chain.from_iterable(block))
         scored = scorer.score([e.source for e in chosen], [e.candidate for e in chosen])
-        scores.append(scored.scores)
-        is_cut.append(scored.is_cut)
+        parts.append(Judged.of(block, n_pairs, scored.scores, scored.is_cut))
+        n_pairs += len(block)
         reasons.update(chain.from_iterable(scored.reasons.values()))
-    kinds, pairs, labels = zip(*rows, strict=True) if rows else ((), (), ())
     if reasons:
         logger.warning("examples without a score are not judged: %s", dict(reasons))
-    return Judged(
-        np.array(kinds, dtype=str),
-        np.array(pairs, dtype=np.int64),
-        np.array(labels, dtype=np.float64),
-        np.concatenate(scores),
-        np.concatenate(is_cut),
-    )
+    names = [one.name for one in fields(Judged)]
+    return Judged(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def positive_once(group: Sequence[Example]) -> list[Example]:

@@ -14,6 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -130,60 +131,54 @@ def near_keys(text: str) -> list[int]:
     return [hash64(f"near {k} {band.tolist()}") for k, band in enumerate(bands)]
 
 
-class SourceSample:
-    """Some of the sources of many pairs, by which it is known later that they were seen.
+class _Sample:
+    """Keeps what belongs to the smallest keys: which that are does not depend on the order."""
 
-    Those of the `n_documents` with the smallest keys: which ones does not depend on the order.
-    """
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: set[tuple[int, Any]] = set()
+        self._limit = 1 << 64  # keys at or above it are out
+
+    def add_entries(self, entries: Iterable[tuple[int, Any]]) -> None:
+        """Add things by their keys."""
+        self._entries.update(entry for entry in entries if entry[0] < self._limit)
+        if len(self._entries) > _MOST_HELD * self._most:
+            self._prune()
+
+    def kept(self) -> tuple[Any, ...]:
+        """Return the things, each once, sorted."""
+        self._prune()
+        return tuple(sorted({thing for _, thing in self._entries}))
+
+    def _prune(self) -> None:
+        keys = sorted({key for key, _ in self._entries})
+        if len(keys) > self._most:
+            self._limit = keys[self._most]
+            self._entries = {entry for entry in self._entries if entry[0] < self._limit}
+
+
+class SourceSample(_Sample):
+    """Some of the sources of many pairs, by which it is known later that they were seen."""
 
     def __init__(self, n_documents: int = SAMPLED_DOCUMENTS) -> None:
-        self._n_documents = n_documents
-        self._texts: dict[int, set[int]] = {}
-        self._limit = 1 << 64  # documents at or above it are out
+        super().__init__(n_documents)
 
     def add(self, named: Iterable[tuple[str, str]]) -> None:
-        """Look at further sources, each with its document."""
-        for name, source in named:
-            if (key := hash64(name)) >= self._limit:
-                continue
-            texts = self._texts.setdefault(key, set())
-            if (text := text_key(source)) is not None:
-                texts.add(text)
-            if len(self._texts) > self._n_documents:
-                self._limit = max(self._texts)
-                del self._texts[self._limit]
-
-    def text_keys(self) -> tuple[int, ...]:
-        """Return the hashes of the sources by `text_key`, sorted."""
-        return tuple(sorted(set().union(*self._texts.values())))
+        """Look at further sources, each with its document; keep the hashes by `text_key`."""
+        self.add_entries((hash64(name), text_key(source)) for name, source in named)
 
 
-class WordSample:
-    """Collects the distinct words of texts; of more than `max_words`, those of smallest hash."""
+class WordSample(_Sample):
+    """Collects the distinct words of texts, or as many of them as it may."""
 
     def __init__(self, max_words: int = MAX_WORDS) -> None:
-        self._max_words = max_words
-        self._hashes: dict[str, int] = {}
-        self._limit = 1 << 64  # words at or above it are out
+        super().__init__(max_words)
 
     def add(self, texts: Iterable[str]) -> None:
         """Take the words of texts; punctuation is no word."""
         chunks = {chunk for text in texts for chunk in text.split()}
-        fresh = {word for chunk in chunks for word in words_of(chunk)} - self._hashes.keys()
-        hashes = {word: hash64(word) for word in fresh if any(map(str.isalnum, word))}
-        self._hashes |= {word: value for word, value in hashes.items() if value < self._limit}
-        if len(self._hashes) > _MOST_HELD * self._max_words:
-            self._prune()
-
-    def words(self) -> tuple[str, ...]:
-        """Return the words, sorted."""
-        self._prune()
-        return tuple(sorted(self._hashes))
-
-    def _prune(self) -> None:
-        if len(self._hashes) > self._max_words:
-            self._limit = sorted(self._hashes.values())[self._max_words]
-            self._hashes = {w: value for w, value in self._hashes.items() if value < self._limit}
+        words = {word for chunk in chunks for word in words_of(chunk)}
+        self.add_entries((hash64(word), word) for word in words if any(map(str.isalnum, word)))
 
 
 def as_table(pairs: Sequence[Pair], groups: np.ndarray) -> pa.Table:

@@ -28,15 +28,6 @@ def register(tmp_path):
         register.close()
 
 
-def test_documents_that_share_a_text_with_a_third_are_one_group(register):
-    entries = [("a", 5, -1), ("b", 5, -1), ("b", 3, -1), ("c", 3, -1), ("c", 9, -1), ("z", 1, -1)]
-    groups = register(entries).groups()
-    keys = np.array([1, 3, 5, 9, 77], dtype=np.uint64)
-    assert groups.group_of(keys).tolist() == [1, 3, 3, 3, 77]
-    assert groups.n_shared == 3
-    assert not groups.has_leak.any()
-
-
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40), st.randoms())
 def test_groups_match_a_search_of_the_graph(tmp_path_factory, edges, random):
     entries = [(f"{text}", document) for text, document in edges] or [("a", 0)]

@@ -235,11 +235,6 @@ def test_no_examples_rejected(tiny, tmp_path):
         run(tiny, tmp_path, groups=[])
 
 
-def test_unfinished_line_of_the_log_is_dropped(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"st')
-    assert read_metrics(tmp_path) == [{"step": 1}]
-
-
 @pytest.mark.parametrize(
     ("field", "value", "rule"),
     [
