@@ -111,7 +111,10 @@ def _read_domain(
     """
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         pairs = prepare_for_negatives(
-            *(negatives, [path], Path(work) / "pairs", stages(None)),
+            negatives,
+            [path],
+            Path(work) / "pairs",
+            stages(None),
             sides=(settings.split,),
             columns=settings.columns,
             limit=settings.limit,

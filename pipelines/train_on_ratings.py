@@ -232,10 +232,7 @@ class _Curves:
         scores, n_fitted = self._cross_validated(aspect, n_documents)
         own, matrix = rated.laid_out(scores), rated.laid_out(ratings.round(9))
         laid = {name: rated.laid_out(values) for name, values in self.others.items()}
-        reached = {
-            name: correlate(values, matrix, **_HOW).value
-            for name, values in (laid | {"": own}).items()
-        }
+        reached = {name: _agreement(values, matrix) for name, values in laid.items()}
         groups = np.empty(matrix.shape[1], dtype=np.int64)
         groups[rated.documents] = rated.groups
         rivals = {}
@@ -247,7 +244,7 @@ class _Curves:
             aspect=aspect,
             n_documents=n_documents,
             n_fitted=n_fitted,
-            cross_validated=reached.pop(""),
+            cross_validated=_agreement(own, matrix),
             others=reached,
             differences={
                 name: _difference(own, rival, matrix, groups, self.seed)
@@ -278,6 +275,11 @@ class _Curves:
                 asked = is_held & is_system
                 scores[asked] = model.scores(self.values[asked])[:, 0]
         return scores, n_fitted
+
+
+def _agreement(scores: np.ndarray, ratings: np.ndarray) -> float:
+    """Correlate scores with ratings inside documents, and average."""
+    return correlate(scores, ratings, **_HOW).value
 
 
 def _difference(

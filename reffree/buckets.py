@@ -90,12 +90,9 @@ class BucketWriter:
         """Finish the files: sort the pairs of each, and leave out those that are there twice."""
         for (side, number), writer in self._writers.items():
             writer.close()
-            path = self._path(side, number)
-            n_before = read_bucket(path).pairs.num_rows
-            sort_bucket(path)
-            n_left = len(read_bucket(path))
+            n_left, n_repeated = sort_bucket(self._path(side, number))
             self.n_written[side] += n_left
-            self.n_repeated[side] += n_before - n_left
+            self.n_repeated[side] += n_repeated
 
     def _path(self, side: str, number: int) -> Path:
         return self._folder / f"{side}-{number:03}.arrow"
@@ -118,9 +115,10 @@ def read_bucket(path: Path) -> Bucket:
     return Bucket(pairs, pairs.column("group").to_numpy())
 
 
-def sort_bucket(path: Path) -> None:
+def sort_bucket(path: Path) -> tuple[int, int]:
     """Sort the pairs of a file by document, number and texts, and keep each once.
 
+    Returns how many are left, and how many were there more than once.
     Where several rows have one document and number, the first keeps it, and the others get numbers
     beyond all that a row has: what is drawn at random goes by the number.
     """
@@ -145,6 +143,7 @@ def sort_bucket(path: Path) -> None:
             }
             writer.write_table(pa.table(columns | {"number": numbers[some]}, schema=PAIR_SCHEMA))
     partial.replace(path)
+    return rows.size, order.size - rows.size
 
 
 def _texts(pairs: pa.Table) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def replace_words(
 ) -> Draft:
     """Replace words by other words of the vocabulary."""
     n = count_words(text)
-    tokens = [token for sentence in text for token in sentence]
+    tokens = list(chain.from_iterable(text))
     new = {
         place: (Token(tokens[place].gap, _other_word(tokens[place].word, vocabulary, rng), False),)
         for place in rate.places(n, rng)
@@ -104,12 +105,11 @@ def add_words(
     """Add words of the vocabulary at random places, at most as many as there are."""
     n = count_words(text)
     count = rate.draw(n, rng, most=n)
-    tokens = [token for sentence in text for token in sentence]
-    places = rng.integers(0, n + 1, count)
+    tokens = list(chain.from_iterable(text))
     new: dict[int, tuple[Token, ...]] = {}
-    for place in np.unique(places).tolist():
-        words = [_any_word(vocabulary, rng) for _ in range(int((places == place).sum()))]
-        added = tuple(Token(" ", word, False) for word in words)
+    places, times = np.unique(rng.integers(0, n + 1, count), return_counts=True)
+    for place, n_times in zip(places.tolist(), times.tolist(), strict=True):
+        added = [Token(" ", _any_word(vocabulary, rng), False) for _ in range(n_times)]
         if place == n:  # behind the last word
             new[n - 1] = (*new.get(n - 1, (tokens[n - 1],)), *added)
         else:
@@ -161,7 +161,7 @@ def swap_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -
     """Swap words with the next word of their sentence."""
     n = count_words(text)
     ends = np.cumsum([len(sentence) for sentence in text])
-    tokens = [token for sentence in text for token in sentence]
+    tokens = list(chain.from_iterable(text))
     fitting = [
         place
         for place in range(n - 1)
@@ -192,7 +192,7 @@ def repeat(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
             for sentence in ((once, foreign(once)) if k in again else (once,))
         ]
         return Draft(arranged(said, sentence_gap(text)), len(again), n)
-    tokens = [token for sentence in text for token in sentence]
+    tokens = list(chain.from_iterable(text))
     length = int(rng.integers(fewest, min(most, n) + 1))
     end = int(rng.integers(length, n + 1))
     phrase = foreign(tokens[end - length : end])

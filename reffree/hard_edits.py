@@ -18,18 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reffree import english
 from reffree.cut_text import Sentence, Token, count_words
 from reffree.edits import CannotEdit, Draft, Rate, substituted
-from reffree.english import (
-    AUXILIARIES,
-    BEFORE_PLACES,
-    MONTHS,
-    NUMBER_WORDS,
-    OPPOSITES,
-    SPEAKING,
-    TITLES,
-    WEEKDAYS,
-)
 from sms.text import TextRules
 
 UNIMPORTANT_SHARE = 1 / 3
@@ -96,11 +87,11 @@ def negate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
         follows = tokens[place + 1].word.lower() if place + 1 < len(tokens) else ""
         if word == "not":
             choices.append((place, ()))
-        elif word in OPPOSITES:
-            other = OPPOSITES[word]
+        elif word in english.OPPOSITES:
+            other = english.OPPOSITES[word]
             shown = other.capitalize() if token.word[:1].isupper() else other
             choices.append((place, (Token(token.gap, shown, False),)))
-        elif word in AUXILIARIES and follows.isalpha() and follows != "not":
+        elif word in english.AUXILIARIES and follows.isalpha() and follows != "not":
             choices.append((place, (token, Token(" ", "not", False))))
     if not choices:
         raise CannotEdit("nothing to turn round")
@@ -212,8 +203,8 @@ def _types_of_names(text: Sequence[Sentence], names: Sequence[Span]) -> dict[str
         before = tokens[span.start - 1] if span.start else ""
         behind = span.start + len(span.tokens)
         after = tokens[behind] if behind < len(tokens) else ""
-        is_person = before.rstrip(".") in TITLES or after in SPEAKING
-        seen = {"person": is_person, "place": before in BEFORE_PLACES}
+        is_person = before.rstrip(".") in english.TITLES or after in english.SPEAKING
+        seen = {"person": is_person, "place": before in english.BEFORE_PLACES}
         votes.setdefault(span.form, Counter()).update(kind for kind in seen if seen[kind])
     return {form: own.most_common(1)[0][0] for form, own in votes.items() if own}
 
@@ -226,10 +217,10 @@ def _kind_of_word(word: str) -> str | None:
     """Tell days, months and numbers apart, so that the result reads well; None for other words."""
     if word[:1].isdigit():
         return _kind_of_number(word)
-    for kind, words in (("weekday", WEEKDAYS), ("month", MONTHS)):
+    for kind, words in (("weekday", english.WEEKDAYS), ("month", english.MONTHS)):
         if word[:1].isupper() and word.lower() in words:
             return kind
-    return "number word" if word.lower() in NUMBER_WORDS else None
+    return "number word" if word.lower() in english.NUMBER_WORDS else None
 
 
 def _kind_of_number(word: str) -> str:

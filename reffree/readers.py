@@ -23,8 +23,6 @@ from sms.ragged import Ragged
 from sms.text import Segmenter, TextRules
 from sms.words import CANNOT_BE_SPLIT
 
-TRUNCATIONS = ("longest", "parallel")
-"""What gives way where document and summary are too long together: see `shares`."""
 UNITS = ("sentences", "words")
 RECENT_BYTES = 1 << 30  # vectors of recent texts that a `VectorReader` keeps in memory
 

@@ -69,23 +69,17 @@ class LearnedScorer:
         *,
         head: str | None = None,
     ) -> None:
-        self.signature = signature
-        self.settings = settings
-        self.head = head
-        self.heads: tuple[str, ...] = pairs.heads
-        """Names of the heads; none where there is one without a name."""
-        self.bounds = pairs.bounds
-        """Lowest and highest score."""
+        self.signature, self.settings, self.head = signature, settings, head
+        self.signatures = {COLUMN: signature}
+        self.heads: tuple[str, ...] = pairs.heads  # none where there is one without a name
+        self.bounds = pairs.bounds  # lowest and highest score
         self.encoder_content = pairs.encoder_content
         """Hash of the models that are not among its weights; empty if there are none."""
+        self.linear = pairs if isinstance(pairs, LinearPairs) else None
+        """What computes the scores, if they are weighted sums of features."""
         self._pairs = pairs
         if head is not None:
             self.column_of(head)
-
-    @property
-    def signatures(self) -> dict[str, str]:
-        """The signature, by the one column that `compare` returns."""
-        return {COLUMN: self.signature}
 
     def column_of(self, head: str) -> int:
         """Return the place of a head among the columns.
@@ -96,11 +90,6 @@ class LearnedScorer:
             there = nearest(head, self.heads) if self.heads else "this scorer has one score"
             raise ValueError(f"no head `{head}` in the scorer; {there}")
         return self.heads.index(head)
-
-    @property
-    def linear(self) -> LinearPairs | None:
-        """What computes the scores, if they are weighted sums of features."""
-        return self._pairs if isinstance(self._pairs, LinearPairs) else None
 
     def prepare(self, rows: pa.Table) -> np.ndarray:
         """Score rows with `candidate` and `sources`; NaN where either has no word.

@@ -82,14 +82,9 @@ class PairBatches:
 
     def training(self, epoch: int) -> Iterator[Batch]:
         """Give those of an epoch."""
-        return batches(
-            self._training.epoch(epoch),
-            self._reader,
-            rng=generator_of(self._seed, "batches", epoch),
-            rank=self._ranks.rank,
-            n_ranks=self._ranks.size,
-            size=self._size,
-        )
+        rng = generator_of(self._seed, "batches", epoch)
+        groups, (rank, n_ranks) = self._training.epoch(epoch), (self._ranks.rank, self._ranks.size)
+        return batches(groups, self._reader, size=self._size, rng=rng, rank=rank, n_ranks=n_ranks)
 
     def validation(self) -> Iterator[Batch]:
         """Give those of the validation, the same in every epoch."""
@@ -135,9 +130,8 @@ class ScorerTask:
 
     def validation_loss(self, model: nn.Module, batch: Batch) -> LossSum:
         """Compute the loss of a batch."""
-        inputs = {name: tensor.to(self._where) for name, tensor in batch.inputs.items()}
         with precision(self._where, self._config.precision):
-            logits = model(**inputs)
+            logits = model(**_sent(batch, self._where))
         return LOSSES[self._config.loss](logits.float(), batch.labels.to(self._where))
 
     def timings(self) -> Mapping[str, float]:
@@ -192,9 +186,12 @@ def calibrated(built: Built, recipe: Recipe, pairs: PreparedPairs, *, device: st
     model = built.model.to(where).eval()
     logits, labels = [], []
     for batch in PairBatches(pairs, recipe, built.reader, Ranks()).validation():
-        inputs = {name: tensor.to(where) for name, tensor in batch.inputs.items()}
         with torch.inference_mode():  # in fp32, as scores are computed
-            logits.append(model(**inputs).double().cpu().numpy())
+            logits.append(model(**_sent(batch, where)).double().cpu().numpy())
         labels.append(batch.labels.double().numpy())
     scale, shift = fit_scale(np.concatenate(logits), np.concatenate(labels))
     return replace(built, model=Calibrated(model, scale, shift))
+
+
+def _sent(batch: Batch, where: torch.device) -> dict[str, torch.Tensor]:
+    return {name: tensor.to(where) for name, tensor in batch.inputs.items()}

@@ -306,8 +306,8 @@ def test_calibrated_unless_asked_otherwise(train, pairs, tmp_path):
 
 def test_matrix_of_domains(train, pairs, tmp_path, capsys):
     _, folder = train("--negatives", "cross-pair,add")
-    other = tmp_path / "other.jsonl"
-    other.write_text("".join(f"{json.dumps(row)}\n" for row in rows_of(30, prefix="e")))
+    (tmp_path / "other").mkdir()
+    other = written(tmp_path / "other" / "pairs.parquet", rows_of(30, prefix="e"))
     _, second = train("--negatives", "add", "--seed", 1, out="second")
     capsys.readouterr()
     arguments = ["evaluate", str(folder), str(pairs), str(other), "--also", str(second), "--quiet"]
@@ -316,9 +316,12 @@ def test_matrix_of_domains(train, pairs, tmp_path, capsys):
     results = json.loads(figures.read_text())
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     accuracies = [f"{result['kinds']['cross-pair']['accuracy']:.3f}" for result in results[:2]]
-    assert lines[0] == ["cross-pair,", "accuracy", "pairs", "other"]
+    # files of one name are told apart
+    assert lines[0] == ["cross-pair,", "accuracy", f"{tmp_path.name}/pairs", "other/pairs"]
     assert lines[1] == [str(folder), *accuracies]
     assert lines[2] == [str(second), "–", "–"]
+    line = wrong(capsys, (run(["evaluate", str(folder), str(pairs), str(pairs)]), None))
+    assert "the files of pairs must have different names" in line
 
 
 def test_pair_that_repeats_counts_once(train, tmp_path, capsys):
@@ -339,21 +342,6 @@ def test_pair_that_repeats_counts_once(train, tmp_path, capsys):
     n_test = second["pairs"]["test"]
     assert f"on twice, {n_test} pairs" in judged
     assert f"Left out: {n_test} pair repeated, used once." in judged
-
-
-def test_domains_of_one_file_name_are_told_apart(train, tmp_path, capsys):
-    _, folder = train("--negatives", "cross-pair")
-    for name in ("law", "news"):
-        (tmp_path / name).mkdir()
-        text = "".join(f"{json.dumps(row)}\n" for row in rows_of(30, prefix=name))
-        (tmp_path / name / "pairs.jsonl").write_text(text)
-    capsys.readouterr()
-    paths = [str(tmp_path / name / "pairs.jsonl") for name in ("law", "news")]
-    assert run(["evaluate", str(folder), *paths, "--quiet"]) == 0
-    header = capsys.readouterr().out.splitlines()[0].split()
-    assert header == ["cross-pair,", "accuracy", "law/pairs", "news/pairs"]
-    line = wrong(capsys, (run(["evaluate", str(folder), paths[0], paths[0], "--quiet"]), None))
-    assert "the files of pairs must have different names" in line
 
 
 def test_documents_it_was_trained_on_are_not_judged(train, tmp_path, capsys):

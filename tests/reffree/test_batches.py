@@ -78,11 +78,6 @@ def test_lead_is_kept_and_the_cut_is_counted(tokenizer_path):
     assert reading.is_cut
 
 
-def test_no_room_rejected(tokenizer_path):
-    with pytest.raises(ValueError, match="`max_pieces` must leave room for both texts, got 4"):
-        make_reader(tokenizer_path, max_pieces=4)
-
-
 def test_every_example_is_in_one_batch(reader):
     groups = make_groups(30)
     made = listed(groups, reader)
@@ -124,6 +119,8 @@ def test_count_is_that_of_the_batches(monkeypatch, n_examples, n_ranks):
         assert count_batches(n_groups * n_examples, **options) == len(made)
 
 
-def test_more_ranks_than_examples_rejected(reader):
+def test_too_little_room_or_too_many_ranks_rejected(reader, tokenizer_path):
+    with pytest.raises(ValueError, match="`max_pieces` must leave room for both texts, got 4"):
+        make_reader(tokenizer_path, max_pieces=4)
     with pytest.raises(ValueError, match="got 9 workers and a batch of 2"):
         listed(make_groups(1), reader, rank=0, n_ranks=9)

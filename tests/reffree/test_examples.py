@@ -164,11 +164,6 @@ def test_document_of_the_same_group_is_no_partner(tmp_path):
     assert drawn == {"d0": {rows["d2"]}, "d2": {rows["d0"], rows["d1"]}}
 
 
-def test_no_words_rejected(examples):
-    with pytest.raises(ValueError, match="`vocabulary` must have words for the kinds add"):
-        examples(make_pairs(2), vocabulary=(), kinds=("add",))
-
-
 def test_hard_cross_pair_is_the_reference_of_a_neighbour(tmp_path):
     (path,) = write_buckets(tmp_path / "pairs", make_pairs(4))
     names = read_bucket(path).pairs.column("document_id").to_pylist()

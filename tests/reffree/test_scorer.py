@@ -223,7 +223,6 @@ def test_other_encoder_rejected(bert, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"scorer": "tree"}, "`scorer` must be one of bert, sentence, word, got 'tree'"),
         ({"head": "cnn"}, "`head` must be fc for the scorer bert"),
         ({"max_pieces": 3}, "`max_pieces` must be at least 5"),
         ({"encoder": "glove:x.txt"}, "`encoder` must be minilm or hf:PATH"),
