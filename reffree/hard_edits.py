@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -167,26 +168,21 @@ def _choices(spans: Sequence[Span], found: Sequence[Span]) -> list[tuple[Span, l
 
 def _names_and_numbers(text: Sequence[Sentence], lower: set[str]) -> list[Span]:
     """Find numbers, and runs of words that are capitalised wherever they stand."""
+
+    def kind_of(placed: tuple[int, Token]) -> str | None:
+        word = placed[1].word
+        return _kind_of_word(word) or ("name" if _is_name(word, lower) else None)
+
     spans: list[Span] = []
-    run: list[Token] = []
     place = 0
-
-    def close() -> None:
-        if run:
-            spans.append(Span(place - len(run), tuple(run), "name"))
-            run.clear()
-
     for sentence in text:
-        for token in sentence:
-            if kind := _kind_of_word(token.word):
-                close()
-                spans.append(Span(place, (token,), kind))
-            elif _is_name(token.word, lower):
-                run.append(token)
-            else:
-                close()
-            place += 1
-        close()
+        for kind, run in groupby(enumerate(sentence, place), key=kind_of):
+            first, *more = run
+            if kind == "name":
+                spans.append(Span(first[0], tuple(token for _, token in (first, *more)), kind))
+            elif kind:
+                spans += [Span(start, (token,), kind) for start, token in (first, *more)]
+        place += len(sentence)
     return spans
 
 
