@@ -3,11 +3,9 @@
 import pytest
 import torch
 
-from reffree.building import build
 from reffree.heads import FIRST_SCALE, Convolution, Match, make_head
 from reffree.models import HEADS, MODEL_PRESETS
 from tests.reffree.conftest import model_config
-from tests.reffree.tiny_bert import write_tiny_bert
 
 
 def filled(head, value):
@@ -96,16 +94,3 @@ def test_fc_leaves_out_inputs_in_training_only():
     torch.testing.assert_close(used, used[:1].expand(8))
     for plain in logits(0.0):
         torch.testing.assert_close(plain, used)
-
-
-def test_attention_of_bert_drops_nothing(tmp_path):
-    # So that the attention is used that never holds the weights of all pairs of pieces.
-    folder = write_tiny_bert(tmp_path / "bert", dropout=0.2)
-    built = build(model_config(encoder=f"hf:{folder}", max_pieces=16), [], seed=0)
-    settings = built.model.transformer.config
-    assert settings.attention_probs_dropout_prob == 0
-    assert settings.hidden_dropout_prob == 0.2
-    layer = built.model.transformer.encoder.layer[0]
-    dropped = {name: module.p for name, module in layer.named_modules() if hasattr(module, "p")}
-    assert dropped["attention.self.dropout"] == 0
-    assert dropped["output.dropout"] == 0.2
