@@ -124,17 +124,11 @@ def judge_heads(
     """Judge each head by the kinds that teach it, as `HEAD: KIND`."""
     rows = list(chain.from_iterable(groups))
     scores = pairs.score(*texts_of(rows)).scores
-    numbers = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     by_kind: dict[str, KindFigures] = {}
     for place, head in enumerate(pairs.heads):
         is_own = [one.kind == POSITIVE or head in heads_of(one, kinds_of_head) for one in rows]
-        judged = Judged(
-            kinds=np.array([one.kind for one in rows]),
-            pairs=numbers,
-            labels=np.array([one.label for one in rows]),
-            scores=np.where(is_own, scores[:, place], np.nan),
-            is_cut=np.zeros(len(rows), dtype=bool),
-        )
+        own_scores = np.where(is_own, scores[:, place], np.nan)
+        judged = Judged.of(groups, 0, own_scores, np.zeros(len(rows), dtype=bool))
         own = judged.by_kind(has_threshold=False)
         by_kind |= {f"{head}: {kind}": figures for kind, figures in own.items()}
     return by_kind
