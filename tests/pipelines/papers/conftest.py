@@ -9,7 +9,6 @@ import pytest
 
 from assay import reproduce
 from pipelines.papers import run as module
-from pipelines.papers.needs import WeightsNeed
 
 WORDS = [
     "river", "bank", "water", "flood", "bridge", "mayor", "council", "budget", "school", "teacher",
@@ -177,10 +176,10 @@ def substitutes(tmp_path, vectors):
     """Return tiny vectors for every encoder of a table, others for each; the first are known."""
 
     def of(name):
-        needs = [n for n in module.TABLES[name].needs if isinstance(n, WeightsNeed)]
+        needs = [n for n in module.TABLES[name].needs if n.kind == "weights"]
         for i in range(1, len(needs)):
             write_vectors(tmp_path / f"tiny{i}.txt", i)
-        return {need.alias: f"glove:{tmp_path / f'tiny{i}.txt'}" for i, need in enumerate(needs)}
+        return {need.name: f"glove:{tmp_path / f'tiny{i}.txt'}" for i, need in enumerate(needs)}
 
     return of
 

@@ -62,7 +62,7 @@ def test_a_paper_stands_for_all_its_tables_and_all_are_written(files, tmp_path, 
     assert all(name.startswith(f"{paper}-") for name in names)
     for (figure,) in (result.figures for result in results):
         suffixes = {path.suffix for path in (tmp_path / "out").glob(f"{figure.name}.*")}
-        pictures = {".svg", ".png"} if figure.make_chart else set()
+        pictures = {".svg", ".png"} if figure.chart else set()
         assert suffixes == {".md", ".csv", ".json"} | pictures
         lines = (tmp_path / "out" / f"{figure.name}.csv").read_text("utf-8").splitlines()
         assert lines[0].split(",") == [*figure.frame.columns]

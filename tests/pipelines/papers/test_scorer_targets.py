@@ -9,6 +9,7 @@ import pytest
 from assay import reproduce
 from pipelines.papers import bao2020
 from pipelines.papers.run import TABLES, needs_of
+from pipelines.settings.reproduce import ReproduceSettings
 from tests.reffree.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -69,7 +70,7 @@ def test_every_scorer_has_a_name_of_its_own():
 
 def test_recipe_is_that_of_the_paper():
     need = bao2020._BY_NEGATIVES["mix"]
-    recipe = bao2020.settings_of(need, "minilm", seed=3, out="scorer").recipe()
+    recipe = need.settings("minilm", seed=3, out="scorer").recipe()
     assert recipe.negatives.kinds == ("cross-pair", "add", "delete", "replace")
     assert recipe.negatives.is_balanced
     assert recipe.negatives.seed == recipe.training.seed == 3
@@ -77,7 +78,7 @@ def test_recipe_is_that_of_the_paper():
     assert recipe.model.dropout == 0
     assert (recipe.training.loss, recipe.training.learning_rate) == ("bce", 5e-5)
     need = bao2020._TABLE2[("add", "LSTM"), "GloVe"]
-    of_words = bao2020.settings_of(need, "minilm", seed=0, out="scorer").recipe()
+    of_words = need.settings("minilm", seed=0, out="scorer").recipe()
     assert (of_words.model.scorer, of_words.model.head) == ("word", "lstm")
     assert (of_words.training.loss, of_words.training.learning_rate) == ("mse", 1e-3)
 
@@ -144,19 +145,20 @@ def test_tables_against_people(writer, bert, short_training, tmp_path):
 
 def test_dry_run_names_scorers_pairs_and_weights(writer):
     writer.pairs(n=1)
-    found = {need.name: need for need in needs_of("bao2020-table3", writer.root)}
+    settings = ReproduceSettings(data=writer.root)
+    found = {need.name: is_there for need, _, is_there in needs_of("bao2020-table3", settings)}
     assert list(found) == [
         *("cnn-dailymail", "newsroom", "bigpatent", "BERT"),
         *(need.name for need in bao2020._TABLE3.values()),
     ]
-    assert [found[name].is_there for name in ("newsroom", "BERT")] == [True, False]
+    assert [found[name] for name in ("newsroom", "BERT")] == [True, False]
 
 
 def test_pairs_are_drawn_not_cut_off(writer, tmp_path):
     from pipelines.papers.bench import Bench
 
     writer.pairs(n=30)
-    bench = Bench(data=writer.root, work=tmp_path / "work")
+    bench = Bench(ReproduceSettings(), tmp_path / "work", data=writer.root)
     path = bench.pairs(bao2020.PAIRS["newsroom"], 5)
     drawn = pl.read_parquet(path)["document_id"].to_list()
     assert len(drawn) == 5
@@ -168,7 +170,7 @@ def test_pairs_follow_the_seed_and_the_data(writer, tmp_path):
     from pipelines.papers.bench import Bench
 
     def drawn(seed):
-        bench = Bench(data=writer.root, work=tmp_path / "work", seed=seed)
+        bench = Bench(ReproduceSettings(seed=seed), tmp_path / "work", data=writer.root)
         path = bench.pairs(bao2020.PAIRS["newsroom"], 5)
         return pl.read_parquet(path)["document_id"].to_list()
 
