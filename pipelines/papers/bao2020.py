@@ -21,7 +21,6 @@ from pipelines.learned_columns import PREFIX
 from pipelines.papers.bench import Bench, Made, Need, RatedData, Table, needs_in
 from pipelines.papers.table import Cell, Correlations, Ours, Row, Scored, is_rouge
 from pipelines.settings.evaluate import EvaluateSettings
-from pipelines.settings.train import TrainSettings
 
 ALL, MACHINES = "all", "machine-made"
 CROSS_PAIR = "cross-pair"
@@ -82,34 +81,10 @@ class ScorerNeed:
         what = f"{COLUMNS[self.column][0]} on {self.data}: {', '.join(self.kinds)}"
         return Need(kind="trained", name=self.name, what=what, holds="scorer.json")
 
-    def settings(self, encoder: str, seed: int, **asked: Any) -> TrainSettings:  # noqa: ANN401
-        """Ask for a scorer of the paper: `assay train --preset bao2020`."""
-        asked |= {"scorer": COLUMNS[self.column][0], "head": HEADS[self.network]}
-        return TrainSettings(
-            preset="bao2020", encoder=encoder, seed=seed, negatives=self.kinds, **asked
-        )
-
 
 def scorer_folder(bench: Bench, own: ScorerNeed) -> Path | None:
-    """Return the folder of a trained scorer; train it if that is asked for, else None."""
-    folder = (bench.scorers or Path()) / own.name
-    if not bench.settings.train or bench.find(own.need)[1]:
-        return folder if bench.has(own.need) else None
-    pairs = bench.pairs(PAIRS[own.data], own.n_pairs)
-    if not bench.specs([own.encoder]) or pairs is None:
-        return None
-    from pipelines import verbs
-
-    bench.tell(f"training {own.name}")
-    settings = own.settings(
-        bench.spec_of(own.encoder),
-        bench.settings.seed,
-        out=folder,
-        device=bench.settings.device,
-        on_progress=bench.settings.on_progress,
-    )
-    verbs.train(pairs, settings)
-    return folder
+    """Return the folder of a trained scorer, None if it is not there."""
+    return (bench.scorers or Path()) / own.name if bench.has(own.need) else None
 
 
 # Tables 1 and 2: held-out figures
@@ -270,7 +245,7 @@ TAC2010 = RatedData(
 
 
 def _table(number: int, scorers: Mapping[Any, ScorerNeed], **fields: Any) -> Table:  # noqa: ANN401
-    """Describe a table, with the pairs and weights that training its scorers needs."""
+    """Describe a table, with the pairs and weights that its scorers are trained from."""
     own = list(dict.fromkeys(scorers.values()))
     pairs = dict.fromkeys(PAIRS[need.data] for need in own)
     others = (*pairs, *dict.fromkeys(need.encoder for need in own), *(need.need for need in own))

@@ -175,7 +175,7 @@ class Bench:
         return spec, all("://" in path or os.path.exists(path) for path in paths)
 
     def _find_data(self, need: Need) -> tuple[str, bool]:
-        from pipelines.datasets.run import SOURCES
+        from pipelines.datasets.readers import SOURCES
 
         root = self.data or Path("DIR")
         parts = _imported_in(root, need)

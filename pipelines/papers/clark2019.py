@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 from scipy.stats import binomtest
 
-from agreement import compare_correlations
+from agreement import DifferenceTest, compare_correlations
 from pipelines.papers.bench import Bench, Made, Need, RatedData, Table, needs_in
 from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
@@ -106,20 +106,22 @@ def _metrics(_bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
 # Table 2, Figure 3 and the footnotes: correlations
 
 
-def _against_rouge(scored: Scored, row: Row) -> dict[str, Any]:
-    """Test whether a metric is better than ROUGE-L, over the cells that both have."""
-    baseline, metric = baseline_of(scored.scores), row["metric"]
-    names = ("difference", "statistic", "degrees_of_freedom", "p_greater")
-    if metric == baseline:
-        return {"baseline": baseline, **dict.fromkeys((*names, "stars", "test_reason"))}
-    test = compare_correlations(
-        scored.scores[metric],
-        scored.scores[baseline],
-        scored.ratings[row["aspect"]],
-        level=row["level"],
-        coefficient=row["coefficient"],
-        test="williams1959",
+def _test(scored: Scored, metrics: tuple[str, str], aspect: str, level: str) -> DifferenceTest:
+    """Test by Williams whether the first of two metrics is better, over the cells both have."""
+    first, second = (scored.scores[name] for name in metrics)
+    rating = scored.ratings[aspect]
+    return compare_correlations(
+        first, second, rating, level=level, coefficient="spearman", test="williams1959"
     )
+
+
+def _against_rouge(scored: Scored, row: Row) -> dict[str, Any]:
+    """Test whether a metric is better than ROUGE-L."""
+    baseline = baseline_of(scored.scores)
+    names = ("difference", "statistic", "degrees_of_freedom", "p_greater")
+    if row["metric"] == baseline:
+        return {"baseline": baseline, **dict.fromkeys((*names, "stars", "test_reason"))}
+    test = _test(scored, (row["metric"], baseline), row["aspect"], row["level"])
     return {
         "baseline": baseline,
         **{name: getattr(test, name) for name in names},
@@ -198,22 +200,13 @@ def _figure3(scored: Scored) -> Shown | None:
 def _encoders_compared(scored: Scored) -> Shown | None:
     """Test a metric with one encoder, or of one run, against the same with another."""
     rows, cells = [], []
-    pairs = itertools.combinations(scored.scores, 2)
-    same = [(a, b) for a, b in pairs if base_of(a) == base_of(b)]
-    for (first, second), (aspect, rating) in itertools.product(same, scored.ratings.items()):
-        test = compare_correlations(
-            scored.scores[first],
-            scored.scores[second],
-            rating,
-            level="global",
-            coefficient="spearman",
-            test="williams1959",
-        )
-        row = {"aspect": aspect, "metric_a": first, "metric_b": second, "n_cells": test.n}
-        for name in ("difference", "statistic", "p_greater", "p_value", "reason"):
-            row[name] = getattr(test, name)
-        rows.append(row)
-        cells.append(((first, second), aspect, p_value_text(test.p_greater)))
+    for pair, aspect in itertools.product(itertools.combinations(scored.scores, 2), scored.ratings):
+        if base_of(pair[0]) == base_of(pair[1]):
+            test = _test(scored, pair, aspect, "global")
+            row = {"aspect": aspect, "metric_a": pair[0], "metric_b": pair[1], "n_cells": test.n}
+            names = ("difference", "statistic", "p_greater", "p_value", "reason")
+            rows.append(row | {name: getattr(test, name) for name in names})
+            cells.append((pair, aspect, p_value_text(test.p_greater)))
     if not rows:
         return None
     return Shown(

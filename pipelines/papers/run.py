@@ -34,8 +34,6 @@ TABLES: Mapping[str, Table] = {
 """Everything that can be made, in the order of the papers."""
 WORK_FOLDER = "work"
 """Of the output: what was imported and scored, for later runs."""
-SCORERS_FOLDER = "scorers"
-"""Of the output: scorers that were trained, unless `--scorers` names another folder."""
 
 
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
@@ -69,11 +67,7 @@ def _of_papers(
     tables: Sequence[Table], settings: ReproduceSettings, output: Output | None
 ) -> Iterable[Reproduction]:
     """Make tables from the papers' data, or what stands in for them."""
-    data = _folder("data", settings.data)
-    if not settings.train or settings.scorers is not None:
-        scorers = _folder("scorers", settings.scorers, is_new=settings.train)
-    else:
-        scorers = None if output is None else output.local / SCORERS_FOLDER
+    data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
     with _work_folder(output) as work:
         bench = Bench(settings, Path(work), data=data, scorers=scorers)
         if settings.fresh:
@@ -199,8 +193,6 @@ def _check(tables: Sequence[Table], settings: ReproduceSettings) -> None:
     for table in tables:
         if settings.out is None and "figure" in table.name:
             raise ValueError(f"`out` must name a folder for {table.name}, which is a picture")
-    if settings.train and settings.scorers is None and settings.out is None:
-        raise ValueError("`scorers` or `out` must name a folder for the scorers that are trained")
 
 
 def _check_encoders(tables: Sequence[Table], settings: ReproduceSettings) -> None:
@@ -215,11 +207,11 @@ def _check_encoders(tables: Sequence[Table], settings: ReproduceSettings) -> Non
         parse_spec(spec)
 
 
-def _folder(option: str, folder: AnyPath | None, *, is_new: bool = False) -> Path | None:
+def _folder(option: str, folder: AnyPath | None) -> Path | None:
     if folder is None:
         return None
     local = local_folder(option, folder)
-    if not (is_new or local.is_dir()):
+    if not local.is_dir():
         raise ValueError(f"`{option}` must be a folder, got {os.fspath(folder)}")
     return local
 

@@ -39,7 +39,6 @@ from pipelines.papers.table import (
     typed,
     undefined_notes,
 )
-from pipelines.reports.numbers import number_text
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.study import is_baseline
 
@@ -198,17 +197,27 @@ def _mean_length(texts: pl.Series) -> Any:  # noqa: ANN401  (a float, or None wi
 # Table 4: ranks
 
 
-def average_ranks(correlations: pl.DataFrame) -> pl.DataFrame:
+def average_ranks(
+    correlations: pl.DataFrame, sides: Sequence[str], yardsticks: Sequence[str]
+) -> pl.DataFrame:
     """Average each metric's rank over data sets (Table 4).
 
     Reads columns `data_set`, `against`, `coefficient`, `metric` and `value`, null where undefined.
-    Metrics are ranked inside each of the first three, the highest first; equal values share the
-    better rank, as in the paper. Returns `against`, `coefficient`, `metric`, `value` (the average
-    rank; lower is better; null for a metric that is undefined or absent on a data set),
-    `n_data_sets` it has a rank on, and `reason`.
+    Metrics of one of the sides (`ref` and `doc`) are ranked with the yardsticks, the highest
+    first; equal values share the better rank, as in the paper.
+    Returns `against`, `coefficient`, `metric`, `value` (the average rank; lower is better; null for
+    a metric that is undefined or absent on a data set), `n_data_sets` it has a rank on, and
+    `reason`.
     """
+    is_yardstick = pl.col("metric").is_in(yardsticks)
+    both = [
+        correlations.filter((pl.col("against") == side) | is_yardstick).with_columns(
+            against=pl.lit(side)
+        )
+        for side in sides
+    ]
     value = pl.col("value").round(RANK_DECIMALS)
-    ranked = correlations.with_columns(
+    ranked = pl.concat(both).with_columns(
         rank=value.rank("min", descending=True).over("data_set", "against", "coefficient"),
         n_wanted=pl.col("data_set").n_unique().over("against", "coefficient"),
     )
@@ -225,32 +234,26 @@ def average_ranks(correlations: pl.DataFrame) -> pl.DataFrame:
     ).drop("n_wanted")
 
 
-def _ranks_of_study(scored: Scored) -> Shown | None:
-    """Rank metrics against the reference, and against the document, each next to the yardsticks.
-
-    As in the paper, ROUGE-1 F and ROUGE-2 F are ranked in both; so are the trivial baselines.
-    """
-    table1 = _TABLE1(scored)
-    if table1 is None:
-        return None
-    sides = []
-    for side in ("ref", "doc"):
-        judged = [metric for metric in scored.scores if block_of(metric) == side]
-        both = [m for m in scored.scores if is_baseline(m) or is_rouge_f(m, "[12]")]
-        if judged:
-            kept = table1.frame.filter(pl.col("metric").is_in([*judged, *both]))
-            sides.append(kept.with_columns(against=pl.lit(side)))
-    if not sides:
-        return None
-    ranks = average_ranks(pl.concat(sides).rename({"aspect": "data_set"}))
-    cells = [
+def _rank_cells(ranks: pl.DataFrame) -> Numbers:
+    return {
         (
-            [row["metric"].removesuffix(":source")],
+            (row["metric"].removesuffix(":source"),),
             f"{_SHORT[row['coefficient']]}({row['against']})",
-            number_text(row["value"]),
-        )
+        ): Ours(row["value"])
         for row in ranks.iter_rows(named=True)
-    ]
+    }
+
+
+def _ranks_of_study(scored: Scored) -> Shown | None:
+    """Rank metrics; ROUGE-1 F, ROUGE-2 F and the trivial baselines are the yardsticks."""
+    table1 = _TABLE1(scored)
+    blocks = set(map(block_of, scored.scores))
+    sides = [side for side in ("ref", "doc") if side in blocks]
+    if table1 is None or not sides:
+        return None
+    yardsticks = [m for m in scored.scores if is_baseline(m) or is_rouge_f(m, "[12]")]
+    ranks = average_ranks(table1.frame.rename({"aspect": "data_set"}), sides, yardsticks)
+    cells = [(row, column, ours.text(3)) for (row, column), ours in _rank_cells(ranks).items()]
     return Shown(
         title="Average rank of each metric; lower is better",
         frame=ranks,
@@ -270,7 +273,7 @@ def _table4(bench: Bench) -> Made:
         if (shown := _TABLE1(scored)) is not None:
             aspect = next(iter(TABLE4.data[name].aspects))
             frame = shown.frame.filter(aspect=aspect).with_columns(
-                data_set=pl.lit(name), row=pl.col("metric").replace_strict(scored.names)
+                data_set=pl.lit(name), metric=pl.col("metric").replace_strict(scored.names)
             )
             frames.append(frame)
     if len(frames) < len(TABLE4.data):
@@ -282,35 +285,22 @@ def _table4(bench: Bench) -> Made:
                 "three digits make more of them equal."
             ],
         )
-    is_source = pl.col("metric").str.ends_with(":source")
-    side = pl.when(is_source).then(pl.lit("doc")).otherwise(pl.lit("ref"))
     return Made(
-        ours=ranks_of(pl.concat(frames).with_columns(side=side)),
+        ours=ranks_of(pl.concat(frames)),
         differs=differences("sun2019-table4-from-data"),
         notes=["Ranks of our correlations; equal ones share the better rank."],
     )
 
 
 def ranks_of(correlations: pl.DataFrame) -> Numbers:
-    """Average each metric's rank over the data sets, in the layout of Table 4.
-
-    Reads columns `data_set`, `row`, `side`, `coefficient` and `value`; ROUGE has the side `ref` and
-    is ranked on both.
-    """
-    wanted = {row[0] for row in printed_table("sun2019-table4").rows}
-    kept = correlations.filter(pl.col("row").is_in(wanted))
-    is_yardstick = pl.col("row").is_in(list(ROUGE.values()))
-    both = pl.concat([kept, kept.filter(is_yardstick).with_columns(side=pl.lit("doc"))])
-    ranks = average_ranks(both.select("data_set", "coefficient", "value", metric="row",
-                                      against="side"))  # fmt: skip
-    return {
-        ((row["metric"],), f"{_SHORT[row['coefficient']]}({row['against']})"): Ours(row["value"])
-        for row in ranks.iter_rows(named=True)
-    }
+    """Average the rank of each row of Table 4; the columns are those of `average_ranks`."""
+    wanted = [row[0] for row in printed_table("sun2019-table4").rows]
+    kept = correlations.filter(pl.col("metric").is_in(wanted))
+    return _rank_cells(average_ranks(kept, ("ref", "doc"), list(ROUGE.values())))
 
 
 def printed_correlations() -> pl.DataFrame:
-    """Return what Table 4 was made from, as it is printed: columns as in `ranks_of`."""
+    """Return what Table 4 was made from, as it is printed."""
     rows: list[tuple[str, str, str, str, float]] = []
     table1 = printed_table("sun2019-table1")
     for column in table1.columns:
@@ -320,9 +310,8 @@ def printed_correlations() -> pl.DataFrame:
             rows.append((name, row, measure[2:-1], coefficient, value))
     for coefficient, table in (("spearman", "table3"), ("pearson", "appendix-table2")):
         for (block, row), value in printed_table(f"sun2019-{table}").column("IN").items():
-            side = "ref" if block == "ROUGE" else block
-            rows.append(("Newsroom", row, side, coefficient, value))
-    columns = ("data_set", "row", "side", "coefficient", "value")
+            rows.append(("Newsroom", row, block, coefficient, value))
+    columns = ("data_set", "metric", "against", "coefficient", "value")
     return pl.DataFrame(rows, columns, orient="row")
 
 

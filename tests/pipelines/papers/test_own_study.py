@@ -266,7 +266,9 @@ def test_average_rank_by_hand():
             "value": [0.9, 0.9, 0.5, 0.1 + 0.2, 0.3, None],
         }
     )
-    ranks = sun2019.average_ranks(frame).select("metric", "value", "n_data_sets", "reason")
+    ranks = sun2019.average_ranks(frame, ["ref"], []).select(
+        "metric", "value", "n_data_sets", "reason"
+    )
     assert ranks.rows() == [("a", 1.0, 2, None), ("b", 1.0, 2, None),
                             ("c", None, 1, "undefined on 1 of 2")]  # fmt: skip
 
