@@ -13,19 +13,7 @@ from collections.abc import Sequence
 
 import click
 
-from pipelines.cli import (
-    agreement,
-    evaluate,
-    example,
-    import_data,
-    listing,
-    negatives,
-    reinforce,
-    reproduce,
-    score,
-    status,
-    train,
-)
+from pipelines.cli import agreement, import_data, listing, reproduce, score, status, train
 from pipelines.cli.common import (
     DONE,
     INTERRUPTED,
@@ -139,18 +127,18 @@ for _command in (
     score.score,
     status.status,
     train.train,
-    evaluate.evaluate,
+    train.evaluate,
     agreement.judge,
     agreement.correlate,
     agreement.compare,
     agreement.explain,
-    example.example,
-    negatives.negatives,
+    listing.example,
+    train.negatives,
     agreement.preferences,
     import_data.import_data,
     import_data.export_data,
     reproduce.reproduce,
-    reinforce.reinforce,
+    train.reinforce,
     listing.metrics,
     listing.encoders,
 ):
