@@ -129,28 +129,21 @@ class Writer:
         self.table("tac2010", rows, ratings)
 
     def pairs(self, n=40):
-        def texts():
-            drawn = self.rng.permutation(WORDS)[:8]
-            return f"{' '.join(drawn)}. Then {' '.join(drawn[:4])}.", f"{' '.join(drawn[:4])}."
-
-        rows = [(*texts(), i) for i in range(n)]
-        self.file(
-            "cnn-dailymail/train.jsonl",
-            [{"article": a, "highlights": f"{b} No {i}.", "id": f"c{i}"} for a, b, i in rows],
-        )
-        rows = [(*texts(), i) for i in range(n)]
-        self.file(
-            "newsroom/train.jsonl",
-            [{"text": a, "summary": f"{b} No {i}.", "url": f"n{i}"} for a, b, i in rows],
-        )
-        rows = [(*texts(), i) for i in range(n)]
-        self.file(
-            "bigpatent/train/a.jsonl",
-            [
-                {"description": a, "abstract": f"{b} No {i}.", "publication_number": f"p{i}"}
-                for a, b, i in rows
-            ],
-        )
+        for name, file, source, reference, key in (
+            ("cnn-dailymail", "train.jsonl", "article", "highlights", "id"),
+            ("newsroom", "train.jsonl", "text", "summary", "url"),
+            ("bigpatent", "train/a.jsonl", "description", "abstract", "publication_number"),
+        ):
+            rows = []
+            for i in range(n):
+                words = self.rng.permutation(WORDS)[:8]
+                first = " ".join(words[:4])
+                texts = {
+                    source: f"{' '.join(words)}. Then {first}.",
+                    reference: f"{first}. No {i}.",
+                }
+                rows.append(texts | {key: f"{name[0]}{i}"})
+            self.file(f"{name}/{file}", rows)
 
 
 @pytest.fixture
