@@ -1,6 +1,6 @@
 """The place where tables are made: finds what is needed, imports, scores.
 
-What was imported and scored stays in a folder and serves all tables that need it.
+Scores stay in a folder, and serve all tables that need them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
-from sms.file_hashes import hash_of_file
 
 if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun
@@ -153,6 +152,7 @@ class Bench:
         """Sentences on what was needed and is not there, in order."""
         self.differs: dict[str, None] = {}
         """Sentences on weights that are not the paper's."""
+        self._imported: set[str] = set()
 
     def tell(self, stage: str) -> None:
         """Say what is being done."""
@@ -243,31 +243,26 @@ class Bench:
         return self._written(drawn_rows.collect(), f"{need.name}-{n_pairs}-seed{seed}")
 
     def imported(self, need: Need) -> list[Path]:
-        """Import a data set that is there, unless that was done; return its files."""
-        root = self.data or Path()
-        ours = _imported_in(root, need)
-        if all(path.is_file() for path in ours):
-            return ours
-        source = root / need.name
-        corpus, *ratings = _imported_in(self.work / "imported" / _state_of(source), need)
-        if not corpus.exists():
+        """Return the files of a data set that is there, imported if its owner's are."""
+        root, made = self.data or Path(), self.work / "imported"
+        if all(path.is_file() for path in _imported_in(root, need)):
+            return _imported_in(root, need)
+        corpus, *ratings = _imported_in(made, need)
+        if need.name not in self._imported:
             from pipelines.datasets.run import import_data
 
             self.tell(f"importing {need.name}")
-            corpus.parent.mkdir(parents=True, exist_ok=True)
-            for left_over in ratings:  # of an import that did not end
+            for left_over in (corpus, *ratings):
                 left_over.unlink(missing_ok=True)
-            import_data(need.name, [source], corpus, ratings=next(iter(ratings), None))
+            made.mkdir(parents=True, exist_ok=True)
+            import_data(need.name, [root / need.name], corpus, ratings=next(iter(ratings), None))
+            self._imported.add(need.name)
         return [corpus, *ratings]
 
     def _written(self, frame: pl.DataFrame, name: str) -> Path:
-        """Write a table whole, unless its file has it: scores know their input by its bytes."""
         path = self.work / "data" / f"{name}.parquet"
-        if not (path.exists() and pl.read_parquet(path).equals(frame)):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            aside = path.with_name(f".{path.name}")
-            frame.write_parquet(aside)
-            aside.replace(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frame.write_parquet(path)
         return path
 
     # Scores
@@ -336,12 +331,3 @@ def _imported_in(root: Path, need: Need) -> list[Path]:
     """Return where the corpus (or pairs), and the ratings, of an imported data set are."""
     suffixes = ("", "_ratings")[: 1 + need.is_rated]
     return [root / f"{need.name}{suffix}.parquet" for suffix in suffixes]
-
-
-def _state_of(folder: Path) -> str:
-    """Tell one state of a data set's files from another."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            digest.update(f"{path}\0{hash_of_file(path)}\n".encode())
-    return digest.hexdigest()[:8]
