@@ -92,29 +92,13 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
-    if is_asked and not ctx.resilient_parsing:
-        from importlib import metadata
-
-        try:
-            print(f"assay {metadata.version('assay')}")
-        except metadata.PackageNotFoundError:
-            print("assay, not installed (run from its source)")
-        ctx.exit()
-
-
 @click.group(
     cls=_Group,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
+@click.version_option(
+    package_name="assay", message="assay %(version)s", help="Show the version and exit."
 )
 @click.pass_context
 def app(ctx: click.Context) -> None:

@@ -70,8 +70,7 @@ class Record:
     def numbers(self, name: str) -> list[float]:
         """Return a cell that must be a list of numbers."""
         values = self._list(name, object, "numbers")
-        items = Record(self.where, {f"{name}[{i}]": item for i, item in enumerate(values)})
-        return [items.number(key) for key in items.cells]
+        return [Record(self.where, {name: value}).number(name) for value in values]
 
     def _list(self, name: str, kind: type, what: str) -> list[Any]:
         value = self.cells.get(name)

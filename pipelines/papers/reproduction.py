@@ -34,11 +34,6 @@ class Reproduction:
     figures: Sequence[Shown] = ()
     """Figures (with their numbers) that belong to it, and tables that were not published."""
 
-    @property
-    def n_compared(self) -> int:
-        """Cells with a printed number and one of ours."""
-        return self.frame()["difference"].count()
-
     def frame(self) -> pl.DataFrame:
         """Return a row per printed cell.
 

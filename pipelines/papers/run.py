@@ -68,7 +68,12 @@ def _of_papers(
 ) -> Iterable[Reproduction]:
     """Make tables from the papers' data, or what stands in for them."""
     data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
-    with _work_folder(output) as work:
+    folder: AbstractContextManager[AnyPath] = (
+        tempfile.TemporaryDirectory(prefix="assay-")
+        if output is None or is_url(output.path)
+        else nullcontext(output.local / WORK_FOLDER)
+    )
+    with folder as work:
         bench = Bench(settings, Path(work), data=data, scorers=scorers)
         if settings.fresh:
             shutil.rmtree(work, ignore_errors=True)
@@ -214,12 +219,6 @@ def _folder(option: str, folder: AnyPath | None) -> Path | None:
     if not local.is_dir():
         raise ValueError(f"`{option}` must be a folder, got {os.fspath(folder)}")
     return local
-
-
-def _work_folder(out: Output | None) -> AbstractContextManager[AnyPath]:
-    if out is None or is_url(out.path):
-        return tempfile.TemporaryDirectory(prefix="assay-")
-    return nullcontext(out.local / WORK_FOLDER)
 
 
 def _write(result: Reproduction, out: Output) -> None:

@@ -55,7 +55,7 @@ def test_cells_by_hand():
     assert line == (
         r"| WMS | \*\*0.180 / \*\*0.170 (-0.010) | \*\*0.160 / – | 0.429 / 0.429 (0.000) | 0.443 |"
     )
-    assert result.n_compared == 2
+    assert result.frame()["difference"].count() == 2
     assert "- other \\`weights\\`\n- and 2 more" in result.to_markdown()
 
 

@@ -55,7 +55,7 @@ def test_clark_table_2_by_hand(made, writer, vectors):
     writer.chaganty2018()
     writer.asap_sas()
     result = made("clark2019-table2")
-    assert result.n_compared == 16
+    assert result.frame()["difference"].count() == 16
     assert "17 summaries" in result.notes[0]  # 6 x 3 less 1
     assert result.notes[1].startswith("Essays: from 10 systems, 1 document, 10 summaries")
     assert result.missing == []
@@ -119,7 +119,7 @@ def test_clark_table_4_from_results_of_reinforce(made, tmp_path):
 def test_clark_table_6_needs_nothing(made):
     result = made("clark2019-table6")
     assert filled(result)["overall", "SMS", "% ↑"] == pytest.approx(100 * 179 / 264)
-    assert (result.n_compared, result.missing) == (12, [])
+    assert (result.frame()["difference"].count(), result.missing) == (12, [])
 
 
 def test_clark_table_7_by_hand(made, writer):
@@ -137,7 +137,7 @@ def test_sun_table_1_by_hand(made, writer, vectors):
     writer.duc2001()
     writer.duc2002()
     result = made("sun2019-table1")
-    assert result.n_compared == 88
+    assert result.frame()["difference"].count() == 88
     assert result.notes == [  # without systems 17 and 30
         f"{data}: from 5 systems, 4 documents, 20 summaries, 0 missing cells."
         for data in ("DUC2001", "DUC2002")
@@ -179,7 +179,7 @@ def test_sun_newsroom_tables_fill_two_columns(made, writer, name):
     writer.newsroom_human()
     result = made(name)
     assert {column for _, column in result.ours} == {"IN", "RL"}
-    assert result.n_compared == 2 * 22
+    assert result.frame()["difference"].count() == 2 * 22
     assert "from 4 systems, 4 documents" in result.notes[0]  # without the oracle
 
 
@@ -191,7 +191,7 @@ def test_sun_table_4_from_data_and_from_print(made, writer):
     writer.duc2002()
     writer.newsroom_human()
     result = made("sun2019-table4")
-    assert (result.n_compared, result.missing) == (40, [])
+    assert (result.frame()["difference"].count(), result.missing) == (40, [])
     assert all(1 <= rank <= 10 for rank in filled(result).values())
     assert filled(result) != filled(from_print)
 

@@ -59,13 +59,13 @@ def test_held_out_figures_of_trained_scorers(tmp_path, table, cells, first):
     held_out_scorers(tmp_path, cells)
     (result,) = reproduce(table, scorers=tmp_path)
     assert result.missing == []
-    assert result.n_compared == len(cells) == 39
+    assert result.frame()["difference"].count() == len(cells) == 39
     values = [result.ours[cell].value for cell in cells]
     assert values == pytest.approx([first + i for i in range(39)])
 
     shutil.rmtree(tmp_path / next(iter(cells.values())).name)
     (result,) = reproduce(table, scorers=tmp_path)
-    assert result.n_compared == 38
+    assert result.frame()["difference"].count() == 38
     (missing,) = result.missing
     assert missing.startswith("trained cnn-dailymail-30k-")
     assert "-glove-100-fc (word on " in missing
@@ -81,7 +81,7 @@ def test_tables_of_other_domains_and_sizes(writer, scorers, tmp_path):
     folder = scorers(*bao2020._TABLE3.values())
     options = {"data": writer.root, "out": tmp_path / "out", "scorers": folder}
     domains, sizes = reproduce(["bao2020-table3", "bao2020-table4"], **options)
-    assert domains.n_compared == 5
+    assert domains.frame()["difference"].count() == 5
     found = by_cell(domains)
     home = found["Accuracy (%)", "CNN/DailyMail"]
     assert 0 <= home <= 100
