@@ -8,6 +8,7 @@ import pytest
 from assay import reproduce
 from pipelines.papers.printed import printed_table, printed_tables
 from pipelines.papers.reproduction import Reproduction
+from pipelines.papers.run import TABLES
 from pipelines.papers.table import Ours
 from tests.rare import run
 
@@ -25,7 +26,7 @@ def command(capsys):
 def test_list_has_a_line_per_table(command):
     status, out, _ = command("--list")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()][1:] == [*printed_tables()]
+    assert [line.split()[0] for line in out.splitlines()][1:] == [*printed_tables()] == [*TABLES]
     assert "clark2019-table2         page 5 " in out
 
 
@@ -71,6 +72,12 @@ def test_dry_run(command, tmp_path):
     assert command("clark2019-table6", "--dry-run")[1] == (
         "clark2019-table6 only needs what the paper prints\n"
     )
+    lines = command("bao2020-table3", "--dry-run")[1].splitlines()
+    assert [line.split()[1:3] for line in lines[2:6]] == [
+        *(["data", name] for name in ("cnn-dailymail", "newsroom", "bigpatent")),
+        ["weights", "BERT"],
+    ]
+    assert lines[6].split()[1:3] == ["trained", "cnn-dailymail-30k-cross-pair-bert-fc"]
 
 
 @pytest.mark.parametrize(

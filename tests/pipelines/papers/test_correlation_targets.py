@@ -116,12 +116,6 @@ def test_clark_table_4_from_results_of_reinforce(made, tmp_path):
     assert result.notes == ["11,490 test pairs. SMS: sms|enc:x", "Not in the table: lead-3."]
 
 
-def test_clark_table_6_needs_nothing(made):
-    result = made("clark2019-table6")
-    assert filled(result)["overall", "SMS", "% ↑"] == pytest.approx(100 * 179 / 264)
-    assert (result.frame()["difference"].count(), result.missing) == (12, [])
-
-
 def test_clark_table_7_by_hand(made, writer):
     writer.asap_sas()
     found = filled(made("clark2019-table7"))

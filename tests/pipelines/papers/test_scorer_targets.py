@@ -9,7 +9,6 @@ import pytest
 from assay import reproduce, train
 from pipelines.papers import bao2020
 from pipelines.papers.bench import Bench
-from pipelines.papers.run import TABLES, needs_of
 from pipelines.settings.reproduce import ReproduceSettings
 from tests.reffree.tiny_bert import write_tiny_bert
 
@@ -112,17 +111,6 @@ def test_tables_against_people(writer, scorers, tmp_path):
     assert sum(text.startswith("trained") for text in results["bao2020-table6"].missing) == 4
 
 
-def test_dry_run_names_scorers_pairs_and_weights(writer):
-    writer.pairs(n=1)
-    settings = ReproduceSettings(data=writer.root)
-    found = {need.name: is_there for need, _, is_there in needs_of("bao2020-table3", settings)}
-    assert list(found) == [
-        *("cnn-dailymail", "newsroom", "bigpatent", "BERT"),
-        *(need.name for need in bao2020._TABLE3.values()),
-    ]
-    assert [found[name] for name in ("newsroom", "BERT")] == [True, False]
-
-
 def test_pairs_are_drawn_by_the_seed_from_the_data_at_hand(writer, tmp_path):
     def drawn(seed):
         path = bench_of(writer, tmp_path, seed).pairs(bao2020.PAIRS["newsroom"], 5)
@@ -135,11 +123,3 @@ def test_pairs_are_drawn_by_the_seed_from_the_data_at_hand(writer, tmp_path):
     assert drawn(0) == first
     writer.pairs(n=300)
     assert drawn(0) != first
-
-
-def test_every_table_of_the_papers_is_a_target():
-    clark = {f"clark2019-{name}" for name in ("table1", "table2", "table3", "table4", "table6",
-                                              "table7", "figure3")}  # fmt: skip
-    sun = {f"sun2019-table{i}" for i in (1, 2, 3, 4)} | {"sun2019-appendix-table2"}
-    sun |= {f"sun2019-figure{i}" for i in (1, 2, 3)}
-    assert clark | sun | {f"bao2020-table{i}" for i in range(1, 9)} <= set(TABLES)
