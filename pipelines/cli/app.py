@@ -14,14 +14,7 @@ from collections.abc import Sequence
 import click
 
 from pipelines.cli import agreement, import_data, listing, reproduce, score, status, train
-from pipelines.cli.common import (
-    DONE,
-    INTERRUPTED,
-    NOT_ACCEPTED,
-    WRONG_REQUEST,
-    fail,
-    sentence_of,
-)
+from pipelines.cli.common import DONE, INTERRUPTED, NOT_ACCEPTED, WRONG_REQUEST, fail, sentence_of
 from sms.naming import nearest
 
 # Everything heavier is imported by the command that needs it, so that `--help` is quick.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.common import DONE, NOT_ACCEPTED, show, terminal
 from pipelines.cli.options import command
-from pipelines.settings.status import StatusSettings
+from pipelines.settings.score import StatusSettings
 
 if TYPE_CHECKING:
     from pipelines.status import RunStatus

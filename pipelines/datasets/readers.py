@@ -214,10 +214,7 @@ _READERS: Mapping[str, Callable[[Files], Iterator[Row]]] = {
         _pairs, document_ids=["archive", "url"], source="text", reference="summary"
     ),
     "bigpatent": partial(
-        _pairs,
-        document_ids=["publication_number"],
-        source="description",
-        reference="abstract",
+        _pairs, document_ids=["publication_number"], source="description", reference="abstract"
     ),
     "newsroom-human": _newsroom_human,
     _ASAP_SAS: _asap_sas,

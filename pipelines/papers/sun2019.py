@@ -389,10 +389,7 @@ def figure2(scored: Scored) -> Shown | None:
     return Shown(
         title="System-level correlation when only the beginning of the source is read",
         frame=frame,
-        notes=(
-            "`source_tokens` is null where the whole source was read.",
-            *size_notes(frame),
-        ),
+        notes=("`source_tokens` is null where the whole source was read.", *size_notes(frame)),
         chart=chart,
     )
 

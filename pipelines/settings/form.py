@@ -74,11 +74,7 @@ R = TypeVar("R")
 WORDS = ("rare", "python", "encoders", "models")
 """What may be said of a field besides its METAVAR and its option."""
 _Form: TypeAlias = Literal["one", "list", "table", "object"]
-_FORMS: dict[Any, _Form] = {
-    Sequence: "list",
-    Mapping: "table",
-    collections.abc.Callable: "object",
-}
+_FORMS: dict[Any, _Form] = {Sequence: "list", Mapping: "table", collections.abc.Callable: "object"}
 _KINDS: dict[type, str] = {
     bool: "true or false",
     int: "a whole number",

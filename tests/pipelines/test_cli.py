@@ -221,10 +221,7 @@ WRONG = [
         ("--embedding-cache", "s3://bucket/kept"),
         "`embedding_cache` must be a folder, got s3://bucket/kept",
     ),
-    (
-        ("--language", "zh", "--source-tokens", "400"),
-        "`source_tokens` counts words between spaces",
-    ),
+    (("--language", "zh", "--source-tokens", "400"), "`source_tokens` counts words between spaces"),
     (("--columns", "candidate"), "must be written OURS=THEIRS"),
     (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-w"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),
@@ -341,10 +338,7 @@ WRONG_FILES = [
     ),
     ('[encoders.x]\npath = "v"', "`[encoders.x]` must say which `kind` of encoder it is"),
     ('[encoders.x]\nkind = "glove"', "encoder `glove` must be written `glove:PATH`, got no path"),
-    (
-        f'{ENCODER}poling = "max"',
-        "unknown key `poling` in `[encoders.x]`; did you mean `pooling`?",
-    ),
+    (f'{ENCODER}poling = "max"', "unknown key `poling` in `[encoders.x]`; did you mean `pooling`?"),
     (
         '[encoders.x]\nkind = "minilm"\npath = "v"',
         "unknown key `path` in `[encoders.x]`; there are kind, ",
