@@ -7,7 +7,6 @@ ROUGE on the machine-made ones only (7 and 8).
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,8 @@ from pipelines.papers.table import Cell, Correlations, Ours, Row, Scored, is_rou
 from pipelines.settings.evaluate import EvaluateSettings
 
 ALL, MACHINES = "all", "machine-made"
+HUMAN_SYSTEMS = ("human", "reference")
+"""Beginnings of the names of systems whose summaries people wrote."""
 CROSS_PAIR = "cross-pair"
 EDITS = ("add", "delete", "replace")
 HEADS = {"FC-only": "fc", "CNN": "cnn", "LSTM": "lstm"}
@@ -161,8 +162,7 @@ def _scorers(*rows: str) -> Callable[[Bench, Sequence[str]], dict[str, str]]:
 
 
 def _is_machine(scored: Scored) -> np.ndarray:
-    patterns = scored.human_systems
-    return np.array([not any(fnmatch.fnmatchcase(s, p) for p in patterns) for s in scored.systems])
+    return np.array([not system.startswith(HUMAN_SYSTEMS) for system in scored.systems])
 
 
 def _all_and_machines(scored: Scored) -> dict[str, np.ndarray]:
@@ -180,7 +180,7 @@ def _note(scored: Scored) -> str:
     if people:
         return f"Written by people, and left out of the machine-made: {', '.join(people)}."
     return (
-        f"No system matches {', '.join(scored.human_systems)}: all {len(scored.systems)} count as "
+        f"No system is called {'* or '.join(HUMAN_SYSTEMS)}*: all {len(scored.systems)} count as "
         "machines, and all summaries as machine-made."
     )
 

@@ -89,12 +89,7 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
     inputs = [find_scores(path) for path in settings.scores]
     scores = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
     study = make_study(rated, scores)
-    own = Scored.of(
-        study,
-        signatures=scores.signatures,
-        seed=settings.seed,
-        human_systems=settings.human_systems,
-    )
+    own = Scored.of(study, signatures=scores.signatures, seed=settings.seed)
     for table in tables:
         if table.shows and (shown := table.shows(own)):
             figure = replace(

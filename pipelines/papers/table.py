@@ -21,9 +21,6 @@ from agreement import correlate, correlation_test
 from pipelines.reports.numbers import number_text, range_text
 from pipelines.tables.study import Study, is_baseline
 
-HUMAN_SYSTEMS = ("human*", "reference*")
-"""Names, as patterns, of systems whose summaries people wrote."""
-
 Row: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = tuple[tuple[str, ...], str]
 """Row and column of a table as it is laid out."""
@@ -69,8 +66,6 @@ class Scored:
     """Those that the paper has columns for; without them, those of the metrics."""
     seed: int = 0
     """Of draws."""
-    human_systems: Sequence[str] = HUMAN_SYSTEMS
-    """Patterns of the systems whose summaries people wrote."""
 
     @classmethod
     def of(cls, study: Study, **more: Any) -> Scored:  # noqa: ANN401  (fields)

@@ -31,8 +31,6 @@ class ReproduceSettings(Settings):
     their names show several pools, such as expert-1 and turker-1."""
     metrics: Annotated[Sequence[str], "rare"] = ()
     """Columns of the scores to use, names or patterns. Default: all columns of numbers."""
-    human_systems: Annotated[Sequence[str], "rare"] = ("human*", "reference*")
-    """Systems whose summaries people wrote, names or patterns, for Bao et al."""
     scorers: Annotated[AnyPath | None, "DIR"] = None
     """Read trained scorers and summarisers from this folder, for Bao et al. and Table 4 of Clark
     et al."""
