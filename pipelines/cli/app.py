@@ -100,26 +100,10 @@ def app(ctx: click.Context) -> None:
         print(ctx.get_help())
 
 
-for _command in (
-    score.score,
-    status.status,
-    train.train,
-    train.evaluate,
-    agreement.judge,
-    agreement.correlate,
-    agreement.compare,
-    agreement.explain,
-    listing.example,
-    train.negatives,
-    agreement.preferences,
-    import_data.import_data,
-    import_data.export_data,
-    reproduce.reproduce,
-    train.reinforce,
-    listing.metrics,
-    listing.encoders,
-):
-    app.add_command(_command)
+for _module in (score, status, train, agreement, listing, import_data, reproduce):
+    for _command in vars(_module).values():
+        if isinstance(_command, click.Command):
+            app.add_command(_command)
 
 
 if __name__ == "__main__":

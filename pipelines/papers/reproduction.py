@@ -79,14 +79,9 @@ class Reproduction:
     def to_json(self) -> str:
         """Write everything but the figures."""
         content = {
-            "name": self.printed.name,
-            "title": self.printed.title,
-            "paper": self.printed.paper,
-            "where": self.printed.where,
+            **{name: getattr(self.printed, name) for name in ("name", "title", "paper", "where")},
             "cells": self.frame().to_dicts(),
-            "differs": list(self.differs),
-            "notes": list(self.notes),
-            "missing": list(self.missing),
+            **{name: list(getattr(self, name)) for name in ("differs", "notes", "missing")},
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 

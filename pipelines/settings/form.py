@@ -7,8 +7,6 @@ choices and its help stand in one place:
     class ScoreSettings(Settings):
         out: Annotated[AnyPath, "DIR"]
         \"\"\"Write the scores to this folder or URL.\"\"\"
-        metrics: Sequence[str] = ("sms", "wms")
-        \"\"\"Compute these metrics; `assay metrics` lists them.\"\"\"
         preset: Literal["default", "clark2019"] = "default"
         \"\"\"Treat texts by our rules, or as the released code does.\"\"\"
         rows_per_shard: Annotated[int | None, "rare"] = None
@@ -27,8 +25,7 @@ be given. Its type says what may be given, and how that is written on the comman
 
 `Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
 field's name with dashes; `rare` for TOML and Python alone; `python` for Python alone; `encoders`
-for encoders in their one syntax (`pipelines.settings.encoders`); `models` for tables of models
-(`sms.model_tables`).
+(`pipelines.settings.encoders`) and `models` (`sms.model_tables`) for their own syntax.
 
 `pipelines.cli.options.command` makes a command of them, `keywords` a function's signature. The
 files here import nothing that takes a moment: no numpy, no click.
