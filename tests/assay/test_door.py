@@ -74,12 +74,28 @@ def test_names_are_those_of_the_guide():
     assert set(assay.__all__) == NAMES
 
 
-def test_import_is_quick_and_loads_nothing_heavy():
-    heavy = {"torch", "ray", "polars", "numpy", "pyarrow", "numba", "click"}
-    code = f"import sys, assay; sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
+HELP = """import runpy, sys
+sys.argv = ["assay", "--help"]
+try:
+    runpy.run_module("assay", run_name="__main__")
+except SystemExit as end:
+    assert end.code == 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "quick"), [("import sys, assay", {"click"}), (HELP, set())], ids=["import", "help"]
+)
+def test_import_and_help_are_quick_and_load_nothing_heavy(code, quick):
+    heavy = {"torch", "ray", "polars", "numpy", "pyarrow", "numba"} | quick
+    code += f"\nsys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
     assert time.perf_counter() - started < 5  # about 0.2 s; machines under test are busy
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("Score summaries, and find out" in done.stdout) == (code.startswith(HELP))
 
 
 @pytest.mark.parametrize("name", sorted(NAMES - {"SentenceMover", "Reward"}))
@@ -104,24 +120,16 @@ def test_keywords_and_options_have_the_same_defaults(name):
         assert parameters[setting.name].default == setting.default
 
 
-def test_at_most_120_options():
-    options = [
-        (name, parameter.opts[0])
-        for name, command in app.commands.items()
-        for parameter in command.params
-        if isinstance(parameter, click.Option)
-    ]
+def test_options_are_few_and_follow_one_rule():
+    commands = app.commands.values()
+    options = [p for c in commands for p in c.params if isinstance(p, click.Option)]
     assert len(options) <= 120
-
-
-def test_one_rule_for_each_common_option():
+    assert not [option for option in options if "--resume" in option.opts]
     rules = {}
-    for command in app.commands.values():
-        for setting in getattr(command, "settings", ()):
-            if setting.name in ("fresh", "limit", "json", "columns", "seed"):
-                rules.setdefault(setting.name, set()).add((setting.form, setting.kind))
+    for setting in (setting for c in commands for setting in getattr(c, "settings", ())):
+        if setting.name in ("fresh", "limit", "json", "columns", "seed"):
+            rules.setdefault(setting.name, set()).add((setting.form, setting.kind))
     assert all(len(rule) == 1 for rule in rules.values())
-    assert not [p for c in app.commands.values() for p in c.params if "--resume" in p.opts]
 
 
 @pytest.mark.parametrize("kind", MAKE)
@@ -296,24 +304,9 @@ def test_numbers_of_numpy_and_any_iterable_are_settings():
         CompareSettings(resamples=pd.DataFrame(TEXTS))
 
 
-def test_module_is_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "assay", "--help"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "Score summaries, and find out" in done.stdout
-
-
-def test_a_run_is_given_as_its_path_is(tmp_path):
-    run = assay.score(ROWS, out=tmp_path / "out", metrics="length", **COLUMNS)
-    assert assay.status(run) == assay.status(tmp_path / "out")
-
-
-def test_scores_of_a_run_as_tables(tmp_path):
+def test_a_run_is_given_as_its_path_is_and_has_tables(tmp_path):
     run = assay.score(ROWS, out=tmp_path / "out", metrics="length", keep="n", **COLUMNS)
+    assert assay.status(run) == assay.status(tmp_path / "out")
     expected = [{"n": 7, "length": 6.0}, {"n": 5, "length": None}, {"n": 3, "length": 2.0}]
     assert run.to_polars().select("n", "length").to_dicts() == expected
     assert run.to_arrow().select(["n", "length"]).to_pylist() == expected

@@ -112,24 +112,6 @@ def table_of(out):
     return pa.concat_tables([pq.read_table(out / part) for part in parts])
 
 
-def test_help_is_quick_and_loads_nothing_heavy():
-    heavy = {"torch", "ray", "polars", "numpy", "pyarrow", "numba"}
-    code = (
-        "import sys; from pipelines.cli.app import run; status = run(['--help']); "
-        f"sys.exit(status or ', '.join({heavy} & set(sys.modules)) or 0)"
-    )
-    started = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "score" in done.stdout
-    assert time.perf_counter() - started < 5  # about 0.2 s; machines under test are busy
-
-
 def test_help_version_and_lists(capsys):
     for arguments in ([], ["--version"], ["metrics"], ["encoders"]):
         assert run(arguments) == 0
@@ -462,8 +444,7 @@ def test_summary_never_cuts_a_number_or_a_name():
     columns = {f"cosine@a-rather-long-encoder-name-{i}:source": 0.123456 for i in range(12)}
     for is_terminal in (False, True):
         text = summary_text(scored(means={"s": columns}), is_terminal=is_terminal, width=60)
-        assert "…" not in text
-        assert text.count("0.1235") == 12
+        assert ("…" in text, text.count("0.1235")) == (False, 12)
 
 
 def test_summary_says_what_the_caches_had():
