@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,7 +16,6 @@ from sms.naming import OneOrMore, nearest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipelines.runs.score_run import ScoreRun
 
 Rows: TypeAlias = Any
 """Files (`OneOrMore`), a list of dicts or of texts, a dict of lists, or a table of pandas, polars,
@@ -37,14 +36,17 @@ _OURS = {alias: ours for ours, accepted in _ACCEPTED.items() for alias in accept
 class _Memory:
     """Rows, and how scores are put to them."""
 
+    data: Any
+    """A table, a dict of lists, or a list of dicts."""
     columns: Mapping[str, Any]
     """The cells of every column: a list, or a column of some library."""
-    with_columns: Callable[[Mapping[str, pa.Array]], Any]
     asked: Mapping[str, Any]
     """Our name to the name in `data`, or to a list of several, where it was given."""
 
     def score(self, own: dict[str, Any]) -> Any:  # noqa: ANN401  (their table, or a run)
         """Score them as a run does, in a temporary folder if there is no `out`."""
+        import pyarrow as pa
+
         from cluster.schema import MissingColumnError
         from pipelines import verbs
         from pipelines.score import score_corpus
@@ -64,19 +66,24 @@ class _Memory:
                 # The table that comes back has all columns: none needs to be kept.
                 settings = own | {"columns": None, "keep": (), "out": f"{folder}/run"}
                 run = score_corpus(corpus, **settings)
-                scores = _scores_of(run)
+                table = run.to_arrow()
             except MissingColumnError as error:
                 raise self._missing(error.column, error.column) from None
             except ValueError as error:
                 if is_run or corpus not in str(error):
                     raise
                 raise ValueError(str(error).replace(corpus, "`data`")) from error
+        scores = {
+            name: table[name].combine_chunks()
+            for name in table.column_names
+            if pa.types.is_floating(table[name].type) or name == "status"
+        }
         for name in scores:
             if name in self.columns:
                 raise ValueError(
                     f"`data` must not have a column `{name}` yet; drop it, or give it another name"
                 )
-        return _with_signatures(self.with_columns(scores), run.signatures)
+        return _with_scores(self.data, scores, run.signatures)
 
     def write_table(self, path: str, name: str) -> None:
         """Write the table as it is; `name` is what messages call it."""
@@ -152,15 +159,21 @@ def rows_of(
     `asked` and `columns` name columns of `data`; where it is a list of texts, `asked` are the texts
     they are compared with.
     """
-    kind = type(data).__module__.partition(".")[0]
     named = {**(columns or {}), **asked}
-    if kind in _LIBRARIES:
-        if type(data).__name__ == "LazyFrame":
-            data = data.collect()
-        if kind == "datasets" and hasattr(data, "with_format"):
-            return _of_data_set(data, named)
-        if hasattr(data, "columns"):
-            return _of_table(data, kind, named)
+    kind = _library_of(data)
+    if kind == "polars" and type(data).__name__ == "LazyFrame":
+        data = data.collect()
+    if kind == "datasets" and hasattr(data, "with_format"):
+        if type(data).__name__ != "Dataset":
+            raise TypeError(
+                f"`data` must be one split in memory, got {type(data).__name__}; choose a split, "
+                "and turn a streamed one into a list"
+            )
+        table = data.with_format("arrow")[:]
+        return _Memory(data, dict(zip(table.column_names, table.columns, strict=True)), named)
+    if kind and hasattr(data, "columns"):
+        return _Memory(data, _columns_of(data, kind), named)
+    if kind:
         return _of_texts(_texts(data), asked, columns or {})
     if isinstance(data, Mapping):
         return _of_columns(data, named)
@@ -177,6 +190,12 @@ def rows_of(
     return None
 
 
+def _library_of(data: Any) -> str:  # noqa: ANN401
+    """Name the library that a table or column is of, "" for Python's own."""
+    module = type(data).__module__.partition(".")[0]
+    return module if module in _LIBRARIES else ""
+
+
 def files_of(data: Rows) -> OneOrMore:
     """Return paths; a list of them is not taken for texts."""
     if isinstance(data, str | os.PathLike):
@@ -186,50 +205,17 @@ def files_of(data: Rows) -> OneOrMore:
     return list(data)
 
 
-def _of_table(data: Any, kind: str, asked: Mapping[str, Any]) -> _Memory:  # noqa: ANN401
-    """Take a table of pandas, polars or Arrow, whose columns must have different names."""
-    names = data.schema.names if kind == "pyarrow" else list(map(str, data.columns))
+def _columns_of(table: Any, kind: str) -> dict[str, Any]:  # noqa: ANN401
+    """Return the columns of a table of pandas, polars or Arrow, which must have different names."""
+    names = table.schema.names if kind == "pyarrow" else list(map(str, table.columns))
     twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise ValueError(f"`data` must have a column `{twice[0]}` once; rename or drop the others")
     if kind == "pandas":
-        cells = [data.iloc[:, k] for k in range(len(names))]
+        cells = [table.iloc[:, k] for k in range(len(names))]
     else:
-        cells = list(data.columns if kind == "pyarrow" else data.get_columns())
-
-    def with_columns(scores: Mapping[str, pa.Array]) -> Any:  # noqa: ANN401
-        if kind == "pandas":
-            return data.assign(
-                **{name: column.to_pandas().to_numpy() for name, column in scores.items()}
-            )
-        if kind == "polars":
-            import polars as pl
-
-            return data.with_columns(pl.Series(name, column) for name, column in scores.items())
-        table = data
-        for name, column in scores.items():
-            table = table.append_column(name, column)
-        return table
-
-    return _Memory(dict(zip(names, cells, strict=True)), with_columns, asked)
-
-
-def _of_data_set(data: Any, asked: Mapping[str, Any]) -> _Memory:  # noqa: ANN401
-    if type(data).__name__ != "Dataset":
-        raise TypeError(
-            f"`data` must be one split in memory, got {type(data).__name__}; choose a split, and "
-            "turn a streamed one into a list"
-        )
-    table = data.with_format("arrow")[:]
-
-    def with_columns(scores: Mapping[str, pa.Array]) -> Any:  # noqa: ANN401
-        scored = data
-        for name, column in scores.items():
-            scored = scored.add_column(name, column.to_pylist())
-        return scored
-
-    columns = dict(zip(table.column_names, table.columns, strict=True))
-    return _Memory(columns, with_columns, asked)
+        cells = list(table.columns if kind == "pyarrow" else table.get_columns())
+    return dict(zip(names, cells, strict=True))
 
 
 def _of_columns(data: Mapping[Any, Any], asked: Mapping[str, Any]) -> _Memory:
@@ -242,24 +228,12 @@ def _of_columns(data: Mapping[Any, Any], asked: Mapping[str, Any]) -> _Memory:
             "columns of `data` must be equally long, got "
             + ", ".join(f"{name} ({len(cells)})" for name, cells in columns.items())
         )
-    return _Memory(
-        columns,
-        lambda scores: columns | {name: column.to_pylist() for name, column in scores.items()},
-        asked,
-    )
+    return _Memory(columns, columns, asked)
 
 
 def _of_dicts(rows: Sequence[Mapping[Any, Any]], asked: Mapping[str, Any]) -> _Memory:
-    def with_columns(scores: Mapping[str, pa.Array]) -> list[dict[Any, Any]]:
-        cells = {name: column.to_pylist() for name, column in scores.items()}
-        return [
-            {**row, **{name: column[k] for name, column in cells.items()}}
-            for k, row in enumerate(rows)
-        ]
-
     names = dict.fromkeys(name for row in rows for name in row)
-    columns = {str(name): [row.get(name) for row in rows] for name in names}
-    return _Memory(columns, with_columns, asked)
+    return _Memory(rows, {str(name): [row.get(name) for row in rows] for name in names}, asked)
 
 
 def _of_texts(
@@ -284,7 +258,7 @@ def _of_texts(
 
 def _texts(series: Any) -> list[Any]:  # noqa: ANN401
     """Return a list of texts or a column of a table as a list, with None where one is missing."""
-    if type(series).__module__.partition(".")[0] in _LIBRARIES[:-1]:
+    if _library_of(series) not in ("", "datasets"):
         series = _array("candidate", series).to_pylist()
     return list(series)
 
@@ -335,25 +309,33 @@ def _as_text(cells: pa.Array, name: str) -> pa.Array:
         raise ValueError(f"`{name}` must be text or numbers, got {cells.type}") from error
 
 
-def _with_signatures(table: Any, signatures: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """Say how each score was computed, where a table has room for it, as scores files do."""
-    if hasattr(table, "attrs"):  # of pandas
-        table.attrs["assay.signatures"] = dict(signatures)
-    elif hasattr(table, "replace_schema_metadata"):  # of Arrow
+def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """Put scores to a table of any kind, and how each was computed, where there is room for it."""
+    kind = _library_of(data)
+    if kind == "pandas":
+        data = data.assign(**{name: x.to_pandas().to_numpy() for name, x in scores.items()})
+        data.attrs["assay.signatures"] = dict(signatures)
+    elif kind == "polars":
+        import polars as pl
+
+        data = data.with_columns(pl.Series(name, column) for name, column in scores.items())
+    elif kind == "pyarrow":
+        for name, column in scores.items():
+            data = data.append_column(name, column)
         text = json.dumps(dict(signatures), ensure_ascii=False)
-        table = table.replace_schema_metadata(
-            {**(table.schema.metadata or {}), "assay.signatures": text}
-        )
-    return table
-
-
-def _scores_of(run: ScoreRun) -> dict[str, pa.Array]:
-    """Return the columns of numbers and the statuses of a run."""
-    import pyarrow as pa
-
-    table = run.to_arrow()
-    return {
-        name: table[name].combine_chunks()
-        for name in table.column_names
-        if pa.types.is_floating(table[name].type) or name == "status"
-    }
+        metadata = {**(data.schema.metadata or {}), "assay.signatures": text}
+        data = data.replace_schema_metadata(metadata)
+    else:
+        cells = {name: column.to_pylist() for name, column in scores.items()}
+        if kind == "datasets":
+            for name, column in cells.items():
+                data = data.add_column(name, column)
+        elif isinstance(data, Mapping):
+            data = {**data, **cells}
+        else:
+            columns = zip(*cells.values(), strict=True)
+            data = [
+                {**row, **dict(zip(cells, x, strict=True))}
+                for row, x in zip(data, columns, strict=True)
+            ]
+    return data

@@ -13,27 +13,8 @@ from collections.abc import Sequence
 
 import click
 
-from pipelines.cli import (
-    agreement,
-    evaluate,
-    example,
-    import_data,
-    listing,
-    negatives,
-    reinforce,
-    reproduce,
-    score,
-    status,
-    train,
-)
-from pipelines.cli.common import (
-    DONE,
-    INTERRUPTED,
-    NOT_ACCEPTED,
-    WRONG_REQUEST,
-    fail,
-    sentence_of,
-)
+from pipelines.cli import agreement, import_data, listing, reproduce, score, status, train
+from pipelines.cli.common import DONE, INTERRUPTED, NOT_ACCEPTED, WRONG_REQUEST, fail, sentence_of
 from sms.naming import nearest
 
 # Everything heavier is imported by the command that needs it, so that `--help` is quick.
@@ -104,29 +85,13 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
-    if is_asked and not ctx.resilient_parsing:
-        from importlib import metadata
-
-        try:
-            print(f"assay {metadata.version('assay')}")
-        except metadata.PackageNotFoundError:
-            print("assay, not installed (run from its source)")
-        ctx.exit()
-
-
 @click.group(
     cls=_Group,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
+@click.version_option(
+    package_name="assay", message="assay %(version)s", help="Show the version and exit."
 )
 @click.pass_context
 def app(ctx: click.Context) -> None:
@@ -135,26 +100,10 @@ def app(ctx: click.Context) -> None:
         print(ctx.get_help())
 
 
-for _command in (
-    score.score,
-    status.status,
-    train.train,
-    evaluate.evaluate,
-    agreement.judge,
-    agreement.correlate,
-    agreement.compare,
-    agreement.explain,
-    example.example,
-    negatives.negatives,
-    agreement.preferences,
-    import_data.import_data,
-    import_data.export_data,
-    reproduce.reproduce,
-    reinforce.reinforce,
-    listing.metrics,
-    listing.encoders,
-):
-    app.add_command(_command)
+for _module in (score, status, train, agreement, listing, import_data, reproduce):
+    for _command in vars(_module).values():
+        if isinstance(_command, click.Command):
+            app.add_command(_command)
 
 
 if __name__ == "__main__":

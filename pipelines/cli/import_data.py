@@ -12,7 +12,7 @@ from pipelines.cli.options import command
 from pipelines.settings.datasets import ExportSettings, ImportSettings
 
 if TYPE_CHECKING:
-    from pipelines.datasets.rows import DataSource
+    from pipelines.datasets.readers import DataSource
     from pipelines.datasets.run import ImportRun
 
 _WIDTH = 96
@@ -23,10 +23,10 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
     """Convert a published data set into the columns assay reads.
 
     NAME is one of `assay import --list`; without FILES, the command says what the data set is and
-    which FILES it needs: files, folders or tar archives. Nothing is written until all of them
+    which FILES it needs: files or folders. Nothing is written until all of them
     have been read.
     """
-    from pipelines.datasets.run import SOURCES, find_source
+    from pipelines.datasets.readers import SOURCES, find_source
 
     if settings.list:
         print(_listing(list(SOURCES.values())))

@@ -16,9 +16,7 @@ its arguments and the settings, checked:
   given is not passed on: the default is the dataclass's.
 - `--config FILE` is a TOML file whose keys are the fields, the options as they are written and the
   arguments, all with underscores. The command line wins; a table of columns and the encoders of
-  both are joined. An unknown key is answered with the nearest.
-- Where the settings have `on_progress`, `shown_progress` shows it on standard error, and
-  `--quiet` leaves that out.
+  both are joined.
 - Settings that refuse a value raise `ValueError`, which `pipelines.cli.app` prints in one line.
 
 To add an option, add a field.
@@ -56,18 +54,14 @@ def command(
     """Make a command of a function that takes the arguments and the settings."""
     known = settings_of(settings)
     parameters: list[click.Parameter] = [_argument(written) for written in arguments]
-    must_be_named = [str(_argument(written).name) for written in arguments if written[0] != "["]
-    shown = [setting for setting in known if not setting.words & {"rare", "python"}]
-    options = [_option(setting) for setting in shown]
+    must_be_named = [str(one.name) for one in parameters if str(one.metavar)[0] != "["]
+    options = [_option(setting) for setting in known if not setting.words & {"rare", "python"}]
     if any("rare" in setting.words for setting in known):
-        options.append(
-            click.Option(
-                ["--config"],
-                metavar="FILE",
-                help="Read options from this TOML file, also rarer ones that have no option "
-                "here. Keys have underscores; the command line overrides them.",
-            )
+        help_text = (
+            "Read options from this TOML file, also rarer ones that have no option here. Keys have "
+            "underscores; the command line overrides them."
         )
+        options.append(click.Option(["--config"], metavar="FILE", help=help_text))
     if any(setting.name == "on_progress" for setting in known):
         options.append(click.Option(["--quiet"], is_flag=True, help="Show no progress."))
 
@@ -79,20 +73,16 @@ def command(
             if path is not None:
                 in_file = _in_the_file(path, known, own)
                 own |= {name: in_file.pop(name) for name in own.keys() & in_file if not own[name]}
-                values = {
-                    key: _joined(in_file.get(key), values.get(key)) for key in in_file | values
-                }
+                both = in_file | values
+                values = {key: _joined(in_file.get(key), values.get(key)) for key in both}
             if any(own[name] == () for name in must_be_named):
                 raise click.UsageError("name at least one file, folder, glob or URL")
             for setting in known:
                 if setting.default is MISSING and setting.name not in values:
-                    text = setting.help.rstrip(".")
-                    raise click.UsageError(
-                        f"`{setting.option} {setting.metavar}` is missing: "
-                        f"{text[0].lower()}{text[1:]}"
-                    )
-            chosen = settings(**values)
-            return function(*own.values(), chosen)
+                    text = f"{setting.help[0].lower()}{setting.help[1:].rstrip('.')}"
+                    what = f"`{setting.option} {setting.metavar}`"
+                    raise click.UsageError(f"{what} is missing: {text}")
+            return function(*own.values(), settings(**values))
 
         made = SettingsCommand(
             name or function.__name__,
@@ -142,9 +132,9 @@ def _option(setting: Setting) -> click.Option:
     text = setting.help
     if default is MISSING:
         text += " Required."
-    elif default is not None and default != () and "Default" not in text:
-        shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        text += f"  [default: {shown}]"
+    elif default not in (None, ()) and "Default" not in text:
+        written = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        text += f"  [default: {written}]"
     return click.Option(
         [setting.option, setting.name],
         metavar=setting.metavar,
@@ -158,12 +148,7 @@ def _option(setting: Setting) -> click.Option:
 class _Choice(click.Choice[str]):
     """Choices for help and for shells; the settings check them, and know the nearest."""
 
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401  (what click hands over)
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> Any:  # noqa: ANN401
+    def convert(self, value: Any, *_: Any) -> Any:  # noqa: ANN401  (what click hands over)
         """Leave it as it is."""
         return value
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.common import DONE, NOT_ACCEPTED, show, terminal
 from pipelines.cli.options import command
-from pipelines.settings.status import StatusSettings
+from pipelines.settings.score import StatusSettings
 
 if TYPE_CHECKING:
     from pipelines.status import RunStatus
@@ -69,27 +69,23 @@ def _lines(run: RunStatus) -> Iterator[str]:
         where = f" on {oldest.node}" if oldest.node else ""
         yield f"Oldest:  shard {oldest.index}{where}, begun {duration(oldest.seconds)} ago"
     if run.nodes:
+        from pipelines.reports.terminal import table_text
+
+        header = ["node", "shards", "rows", "rows/s of a worker", "running", "failures"]
+        by_node = [
+            [
+                node.node,
+                f"{node.n_shards:,}",
+                f"{node.n_rows:,}",
+                "" if node.rows_per_s is None else f"{node.rows_per_s:,.1f}",
+                f"{node.n_running:,}",
+                f"{node.n_failures:,}",
+            ]
+            for node in run.nodes
+        ]
         yield ""
-        yield _node_table(run)
+        yield table_text(header, by_node, **terminal())
     if run.errors:
         yield ""
         yield "Last errors:"
         yield from (f"  {error}" for error in run.errors)
-
-
-def _node_table(run: RunStatus) -> str:
-    from pipelines.reports.terminal import table_text
-
-    header = ["node", "shards", "rows", "rows/s of a worker", "running", "failures"]
-    rows = [
-        [
-            node.node,
-            f"{node.n_shards:,}",
-            f"{node.n_rows:,}",
-            "" if node.rows_per_s is None else f"{node.rows_per_s:,.1f}",
-            f"{node.n_running:,}",
-            f"{node.n_failures:,}",
-        ]
-        for node in run.nodes
-    ]
-    return table_text(header, rows, **terminal())

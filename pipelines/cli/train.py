@@ -1,20 +1,28 @@
-"""`assay train`."""
+"""`assay train`, `evaluate`, `negatives` and `reinforce`: what learns, and how well."""
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from pipelines import verbs
 from pipelines.cli.common import DONE, INTERRUPTED, fail, show
 from pipelines.cli.options import command, shown_progress
+from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.settings.negatives import NegativesSettings
+from pipelines.settings.reinforce import ReinforceSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import counted
 
 if TYPE_CHECKING:
+    from pipelines.evaluate import DomainResult
     from pipelines.learning_curve import CurvePoint
+    from pipelines.negatives import NegativesRun
+    from pipelines.reinforcement import ReinforcedSummarisers
     from pipelines.train import TrainedScorer
     from pipelines.train_on_preferences import Preferred
     from pipelines.train_on_ratings import RatedFit, RatedTraining
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
     from reffree.evaluation import KindFigures
 
 _SHOWN_LOSS = 4  # digits
+_INTERRUPTED = "interrupted; run the same command (without `--fresh`) to continue"
 
 
 @command(TrainSettings, "PAIRS...")
@@ -33,112 +42,124 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
     `split`; or one candidate with a `label`, as `assay negatives` writes it. To continue the
     interrupted training of a model, give the same command again.
     """
-    out = str(settings.out)
     try:
-        with shown_progress(settings, on_news=_show_news) as settings:
+        with shown_progress(settings, on_news=_show_losses) as settings:
             trained = verbs.train(pairs, settings)
     except KeyboardInterrupt:
-        return fail(
-            "interrupted; run the same command (without `--fresh`) to continue",
-            INTERRUPTED,
-        )
+        return fail(_INTERRUPTED, INTERRUPTED)
     from pipelines.train import TrainedScorer
 
     if isinstance(trained, TrainedScorer):
-        show("\n".join(_summary(trained)))
+        lines = _trained(trained)
+    elif isinstance(trained, list):
+        lines = _curve(trained, str(settings.out))
     else:
-        show("\n".join(_curve(trained, out) if isinstance(trained, list) else _rated(trained)))
+        lines = _fitted(trained)
+    show("\n".join(lines))
     return DONE
 
 
-def _rated(trained: RatedTraining) -> list[str]:
-    """Show what fitting to ratings would reach elsewhere, by cross-validation."""
+@command(EvaluateSettings, "SCORER", "PAIRS...")
+def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) -> int:
+    """Measure how well SCORER tells references from negatives.
+
+    The scorer is tested on each file of PAIRS. Only documents that it was not trained on count.
+    With several files of PAIRS, or several scorers, a table with a row for each scorer and a column
+    for each file comes first.
+    """
+    from cluster.output import Output
+
+    output = Output.named("--json", settings.json) if settings.json is not None else None
+    if output:
+        output.check_file()
+        output.check_apart(pairs)
+    with shown_progress(settings) as settings:
+        results = verbs.evaluate(scorer, pairs, settings)
+    show("\n".join(_report(results)))
+    if output:
+        output.write(f"{json.dumps([*map(asdict, results)], indent=1)}\n".encode())
+    return DONE
+
+
+@command(NegativesSettings, "PAIRS...")
+def negatives(pairs: tuple[str, ...], settings: NegativesSettings) -> None:
+    """Make wrong summaries, with labels, from the good ones in PAIRS.
+
+    The good summaries are written to the file, too. One row of PAIRS (Parquet, JSONL or CSV; files,
+    folders, globs or URLs) is one document: `document_id`, `source`, `reference` or `references`,
+    and optionally `split`. Documents without a split are split 80/10/10; documents that share a
+    text stay in the same part.
+    """
+    with shown_progress(settings) as settings:
+        run = verbs.negatives(pairs, settings)
+    show("\n".join(_negatives(run)))
+
+
+@command(ReinforceSettings, "PAIRS...")
+def reinforce(pairs: tuple[str, ...], settings: ReinforceSettings) -> int:
+    """Train a summariser with a metric as reward.
+
+    The result is compared with a summariser trained without a reward. One row of PAIRS is one
+    document: `document_id`, `source`, `reference` or `references`, and optionally `split`. The
+    summariser is trained by maximum likelihood first, then by likelihood and reward (Clark et al.
+    2019, section 5). To continue an interrupted run, give the same command again.
+    """
+    try:
+        with shown_progress(settings, on_news=_show_rewards) as settings:
+            summarisers = verbs.reinforce(pairs, settings)
+    except KeyboardInterrupt:
+        return fail(_INTERRUPTED, INTERRUPTED)
+    show("\n".join(_reinforced(summarisers)))
+    return DONE
+
+
+def shown(value: float | int | str | None) -> str:
+    """Write a cell: a text, a count, a figure, or a dash where there is none.
+
+    Examples
+    --------
+    >>> shown(0.25), shown(1200), shown(None), shown(float("nan"))
+    ('0.250', '1,200', '–', '–')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], n_left: int = 1) -> str:
     from pipelines.reports.terminal import table_text
-    from pipelines.train_on_ratings import FIGURES_FILE
 
-    others = list(trained.fits[0].others)
-    rows = [
-        (
-            fit.aspect,
-            f"{fit.n_fitted:,}" + (f" of {fit.n_documents:,}" if fit.differences else ""),
-            shown(fit.cross_validated),
-            *(shown(fit.others[name]) for name in others),
-        )
-        for fit in trained.fits
-    ]
-    how = "other documents, but the same systems (fewer than ten)"
-    if trained.leaves_systems_out:
-        how = "other documents and other systems"
-    return [
-        f"{trained.n_candidates:,} rated candidates of "
-        f"{counted(trained.n_documents, 'document')} by {counted(trained.n_systems, 'system')}.",
-        *(f"{note}." for note in trained.notes),
-        f"Spearman inside documents. Cross-validated: `fitted` was fitted to {how}.",
-        "",
-        table_text(("aspect", "documents", "fitted", *others), rows, n_left=1),
-        "",
-        "Difference of the correlations, with a 95 % interval (bootstrap over documents):",
-        *(verdict(fit) for fit in trained.fits if fit.differences),
-        "",
-        f"Signature: {trained.signature}",
-        f"The scorer is in {trained.out}; it is fitted to all documents. The figures are in "
-        f"{FIGURES_FILE} there.",
-    ]
+    return table_text(header, ([shown(cell) for cell in row] for row in rows), n_left=n_left)
 
 
-def verdict(fit: RatedFit) -> str:
-    """Say what the fitted weights are better than, with the differences of the correlations."""
-    told: dict[str, list[str]] = {
-        "better than": [],
-        "worse than": [],
-        "not shown to be better than": [],
+def _figures_table(figures: Mapping[str, KindFigures]) -> str:
+    """Lay out the figures of every kind of negative."""
+    columns = {
+        "rows": "n",
+        "accuracy": "accuracy",
+        "AUC": "auc",
+        "preferred": "preferred",
+        "MSE": "mse",
+        "Pearson": "pearson",
+        "calibration": "calibration_error",
+        "cut": "n_cut",
     }
-    for name, own in fit.differences.items():
-        if math.isnan(own.low):
-            told.setdefault("no verdict on", []).append(f"{name} ({own.reason})")
-            continue
-        differs = "better than" if own.low > 0 else "worse than" if own.high < 0 else None
-        told_as = differs or "not shown to be better than"
-        told[told_as].append(f"{name} ({own.value:+.3f} [{own.low:+.2f}, {own.high:+.2f}])")
-    said = (f"{told_as} {', '.join(names)}" for told_as, names in told.items() if names)
-    return f"{fit.aspect}: {'; '.join(said)}"
+    rows = [(kind, *(getattr(own, f) for f in columns.values())) for kind, own in figures.items()]
+    return _table(("negatives", *columns), rows)
 
 
-def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
-    """Show what every kind of negative is judged by, for every number of training documents."""
-    from pipelines.learning_curve import CURVE_FILE, curve_figure
-    from pipelines.reports.terminal import table_text
-
-    kinds = list(dict.fromkeys(kind for point in points for kind in point.kinds))
-    judged_by = {kind: curve_figure(kind, points) for kind in kinds}
-    header = ("documents", "steps", *(f"{kind}, {name}" for kind, name in judged_by.items()))
-    rows = []
-    for point in points:
-        figures = [
-            getattr(point.kinds[kind], judged_by[kind]) if kind in point.kinds else None
-            for kind in kinds
-        ]
-        rows.append((f"{point.n_documents:,}", f"{point.steps:,}", *map(shown, figures)))
-    return [
-        table_text(header, rows, n_left=0),
-        "",
-        f"All figures: {out.rstrip('/')}/{CURVE_FILE}",
-    ]
-
-
-def _show_news(news: TrainNews) -> None:
-    figures = [
-        f"{name} loss {value:.{_SHOWN_LOSS}f}"
-        for name, value in (
-            ("training", news.train_loss),
-            ("validation", news.validation_loss),
-        )
-        if value is not None
-    ]
+def _show_losses(news: TrainNews) -> None:
+    losses = {"training": news.train_loss, "validation": news.validation_loss}
+    figures = [f"{k} loss {x:.{_SHOWN_LOSS}f}" for k, x in losses.items() if x is not None]
     print(f"epoch {news.epoch + 1}, step {news.step}: {', '.join(figures)}", file=sys.stderr)
 
 
-def _summary(trained: TrainedScorer) -> list[str]:
+# What training has brought
+
+
+def _trained(trained: TrainedScorer) -> list[str]:
     called = "Rows" if trained.preferences else "Pairs"
     sides = [f"{side} {n:,}" for side, n in trained.n_pairs.items() if n or called == "Pairs"]
     lines = [f"{called}: {', '.join(sides)}."]
@@ -155,7 +176,7 @@ def _summary(trained: TrainedScorer) -> list[str]:
         lines += ["The first is kept."]
     lines += ["", *map(_preferred, trained.preferences)]
     if trained.held_out:
-        lines.append(figures_table(trained.held_out))
+        lines.append(_figures_table(trained.held_out))
     lines.append("")
     lines += [f"Left out: {n:,}, {reason}." for reason, n in trained.left_out.items()]
     return [*lines, f"Signature: {trained.signature}", f"The scorer is in {trained.out}"]
@@ -179,36 +200,172 @@ def _preferred(own: Preferred) -> str:
     )
 
 
-def figures_table(figures: Mapping[str, KindFigures]) -> str:
-    """Lay out the figures of every kind of negative."""
-    from pipelines.reports.terminal import table_text
+def _fitted(trained: RatedTraining) -> list[str]:
+    """Show what fitting to ratings would reach elsewhere, by cross-validation."""
+    from pipelines.train_on_ratings import FIGURES_FILE
 
-    header = (
-        "negatives", "rows", "accuracy", "AUC", "preferred", "MSE", "Pearson", "calibration", "cut",
-    )  # fmt: skip
+    others = list(trained.fits[0].others)
     rows = [
         (
-            kind,
-            f"{own.n:,}",
-            shown(own.accuracy),
-            shown(own.auc),
-            shown(own.preferred),
-            shown(own.mse),
-            shown(own.pearson),
-            shown(own.calibration_error),
-            f"{own.n_cut:,}",
+            fit.aspect,
+            f"{fit.n_fitted:,}" + (f" of {fit.n_documents:,}" if fit.differences else ""),
+            fit.cross_validated,
+            *(fit.others[name] for name in others),
         )
-        for kind, own in figures.items()
+        for fit in trained.fits
     ]
-    return table_text(header, rows, n_left=1)
+    how = "other documents, but the same systems (fewer than ten)"
+    if trained.leaves_systems_out:
+        how = "other documents and other systems"
+    return [
+        f"{trained.n_candidates:,} rated candidates of "
+        f"{counted(trained.n_documents, 'document')} by {counted(trained.n_systems, 'system')}.",
+        *(f"{note}." for note in trained.notes),
+        f"Spearman inside documents. Cross-validated: `fitted` was fitted to {how}.",
+        "",
+        _table(("aspect", "documents", "fitted", *others), rows),
+        "",
+        "Difference of the correlations, with a 95 % interval (bootstrap over documents):",
+        *(verdict(fit) for fit in trained.fits if fit.differences),
+        "",
+        f"Signature: {trained.signature}",
+        f"The scorer is in {trained.out}; it is fitted to all documents. The figures are in "
+        f"{FIGURES_FILE} there.",
+    ]
 
 
-def shown(value: float | None) -> str:
-    """Write a figure, or a dash where there is none.
+def verdict(fit: RatedFit) -> str:
+    """Say what the fitted weights are better than, with the differences of the correlations."""
+    told: dict[str, list[str]] = {
+        "better than": [],
+        "worse than": [],
+        "not shown to be better than": [],
+        "no verdict on": [],
+    }
+    for name, own in fit.differences.items():
+        if math.isnan(own.low):
+            told["no verdict on"].append(f"{name} ({own.reason})")
+            continue
+        differs = "better than" if own.low > 0 else "worse than" if own.high < 0 else None
+        told_as = differs or "not shown to be better than"
+        told[told_as].append(f"{name} ({own.value:+.3f} [{own.low:+.2f}, {own.high:+.2f}])")
+    said = (f"{told_as} {', '.join(names)}" for told_as, names in told.items() if names)
+    return f"{fit.aspect}: {'; '.join(said)}"
 
-    Examples
-    --------
-    >>> shown(0.25), shown(None), shown(float("nan"))
-    ('0.250', '–', '–')
+
+def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
+    """Show what every kind of negative is judged by, for every number of training documents."""
+    from pipelines.learning_curve import CURVE_FILE, curve_figure
+
+    kinds = list(dict.fromkeys(kind for point in points for kind in point.kinds))
+    judged_by = {kind: curve_figure(kind, points) for kind in kinds}
+    header = ("documents", "steps", *(f"{kind}, {name}" for kind, name in judged_by.items()))
+    rows = [
+        (
+            point.n_documents,
+            point.steps,
+            *(getattr(point.kinds.get(kind), name, None) for kind, name in judged_by.items()),
+        )
+        for point in points
+    ]
+    return [_table(header, rows, n_left=0), "", f"All figures: {out.rstrip('/')}/{CURVE_FILE}"]
+
+
+# What evaluation has brought
+
+
+def _report(results: Sequence[DomainResult]) -> list[str]:
+    lines = _matrices(results) if len(results) > 1 else []
+    for result in results:
+        lines += [f"{result.scorer} on {result.domain}, {result.n_pairs:,} pairs", ""]
+        lines += [_figures_table(result.kinds), ""]
+        related = ", ".join(f"{name} {shown(r)}" for name, r in result.confounders.items())
+        lines.append(f"Pearson (a~b|c: of a and b, with c held fixed): {related}.")
+        lines += [f"Left out: {n:,} {reason}." for reason, n in result.left_out.items()]
+        lines.append("")
+    return lines[:-1]
+
+
+def _matrices(results: Sequence[DomainResult]) -> list[str]:
+    """Show trained on (rows) against judged by (columns), a table for each kind of negative.
+
+    They are compared by `evaluation.main_figure`.
     """
-    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+    from reffree.evaluation import main_figure
+
+    domains = list(dict.fromkeys(result.domain for result in results))
+    scorers = list(dict.fromkeys(result.scorer for result in results))
+    by_place = {(result.scorer, result.domain): result for result in results}
+    lines = []
+    for kind in dict.fromkeys(kind for result in results for kind in result.kinds):
+        name = main_figure(kind, (own.kinds[kind] for own in results if kind in own.kinds))
+        rows = [
+            (scorer, *(getattr(by_place[scorer, d].kinds.get(kind), name, None) for d in domains))
+            for scorer in scorers
+        ]
+        lines += [_table((f"{kind}, {name}", *domains), rows), ""]
+    return lines
+
+
+# Negatives
+
+
+def _negatives(run: NegativesRun) -> list[str]:
+    pairs = run.pairs
+    sides = ", ".join(f"{side} {n:,}" for side, n in pairs.n_pairs.items())
+    rule = "by the column `split`" if pairs.has_own_split else "by document"
+    left_out = {**pairs.left_out, **run.left_out}
+    return [
+        f"{pairs.n_rows:,} rows read; pairs: {sides} (split {rule}).",
+        f"{pairs.n_shared:,} documents share a text with another one; no text is on two sides.",
+        "",
+        _table(
+            ("kind", "rows", "mean label"),
+            [(kind, count.n, count.mean_label) for kind, count in run.kinds.items()],
+        ),
+        "",
+        *(f"Left out: {n:,}, {reason}." for reason, n in left_out.items()),
+        f"{run.n_rows:,} rows in {run.out}",
+    ]
+
+
+# Summarisers
+
+_SHOWN_FIGURES = {
+    "train_loss": "loss",
+    "mle_loss": "likelihood loss",
+    "reward_drawn": "reward of drawn",
+    "reward_greedy": "reward of greedy",
+    "validation_loss": "validation loss",
+    "validation_reward": "validation reward",
+}
+"""Figures that are shown while it trains, and what they are called."""
+
+
+def _show_rewards(news: TrainNews) -> None:
+    line = news.line()
+    if "validation_reward" in line:  # the loss is minus that
+        del line["validation_loss"]
+    figures = [f"{name} {line[key]:.4g}" for key, name in _SHOWN_FIGURES.items() if key in line]
+    print(f"epoch {news.epoch + 1}, step {news.step}: {', '.join(figures)}", file=sys.stderr)
+
+
+def _reinforced(summarisers: ReinforcedSummarisers) -> list[str]:
+    from pipelines.reinforcement import SCORES_FOLDER, SUMMARIES_FILE
+    from pipelines.reports.comparison import comparison_sheet
+
+    sides = ", ".join(f"{side} {n:,}" for side, n in summarisers.pairs.n_pairs.items())
+    left_out = [
+        f"Left out: {n:,} rows or texts, {why}." for why, n in summarisers.pairs.left_out.items()
+    ]
+    compared = comparison_sheet(summarisers.comparison).text(is_terminal=sys.stdout.isatty())
+    return [
+        f"Pairs: {sides}. Test documents: {summarisers.n_test_documents:,}.",
+        *left_out,
+        "",
+        compared,
+        "",
+        f"Summaries, as a corpus for `assay score` and `assay explain`: "
+        f"{summarisers.out}/{SUMMARIES_FILE}",
+        f"Their scores, for `assay compare`: {summarisers.out}/{SCORES_FOLDER}",
+    ]

@@ -1,4 +1,4 @@
-"""Writes corpora and scores in the format of another tool; the opposite of importing them."""
+"""Writes corpora and scores in the format of sacrerouge; the opposite of importing them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,11 @@ import polars as pl
 from cluster import list_inputs
 from cluster.output import Output
 from cluster.reading import column_names, read_files
-from cluster.schema import (
-    CANDIDATE,
-    DOCUMENT_ID,
-    IDS,
-    REFERENCES,
-    SOURCES,
-    SYSTEM_ID,
-    UNREADABLE,
-    Wanted,
-    resolve_columns,
-)
+from cluster.schema import CANDIDATE, IDS, REFERENCES, SOURCES, UNREADABLE, Wanted, resolve_columns
 from pipelines.datasets import sacrerouge
 from pipelines.datasets.rows import Candidate, Numbers
-from pipelines.tables.keyed import (
-    KEYS,
-    NOT_NUMBERS,
-    RATER,
-    check_unique,
-    collect,
-    notes_on_dropped,
-    number_columns,
-    place,
-    scan_files,
-)
-from pipelines.tables.ratings import pools_of, with_rater_names
-from pipelines.tables.scores import find_scores, is_folder
+from pipelines.tables.keyed import KEYS, collect, place, scan_files
+from pipelines.tables.scores import Scores, find_scores, is_folder, read_scores
 from sms.naming import AnyPath, OneOrMore, nearest, several
 
 
@@ -65,16 +44,20 @@ def export_data(name: str, paths: OneOrMore, out: AnyPath) -> ExportRun:
     output = Output.named("--out", out)
     output.check_folder(is_new=True)
     inputs = several(paths)
-    corpora = [path for path in inputs if _is_corpus(path)]
-    numbers, notes = _joined_numbers([path for path in inputs if path not in corpora])
+    corpora = [path for path in inputs if not is_folder(path) and CANDIDATE in _names(path)]
+    scores = _scores([path for path in inputs if path not in corpora])
     with output.filled() as folder:
-        candidates = (sacrerouge.candidate_line(row) for row in _candidates(corpora))
-        scores = (sacrerouge.numbers_line(row) for row in _number_rows(numbers))
+        candidates = map(sacrerouge.candidate_line, _candidates(corpora))
         n_candidates = _write_lines(folder / sacrerouge.SUMMARIES_FILE, candidates)
-        n_scored = _write_lines(folder / sacrerouge.METRICS_FILE, scores)
+        numbers = map(sacrerouge.numbers_line, _numbers(scores.frame)) if scores else iter(())
+        n_scored = _write_lines(folder / sacrerouge.METRICS_FILE, numbers)
         files = sorted(path.name for path in folder.iterdir())
     return ExportRun(
-        out=output.path, files=files, n_candidates=n_candidates, n_scored=n_scored, notes=notes
+        out=output.path,
+        files=files,
+        n_candidates=n_candidates,
+        n_scored=n_scored,
+        notes=scores.notes if scores else (),
     )
 
 
@@ -82,9 +65,8 @@ def _write_lines(file: Path, lines: Iterator[str]) -> int:
     """Write lines and return how many; where there are none there is no file."""
     n_lines = 0
     with file.open("w", encoding="utf-8", newline="\n") as stream:
-        for line in lines:
+        for n_lines, line in enumerate(lines, start=1):  # noqa: B007  (read after the loop)
             stream.write(line)
-            n_lines += 1
     if not n_lines:
         file.unlink()
     return n_lines
@@ -93,22 +75,19 @@ def _write_lines(file: Path, lines: Iterator[str]) -> int:
 # Corpora
 
 
-def _is_corpus(path: str) -> bool:
-    if is_folder(path):
-        return False
+def _names(path: str) -> Sequence[str]:
     file = list_inputs([path])[0]
-    return CANDIDATE in column_names(file.path, file.format)
+    return column_names(file.path, file.format)
 
 
 def _candidates(corpora: Sequence[str]) -> Iterator[Candidate]:
     """Read the corpora, a batch at a time, each candidate once."""
     seen: set[tuple[str, str]] = set()
     for path in corpora:
-        files = list_inputs([path])
-        names = column_names(files[0].path, files[0].format)
-        needed = (*IDS, CANDIDATE, *(name for name in (REFERENCES, SOURCES) if _has(names, name)))
+        names = _names(path)
+        lists = [name for name in (REFERENCES, SOURCES) if _has(names, name)]
         number = 0
-        for table in read_files(files, Wanted(needed=needed)):
+        for table in read_files(list_inputs([path]), Wanted(needed=(*IDS, CANDIDATE, *lists))):
             for cells in table.to_pylist():
                 number += 1
                 row = _candidate(cells, path, number)
@@ -124,18 +103,19 @@ def _candidates(corpora: Sequence[str]) -> Iterator[Candidate]:
 def _candidate(row: Mapping[str, Any], path: str, number: int) -> Candidate:
     if why := row[UNREADABLE]:
         raise ValueError(f"cannot read row {number:,} of {path}: {why}; correct it or leave it out")
-    for name in (DOCUMENT_ID, SYSTEM_ID, CANDIDATE):
+    document_id, system_id = (row[name] for name in IDS)
+    for name in (*IDS, CANDIDATE):
         if row[name] is None:
-            keys = f"document {row[DOCUMENT_ID]}, system {row[SYSTEM_ID]}"
             raise ValueError(
-                f"`{name}` in {path} must be filled in, got none for {keys}; leave the row out"
+                f"`{name}` in {path} must be filled in, got none for document {document_id}, "
+                f"system {system_id}; leave the row out"
             )
     return Candidate(
-        document_id=row[DOCUMENT_ID],
-        system_id=row[SYSTEM_ID],
+        document_id=document_id,
+        system_id=system_id,
         candidate=row[CANDIDATE],
         references=row.get(REFERENCES) or None,
-        sources=row.get(SOURCES) or None,
+        source=row.get(SOURCES) or None,
     )
 
 
@@ -147,58 +127,22 @@ def _has(names: Sequence[str], canonical: str) -> bool:
     return True
 
 
-# Numbers
+# Scores and ratings
 
 
-def _joined_numbers(paths: Sequence[str]) -> tuple[pl.DataFrame | None, list[str]]:
-    """Read numbers of candidates side by side, and notes on columns that hold none."""
-    joined: pl.DataFrame | None = None
-    notes: list[str] = []
-    for path in paths:
-        table, own_notes = _numbers(path)
-        notes += own_notes
-        if joined is None:
-            joined = table
-            continue
-        if shared := sorted({*joined.columns} & {*table.columns} - {*KEYS}):
-            raise ValueError(
-                f"`{shared[0]}` must be in only one of the inputs, but is in several; leave out "
-                "the others"
-            )
-        joined = joined.join(table, on=KEYS, how="full", coalesce=True, maintain_order="left_right")
-    return joined, notes
+def _scores(paths: Sequence[str]) -> Scores | None:
+    """Read the numbers of all candidates that any of the files has."""
+    if not paths:
+        return None
+    inputs = [find_scores(path) for path in paths]
+    keys = [
+        collect(scan_files(each.files, {}).select(KEYS), place(each.files)).drop_nulls()
+        for each in inputs
+    ]
+    return read_scores(inputs, pl.concat(keys).unique(maintain_order=True), columns={})
 
 
-def _numbers(path: str) -> tuple[pl.DataFrame, list[str]]:
-    """Read numbers of candidates; those of the raters of one pool are averaged."""
-    files = find_scores(path).files
-    where = place(files)
-    frame = collect(scan_files(files, {}), where).drop_nulls(KEYS)
-    by = [*KEYS]
-    if RATER in frame.columns:
-        by.append(RATER)
-        frame = with_rater_names(frame, where)
-        names = frame[RATER].drop_nulls().unique().sort().to_list()
-        if len(pools := pools_of(names)) > 1:
-            raise ValueError(
-                f"raters in {where} must be of one pool to be averaged, got {', '.join(pools)}; "
-                "keep the rows of one"
-            )
-    check_unique(frame, by, where, "keep one row of each")
-    names = [name for name in frame.columns if name not in NOT_NUMBERS]
-    numbers = number_columns(frame, names, where)
-    notes = notes_on_dropped(frame, names, numbers, where)
-    kept = [name for name in names if name in numbers.columns]
-    if not kept:
-        raise ValueError(
-            f"{where} must have a column of numbers besides the keys, got none"
-            + "".join(f"; {note}" for note in notes)
-        )
-    means = numbers.group_by(KEYS, maintain_order=True).agg(pl.col(name).mean() for name in kept)
-    return means, notes
-
-
-def _number_rows(numbers: pl.DataFrame | None) -> Iterator[Numbers]:
-    for row in numbers.iter_rows(named=True) if numbers is not None else ():
-        keys = [row.pop(key) for key in KEYS]
-        yield Numbers(kind="scores", document_id=keys[0], system_id=keys[1], values=row)
+def _numbers(scores: pl.DataFrame) -> Iterator[Numbers]:
+    for row in scores.iter_rows(named=True):
+        document_id, system_id = (row.pop(key) for key in KEYS)
+        yield Numbers(kind="scores", document_id=document_id, system_id=system_id, values=row)

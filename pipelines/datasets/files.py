@@ -1,7 +1,4 @@
-"""The files that are imported: on disk, in folders, in archives; their lines and records.
-
-Nothing is unpacked to disk: an archive is read from front to back, a member at a time.
-"""
+"""The files that are imported, named or in folders; their lines and records."""
 
 from __future__ import annotations
 
@@ -9,83 +6,21 @@ import csv
 import gzip
 import json
 import os
-import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, Self
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.lines import MAX_RECORD_BYTES
 
-ARCHIVES = (".tar", ".tgz", ".tar.gz")
-COMPRESSED = ".gz"
-BROKEN = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
-"""What reading a damaged archive or compressed file raises."""
-
-_OF_MACOS = ("._", ".DS_Store")  # begin the names of what macOS adds to folders and archives
+_ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
+_OF_MACOS = ("._", ".DS_Store")  # begin the names of what macOS adds to folders
 _GZIP = b"\x1f\x8b"
-_ARCHIVE_DEPTH = 3  # archives in archives in archives
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One file; from an archive, it must be read before the next one is asked for."""
-
-    path: str
-    """For messages; `ARCHIVE!NAME` for a file in an archive."""
-    parts: Sequence[str]
-    """Folders and name below what the user named, for example ("d061j", "AP880911-0016.S")."""
-    stream: IO[bytes]
-    is_named: bool
-    """Whether the user named this very file, so that passing over it needs an error."""
-
-    @property
-    def name(self) -> str:
-        """The file's name without folders."""
-        return self.parts[-1]
-
-    def text(self) -> str:
-        """Read all of it; a `ValueError` says if it is damaged, too long or not UTF-8."""
-        try:
-            data = self.stream.read(MAX_RECORD_BYTES + 1)
-        except BROKEN as error:
-            raise ValueError(f"{self.path} is damaged: {error}") from error
-        if len(data) > MAX_RECORD_BYTES:
-            raise ValueError(f"{self.path} must have at most {MAX_RECORD_BYTES >> 20} MiB")
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{self.path} must be UTF-8, got {error}") from error
-
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Read lines with their numbers and line breaks; gzip is decompressed.
-
-        A file of less than a megabyte may hold a line that fills the memory, if it is compressed:
-        none may be longer than a record of a corpus.
-
-        Raises ValueError if a line is not UTF-8 or too long, or the compressed file is damaged.
-        """
-        is_gzip = self.stream.read(len(_GZIP)) == _GZIP  # whatever the file is called
-        self.stream.seek(0)
-        stream: Any = gzip.GzipFile(fileobj=self.stream) if is_gzip else self.stream
-        number = 0
-        try:
-            # Not `splitlines`: a text may hold U+2028, which ends no line of JSONL.
-            while line := stream.readline(MAX_RECORD_BYTES + 1):
-                number += 1
-                if len(line) > MAX_RECORD_BYTES:
-                    raise ValueError(
-                        f"{self.path}, line {number} must have at most {MAX_RECORD_BYTES >> 20} MiB"
-                    )
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{self.path}, line {number} must be UTF-8, got {error}") from error
-        except BROKEN as error:
-            raise ValueError(f"{self.path} is damaged after line {number}: {error}") from error
+_BROKEN = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +36,14 @@ class Record:
 
     def text(self, name: str) -> str:
         """Return a cell that must be text."""
-        value = self.cells.get(name)
-        return str(self._checked(name, value, isinstance(value, str), "text"))
+        return str(self._checked(name, isinstance(self.cells.get(name), str), "text"))
 
     def identifier(self, name: str) -> str:
         """Return a cell that must be text that is not empty, or a whole number."""
         value = self.cells.get(name)
         is_number = isinstance(value, int) and not isinstance(value, bool)
         is_text = isinstance(value, str) and bool(value.strip())
-        return str(self._checked(name, value, is_number or is_text, "an id")).strip()
+        return str(self._checked(name, is_number or is_text, "an id")).strip()
 
     def texts(self, name: str) -> list[str]:
         """Return a cell that must be a list of texts."""
@@ -121,12 +55,11 @@ class Record:
         try:
             return float("" if isinstance(value, bool) or value is None else value)
         except (TypeError, ValueError, OverflowError):
-            return float(self._checked(name, value, False, "a number"))
+            return float(self._checked(name, False, "a number"))
 
     def inner(self, name: str) -> Record:
         """Return a cell that must be an object."""
-        value = self.cells.get(name)
-        cells = self._checked(name, value, isinstance(value, dict), "an object")
+        cells = self._checked(name, isinstance(self.cells.get(name), dict), "an object")
         return Record(f"`{name}` in {self.where}", cells)
 
     def inner_list(self, name: str) -> list[Record]:
@@ -137,55 +70,72 @@ class Record:
     def numbers(self, name: str) -> list[float]:
         """Return a cell that must be a list of numbers."""
         values = self._list(name, object, "numbers")
-        items = Record(self.where, {f"{name}[{i}]": item for i, item in enumerate(values)})
-        return [items.number(key) for key in items.cells]
+        return [Record(self.where, {name: value}).number(name) for value in values]
 
     def _list(self, name: str, kind: type, what: str) -> list[Any]:
         value = self.cells.get(name)
         is_right = isinstance(value, list) and all(isinstance(item, kind) for item in value)
-        return list(self._checked(name, value, is_right, f"a list of {what}"))
+        return list(self._checked(name, is_right, f"a list of {what}"))
 
-    def _checked(self, name: str, value: Any, is_right: bool, what: str) -> Any:  # noqa: ANN401
+    def _checked(self, name: str, is_right: bool, what: str) -> Any:  # noqa: ANN401
+        value = self.cells.get(name)
         if not is_right:
             raise ValueError(f"`{name}` in {self.where} must be {what}, got {shown(value)}")
         return value
 
 
-def members(paths: Sequence[str]) -> Iterator[Member]:
-    """Go through files, folders (by name) and archives (in their order), archives in these too.
+def files_in(paths: Sequence[str], suffixes: Sequence[str], takes: str) -> Iterator[Path]:
+    """Go through files, and those of folders by name, each once; pass over other kinds of files.
 
-    A file that is reached by two of the paths is read once; linked folders are not followed.
-
-    Raises OSError if a path is not there, or cannot be read; ValueError if an archive is damaged.
+    Raises OSError if a path is not there, or cannot be read; ValueError if a file that was named is
+    of another kind, or one is an archive.
     """
-    seen: set[tuple[str, ...]] = set()
-    for path in paths:
-        for file, parts in _files(Path(path)):
+    seen: set[tuple[str, str]] = set()
+    for path in map(Path, paths):
+        for file in _files_of(path) if path.is_dir() else [path]:
+            if file.name.endswith(_ARCHIVES):
+                raise ValueError(f"{file} is an archive; unpack it, and name the folder")
             # With its name: what is linked to under another may be of no use under its own.
-            if (place := (os.path.realpath(file), *parts[-2:])) not in seen:
-                seen.add(place)
-                is_named = file == Path(path)
-                with file.open("rb") as stream:
-                    member = Member(path=str(file), parts=parts, stream=stream, is_named=is_named)
-                    yield from _with_archives(member)
+            place = (os.path.realpath(file), file.name)
+            if place in seen:
+                continue
+            seen.add(place)
+            if file.name.endswith(tuple(suffixes)):
+                yield file
+            elif file == path:
+                raise ValueError(f"`FILES` must be {takes}, got {file}")
 
 
-def records(member: Member) -> Iterator[Record]:
+def _files_of(root: Path) -> Iterator[Path]:
+    def cannot_read(error: OSError) -> None:
+        raise error
+
+    for folder, folders, names in os.walk(root, onerror=cannot_read):
+        folders.sort()
+        yield from (Path(folder, name) for name in sorted(names) if not name.startswith(_OF_MACOS))
+
+
+def text_of(file: Path) -> str:
+    """Read all of a small file; a `ValueError` says if it is too long or not UTF-8."""
+    return "".join(line for _, line in _lines(file))
+
+
+def records(file: Path) -> Iterator[Record]:
     """Read the rows of a Parquet, JSONL, CSV or TSV file (the last three also as gzip).
 
     In TSV a quote is a character like any other; in CSV it may hold line breaks.
 
     Raises ValueError if the file is not what its name says, with the line.
     """
-    name = member.name.removesuffix(COMPRESSED)
-    if name.endswith(".parquet"):
-        yield from _parquet(member)
-    elif name.endswith((".csv", ".tsv")):
-        yield from _csv(member, is_tsv=name.endswith(".tsv"))
+    suffix = Path(file.name.removesuffix(".gz")).suffix
+    if suffix == ".parquet":
+        yield from _parquet(file)
+    elif suffix in (".csv", ".tsv"):
+        yield from _csv(file, is_tsv=suffix == ".tsv")
     else:
-        for number, line in member.lines():
+        for number, line in _lines(file):
             if line.strip():
-                yield _json_record(line, f"{member.path}, line {number}")
+                yield _json_record(line, f"{file}, line {number}")
 
 
 def shown(value: object, n_characters: int = 40) -> str:
@@ -200,6 +150,32 @@ def shown(value: object, n_characters: int = 40) -> str:
         return "nothing"
     text = " ".join(repr(value).split())
     return text if len(text) <= n_characters else f"{text[:n_characters]}…"
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Read lines with their numbers and line breaks; gzip is decompressed.
+
+    A file of less than a megabyte may hold a line that fills the memory, if it is compressed: none
+    may be longer than a record of a corpus.
+    """
+    number = 0
+    try:
+        with file.open("rb") as raw:
+            is_gzip = raw.read(len(_GZIP)) == _GZIP  # whatever the file is called
+            raw.seek(0)
+            stream: Any = gzip.GzipFile(fileobj=raw) if is_gzip else raw
+            # Not `splitlines`: a text may hold U+2028, which ends no line of JSONL.
+            while line := stream.readline(MAX_RECORD_BYTES + 1):
+                number += 1
+                if len(line) > MAX_RECORD_BYTES:
+                    raise ValueError(
+                        f"{file}, line {number} must have at most {MAX_RECORD_BYTES >> 20} MiB"
+                    )
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}, line {number} must be UTF-8, got {error}") from error
+    except _BROKEN as error:
+        raise ValueError(f"{file} is damaged after line {number}: {error}") from error
 
 
 def _json_record(line: str, where: str) -> Record:
@@ -219,96 +195,30 @@ def _json_record(line: str, where: str) -> Record:
     return Record(where, cells)
 
 
-def _files(root: Path) -> Iterator[tuple[Path, Sequence[str]]]:
-    """List a file, or those of a folder, with their parts."""
-    if not root.is_dir():
-        # The folder is kept: some formats say in its name what the file is.
-        yield root, (root.absolute().parent.name, root.name)
-        return
-    for folder, folders, names in os.walk(root, onerror=_cannot_read):
-        folders.sort()
-        for name in sorted(names):
-            file = Path(folder, name)
-            yield file, (root.absolute().name, *file.relative_to(root).parts)
-
-
-def _cannot_read(error: OSError) -> None:
-    raise error
-
-
-def _with_archives(member: Member, depth: int = 1) -> Iterator[Member]:
-    if member.name.startswith(_OF_MACOS) and not member.is_named:
-        return
-    if not member.name.endswith(ARCHIVES):
-        yield member
-        return
-    if depth > _ARCHIVE_DEPTH:
-        raise ValueError(
-            f"archives must be nested at most {_ARCHIVE_DEPTH} deep, got {member.path}; unpack "
-            "it and name its folder"
-        )
-    try:
-        with tarfile.open(fileobj=member.stream, tarinfo=_WholeHeader) as archive:
-            while (info := archive.next()) is not None:
-                # Kept by `tarfile` for going back; an archive of 300,000 stories would fill memory.
-                archive.members = []  # type: ignore[attr-defined]
-                if info.islnk() or info.issym():
-                    raise ValueError(
-                        f"{member.path} must hold files themselves, got {info.name}, a link to "
-                        f"{info.linkname}; unpack it and name its folder"
-                    )
-                if info.isfile() and (stream := archive.extractfile(info)) is not None:
-                    inner = Member(
-                        path=f"{member.path}!{info.name}",
-                        parts=(*member.parts[:-1], *PurePosixPath(info.name).parts),
-                        stream=stream,
-                        is_named=False,
-                    )
-                    yield from _with_archives(inner, depth + 1)
-    except BROKEN as error:
-        raise ValueError(f"{member.path} is not an archive that can be read: {error}") from error
-
-
-class _WholeHeader(tarfile.TarInfo):
-    """Tells the end of an archive from damage, which `tarfile` takes for the end as well."""
-
-    @classmethod
-    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
-        try:
-            return super().fromtarfile(archive)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
-            raise
-        except tarfile.HeaderError as error:
-            raise tarfile.ReadError(f"{error} where a member or the end should be") from error
-
-
-def _parquet(member: Member) -> Iterator[Record]:
+def _parquet(file: Path) -> Iterator[Record]:
     number = 0
-    try:
-        for batch in pq.ParquetFile(member.stream).iter_batches(1_000):
-            for cells in batch.to_pylist():
-                number += 1
-                yield Record(f"{member.path}, row {number}", cells)
-    # OSError: what Arrow says of damage, and without the file's name.
-    except (pa.ArrowException, UnicodeDecodeError, OSError, *BROKEN) as error:
-        raise ValueError(
-            f"{member.path} is not a Parquet file that can be read: {error}"
-        ) from error
+    with file.open("rb") as stream:
+        try:
+            for batch in pq.ParquetFile(stream).iter_batches(1_000):
+                for cells in batch.to_pylist():
+                    number += 1
+                    yield Record(f"{file}, row {number}", cells)
+        # OSError: what Arrow says of damage, and without the file's name.
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+            raise ValueError(f"{file} is not a Parquet file that can be read: {error}") from error
 
 
-def _csv(member: Member, *, is_tsv: bool) -> Iterator[Record]:
+def _csv(file: Path, *, is_tsv: bool) -> Iterator[Record]:
     csv.field_size_limit(MAX_RECORD_BYTES)  # an article is longer than the default of 128 KiB
-    lines = (line for _, line in member.lines())
-    if is_tsv:
-        reader = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
-    else:
-        reader = csv.DictReader(lines, strict=True)
+    lines = (line for _, line in _lines(file))
+    as_tsv: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if is_tsv else {}
+    reader = csv.DictReader(lines, strict=True, **as_tsv)
     try:
         for cells in reader:
-            where = f"{member.path}, line {reader.line_num}"
+            where = f"{file}, line {reader.line_num}"
             if None in cells or None in cells.values():
                 n_columns = len(reader.fieldnames or ())
                 raise ValueError(f"{where} must have {n_columns} columns, as the header has")
             yield Record(where, cells)
     except csv.Error as error:
-        raise ValueError(f"{member.path}, line {reader.line_num} is not CSV: {error}") from error
+        raise ValueError(f"{file}, line {reader.line_num} is not CSV: {error}") from error

@@ -13,40 +13,10 @@ import pyarrow.parquet as pq
 
 from cluster.fetching import fetch
 from cluster.output import Output
-from pipelines.datasets import (
-    asap_sas,
-    bigpatent,
-    cnn_dailymail,
-    newsroom,
-    newsroom_human,
-    sacrerouge,
-    summeval,
-)
-from pipelines.datasets.rows import (
-    Candidate,
-    DataSource,
-    LeftOut,
-    Numbers,
-    Pair,
-    Row,
-    differing,
-    is_human,
-)
-from sms.naming import AnyPath, OneOrMore, nearest, several
+from pipelines.datasets.readers import DataSource, find_source
+from pipelines.datasets.rows import HUMAN_PREFIX, Candidate, LeftOut, Numbers, Pair, Row
+from sms.naming import AnyPath, OneOrMore, several
 
-SOURCES: dict[str, DataSource] = {
-    source.name: source
-    for source in (
-        cnn_dailymail.SOURCE,
-        newsroom.SOURCE,
-        bigpatent.SOURCE,
-        newsroom_human.SOURCE,
-        asap_sas.SOURCE,
-        summeval.SOURCE,
-        sacrerouge.SOURCE,
-    )
-}
-"""The data sets that can be imported, by name. To add one, write its file and name it here."""
 CORPUS, RATINGS, SCORES = "corpus", "ratings", "scores"
 
 _OPTIONS = {CORPUS: "--out", RATINGS: "--ratings", SCORES: "--scores"}
@@ -54,18 +24,21 @@ _THINGS = {CORPUS: "texts", RATINGS: "ratings", SCORES: "scores"}
 _KEYS = ("document_id", "system_id", "rater")
 """What numbers are about; the first columns of their tables."""
 _ROWS_AT_ONCE = 1_000
-_PAIR_SCHEMA = pa.schema(
-    {"document_id": pa.string(), "source": pa.large_string(), "reference": pa.large_string()}
-)
-_CANDIDATE_SCHEMA = pa.schema(
-    {
-        "document_id": pa.string(),
-        "system_id": pa.string(),
-        "candidate": pa.large_string(),
-        "references": pa.list_(pa.large_string()),
-        "source": pa.list_(pa.large_string()),
-    }
-)
+_TEXTS = pa.list_(pa.large_string())
+_SCHEMAS = {
+    Pair: pa.schema(
+        {"document_id": pa.string(), "source": pa.large_string(), "reference": pa.large_string()}
+    ),
+    Candidate: pa.schema(
+        {
+            "document_id": pa.string(),
+            "system_id": pa.string(),
+            "candidate": pa.large_string(),
+            "references": _TEXTS,
+            "source": _TEXTS,
+        }
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +61,6 @@ class ImportRun:
     """Systems of the corpus whose texts people wrote, in the order they turned up."""
     left_out: Mapping[str, int]
     """Rows by reason."""
-
-
-def find_source(name: str) -> DataSource:
-    """Find a data set by its name; a `ValueError` has the nearest name."""
-    if name not in SOURCES:
-        raise ValueError(f"unknown data set `{name}`; {nearest(name, SOURCES)}")
-    return SOURCES[name]
 
 
 def import_data(
@@ -122,14 +88,30 @@ def import_data(
         made = {kind: _numbers(rows) for kind, rows in read.numbers.items()}
         sizes = {CORPUS: (read.n_texts, read.columns)} if read.n_texts else {}
         sizes |= {kind: (len(table), table.column_names) for kind, table in made.items()}
-        _check(source, sizes, outputs, read.left_out)
-        _write(read.texts, made, outputs)
-    paths_of = {kind: output.path for kind, output in outputs.items()}
+        for kind in outputs:
+            if kind not in sizes:
+                option = "FILES" if kind == CORPUS else _OPTIONS[kind]
+                why = "".join(f"; left out: {n}, {reason}" for reason, n in read.left_out.items())
+                raise ValueError(
+                    f"`{option}` of {name} needs files with {_THINGS[kind]}, got none; it takes "
+                    f"{source.takes}{why}"
+                )
+        # The corpus last: once it is there, the others are, too.
+        for kind, output in reversed(outputs.items()):
+            if kind == CORPUS:
+                with pa.memory_map(str(read.texts)) as file:
+                    output.write(file.read_buffer())
+            else:
+                sink = pa.BufferOutputStream()
+                pq.write_table(made[kind], sink, compression="zstd")
+                output.write(sink.getvalue())
     return ImportRun(
         source=source,
         tables={
-            kind: ImportedTable(n_rows=n_rows, columns=columns, path=paths_of.get(kind))
-            for kind, (n_rows, columns) in sizes.items()
+            kind: ImportedTable(
+                n_rows=n, columns=columns, path=outputs[kind].path if kind in outputs else None
+            )
+            for kind, (n, columns) in sizes.items()
         },
         human_systems=list(read.human_systems),
         left_out=dict(read.left_out.most_common()),
@@ -148,18 +130,6 @@ def _outputs(asked: Mapping[str, AnyPath | None], inputs: Sequence[str]) -> dict
     return named
 
 
-def _write(texts: Path, numbers: Mapping[str, pa.Table], outputs: dict[str, Output]) -> None:
-    """Write the requested tables, the corpus last: once it is there, the others are, too."""
-    for kind, output in reversed(outputs.items()):
-        if kind == CORPUS:
-            with pa.memory_map(str(texts)) as file:
-                output.write(file.read_buffer())
-        else:
-            sink = pa.BufferOutputStream()
-            pq.write_table(numbers[kind], sink, compression="zstd")
-            output.write(sink.getvalue())
-
-
 class _Tables:
     """Writes texts to a file and holds numbers; counts what is left out."""
 
@@ -174,7 +144,7 @@ class _Tables:
         self.left_out: Counter[str] = Counter()
         self._batch: list[Pair | Candidate] = []
         self._writer: pq.ParquetWriter | None = None
-        self._seen: dict[tuple[str, ...], int] = {}
+        self._seen: dict[tuple[str | None, ...], int] = {}
         """Hash of what a candidate (and rater) has, by table and key."""
 
     def take(self, rows: Iterable[Row]) -> None:
@@ -195,7 +165,7 @@ class _Tables:
         elif isinstance(row, Numbers):
             self.numbers.setdefault(row.kind, []).append(row)
         else:
-            if isinstance(row, Candidate) and is_human(row.system_id):
+            if isinstance(row, Candidate) and row.system_id.startswith(HUMAN_PREFIX):
                 self.human_systems[row.system_id] = None
             self._batch.append(row)
             if len(self._batch) >= _ROWS_AT_ONCE:
@@ -204,12 +174,8 @@ class _Tables:
     def _flush(self) -> None:
         if not self._batch:
             return
-        schema = _PAIR_SCHEMA if isinstance(self._batch[0], Pair) else _CANDIDATE_SCHEMA
-        called = {} if schema is _PAIR_SCHEMA else {"source": "sources"}
-        columns = {
-            name: [getattr(row, called.get(name, name)) for row in self._batch]
-            for name in schema.names
-        }
+        schema = _SCHEMAS[type(self._batch[0])]
+        columns = {name: [getattr(row, name) for row in self._batch] for name in schema.names}
         if self._writer is None:
             self._writer = pq.ParquetWriter(self.texts, schema, compression="zstd")
             self.columns = schema.names
@@ -219,20 +185,16 @@ class _Tables:
 
     def _repeated(self, row: Candidate | Numbers) -> str | None:
         """Say why a row is left out if its candidate was there before, and remember it if not."""
-        rater = ""
+        kind, rater, content = CORPUS, None, hash(repr(row))
         if isinstance(row, Numbers):
-            kind: str = row.kind
-            rater, content = row.rater or "", hash(tuple(row.values.items()))
-        else:
-            kind = CORPUS
-            texts = (tuple(t or ()) for t in (row.references, row.sources))
-            content = hash((row.candidate, *texts))
+            kind, rater, content = row.kind, row.rater, hash(tuple(row.values.items()))
         key = (kind, row.document_id, row.system_id, rater)
         if key not in self._seen:
             self._seen[key] = content
             return None
-        is_same = self._seen[key] == content
-        return f"{_THINGS[kind]} that are there twice" if is_same else differing(_THINGS[kind])
+        if self._seen[key] == content:
+            return f"{_THINGS[kind]} that are there twice"
+        return f"{_THINGS[kind]} that differ from those the candidate already had, which are kept"
 
 
 def _numbers(rows: Sequence[Numbers]) -> pa.Table:
@@ -250,19 +212,3 @@ def _numbers(rows: Sequence[Numbers]) -> pa.Table:
         values = [row.values.get(name) for row in rows]
         columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN becomes null
     return pa.table(columns)
-
-
-def _check(
-    source: DataSource,
-    given: Mapping[str, object],
-    outputs: Mapping[str, Output],
-    left_out: Mapping[str, int],
-) -> None:
-    for table in outputs:
-        if table not in given:
-            option = "FILES" if table == CORPUS else _OPTIONS[table]
-            why = "".join(f"; left out: {n}, {reason}" for reason, n in left_out.items())
-            raise ValueError(
-                f"`{option}` of {source.name} needs files with {_THINGS[table]}, got none; it "
-                f"takes {source.takes}{why}"
-            )

@@ -11,35 +11,29 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
-from pipelines.datasets.files import Record, shown
-from pipelines.datasets.rows import (
-    HUMAN_PREFIX,
-    Candidate,
-    DataSource,
-    LeftOut,
-    Numbers,
-    Row,
-    human,
-    is_human,
-    records_of,
-)
+from pipelines.datasets.files import Record, records, shown
+from pipelines.datasets.rows import HUMAN_PREFIX, Candidate, LeftOut, Numbers, Row
 
 NAME = "sacrerouge"
-TAKES = "*.jsonl or *.jsonl.gz: instances (summaries), metrics, documents; any of them"
 SUMMARIES_FILE, METRICS_FILE = "summaries.jsonl", "metrics.jsonl"
 
 _REFERENCE, _PEER = "reference", "peer"
 
 
-def read(paths: Sequence[str]) -> Iterator[Row]:
+def read(files: Sequence[Path]) -> Iterator[Row]:
     """Read instances and metrics; numbers are given out as ratings and as scores.
 
     The format does not say which numbers come from people.
     """
-    documents = dict(_documents(paths))
+    documents = {
+        record.identifier("instance_id"): _texts(record, "document", "documents") or []
+        for record in _records(files)
+        if "summarizer_id" not in record.cells
+    }
     numbers: dict[tuple[str, str], dict[str, float | None]] = {}
-    for record in records_of(paths, NAME, TAKES):
+    for record in _records(files):
         if "summary" in record.cells:
             yield _candidate(record, documents)
         if "metrics" in record.cells:
@@ -49,9 +43,7 @@ def read(paths: Sequence[str]) -> Iterator[Row]:
                 if known.get(name) is None:
                     known[name] = value
                 elif value is not None and value != known[name]:
-                    yield LeftOut(
-                        reason="values of metrics that differ from the first, which is kept"
-                    )
+                    yield LeftOut("values of metrics that differ from the first, which is kept")
     for (document_id, system_id), values in numbers.items():
         for kind in ("ratings", "scores"):
             yield Numbers(kind=kind, document_id=document_id, system_id=system_id, values=values)
@@ -64,7 +56,7 @@ def candidate_line(row: Candidate) -> str:
         {
             "summary": {"text": row.candidate},
             "references": [{"text": text} for text in row.references or ()],
-            "documents": [{"text": text} for text in row.sources or ()],
+            "documents": [{"text": text} for text in row.source or ()],
         },
     )
 
@@ -76,7 +68,7 @@ def numbers_line(row: Numbers) -> str:
 
 
 def _line(row: Candidate | Numbers, rest: Mapping[str, object]) -> str:
-    by_person = is_human(row.system_id)
+    by_person = row.system_id.startswith(HUMAN_PREFIX)
     name = row.system_id.removeprefix(HUMAN_PREFIX)
     for key in (row.document_id, name):
         if not key or key != key.strip():
@@ -93,10 +85,8 @@ def _line(row: Candidate | Numbers, rest: Mapping[str, object]) -> str:
     return f"{json.dumps(cells, ensure_ascii=False)}\n"
 
 
-def _documents(paths: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    for record in records_of(paths, NAME, TAKES):
-        if "summarizer_id" not in record.cells:
-            yield record.identifier("instance_id"), _texts(record, "document", "documents") or []
+def _records(files: Sequence[Path]) -> Iterator[Record]:
+    return (record for file in files for record in records(file))
 
 
 def _candidate(record: Record, documents: Mapping[str, list[str]]) -> Candidate:
@@ -107,15 +97,15 @@ def _candidate(record: Record, documents: Mapping[str, list[str]]) -> Candidate:
         system_id=_system(record),
         candidate=_text(record.inner("summary")),
         references=_texts(record, "reference", "references"),
-        sources=own or documents.get(document_id) or None,
+        source=own or documents.get(document_id) or None,
     )
 
 
 def _system(record: Record) -> str:
     name, kind = record.identifier("summarizer_id"), record.text("summarizer_type")
     if kind == _REFERENCE:
-        return human(name)
-    if is_human(name):
+        return f"{HUMAN_PREFIX}{name}"
+    if name.startswith(HUMAN_PREFIX):
         raise ValueError(
             f"`summarizer_id` in {record.where} must not begin with `{HUMAN_PREFIX}` unless its "
             f"`summarizer_type` is `{_REFERENCE}`, got `{name}`; rename the system"
@@ -172,18 +162,3 @@ def _flat(metrics: Record) -> dict[str, float | None]:
 
 def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
-
-
-SOURCE = DataSource(
-    name=NAME,
-    title="sacrerouge's instances and metrics",
-    gives="corpus, ratings, scores",
-    takes=TAKES,
-    origin="github.com/danieldeutsch/sacrerouge, `sacrerouge setup-dataset`",
-    licence="of the data inside; the tool is Apache-2.0",
-    paper="Deutsch and Roth 2020",
-    read=read,
-    note="Numbers of people and of metrics stand side by side, so --ratings and --scores get the "
-    "same columns: choose with `aspects` of `assay correlate`. Lists (one number per rater) are "
-    "averaged. `assay export sacrerouge` writes the format.",
-)

@@ -7,10 +7,9 @@ ROUGE on the machine-made ones only (7 and 8).
 
 from __future__ import annotations
 
-import fnmatch
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +17,29 @@ import numpy as np
 import polars as pl
 
 from pipelines.learned_columns import PREFIX
-from pipelines.papers.bench import Bench, Made, Table
-from pipelines.papers.needs import DataNeed, RatedData, ScorerNeed, WeightsNeed
+from pipelines.papers.bench import Bench, Made, Need, RatedData, Table, needs_in
 from pipelines.papers.table import Cell, Correlations, Ours, Row, Scored, is_rouge
-from pipelines.runs.progress import Progress
 from pipelines.settings.evaluate import EvaluateSettings
-from pipelines.settings.train import TrainSettings
 
 ALL, MACHINES = "all", "machine-made"
-CROSS_PAIR = ("cross-pair",)
-MIX = ("cross-pair", "add", "delete", "replace")
+HUMAN_SYSTEMS = ("human", "reference")
+"""Beginnings of the names of systems whose summaries people wrote."""
+CROSS_PAIR = "cross-pair"
+EDITS = ("add", "delete", "replace")
 HEADS = {"FC-only": "fc", "CNN": "cnn", "LSTM": "lstm"}
+PAIRS = needs_in("pairs")
+ENCODERS = needs_in("bao2020")
+COLUMNS = {
+    "GloVe": ("word", "GloVe-100"),
+    "USE-DAN": ("sentence", "USE-DAN"),
+    "USE-Trans": ("sentence", "USE-Trans"),
+    "InferSent": ("sentence", "InferSent"),
+    "BERT": ("bert", "BERT"),
+}
+"""By column of Tables 1 and 2: the kind of scorer, and the encoder that it begins with."""
 
 _DATA = {"CNN/DailyMail": "cnn-dailymail", "Newsroom": "newsroom", "Big-Patent": "bigpatent"}
 _SIZES = {"30k": 30_000, "100k": 100_000, "300k": 300_000}
-_NEGATIVES = {
-    "crosspair": CROSS_PAIR,
-    "add": ("add",),
-    "delete": ("delete",),
-    "replace": ("replace",),
-    "mix": MIX,
-}
 _BEST = "mix"
 _ROUGE = {
     f"rouge{kind.removesuffix('-1.2')}_{part.lower()}": f"ROUGE-{kind} {part}"
@@ -46,100 +47,67 @@ _ROUGE = {
     for part in "PRF"
 }
 
-PAIRS = {
-    name: DataNeed(name=name, what=f"{title} pairs", is_rated=False)
-    for name, title in (
-        ("cnn-dailymail", "CNN/DailyMail"),
-        ("newsroom", "Newsroom"),
-        ("bigpatent", "BigPatent"),
-    )
-}
-TAC2010 = RatedData(
-    need=DataNeed(name="tac2010", what="TAC 2010 guided summaries and manual scores"),
-    aspects={
-        "pyramid_jackknife": "Modified score",
-        "linguistic_quality": "Linguistic quality",
-        "overall": "Overall score",
-    },
-    # of the initial document sets (A)
-    keep=lambda corpus, _ratings: corpus.filter(pl.col("document_id").str.ends_with("-A")),
-)
-COLUMNS: Mapping[str, tuple[str, WeightsNeed]] = {
-    column: (scorer, WeightsNeed(alias=alias, spec=spec, what=what))
-    for column, scorer, alias, spec, what in (
-        ("GloVe", "word", "GloVe-100", "glove:{}/glove.6B.100d.txt", "GloVe, 100 dimensions"),
-        (
-            *("USE-DAN", "sentence", "USE-DAN", "use:{}/universal-sentence-encoder-2"),
-            "USE, averaging network",
-        ),
-        (
-            *("USE-Trans", "sentence", "USE-Trans"),
-            *("use:{}/universal-sentence-encoder-large-3", "USE, Transformer"),
-        ),
-        (
-            *("InferSent", "sentence", "InferSent"),
-            *("infersent:{}/infersent1.pkl,vectors={}/glove.840B.300d.txt", "InferSent"),
-        ),
-        ("BERT", "bert", "BERT", "hf:{}/bert-base-uncased", "BERT base"),
-    )
-}
-"""By column of Tables 1 and 2: the kind of scorer, and what it begins with."""
-
 
 # Scorers
 
 
-def _need(data: str, kinds: tuple[str, ...], column: str, network: str = "FC-only") -> ScorerNeed:
-    scorer, encoder = COLUMNS[column]
-    return ScorerNeed(data=data, kinds=kinds, scorer=scorer, head=HEADS[network], encoder=encoder)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerNeed:
+    """A trained scorer: what it learned from, and how."""
+
+    data: str = "cnn-dailymail"
+    """The data set of its pairs."""
+    kinds: tuple[str, ...] = (CROSS_PAIR,)
+    """Of negatives."""
+    column: str = "BERT"
+    network: str = "FC-only"
+    n_pairs: int = 30_000
+    """Pairs that are drawn from the data set."""
+
+    @property
+    def encoder(self) -> Need:
+        """The weights that it begins with."""
+        return ENCODERS[COLUMNS[self.column][1]]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, for example "cnn-dailymail-30k-cross-pair-bert-fc"."""
+        kinds = "mix" if len(self.kinds) > 1 else self.kinds[0]
+        encoder = self.encoder.name.lower()
+        return f"{self.data}-{self.n_pairs // 1000}k-{kinds}-{encoder}-{HEADS[self.network]}"
+
+    @property
+    def need(self) -> Need:
+        """What has to be in `--scorers`."""
+        what = f"{COLUMNS[self.column][0]} on {self.data}: {', '.join(self.kinds)}"
+        return Need(kind="trained", name=self.name, what=what, holds="scorer.json")
 
 
-def scorer_folder(bench: Bench, need: ScorerNeed) -> Path | None:
-    """Return the folder of a trained scorer; train it if that is asked for, else None."""
-
-    def train(out: Path) -> bool:
-        pairs = bench.pairs(PAIRS[need.data], need.n_pairs)
-        if not bench.specs([need.encoder]) or pairs is None:
-            return False
-        from pipelines import verbs
-
-        bench.tell(Progress(stage=f"training {need.name}"))
-        asked = {"out": out, "device": bench.device, "on_progress": bench.tell}
-        verbs.train(pairs, settings_of(need, bench.spec_of(need.encoder), bench.seed, **asked))
-        return True
-
-    return bench.trained(need, train)
-
-
-def settings_of(
-    need: ScorerNeed,
-    encoder: str,
-    seed: int,
-    **asked: Any,  # noqa: ANN401  (of `TrainSettings`)
-) -> TrainSettings:
-    """Ask for a scorer of the paper: `assay train --preset bao2020`."""
-    asked |= {"scorer": need.scorer, "head": need.head, "negatives": need.kinds}
-    return TrainSettings(preset="bao2020", encoder=encoder, seed=seed, **asked)
+def scorer_folder(bench: Bench, own: ScorerNeed) -> Path | None:
+    """Return the folder of a trained scorer, None if it is not there."""
+    return (bench.scorers or Path()) / own.name if bench.has(own.need) else None
 
 
 # Tables 1 and 2: held-out figures
 
 
-def _grid(rows: Mapping[str, tuple[str, tuple[str, ...]]]) -> Iterator[tuple[Any, ScorerNeed]]:
+def _grid(rows: Mapping[str, ScorerNeed]) -> dict[Cell, ScorerNeed]:
     """Give the cells of Table 1 or 2 with their scorers; BERT comes with one network only."""
-    for block, (data, kinds) in rows.items():
-        for network in HEADS:
-            for column in COLUMNS:
-                if column != "BERT" or network == "FC-only":
-                    yield ((block, network), column), _need(data, kinds, column, network)
+    return {
+        ((block, network), column): replace(need, column=column, network=network)
+        for block, need in rows.items()
+        for network in HEADS
+        for column in COLUMNS
+        if column != "BERT" or network == "FC-only"
+    }
 
 
-def _held_out_table(cells: Mapping[Any, ScorerNeed], figure: str) -> Callable[[Bench], Made]:
+def _held_out_table(cells: Mapping[Cell, ScorerNeed], figure: str) -> Callable[[Bench], Made]:
     def make(bench: Bench) -> Made:
         ours: dict[Cell, Ours] = {}
         for cell, need in cells.items():
             if folder := scorer_folder(bench, need):
-                settings = json.loads((folder / need.holds).read_text("utf-8"))
+                settings = json.loads((folder / need.need.holds).read_text("utf-8"))
                 value = settings["held_out"].get(need.kinds[0], {}).get(figure)
                 ours[cell] = Ours(None if value is None else 100 * float(value))
         return Made(ours=ours)
@@ -163,15 +131,17 @@ def _accuracies(cells: Mapping[Cell, ScorerNeed]) -> Callable[[Bench], Made]:
             from pipelines.evaluate import evaluate_scorer
 
             settings = EvaluateSettings(
-                negatives=CROSS_PAIR, device=bench.device, on_progress=bench.tell
+                negatives=CROSS_PAIR,
+                device=bench.settings.device,
+                on_progress=bench.settings.on_progress,
             )
             (result,) = evaluate_scorer([str(folder)], [str(pairs)], settings)
-            accuracy = result.kinds[CROSS_PAIR[0]].accuracy
+            accuracy = result.kinds[CROSS_PAIR].accuracy
             ours[row, column] = Ours(None if accuracy is None else 100 * accuracy)
         home = ours.get((("Accuracy (%)",), "CNN/DailyMail"))
         for (_, column), away in list(ours.items()):
             if home and away is not home and home.value is not None and away.value is not None:
-                ours[("change",), column] = Ours(away.value - home.value, behind="%")
+                ours[("change",), column] = Ours(away.value - home.value, "{}%")
         return Made(ours=ours)
 
     return make
@@ -192,13 +162,7 @@ def _scorers(*rows: str) -> Callable[[Bench, Sequence[str]], dict[str, str]]:
 
 
 def _is_machine(scored: Scored) -> np.ndarray:
-    return np.array(
-        [
-            not any(fnmatch.fnmatchcase(system, pattern) for pattern in scored.human_systems)
-            for system in scored.systems
-        ],
-        dtype=bool,
-    )
+    return np.array([not system.startswith(HUMAN_SYSTEMS) for system in scored.systems])
 
 
 def _all_and_machines(scored: Scored) -> dict[str, np.ndarray]:
@@ -216,7 +180,7 @@ def _note(scored: Scored) -> str:
     if people:
         return f"Written by people, and left out of the machine-made: {', '.join(people)}."
     return (
-        f"No system matches {', '.join(scored.human_systems)}: all {len(scored.systems)} count as "
+        f"No system is called {'* or '.join(HUMAN_SYSTEMS)}*: all {len(scored.systems)} count as "
         "machines, and all summaries as machine-made."
     )
 
@@ -250,70 +214,56 @@ def _with_rouge(coefficient: str) -> Correlations:
     )
 
 
-_RECIPE_DIFFERS = (
-    "Trained by `--preset bao2020`; the optimiser is AdamW with a warm-up, not RMSProp, whose rate "
-    "is illegible in the copy at hand.",
-    "Figures are of the test documents of 80/10/10, split by hash.",
-)
-_PEOPLE_DIFFER = (
-    _RECIPE_DIFFERS[0],
-    "The modified score is the jackknifed pyramid score. A summary's score is the mean over the "
-    "ten articles of its set.",
-)
-_ROUGE_DIFFERS = ("ROUGE is that of rouge-score and our ROUGE-W, not the scores that NIST ships.",)
-
-
-def _all_of(needs: Mapping[Any, ScorerNeed]) -> tuple[Any, ...]:
-    """Return the scorers, with the pairs and weights that their training needs."""
-    scorers = list(dict.fromkeys(needs.values()))
-    pairs = dict.fromkeys(PAIRS[need.data] for need in scorers)
-    return (*pairs, *dict.fromkeys(need.encoder for need in scorers), *scorers)
-
-
-_TABLE1 = dict(_grid({block: (data, CROSS_PAIR) for block, data in _DATA.items()}))
-_TABLE2 = dict(_grid({kind: ("cnn-dailymail", (kind,)) for kind in ("add", "delete", "replace")}))
+_TABLE1 = _grid({block: ScorerNeed(data=data) for block, data in _DATA.items()})
+_TABLE2 = _grid({kind: ScorerNeed(kinds=(kind,)) for kind in EDITS})
 _TABLE3: dict[Cell, ScorerNeed] = {
-    (("Accuracy (%)",), column): _need(data, CROSS_PAIR, "BERT") for column, data in _DATA.items()
+    (("Accuracy (%)",), column): ScorerNeed(data=data) for column, data in _DATA.items()
 }
 _TABLE4: dict[Cell, ScorerNeed] = {
-    ((row,), column): replace(
-        _need(data, CROSS_PAIR, "BERT"), n_pairs=n_pairs if row == "CNN/DM itself" else 30_000
-    )
+    ((row,), column): need
     for column, n_pairs in _SIZES.items()
-    for row, data in (("CNN/DM itself", "cnn-dailymail"), ("Newsroom", "newsroom"))
+    for row, need in (
+        ("CNN/DM itself", ScorerNeed(n_pairs=n_pairs)),
+        ("Newsroom", ScorerNeed(data="newsroom")),
+    )
 }
-_BY_NEGATIVES = {row: _need("cnn-dailymail", kinds, "BERT") for row, kinds in _NEGATIVES.items()}
+_BY_NEGATIVES = {
+    "crosspair": ScorerNeed(),
+    **{kind: ScorerNeed(kinds=(kind,)) for kind in EDITS},
+    _BEST: ScorerNeed(kinds=(CROSS_PAIR, *EDITS)),
+}
+TAC2010 = RatedData(
+    name="tac2010",
+    aspects={
+        "pyramid_jackknife": "Modified score",
+        "linguistic_quality": "Linguistic quality",
+        "overall": "Overall score",
+    },
+    # of the initial document sets (A)
+    keep=lambda corpus, _ratings: corpus.filter(pl.col("document_id").str.ends_with("-A")),
+)
+
+
+def _table(number: int, scorers: Mapping[Any, ScorerNeed], **fields: Any) -> Table:  # noqa: ANN401
+    """Describe a table, with the pairs and weights that its scorers are trained from."""
+    own = list(dict.fromkeys(scorers.values()))
+    pairs = dict.fromkeys(PAIRS[need.data] for need in own)
+    others = (*pairs, *dict.fromkeys(need.encoder for need in own), *(need.need for need in own))
+    return Table(name=f"bao2020-table{number}", others=others, **fields)
+
+
+def _people(number: int, shows: Correlations, *rows: str) -> Table:
+    scorers = {row: _BY_NEGATIVES[row] for row in rows}
+    return _table(number, scorers, data={"": TAC2010}, metrics=_scorers(*rows), shows=shows)
+
 
 TABLES = (
-    *(
-        Table(name=name, make=make, others=_all_of(cells), differs=_RECIPE_DIFFERS)
-        for name, cells, make in (
-            ("bao2020-table1", _TABLE1, _held_out_table(_TABLE1, "accuracy")),
-            ("bao2020-table2", _TABLE2, _held_out_table(_TABLE2, "pearson")),
-            ("bao2020-table3", _TABLE3, _accuracies(_TABLE3)),
-            ("bao2020-table4", _TABLE4, _accuracies(_TABLE4)),
-        )
-    ),
-    *(
-        Table(
-            name=name,
-            data={"": TAC2010},
-            others=_all_of(_BY_NEGATIVES),
-            metrics=_scorers(*_NEGATIVES),
-            shows=_of_scorers(coefficient),
-            differs=_PEOPLE_DIFFER,
-        )
-        for name, coefficient in (("bao2020-table5", "pearson"), ("bao2020-table6", "spearman"))
-    ),
-    *(
-        Table(
-            name=name,
-            data={"": TAC2010},
-            others=_all_of({_BEST: _BY_NEGATIVES[_BEST]}),
-            metrics=_scorers(_BEST),
-            shows=_with_rouge(coefficient),
-            differs=(*_PEOPLE_DIFFER, *_ROUGE_DIFFERS),
-        )
-        for name, coefficient in (("bao2020-table7", "pearson"), ("bao2020-table8", "spearman"))
-    ),
+    _table(1, _TABLE1, make=_held_out_table(_TABLE1, "accuracy")),
+    _table(2, _TABLE2, make=_held_out_table(_TABLE2, "pearson")),
+    _table(3, _TABLE3, make=_accuracies(_TABLE3)),
+    _table(4, _TABLE4, make=_accuracies(_TABLE4)),
+    _people(5, _of_scorers("pearson"), *_BY_NEGATIVES),
+    _people(6, _of_scorers("spearman"), *_BY_NEGATIVES),
+    _people(7, _with_rouge("pearson"), _BEST),
+    _people(8, _with_rouge("spearman"), _BEST),
 )

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 from scipy.stats import binomtest
 
-from agreement import compare_correlations
-from pipelines.papers.bench import Bench, Made, Table
-from pipelines.papers.needs import DataNeed, RatedData, TrainedNeed, WeightsNeed
+from agreement import DifferenceTest, compare_correlations
+from pipelines.papers.bench import Bench, Made, Need, RatedData, Table, needs_in
 from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
     Cell,
@@ -29,6 +28,7 @@ from pipelines.papers.table import (
     Scored,
     Shown,
     base_of,
+    chart_of,
     is_rouge_f,
     laid_out,
     typed,
@@ -37,9 +37,6 @@ from pipelines.papers.table import (
 from pipelines.reports.numbers import p_value_text
 from pipelines.tables.keyed import KEYS, listed
 from pipelines.tables.study import is_baseline
-
-if TYPE_CHECKING:
-    import altair as alt
 
 PRESET = "clark2019"
 ROUGE_SCALE, MOVER_SCALE = 100, 1000
@@ -53,6 +50,13 @@ STARS = ((0.01, "**"), (0.05, "*"))
 ROUGE_L = "rougeL_f"
 MOVERS = {"WMS": "wms", "SMS": "sms", "S+WMS": "s+wms"}
 NAMES = {"ROUGE-L": ROUGE_L, **MOVERS}
+ENCODERS = needs_in("clark2019")
+SUMMARISERS = Need(
+    kind="trained",
+    name="clark2019-summarisers",
+    what="assay reinforce --reward rougeL_f,wms,sms,s+wms",
+    holds="results.json",
+)
 
 
 # What it is about
@@ -82,46 +86,16 @@ def sentence_counts(texts: Sequence[str]) -> list[int]:
     """
     from sms.text import Segmenter, TextRules
 
-    distinct = list(dict.fromkeys(texts))
-    segmented = Segmenter(TextRules()).segment(pa.array(distinct, pa.large_string()))
-    counts = dict(zip(distinct, segmented.text_sentences.lengths.tolist(), strict=True))
-    return [counts[text] for text in texts]
+    segmented = Segmenter(TextRules()).segment(pa.array(texts, pa.large_string()))
+    return list(segmented.text_sentences.lengths.tolist())
 
 
-SUMMARIES = RatedData(
-    need=DataNeed(name="chaganty2018", what="summaries of Chaganty et al. 2018 and ratings"),
-    aspects={"overall": ""},
-    keep=_of_machines,
-)
-ESSAYS = RatedData(
-    need=DataNeed(name="asap-sas", what="ASAP short answers to question 3, with the sample answer"),
-    aspects={"score": ""},
-    raters=("rater-1",),
-    keep=_of_some_length,
-)
-DATA = {"Summaries": SUMMARIES, "Essays": ESSAYS}
-SUMMARISERS = TrainedNeed(
-    name="clark2019-summarisers",
-    what="assay reinforce --reward rougeL_f,wms,sms,s+wms",
-    holds="results.json",
-)
-GLOVE = WeightsNeed(
-    alias="GloVe",
-    spec="glove:{}/glove.840B.300d.txt",
-    what="GloVe of Common Crawl, 300 dimensions",
-)
-ELMO = WeightsNeed(alias="ELMo", spec="elmo:{}/elmo", what="ELMo of the 1B Word Benchmark")
-
-_GLOVE_DIFFERS = (
-    "The paper took GloVe from spaCy's en_core_web_md, which keeps 20,000 vectors and gives every "
-    "other word the nearest of these."
-)
-_SCORES_DIFFER = (
-    _GLOVE_DIFFERS,
-    "The text is handled as by the released code (`--preset clark2019`), the transport is exact, "
-    "where that code computes in float32 and cuts bags of 375 entries.",
-    "The paper does not say which ROUGE-L; here it is the F measure of rouge-score.",
-)
+DATA = {
+    "Summaries": RatedData(name="chaganty2018", aspects={"overall": ""}, keep=_of_machines),
+    "Essays": RatedData(
+        name="asap-sas", aspects={"score": ""}, raters=("rater-1",), keep=_of_some_length
+    ),
+}
 
 
 def _metrics(_bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
@@ -132,26 +106,25 @@ def _metrics(_bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
 # Table 2, Figure 3 and the footnotes: correlations
 
 
-def _against_rouge(scored: Scored, row: Row) -> dict[str, Any]:
-    """Test whether a metric is better than ROUGE-L, over the cells that both have."""
-    baseline = baseline_of(scored.scores)
-    if row["metric"] == baseline:
-        names = ("difference", "statistic", "degrees_of_freedom", "p_greater", "stars")
-        return {"baseline": baseline, **dict.fromkeys(names), "test_reason": None}
-    test = compare_correlations(
-        scored.scores[row["metric"]],
-        scored.scores[baseline],
-        scored.ratings[row["aspect"]],
-        level=row["level"],
-        coefficient=row["coefficient"],
-        test="williams1959",
+def _test(scored: Scored, metrics: tuple[str, str], aspect: str, level: str) -> DifferenceTest:
+    """Test by Williams whether the first of two metrics is better, over the cells both have."""
+    first, second = (scored.scores[name] for name in metrics)
+    rating = scored.ratings[aspect]
+    return compare_correlations(
+        first, second, rating, level=level, coefficient="spearman", test="williams1959"
     )
+
+
+def _against_rouge(scored: Scored, row: Row) -> dict[str, Any]:
+    """Test whether a metric is better than ROUGE-L."""
+    baseline = baseline_of(scored.scores)
+    names = ("difference", "statistic", "degrees_of_freedom", "p_greater")
+    if row["metric"] == baseline:
+        return {"baseline": baseline, **dict.fromkeys((*names, "stars", "test_reason"))}
+    test = _test(scored, (row["metric"], baseline), row["aspect"], row["level"])
     return {
         "baseline": baseline,
-        "difference": test.difference,
-        "statistic": test.statistic,
-        "degrees_of_freedom": test.degrees_of_freedom,
-        "p_greater": test.p_greater,
+        **{name: getattr(test, name) for name in names},
         "stars": stars(test.p_greater),
         "test_reason": test.reason,
     }
@@ -168,7 +141,7 @@ def stars(p_value: float) -> str:
     return next((text for limit, text in STARS if p_value < limit), "")
 
 
-def baseline_of(metrics: Mapping[str, object]) -> str:
+def baseline_of(metrics: Iterable[str]) -> str:
     """Find ROUGE-L among metrics; a `ValueError` where there is none."""
     for name in metrics:
         if is_rouge_f(name, "l"):
@@ -186,7 +159,7 @@ _TABLE2 = Correlations(
     is_by_encoder=True,
     order=lambda metric: (not is_rouge_f(metric, "l"), is_baseline(metric)),
     more=_against_rouge,
-    marks=lambda row: (row["stars"] or "", ""),
+    form=lambda row: f"{row['stars'] or ''}{{}}",
     notes=lambda scored: (
         f"Stars: better than {baseline_of(scored.scores)} by the one-sided test of Williams, * for "
         "p < 0.05 and ** for p < 0.01, not corrected for many comparisons.",
@@ -210,49 +183,30 @@ def _figure3(scored: Scored) -> Shown | None:
         *("aspect", "metric", "base", "variant", "coefficient", "value", "^n_.*$", "reason")
     )
 
-    def draw() -> alt.TopLevelMixin:
-        import altair as alt
-
-        bases = list(dict.fromkeys(map(base_of, names)))
-        side_by_side = sorted(names, key=lambda name: bases.index(base_of(name)))
-        legend = alt.Legend(title="encoder") if any(map(variant_of, names)) else None
-        shown = frame.drop_nulls("value").with_columns(pl.col("variant").replace("", "none"))
-        chart = alt.Chart(shown).mark_bar().properties(width=180)
-        return chart.encode(
-            x=alt.X("value:Q", title="Spearman correlation"),
-            y=alt.Y("metric:N", sort=side_by_side, title=None),
-            color=alt.Color("variant:N", sort=None, legend=legend),
-            column=alt.Column("aspect:N", sort=None, title=None),
-        )
-
+    bases = list(dict.fromkeys(map(base_of, names)))
+    shown = frame.drop_nulls("value").with_columns(pl.col("variant").replace("", "none"))
+    chart = chart_of("clark2019-figure3", shown)
+    chart["encoding"]["y"]["sort"] = sorted(names, key=lambda name: bases.index(base_of(name)))
+    if not any(map(variant_of, names)):
+        chart["encoding"]["color"]["legend"] = None
     return Shown(
         title="Spearman correlation of each metric with human ratings, by encoder",
         frame=frame,
         notes=("Over all summaries.", *table2.notes[2:]),
-        make_chart=draw,
+        chart=chart,
     )
 
 
 def _encoders_compared(scored: Scored) -> Shown | None:
     """Test a metric with one encoder, or of one run, against the same with another."""
     rows, cells = [], []
-    for first, second in itertools.combinations(scored.scores, 2):
-        for aspect, rating in scored.ratings.items():
-            if base_of(first) != base_of(second):
-                continue
-            test = compare_correlations(
-                scored.scores[first],
-                scored.scores[second],
-                rating,
-                level="global",
-                coefficient="spearman",
-                test="williams1959",
-            )
-            row = {"aspect": aspect, "metric_a": first, "metric_b": second, "n_cells": test.n}
-            for name in ("difference", "statistic", "p_greater", "p_value", "reason"):
-                row[name] = getattr(test, name)
-            rows.append(row)
-            cells.append(((first, second), aspect, p_value_text(test.p_greater)))
+    for pair, aspect in itertools.product(itertools.combinations(scored.scores, 2), scored.ratings):
+        if base_of(pair[0]) == base_of(pair[1]):
+            test = _test(scored, pair, aspect, "global")
+            row = {"aspect": aspect, "metric_a": pair[0], "metric_b": pair[1], "n_cells": test.n}
+            names = ("difference", "statistic", "p_greater", "p_value", "reason")
+            rows.append(row | {name: getattr(test, name) for name in names})
+            cells.append((pair, aspect, p_value_text(test.p_greater)))
     if not rows:
         return None
     return Shown(
@@ -272,9 +226,9 @@ def _footnotes(bench: Bench) -> Made:
     for name, scored in bench.fill(FOOTNOTES):
         shown = _encoders_compared(scored)
         for row in shown.frame.iter_rows(named=True) if shown else ():
-            title = next(t for t, own in NAMES.items() if own == base_of(row["metric_a"]))
             p_value = row["p_greater"]
-            ours[(title,), name] = Ours(p_value and min(p_value, 1 - p_value))
+            cell = (scored.names[row["metric_a"]],), name
+            ours[cell] = Ours(p_value and min(p_value, 1 - p_value))
     note = "One-sided, in the direction that the texts at hand show; WMS is not printed."
     return Made(ours=ours, notes=[note])
 
@@ -283,35 +237,30 @@ def _footnotes(bench: Bench) -> Made:
 
 
 def _of_printed_texts(name: str) -> Callable[[Bench], Made]:
+    """Score the candidates of a table against its reference, or each against its own."""
+
     def make(bench: Bench) -> Made:
-        extra = printed_table(name).extra
+        from sms.scoring import score_texts
+
+        extra, encoders = printed_table(name).extra, bench.specs([ENCODERS["GloVe"]])
         candidates: Mapping[str, str] = extra["candidates"]
-        references = [
-            extra["reference"] if "reference" in extra else extra["references"][name]
-            for name in candidates
-        ]
-        return Made(ours=dict(_scores_of_texts(bench, candidates, references)))
+        references = extra.get("references") or dict.fromkeys(candidates, extra.get("reference"))
+        table = score_texts(
+            list(candidates.values()),
+            [references[row] for row in candidates],
+            metrics=("rougeL", *(MOVERS.values() if encoders else ())),
+            preset=PRESET,
+            encoders=encoders or {"minilm": "minilm"},
+        )
+        ours: dict[Cell, Ours] = {
+            ((row,), column): Ours(_scaled(metric, value))
+            for column, metric in NAMES.items()
+            if metric in table.column_names
+            for row, value in zip(candidates, table[metric].to_pylist(), strict=True)
+        }
+        return Made(ours=ours)
 
     return make
-
-
-def _scores_of_texts(
-    bench: Bench, candidates: Mapping[str, str], references: Sequence[str]
-) -> Iterator[tuple[Cell, Ours]]:
-    from sms.scoring import score_texts
-
-    encoders = bench.specs([GLOVE])
-    table = score_texts(
-        list(candidates.values()),
-        references,
-        metrics=("rougeL", *(MOVERS.values() if encoders else ())),
-        preset=PRESET,
-        encoders=encoders or {"minilm": "minilm"},
-    )
-    for column, metric in NAMES.items():
-        if metric in table.column_names:
-            for name, value in zip(candidates, table[metric].to_pylist(), strict=True):
-                yield ((name,), column), Ours(_scaled(metric, value))
 
 
 def _scaled(metric: str, value: float | None) -> float | None:
@@ -323,11 +272,11 @@ def _scaled(metric: str, value: float | None) -> float | None:
 
 
 def _table4(bench: Bench) -> Made:
-    folder = bench.trained(SUMMARISERS)
-    if folder is None:
+    if not bench.has(SUMMARISERS):
         return Made()
     from pipelines.reinforcement import SCORES_FOLDER
 
+    folder = (bench.scorers or bench.work) / SUMMARISERS.name
     results = json.loads((folder / SUMMARISERS.holds).read_text("utf-8"))
     run = json.loads((folder / SCORES_FOLDER / "run.json").read_text("utf-8"))
     scores = pl.read_parquet(folder / SCORES_FOLDER / "scores" / "part-*.parquet")
@@ -362,7 +311,7 @@ def _table6(_bench: Bench) -> Made:
     p_values = {}
     for row in printed.rows:
         n_wins, n_both = int(wins[row]), int(wins[row] + losses[row])
-        ours[row, "% ↑"] = Ours(100 * (n_wins / n_both), behind="%")
+        ours[row, "% ↑"] = Ours(100 * (n_wins / n_both), "{}%")
         p_values[row] = float(binomtest(n_wins, n_both).pvalue)
     largest = "; ".join(
         f"{criterion}, {other}: {p_value_text(p_values[criterion, other], 4)}"
@@ -384,7 +333,7 @@ def _table7(bench: Bench) -> Made:
     for name, data in DATA.items():
         if (judged := bench.judged(data)) is None:
             continue
-        texts = pl.read_parquet(judged.corpus)["candidate"].to_list()
+        texts = pl.read_parquet(judged[0])["candidate"].to_list()
         tokens = [token for text in texts for token in text.split()]
         statistics = {
             "# documents": len(texts),
@@ -400,57 +349,34 @@ def _table7(bench: Bench) -> Made:
 _CORRELATED = Table(
     name="clark2019-table2",
     data=DATA,
-    encoders=(GLOVE, ELMO),
+    encoders=tuple(ENCODERS.values()),
     metrics=_metrics,
     scoring={"preset": PRESET},
     shows=_TABLE2,
-    differs=_SCORES_DIFFER,
 )
 FOOTNOTES = replace(
     _CORRELATED, name="clark2019-footnotes", shows=_encoders_compared, make=_footnotes
 )
-_PRINTED_TEXTS = Table(
-    name="clark2019-table1",
-    encoders=(GLOVE,),
-    make=_of_printed_texts("clark2019-table1"),
-    differs=_SCORES_DIFFER,
-    needs_nothing=True,
-)
+
+
+def _printed_texts(name: str) -> Table:
+    return Table(
+        name=name, encoders=(ENCODERS["GloVe"],), make=_of_printed_texts(name), needs_nothing=True
+    )
+
+
 TABLES = (
-    _PRINTED_TEXTS,
+    _printed_texts("clark2019-table1"),
     _CORRELATED,
     FOOTNOTES,
-    replace(_PRINTED_TEXTS, name="clark2019-table3", make=_of_printed_texts("clark2019-table3")),
+    _printed_texts("clark2019-table3"),
     replace(
         _CORRELATED,
         name="clark2019-figure3",
         metrics=lambda bench, encoders: {name: name for name in _metrics(bench, encoders)},
         shows=_figure3,
     ),
-    Table(
-        name="clark2019-table4",
-        others=(SUMMARISERS,),
-        make=_table4,
-        differs=(
-            _GLOVE_DIFFERS,
-            "Documents are split 80/10/10 by hash, not as by Nallapati et al. 2017.",
-            "The first three rows are other papers' models and are not made again.",
-            "ROUGE is the F measure of rouge-score, ROUGE-L over the summary as one sentence.",
-        ),
-    ),
-    Table(
-        name="clark2019-table6",
-        make=_table6,
-        differs=("The judgements were not published: nothing but the printed counts is used.",),
-        needs_nothing=True,
-    ),
-    Table(
-        name="clark2019-table7",
-        data=DATA,
-        make=_table7,
-        differs=(
-            "The paper does not say what a token is; here it is what stands between spaces, of the "
-            "summaries and essays without their references.",
-        ),
-    ),
+    Table(name="clark2019-table4", others=(SUMMARISERS,), make=_table4),
+    Table(name="clark2019-table6", make=_table6, needs_nothing=True),
+    Table(name="clark2019-table7", data=DATA, make=_table7),
 )

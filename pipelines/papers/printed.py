@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from sms.naming import nearest
 
@@ -22,8 +22,7 @@ PAPERS = {
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.(\d+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedCell:
+class PrintedCell(NamedTuple):
     """One cell of a table."""
 
     row: tuple[str, ...]
@@ -54,10 +53,10 @@ class PrintedTable:
     title: str
     where: str = ""
     """Page or section."""
-    labels: tuple[str, ...] = ()
+    labels: Sequence[str] = ()
     """Headers of the columns that say what a row is about."""
-    columns: tuple[str, ...] = ()
-    cells: tuple[PrintedCell, ...] = ()
+    columns: Sequence[str] = ()
+    cells: Sequence[PrintedCell] = ()
     """Row by row, empty ones too."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """What only this table has, such as the texts of Table 1 of Clark et al."""
@@ -84,8 +83,7 @@ class PrintedTable:
 @cache
 def printed_tables() -> Mapping[str, PrintedTable]:
     """Return every table and figure by its name, in the order of the papers."""
-    text = files(__package__).joinpath("published.toml").read_text("utf-8")
-    return {name: _table(name, **entry) for name, entry in tomllib.loads(text).items()}
+    return {name: _table(name, **entry) for name, entry in toml("published").items()}
 
 
 def printed_table(name: str) -> PrintedTable:
@@ -102,26 +100,18 @@ def printed_table(name: str) -> PrintedTable:
     return tables[name]
 
 
-def _table(
-    name: str,
-    title: str,
-    where: str,
-    labels: list[str],
-    columns: list[str],
-    rows: list[list[str]],
-    **extra: object,
-) -> PrintedTable:
-    n_labels = len(labels)
-    return PrintedTable(
-        name=name,
-        title=title,
-        where=where,
-        labels=tuple(labels),
-        columns=tuple(columns),
-        cells=tuple(
-            PrintedCell(tuple(row[:n_labels]), column, text)
-            for row in rows
-            for column, text in zip(columns, row[n_labels:], strict=True)
-        ),
-        extra=extra,
-    )
+@cache
+def toml(name: str) -> dict[str, Any]:
+    """Read one of the files of data in this folder."""
+    return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
+
+
+def _table(name: str, rows: list[list[str]], **entry: Any) -> PrintedTable:  # noqa: ANN401
+    known = {key: entry.pop(key) for key in ("title", "where", "labels", "columns")}
+    n_labels = len(known["labels"])
+    cells = [
+        PrintedCell(tuple(row[:n_labels]), column, text)
+        for row in rows
+        for column, text in zip(known["columns"], row[n_labels:], strict=True)
+    ]
+    return PrintedTable(name=name, **known, cells=cells, extra=entry)

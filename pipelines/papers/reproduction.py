@@ -34,26 +34,20 @@ class Reproduction:
     figures: Sequence[Shown] = ()
     """Figures (with their numbers) that belong to it, and tables that were not published."""
 
-    @property
-    def n_compared(self) -> int:
-        """Cells with a printed number and one of ours."""
-        return self.frame()["difference"].count()
-
     def frame(self) -> pl.DataFrame:
         """Return a row per printed cell.
 
         Columns are the labels of the table, `column`, `printed` (the text), `published`, `ours`
         and `difference` (ours minus published); null where there is no number.
         """
-        labels = (*self.printed.labels, "column", "printed")
-        rows = []
-        for cell in self.printed.cells:
-            ours = self.ours.get((cell.row, cell.column), Ours(None)).value
-            difference = None if ours is None or cell.value is None else ours - cell.value
-            rows.append((*cell.row, cell.column, cell.text, cell.value, ours, difference))
-        numbers = dict.fromkeys(("published", "ours", "difference"), pl.Float64)
-        schema = {**dict.fromkeys(labels, pl.String), **numbers}
-        return pl.DataFrame(rows, schema, orient="row")
+        rows = [
+            (*cell.row, cell.column, cell.text, cell.value, self._ours(cell).value)
+            for cell in self.printed.cells
+        ]
+        texts = dict.fromkeys((*self.printed.labels, "column", "printed"), pl.String)
+        schema = {**texts, "published": pl.Float64, "ours": pl.Float64}
+        frame = pl.DataFrame(rows, schema, orient="row")
+        return frame.with_columns(difference=pl.col("ours") - pl.col("published"))
 
     def to_markdown(self) -> str:
         """Write the table in the layout of the paper: `published / ours (difference)`."""
@@ -76,30 +70,28 @@ class Reproduction:
             ("Not computed, because it is not there", self.missing),
         ):
             if items:
+                n_more = len(items) - MOST_LINES
+                more = [f"- and {n_more} more"] if n_more > 0 else []
                 shown_items = [f"- {escape_markdown(item)}" for item in items[:MOST_LINES]]
-                n_more = len(items) - len(shown_items)
-                more = [f"- and {n_more} more"] if n_more else []
                 lines += [f"{title}:", "", *shown_items, *more, ""]
         return "\n".join(lines).rstrip() + "\n"
 
     def to_json(self) -> str:
         """Write everything but the figures."""
         content = {
-            "name": self.printed.name,
-            "title": self.printed.title,
-            "paper": self.printed.paper,
-            "where": self.printed.where,
+            **{name: getattr(self.printed, name) for name in ("name", "title", "paper", "where")},
             "cells": self.frame().to_dicts(),
-            "differs": list(self.differs),
-            "notes": list(self.notes),
-            "missing": list(self.missing),
+            **{name: list(getattr(self, name)) for name in ("differs", "notes", "missing")},
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
+    def _ours(self, cell: PrintedCell) -> Ours:
+        return self.ours.get((cell.row, cell.column), Ours(None))
+
     def _text(self, cell: PrintedCell) -> str:
-        ours = self.ours.get((cell.row, cell.column))
-        if ours is None:
+        if (cell.row, cell.column) not in self.ours:
             return cell.text
+        ours = self._ours(cell)
         shown = ours.text(cell.decimals)
         if cell.value is None or ours.value is None:
             return f"{cell.text or UNDEFINED} / {shown}"
@@ -110,7 +102,6 @@ class Reproduction:
 
 def _markdown(frame: pl.DataFrame, n_labels: int) -> str:
     """Write a table of text, numbers to the right of the labels."""
-    lines = [frame.columns, [":---"] * n_labels + ["---:"] * (frame.width - n_labels)]
-    rows = [map(escape_markdown, lines[0]), lines[1]]
-    rows += [map(escape_markdown, row) for row in frame.iter_rows()]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    dashes = [":---"] * n_labels + ["---:"] * (frame.width - n_labels)
+    header, *rows = (map(escape_markdown, row) for row in (frame.columns, *frame.iter_rows()))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, dashes, *rows))

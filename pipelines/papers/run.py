@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,12 +15,10 @@ import polars as pl
 from cluster.output import Output
 from cluster.store import is_url, local_folder
 from pipelines.papers import bao2020, clark2019, summeval, sun2019
-from pipelines.papers.bench import Bench, Made, Table, scored
-from pipelines.papers.needs import Found, WeightsNeed
+from pipelines.papers.bench import Bench, Made, Need, Table, differences
 from pipelines.papers.printed import PAPERS, PrintedTable, printed_table
 from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.table import Cell, Correlations, Ours, Shown
-from pipelines.runs.progress import Progress
+from pipelines.papers.table import Cell, Correlations, Ours, Scored, Shown
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.tables.ratings import read_ratings
@@ -35,8 +34,6 @@ TABLES: Mapping[str, Table] = {
 """Everything that can be made, in the order of the papers."""
 WORK_FOLDER = "work"
 """Of the output: what was imported and scored, for later runs."""
-SCORERS_FOLDER = "scorers"
-"""Of the output: scorers that were trained, unless `--scorers` names another folder."""
 
 
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
@@ -70,19 +67,16 @@ def _of_papers(
     tables: Sequence[Table], settings: ReproduceSettings, output: Output | None
 ) -> Iterable[Reproduction]:
     """Make tables from the papers' data, or what stands in for them."""
-    with _work_folder(output) as work:
-        bench = Bench(
-            data=_checked_folder("data", settings.data),
-            work=Path(work),
-            encoders=encoders_of(settings.encoders or {}),
-            scorers=_scorers_folder(settings, output),
-            trains=settings.train,
-            device=settings.device,
-            seed=settings.seed,
-            tell=settings.on_progress or (lambda _progress: None),
-        )
+    data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
+    folder: AbstractContextManager[AnyPath] = (
+        tempfile.TemporaryDirectory(prefix="assay-")
+        if output is None or is_url(output.path)
+        else nullcontext(output.local / WORK_FOLDER)
+    )
+    with folder as work:
+        bench = Bench(settings, Path(work), data=data, scorers=scorers)
         if settings.fresh:
-            bench.clear()
+            shutil.rmtree(work, ignore_errors=True)
         for table in tables:
             yield _made(table, bench)
 
@@ -95,10 +89,9 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
     inputs = [find_scores(path) for path in settings.scores]
     scores = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
     study = make_study(rated, scores)
-    own = scored(study, scores.signatures, seed=settings.seed, human_systems=settings.human_systems)
+    own = Scored.of(study, signatures=scores.signatures, seed=settings.seed)
     for table in tables:
-        assert table.shows is not None  # noqa: S101  (`find_tables` takes no others)
-        if shown := table.shows(own):
+        if table.shows and (shown := table.shows(own)):
             figure = replace(
                 shown,
                 name=table.name,
@@ -115,26 +108,16 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
             )
 
 
-def needs_of(
-    table: str,
-    data: AnyPath | None = None,
-    *,
-    scorers: AnyPath | None = None,
-    encoders: Mapping[str, str] | None = None,
-) -> list[Found]:
-    """Say what a table needs and what of it is there, without reading any of it.
+def needs_of(table: str, settings: ReproduceSettings) -> list[tuple[Need, str, bool]]:
+    """Say what a table needs, where that belongs, and whether it is there, without reading it.
 
-    The parameters are as in `ReproduceSettings`. A wrong name or specification is a `ValueError`.
+    A wrong name or specification is a `ValueError`.
     """
     (named,) = find_tables([table])
-    _check_encoders([named], encoders or {})
-    bench = Bench(
-        data=_checked_folder("data", data),
-        work=Path(),
-        encoders=dict(encoders or {}),
-        scorers=_checked_folder("scorers", scorers),
-    )
-    return [bench.find(need) for need in named.needs]
+    _check_encoders([named], settings)
+    data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
+    bench = Bench(settings, data=data, scorers=scorers)
+    return [(need, *bench.find(need)) for need in named.needs]
 
 
 def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Table]:
@@ -142,11 +125,13 @@ def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Tab
 
     A wrong name is a `ValueError` with the nearest one.
     """
-    known = {name: [table] for name, table in TABLES.items() if table.shows or not of_study}
+    known = {name: [table] for name, table in TABLES.items()}
     if of_study:
-        papers = {paper: [t for t in TABLES.values() if t.paper == paper and t.shows]
-                  for paper in PAPERS}  # fmt: skip
-        known = papers | known
+        shown = {name: [table] for name, table in TABLES.items() if table.shows}
+        papers = {
+            paper: [t for n, (t,) in shown.items() if n.startswith(paper)] for paper in PAPERS
+        }
+        known = papers | shown
     for name in dict.fromkeys(names):
         if name in TABLES and name not in known:
             raise ValueError(
@@ -158,16 +143,9 @@ def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Tab
         yield from known[name]
 
 
-def about(table: Table) -> PrintedTable:
-    """Return what is printed of a table; of SummEval, on which there is nothing, its title."""
-    if table.name == summeval.NAME:
-        return PrintedTable(name=table.name, title=summeval.TITLE)
-    return printed_table(table.name)
-
-
 def _made(table: Table, bench: Bench) -> Reproduction:
     bench.missing, bench.differs = {}, {}
-    bench.tell(Progress(stage=f"making {table.name}"))
+    bench.tell(f"making {table.name}")
     made = table.make(bench) if table.make else _filled(table, bench)
     if not (made.ours or made.figures):
         names = ", ".join(text.partition(" (")[0] for text in bench.missing)
@@ -176,9 +154,9 @@ def _made(table: Table, bench: Bench) -> Reproduction:
             f"`assay reproduce {table.name} --dry-run` says where they belong"
         )
     return Reproduction(
-        printed=about(table),
+        printed=printed_table(table.name),
         ours=made.ours,
-        differs=[*bench.differs, *table.differs, *made.differs],
+        differs=[*bench.differs, *differences(table.name), *made.differs],
         notes=made.notes,
         missing=list(bench.missing),
         figures=made.figures,
@@ -190,25 +168,19 @@ def _filled(table: Table, bench: Bench) -> Made:
     ours: dict[Cell, Ours] = {}
     notes: list[str] = []
     figures: list[Shown] = []
-    aliases = [need.alias for need in table.encoders]
+    assert table.shows is not None  # noqa: S101  (a table without has its own `make`)
     for name, own in bench.fill(table):
-        titles = own.names
-        if not isinstance(table.shows, Correlations):
-            own = replace(own, scores={titles.get(m, m): x for m, x in own.scores.items()})
-        shown = table.shows(own) if table.shows else None
-        if shown is None:
-            continue
-        if not isinstance(table.shows, Correlations):
+        is_figure = not isinstance(table.shows, Correlations)
+        if is_figure:
+            own = replace(own, scores={own.names.get(m, m): x for m, x in own.scores.items()})
+        shown = table.shows(own)
+        if shown is not None and is_figure:
             suffix = f"-{name.lower()}" if len(table.data) > 1 else ""
             figures.append(replace(shown, name=f"{table.name}{suffix}"))
-            continue
-        frame = shown.frame.filter(level=table.shows.levels[0])
-        heads = {aspect: title or name for aspect, title in table.data[name].aspects.items()}
-        for _, cell, number in table.shows.cells(frame, heads, titles, aliases):
-            ours[cell] = number
-        notes += [note for note in shown.notes if note.startswith("From ")]
-        if name:
-            notes[-1] = f"{name}: {notes[-1][0].lower()}{notes[-1][1:]}"
+        elif shown is not None:
+            ours |= shown.numbers
+            (sizes,) = (note for note in shown.notes if note.startswith("From "))
+            notes.append(f"{name}: {sizes[0].lower()}{sizes[1:]}" if name else sizes)
     return Made(ours=ours, notes=notes, figures=figures)
 
 
@@ -217,18 +189,16 @@ def _check(tables: Sequence[Table], settings: ReproduceSettings) -> None:
         raise ValueError("`tables` must name at least one table, got none")
     if bool(settings.scores) != (settings.ratings is not None):
         raise ValueError("`scores` and `ratings` must be given together, or neither of them")
-    _check_encoders(tables, encoders_of(settings.encoders or {}))
+    _check_encoders(tables, settings)
     for table in tables:
         if settings.out is None and "figure" in table.name:
             raise ValueError(f"`out` must name a folder for {table.name}, which is a picture")
-    if settings.train and settings.scorers is None and settings.out is None:
-        raise ValueError("`scorers` or `out` must name a folder for the scorers that are trained")
 
 
-def _check_encoders(tables: Sequence[Table], encoders: Mapping[str, str]) -> None:
+def _check_encoders(tables: Sequence[Table], settings: ReproduceSettings) -> None:
     needs = [need for table in tables for need in table.needs]
-    known = {need.alias: None for need in needs if isinstance(need, WeightsNeed)}
-    for alias, spec in encoders.items():
+    known = {need.name: None for need in needs if need.kind == "weights"}
+    for alias, spec in encoders_of(settings.encoders or {}).items():
         if alias not in known:
             raise ValueError(
                 f"`encoder` must name weights of these tables, got `{alias}`; "
@@ -237,27 +207,13 @@ def _check_encoders(tables: Sequence[Table], encoders: Mapping[str, str]) -> Non
         parse_spec(spec)
 
 
-def _checked_folder(option: str, folder: AnyPath | None) -> Path | None:
+def _folder(option: str, folder: AnyPath | None) -> Path | None:
     if folder is None:
         return None
     local = local_folder(option, folder)
     if not local.is_dir():
         raise ValueError(f"`{option}` must be a folder, got {os.fspath(folder)}")
     return local
-
-
-def _scorers_folder(settings: ReproduceSettings, out: Output | None) -> Path | None:
-    if not settings.train:
-        return _checked_folder("scorers", settings.scorers)
-    if settings.scorers is not None:
-        return local_folder("scorers", settings.scorers)
-    return None if out is None else out.local / SCORERS_FOLDER
-
-
-def _work_folder(out: Output | None) -> AbstractContextManager[AnyPath]:
-    if out is None or is_url(out.path):
-        return tempfile.TemporaryDirectory(prefix="assay-")
-    return nullcontext(out.local / WORK_FOLDER)
 
 
 def _write(result: Reproduction, out: Output) -> None:
@@ -269,18 +225,8 @@ def _write(result: Reproduction, out: Output) -> None:
         out.write(result.frame().write_csv().encode(), f"{name}.csv")
     for figure in result.figures:
         out.write(figure.frame.write_csv().encode(), f"{figure.name}.csv")
-        for suffix, content in plot_files(figure).items():
-            out.write(content, f"{figure.name}{suffix}")
+        if figure.chart:
+            from pipelines.reports.charts import draw_files
 
-
-def plot_files(figure: Shown) -> dict[str, bytes]:
-    """Draw a figure as SVG and PNG, by suffix; nothing for a table."""
-    if figure.make_chart is None:
-        return {}
-    import altair as alt
-
-    from pipelines.reports.charts import draw_files
-
-    # Altair refuses more than 5,000 rows, for the sake of web pages; these are files.
-    with alt.data_transformers.enable("default", max_rows=None):
-        return draw_files(figure.make_chart())
+            for suffix, content in draw_files(dict(figure.chart)).items():
+                out.write(content, f"{figure.name}{suffix}")

@@ -7,23 +7,19 @@ is made, is a `Table` of `bench`.
 from __future__ import annotations
 
 import itertools
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from importlib.resources import files
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from agreement import correlate, correlation_test
-from pipelines.reports.numbers import number_text
-from pipelines.tables.study import is_baseline
-
-if TYPE_CHECKING:
-    import altair as alt
-
-HUMAN_SYSTEMS = ("human*", "reference*")
-"""Names, as patterns, of systems whose summaries people wrote."""
+from pipelines.reports.numbers import number_text, range_text
+from pipelines.tables.study import Study, is_baseline
 
 Row: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = tuple[tuple[str, ...], str]
@@ -41,14 +37,12 @@ class Ours:
 
     value: float | None
     """None where it is undefined, never NaN."""
-    before: str = ""
-    """Stars in front of it, as Clark et al. print them."""
-    behind: str = ""
-    """Stars behind it, as Sun and Nenkova print them."""
+    form: str = "{}"
+    """How it is printed, such as "{}*"."""
 
     def text(self, digits: int) -> str:
         """Write it with so many digits after the point."""
-        return f"{self.before}{number_text(self.value, digits, minus='-')}{self.behind}"
+        return self.form.format(number_text(self.value, digits, minus="-"))
 
 
 Numbers: TypeAlias = Mapping[Cell, Ours]
@@ -66,10 +60,22 @@ class Scored:
     """By metric."""
     names: Mapping[str, str] = field(default_factory=dict)
     """What the paper calls the metrics; none in a study of one's own."""
+    heads: Mapping[str, str] = field(default_factory=dict)
+    """What the paper writes above the columns of an aspect."""
+    encoders: Sequence[str] = ()
+    """Those that the paper has columns for; without them, those of the metrics."""
     seed: int = 0
     """Of draws."""
-    human_systems: Sequence[str] = HUMAN_SYSTEMS
-    """Patterns of the systems whose summaries people wrote."""
+
+    @classmethod
+    def of(cls, study: Study, **more: Any) -> Scored:  # noqa: ANN401  (fields)
+        """Name the matrices of a study."""
+        return cls(
+            systems=study.systems,
+            scores=dict(zip(study.metrics, study.scores, strict=True)),
+            ratings=dict(zip(study.aspects, study.ratings, strict=True)),
+            **more,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,13 +87,15 @@ class Shown:
     title: str
     frame: pl.DataFrame
     """One row per number with its counts; undefined is null."""
+    numbers: Numbers = field(default_factory=dict)
+    """Those that the paper has, in its cells."""
     printed: pl.DataFrame | None = None
-    """The same as text in the layout of the paper; None for a figure."""
+    """All numbers as text in the layout of the paper; None for a figure."""
     n_labels: int = 1
     """Columns of `printed`, from the left, that say what a row is about."""
     notes: Sequence[str] = ()
-    make_chart: Callable[[], alt.TopLevelMixin] | None = None
-    """Draws the figure; None for a table. Altair is imported only then."""
+    chart: Mapping[str, Any] | None = None
+    """The figure as Vega-Lite; None for a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,12 +115,14 @@ class Correlations:
     """Sorts the metrics."""
     only: Callable[[str], bool] = lambda _metric: True
     """Which metrics are shown."""
-    parts: Callable[[Scored], Mapping[str, np.ndarray]] | None = None
-    """Which systems are correlated, by the name of the part; all without it."""
+    parts: Callable[[Scored], Mapping[str, np.ndarray]] = lambda scored: {
+        "": np.full(len(scored.systems), fill_value=True)
+    }
+    """Which systems are correlated, by the name of the part."""
     more: Callable[[Scored, Row], Row] = lambda _scored, _row: {}
     """Further columns of a row, such as a test."""
-    marks: Callable[[Row], tuple[str, str]] = lambda _row: ("", "")
-    """What stands before and behind a number."""
+    form: Callable[[Row], str] = lambda _row: "{}"
+    """How a number is printed, with its marks."""
     cell: Callable[[Row, str, str], Cell] = lambda _row, name, head: ((name,), head)
     """Place of a number: its row, the name of its metric, and the data set or aspect."""
     notes: Callable[[Scored], Sequence[str]] = lambda _scored: ()
@@ -122,16 +132,15 @@ class Correlations:
         metrics = sorted(filter(self.only, scored.scores), key=self.order)
         if not metrics:
             return None
-        everything = {"": np.full(len(scored.systems), fill_value=True)}
         rows: list[Row] = []
         for level, (part, kept), metric, (aspect, rating), coefficient in itertools.product(
             self.levels,
-            (self.parts(scored) if self.parts else everything).items(),
+            self.parts(scored).items(),
             metrics,
             scored.ratings.items(),
             self.coefficients,
         ):
-            row = {
+            row: dict[str, Any] = {
                 **({"summaries": part} if part else {}),
                 "aspect": aspect,
                 "metric": metric,
@@ -139,43 +148,34 @@ class Correlations:
             }
             rows.append({**row, **self.more(scored, row)})
         frame = typed(rows)
-        heads = {aspect: aspect for aspect in scored.ratings}
-        n_levels = 1 if len(self.levels) > 1 else 0
+        n_levels = int(len(self.levels) > 1)
         labels = (*["level"][:n_levels], *self.labels)
-        cells = [
-            ((*[row["level"]][:n_levels], *names), column, ours.text(self.digits))
-            for row, (names, column), ours in self.cells(frame, heads)
-        ]
+        numbers: dict[Cell, Ours] = {}
+        texts = []
+        for own, (names, column) in self._places(frame, metrics, scored):
+            ours = Ours(own["value"], self.form(own))
+            texts.append(((*[own["level"]][:n_levels], *names), column, ours.text(self.digits)))
+            if own["level"] == self.levels[0]:
+                numbers[names, column] = ours
         return Shown(
             title=self.title,
             frame=frame,
-            printed=laid_out(labels, cells),
+            numbers=numbers,
+            printed=laid_out(labels, texts),
             n_labels=len(labels),
-            notes=(*self.notes(scored), f"From {sizes(frame)}.", *undefined_notes(frame)),
+            notes=(*self.notes(scored), *size_notes(frame)),
         )
 
-    def cells(
-        self,
-        frame: pl.DataFrame,
-        heads: Mapping[str, str],
-        names: Mapping[str, str] | None = None,
-        encoders: Sequence[str] = (),
-    ) -> Iterator[tuple[Row, Cell, Ours]]:
-        """Give every number of a frame of `__call__` its place.
-
-        `heads` stand above the columns of an aspect, `names` are what the paper calls the metrics,
-        `encoders` those that it has columns for; without them, those of the metrics.
-        """
-        encoders_of = _encoders_of(frame["metric"].unique(maintain_order=True), encoders)
+    def _places(
+        self, frame: pl.DataFrame, metrics: Sequence[str], scored: Scored
+    ) -> Iterable[tuple[Row, Cell]]:
+        encoders_of = _encoders_of(metrics, scored.encoders)
         for row in frame.iter_rows(named=True):
-            name = (names or {}).get(row["metric"])
-            if name is None:
-                name = (base_of if self.is_by_encoder else _without_side)(row["metric"])
-            before, behind = self.marks(row)
-            ours = Ours(row["value"], before, behind)
-            for encoder in encoders_of[row["metric"]] if self.is_by_encoder else [""]:
-                head = f"{heads[row['aspect']]} {encoder}".strip()
-                yield row, self.cell(row, name, head), ours
+            metric, aspect = row["metric"], row["aspect"]
+            own_name = base_of(metric) if self.is_by_encoder else metric.removesuffix(":source")
+            for encoder in encoders_of[metric] if self.is_by_encoder else [""]:
+                head = f"{scored.heads.get(aspect, aspect)} {encoder}".strip()
+                yield row, self.cell(row, scored.names.get(metric, own_name), head)
 
 
 def correlation_row(
@@ -212,6 +212,12 @@ def typed(rows: Sequence[Row]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema).with_columns(pl.selectors.float().fill_nan(None))
 
 
+def chart_of(name: str, frame: pl.DataFrame) -> dict[str, Any]:
+    """Return a chart of `charts.json` with its data."""
+    charts = json.loads(files(__package__).joinpath("charts.json").read_text("utf-8"))
+    return {**charts[name], "data": {"values": frame.to_dicts()}}
+
+
 def laid_out(index: Sequence[str], cells: Iterable[tuple[Sequence[str], str, str]]) -> pl.DataFrame:
     """Lay text out in rows and columns, both in the order in which they first occur.
 
@@ -246,19 +252,18 @@ def undefined_notes(frame: pl.DataFrame) -> tuple[str, ...]:
     return (f"{len(reasons)} values are undefined (–): {why}.",)
 
 
-def sizes(frame: pl.DataFrame) -> str:
-    """Say on how many systems, documents and cells the correlations of a frame rest."""
-    units = ("system", "document", "summary", "missing cell")
+def size_notes(frame: pl.DataFrame) -> tuple[str, ...]:
+    """Say on how many systems, documents and cells correlations rest; which are undefined."""
     parts = []
-    for column, unit in zip(
-        ("n_systems", "n_documents", "n_cells", "n_missing"), units, strict=True
+    for column, one, several in (
+        ("n_systems", "system", "systems"),
+        ("n_documents", "document", "documents"),
+        ("n_cells", "summary", "summaries"),
+        ("n_missing", "missing cell", "missing cells"),
     ):
         counts = frame[column].to_list()
-        low, high = min(counts), max(counts)
-        several = "summaries" if unit == "summary" else f"{unit}s"
-        count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        parts.append(f"{count} {unit if high == 1 else several}")
-    return ", ".join(parts)
+        parts.append(f"{range_text(counts)} {one if max(counts) == 1 else several}")
+    return (f"From {', '.join(parts)}.", *undefined_notes(frame))
 
 
 # Names of metrics: [INPUT/]METRIC[@ENCODER][:AGAINST]
@@ -316,14 +321,9 @@ def _parts(metric: str) -> tuple[str, str, str, str]:
     return match.groups("") if match else ("", metric, "", "")  # type: ignore[return-value]
 
 
-def _without_side(metric: str) -> str:
-    return metric.removesuffix(":source")
-
-
-def _encoders_of(metrics: Iterable[str], printed: Sequence[str]) -> dict[str, list[str]]:
+def _encoders_of(metrics: Sequence[str], printed: Sequence[str]) -> dict[str, list[str]]:
     """Say under which encoders a metric stands: its own, or all if there is one of it."""
-    names = list(metrics)
-    with_several = {base_of(name) for name in names if variant_of(name)}
-    own = {name: variant_of(name) or "default" for name in names if base_of(name) in with_several}
+    with_several = {base_of(name) for name in metrics if variant_of(name)}
+    own = {name: variant_of(name) or "default" for name in metrics if base_of(name) in with_several}
     every = list(printed) or list(dict.fromkeys(own.values())) or [""]
-    return {name: [own[name]] if name in own else every for name in names}
+    return {name: [own[name]] if name in own else every for name in metrics}

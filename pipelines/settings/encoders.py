@@ -37,10 +37,8 @@ def encoders_of(given: object) -> dict[str, str]:
             str(alias): value if isinstance(value, str) else _spec_of_table(alias, value)
             for alias, value in given.items()
         }
-    if not isinstance(given, Iterable):
-        raise ValueError(f"`encoders` must be texts or tables [encoders.ALIAS], got {given!r}")
     specs: dict[str, str] = {}
-    for text in [given] if isinstance(given, str) else given:
+    for text in given if isinstance(given, Iterable) and not isinstance(given, str) else [given]:
         if not isinstance(text, str):
             raise ValueError(f"`encoders` must be texts or tables [encoders.ALIAS], got {text!r}")
         named = _ALIAS.fullmatch(text)

@@ -7,16 +7,13 @@ choices and its help stand in one place:
     class ScoreSettings(Settings):
         out: Annotated[AnyPath, "DIR"]
         \"\"\"Write the scores to this folder or URL.\"\"\"
-        metrics: Sequence[str] = ("sms", "wms")
-        \"\"\"Compute these metrics; `assay metrics` lists them.\"\"\"
         preset: Literal["default", "clark2019"] = "default"
         \"\"\"Treat texts by our rules, or as the released code does.\"\"\"
         rows_per_shard: Annotated[int | None, "rare"] = None
         \"\"\"Rows of one scores file.\"\"\"
 
-The text under a field is its help, a sentence that stands alone; without a default the field
-must be given. Its type says what
-may be given and how it is written on the command line:
+The text under a field is its help, a sentence that stands alone; a field without a default must
+be given. Its type says what may be given, and how that is written on the command line:
 
     bool                       --fresh; of a default that is not False --control/--no-control
     int, float, str, AnyPath   --limit 5
@@ -28,8 +25,7 @@ may be given and how it is written on the command line:
 
 `Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
 field's name with dashes; `rare` for TOML and Python alone; `python` for Python alone; `encoders`
-for encoders in their one syntax (`pipelines.settings.encoders`); `models` for tables of models
-(`sms.model_tables`).
+(`pipelines.settings.encoders`) and `models` (`sms.model_tables`) for their own syntax.
 
 `pipelines.cli.options.command` makes a command of them, `keywords` a function's signature. The
 files here import nothing that takes a moment: no numpy, no click.
@@ -75,6 +71,7 @@ R = TypeVar("R")
 WORDS = ("rare", "python", "encoders", "models")
 """What may be said of a field besides its METAVAR and its option."""
 _Form: TypeAlias = Literal["one", "list", "table", "object"]
+_FORMS: dict[Any, _Form] = {Sequence: "list", Mapping: "table", collections.abc.Callable: "object"}
 _KINDS: dict[type, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -189,18 +186,13 @@ def settings_of(settings: type) -> tuple[Setting, ...]:
 @cache
 def _settings_of(settings: Any) -> tuple[Setting, ...]:  # noqa: ANN401  (a class, unknown to mypy)
     hints = get_type_hints(settings, include_extras=True)
-    helps: dict[str, str] = {}
-    for base in reversed(settings.__mro__):
-        if dataclasses.is_dataclass(base):
-            helps |= _texts_under_fields(base)
     fields = {field.name: field for field in dataclasses.fields(settings)}
-    own_first = dict.fromkeys(
-        name
-        for base in settings.__mro__
-        for name in inspect.get_annotations(base)
-        if name in fields
-    )
-    return tuple(_described(fields[name], hints[name], helps.get(name, "")) for name in own_first)
+    helps: dict[str, str] = {}
+    for base in settings.__mro__:
+        texts = _texts_under_fields(base) if dataclasses.is_dataclass(base) else {}
+        own = (name for name in inspect.get_annotations(base) if name in fields)
+        helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
+    return tuple(_described(fields[name], hints[name], text) for name, text in helps.items())
 
 
 def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting:  # noqa: ANN401
@@ -211,14 +203,10 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
     if not text or any(mark.islower() for mark in metavars):
         raise TypeError(f"the field `{field.name}` needs a text under it, and words out of {WORDS}")
     parts = _parts(annotation)
-    container = next((get_origin(p) for p in parts if get_origin(p) in (Sequence, Mapping)), None)
-    if Any in parts or any(get_origin(part) is collections.abc.Callable for part in parts):
-        form: _Form = "object"
-    elif container is not None:
-        form = "list" if container is Sequence else "table"
+    forms = [_FORMS[get_origin(part)] for part in parts if get_origin(part) in _FORMS]
+    form: _Form = "object" if Any in parts else forms[0] if forms else "one"
+    if form in ("list", "table"):
         parts = tuple(each for p in parts if get_args(p) for each in _parts(get_args(p)[-1]))
-    else:
-        form = "one"
     choices = [choice for p in parts if get_origin(p) is Literal for choice in get_args(p)]
     kind = next((kind for kind in _KINDS if kind in parts), None)
     shown = "|".join([*choices, *(["N"] if choices and kind in (int, float) else [])])
@@ -248,20 +236,17 @@ def _parts(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401
 def _texts_under_fields(settings: Any) -> dict[str, str]:  # noqa: ANN401
     """Read the text that stands under each field in the source."""
     tree = ast.parse(Path(inspect.getfile(settings)).read_text(encoding="utf-8"))
-    body = next(
-        node.body
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and node.name == settings.__name__
-    )
-    return {
-        field.target.id: text.value.value
-        for field, text in pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    body = next(node.body for node in classes if node.name == settings.__name__)
+    texts = {}
+    for statement, below in pairwise(body):
+        match statement, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                texts[name] = text
+    return texts
 
 
 class _Items(csv.excel):
@@ -363,25 +348,20 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
         def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
             for name in given:
                 if name not in signature.parameters:
-                    raise TypeError(_no_such_argument(function.__name__, name, signature))
+                    hint = nearest(name, signature.parameters)
+                    if name.endswith("_id") and "columns" in signature.parameters:
+                        hint = f"name that column with `columns={{'{name}': NAME}}`"
+                    raise TypeError(f"{function.__name__}() has no argument `{name}`; {hint}")
             bound = signature.bind(*args, **given).arguments
             of_data = [_data(parameter, bound.pop(parameter.name)) for parameter in data]
             return function(*of_data, settings(**bound))  # type: ignore[call-arg]
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        texts = [f"{one.name} : {_written(one)}\n    {one.help}" for one in known]
-        doc = [inspect.getdoc(function) or "", "Parameters\n----------", *texts]
-        call.__doc__ = "\n\n".join(doc[:2]) + "\n" + "\n".join(doc[2:])
+        texts = "\n".join(f"{one.name} : {_written(one)}\n    {one.help}" for one in known)
+        call.__doc__ = f"{inspect.getdoc(function) or ''}\n\nParameters\n----------\n{texts}"
         return call
 
     return decorate
-
-
-def _no_such_argument(function: str, name: str, signature: inspect.Signature) -> str:
-    hint = nearest(name, signature.parameters)
-    if name.endswith("_id") and "columns" in signature.parameters:
-        hint = f"name that column with `columns={{'{name}': NAME}}`"
-    return f"{function}() has no argument `{name}`; {hint}"
 
 
 def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401
@@ -392,15 +372,15 @@ def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401
         return os.fspath(given)
     is_one = parameter.annotation == "AnyPath"
     is_table = isinstance(given, Mapping) or hasattr(given, "columns")
-    is_list = isinstance(given, Iterable) and not (is_one or is_table)
-    items: list[Any] = list(given) if is_list else [None]
-    if not all(isinstance(item, str | os.PathLike) for item in items):
-        several = "" if is_one else ", or a list of them"
-        raise TypeError(
-            f"`{parameter.name}` must be a name or a path{several}, got {shown(given)}"
-            f"{'; write the table to a file first' * is_table}"
-        )
-    return [os.fspath(item) for item in items]
+    if isinstance(given, Iterable) and not (is_one or is_table):
+        items = list(given)
+        if all(isinstance(item, str | os.PathLike) for item in items):
+            return [os.fspath(item) for item in items]
+    several = "" if is_one else ", or a list of them"
+    remedy = "; write the table to a file first" if is_table else ""
+    raise TypeError(
+        f"`{parameter.name}` must be a name or a path{several}, got {shown(given)}{remedy}"
+    )
 
 
 def _written(setting: Setting) -> str:

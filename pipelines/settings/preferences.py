@@ -34,10 +34,5 @@ class PreferencesSettings(Settings):
     """Make a sheet for judges from CORPUS instead; needs `--systems` and `--out`."""
     n: int = 100
     """Put N documents on the new sheet."""
-    criteria: Annotated[Sequence[str], "rare"] = (
-        "non-redundancy",
-        "coherence",
-        "focus",
-        "overall",
-    )
+    criteria: Annotated[Sequence[str], "rare"] = ("non-redundancy", "coherence", "focus", "overall")
     """Columns of the new sheet that judges fill."""

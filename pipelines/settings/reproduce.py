@@ -31,13 +31,9 @@ class ReproduceSettings(Settings):
     their names show several pools, such as expert-1 and turker-1."""
     metrics: Annotated[Sequence[str], "rare"] = ()
     """Columns of the scores to use, names or patterns. Default: all columns of numbers."""
-    human_systems: Annotated[Sequence[str], "rare"] = ("human*", "reference*")
-    """Systems whose summaries people wrote, names or patterns, for Bao et al."""
     scorers: Annotated[AnyPath | None, "DIR"] = None
     """Read trained scorers and summarisers from this folder, for Bao et al. and Table 4 of Clark
     et al."""
-    train: bool = False
-    """Train the scorers of Bao et al. that are missing. This takes days."""
     encoders: Annotated[
         Mapping[str, str] | Sequence[str] | None, "ALIAS=SPEC", "--encoder", "encoders"
     ] = None
@@ -46,7 +42,7 @@ class ReproduceSettings(Settings):
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Run encoders and scorers on this device."""
     seed: Annotated[int, "rare"] = 0
-    """Seed of draws, splits and training."""
+    """Seed of draws and splits."""
     fresh: bool = False
     """Import the data sets and compute the scores again."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None

@@ -1,4 +1,4 @@
-"""Settings of `assay score`."""
+"""Settings of `assay score` and `assay status`."""
 
 from __future__ import annotations
 
@@ -88,3 +88,11 @@ class ScoreSettings(Settings):
     Default: a number that suits the encoders."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Called with a `Progress` at every stage and after every shard."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusSettings(Settings):
+    """How the state of a run is shown."""
+
+    json: Annotated[AnyPath | None, "FILE"] = None
+    """Write the status as a JSON object to FILE instead of text; `-` means standard output."""

@@ -112,44 +112,18 @@ def table_of(out):
     return pa.concat_tables([pq.read_table(out / part) for part in parts])
 
 
-def test_help_is_quick_and_loads_nothing_heavy():
-    heavy = {"torch", "ray", "polars", "numpy", "pyarrow", "numba"}
-    code = (
-        "import sys; from pipelines.cli.app import run; status = run(['--help']); "
-        f"sys.exit(status or ', '.join({heavy} & set(sys.modules)) or 0)"
-    )
-    started = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "score" in done.stdout
-    assert time.perf_counter() - started < 5  # about 0.2 s; machines under test are busy
-
-
-def test_no_command_shows_help(capsys):
-    assert run([]) == 0
-    assert "Commands:" in capsys.readouterr().out
-
-
-def test_version_and_lists(capsys):
-    assert run(["--version"]) == 0
-    assert run(["metrics"]) == 0
+def test_help_version_and_lists(capsys):
+    for arguments in ([], ["--version"], ["metrics"], ["encoders"]):
+        assert run(arguments) == 0
     printed = capsys.readouterr().out
-    assert "cosine@all" in printed
-    assert run(["encoders"]) == 0
-    printed += capsys.readouterr().out
-    assert printed.startswith("assay")
     for kind in ENCODERS.values():
         assert kind.summary in printed
         for option in kind.options:
             assert f"{option.name}=" in printed
             assert option.summary in printed
-    for name in ("s+wms", "rougeLsum", "closer, -1 to 1", "glove:PATH", "extra tfhub"):
-        assert name in printed
+    for text in ("Commands:", "\nassay", "cosine@all", "s+wms", "rougeLsum", "closer, -1 to 1",
+                 "glove:PATH", "extra tfhub"):  # fmt: skip
+        assert text in printed
 
 
 def test_score_prints_the_summary(score, tmp_path, capsys):
@@ -186,25 +160,16 @@ def test_failed_shard_exits_1(score, corpus, wrong):
     assert "shard 0: " in line
 
 
-def test_no_such_file(score, wrong, tmp_path):
+def test_inputs_and_places_that_are_wrong(score, wrong, corpus, tmp_path):
     line = wrong(score(corpora=[tmp_path / "none.parquet"]))
     assert line == f"no such file or folder: {tmp_path}/none.parquet"
-
-
-def test_file_that_is_not_parquet(score, wrong, tmp_path):
     (tmp_path / "fake.parquet").write_text("document_id,system_id\n", encoding="utf-8")
     line = wrong(score(corpora=[tmp_path / "fake.parquet"]))
     assert line == f"not a Parquet file (or not all of one): {tmp_path}/fake.parquet"
-
-
-def test_missing_column_says_which_there_are(score, wrong, corpus):
     assert wrong(score("--columns", "candidate=summary")) == (
         f"column `summary` is missing in {corpus}, which has document_id, system_id, candidate, "
         "reference; name it with `--columns candidate=NAME`"
     )
-
-
-def test_file_in_the_way_of_the_folder(score, wrong, tmp_path):
     (tmp_path / "out").touch()
     assert wrong(score()) == f"`--out` must be a folder, got a file: {tmp_path}/out"
 
@@ -218,57 +183,42 @@ def test_folder_without_permission(score, wrong, tmp_path):
 
 # arguments after `score CORPUS --out DIR --local --metrics ...`, what is said
 WRONG = [
-    pytest.param(("--metrics", "smss"), "unknown metric 'smss'; did you mean `sms`?", id="metric"),
-    pytest.param(("--encoder", "mini"), "unknown encoder 'mini'; did you mean", id="encoder"),
-    pytest.param(
+    (("--metrics", "smss"), "unknown metric 'smss'; did you mean `sms`?"),
+    (("--encoder", "mini"), "unknown encoder 'mini'; did you mean"),
+    (
         ("--encoder", "glove:a", "--encoder", "glove:b"),
         "two encoders are called `glove`; rename one of them: --encoder ALIAS=glove:b",
-        id="alias",
     ),
-    pytest.param(("--encoder", "minilm", "--metrics", "sms@x"), "names no encoder", id="at"),
-    pytest.param(
+    (("--encoder", "minilm", "--metrics", "sms@x"), "names no encoder"),
+    (
         ("--encoder", "glove:v.txt,poling=max"),
         "encoder `glove` has no option `poling`; did you mean `pooling`?",
-        id="encoder-option",
     ),
-    pytest.param(
+    (
         ("--encoder", "st:model", "--metrics", "sms,wms"),
         "metric 'wms' needs word vectors, but `st` has none; encoders with word vectors are",
-        id="words",
     ),
-    pytest.param(
-        ("--encoder", "all=minilm"), "encoder alias 'all' is taken", id="encoder-called-all"
-    ),
-    pytest.param(
+    (("--encoder", "all=minilm"), "encoder alias 'all' is taken"),
+    (
         ("--embedding-cache", "s3://bucket/kept"),
         "`embedding_cache` must be a folder, got s3://bucket/kept",
-        id="embedding-cache",
     ),
-    pytest.param(
-        ("--language", "zh", "--source-tokens", "400"),
-        "`source_tokens` counts words between spaces",
-        id="source-tokens",
-    ),
-    pytest.param(("--columns", "candidate"), "must be written OURS=THEIRS", id="columns"),
-    pytest.param(
-        ("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-w", id="other tool"
-    ),
-    pytest.param(
-        ("--worker", "1"), "no such option `--worker`; did you mean `--workers`?", id="option"
-    ),
-    pytest.param(("--workers", "x"), "`workers` must be a whole number or auto", id="integer"),
-    pytest.param(
+    (("--language", "zh", "--source-tokens", "400"), "`source_tokens` counts words between spaces"),
+    (("--columns", "candidate"), "must be written OURS=THEIRS"),
+    (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-w"),
+    (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),
+    (("--workers", "x"), "`workers` must be a whole number or auto"),
+    (
         ("--preset", "clark"),
         "`preset` must be one of default, clark2019, got 'clark'; did you mean `clark2019`?",
-        id="choice",
     ),
-    pytest.param(("--limit", "0"), "`limit` must be at least 1, got 0", id="limit"),
-    pytest.param(("--address", "auto"), "`--local` scores in one process", id="address"),
-    pytest.param(("--config", "none.toml"), "no such file: none.toml", id="config"),
+    (("--limit", "0"), "`limit` must be at least 1, got 0"),
+    (("--address", "auto"), "`--local` scores in one process"),
+    (("--config", "none.toml"), "no such file: none.toml"),
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG)
+@pytest.mark.parametrize(("options", "message"), WRONG, ids=range(len(WRONG)))
 def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
     assert message in wrong(score(*options))
     assert not (tmp_path / "out").exists()
@@ -331,13 +281,16 @@ def asked_encoders(out):
     return json.loads((out / "run.json").read_text(encoding="utf-8"))["configuration"]["encoders"]
 
 
-def test_encoder_tables_become_specifications(score, vectors, tmp_path):
+def test_encoder_tables_are_specifications(score, vectors, tmp_path, capsys):
     config, specs = vectors
     assert score("--config", config, "--metrics", "sms,cosine@all") == 0
     written = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
     assert list(written["configuration"]["encoders"].items()) == list(specs.items())
     assert "|enc:glove-wide-3x3|pool:max|" in written["signatures"]["sms"]
     assert "|mean-of:2|" in written["signatures"]["cosine@all"]
+    options = [text for name, spec in specs.items() for text in ("--encoder", f"{name}={spec}")]
+    assert score("--metrics", "sms,cosine@all", *options) == 0
+    assert "nothing left to do" in capsys.readouterr().out
 
 
 def test_encoder_on_the_command_line_joins_the_tables(score, vectors, tmp_path):
@@ -351,15 +304,6 @@ def test_encoder_on_the_command_line_joins_the_tables(score, vectors, tmp_path):
     assert list(found.items()) == list(expected.items())
 
 
-def test_encoder_tables_are_the_same_run_as_their_specifications(score, vectors, capsys):
-    config, specs = vectors
-    options = [text for name, spec in specs.items() for text in ("--encoder", f"{name}={spec}")]
-    assert score("--metrics", "sms,cosine@all", *options) == 0
-    capsys.readouterr()
-    assert score("--config", config, "--metrics", "sms,cosine@all") == 0
-    assert "nothing left to do" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("option", ["", ",pooling=max"])
 def test_encoder_without_alias_is_called_by_its_kind(score, vectors, tmp_path, option):
     spec = vectors[1]["slim"] + option
@@ -367,66 +311,45 @@ def test_encoder_without_alias_is_called_by_its_kind(score, vectors, tmp_path, o
     assert asked_encoders(tmp_path / "out") == {"glove": spec}
 
 
-# a table of encoders, what is said
-WRONG_TABLES = [
-    ('kind = "glov"\npath = "v"', "unknown encoder 'glov'; did you mean `glove:PATH`?"),
-    ('path = "v"', "`[encoders.x]` must say which `kind` of encoder it is"),
-    ('kind = "glove"', "encoder `glove` must be written `glove:PATH`, got no path"),
+# a configuration file, what is said
+ENCODER = '[encoders.x]\nkind = "glove"\npath = "v"\n'
+WRONG_FILES = [
     (
-        'kind = "glove"\npath = "v"\npoling = "max"',
-        "unknown key `poling` in `[encoders.x]`; did you mean `pooling`?",
+        '[encoders.x]\nkind = "glov"\npath = "v"',
+        "unknown encoder 'glov'; did you mean `glove:PATH`",
     ),
-    ('kind = "minilm"\npath = "v"', "unknown key `path` in `[encoders.x]`; there are kind, "),
+    ('[encoders.x]\npath = "v"', "`[encoders.x]` must say which `kind` of encoder it is"),
+    ('[encoders.x]\nkind = "glove"', "encoder `glove` must be written `glove:PATH`, got no path"),
+    (f'{ENCODER}poling = "max"', "unknown key `poling` in `[encoders.x]`; did you mean `pooling`?"),
     (
-        'kind = "glove"\npath = "v"\npooling = "maxx"',
+        '[encoders.x]\nkind = "minilm"\npath = "v"',
+        "unknown key `path` in `[encoders.x]`; there are kind, ",
+    ),
+    (
+        f'{ENCODER}pooling = "maxx"',
         "`pooling` of encoder `glove` must be one of mean, max, got 'maxx'; did you mean `max`?",
     ),
     (
-        'kind = "glove"\npath = "v"\npooling = true',
+        f"{ENCODER}pooling = true",
         "`pooling` of `[encoders.x]` must be text or a whole number, got True",
     ),
-    (
-        'kind = "glove"\npath = ["v"]',
-        "`path` of `[encoders.x]` must be text or a whole number, got ['v']",
-    ),
-    (
-        'kind = "infersent"\npath = "v"\nversion = 3\nvectors = "w"',
-        "`version` of encoder `infersent` must be one of 1, 2, got '3'",
-    ),
+    ("metric = 'sms'", "; did you mean `metrics`?"),
+    ("local = 'yes'", "run.toml: `local` must be true or false, got 'yes'"),
+    ("encoders = 1", "`encoders` must be texts or tables [encoders.ALIAS], got 1"),
+    ("[encoder]\nx = 1", "`[encoders.x]` must be a specification, or a table with `kind`"),
+    ("limit = ", "is not a TOML file: "),
 ]
 
 
-@pytest.mark.parametrize(("table", "message"), WRONG_TABLES)
-def test_wrong_encoder_table_is_one_line(score, wrong, tmp_path, table, message):
-    """Also where no metric reads it."""
+@pytest.mark.parametrize(("text", "message"), WRONG_FILES)
+def test_wrong_config_file_is_one_line(score, wrong, tmp_path, text, message):
+    """Encoders also where no metric reads them."""
     config = tmp_path / "run.toml"
-    config.write_text(f"[encoders.x]\n{table}\n", encoding="utf-8")
+    config.write_text(f"{text}\n", encoding="utf-8")
     line = wrong(score("--config", config))
-    assert line.startswith(f"{config}: ")
+    assert str(config) in line
     assert message in line
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("metric = 'sms'", "unknown key `metric` in .*; did you mean `metrics`?"),
-        ("local = 'yes'", "run.toml: `local` must be true or false, got 'yes'"),
-        ("encoders = 1", "`encoders` must be texts or tables [encoders.ALIAS], got 1"),
-        (
-            "[encoder]\nx = 1",
-            "`[encoders.x]` must be a specification, or a table with `kind`, got 1",
-        ),
-        ("embeding_cache = 'x'", "unknown key `embeding_cache` in .*; did you mean `embedding_c"),
-        ("limit = ", "is not a TOML file: "),
-    ],
-)
-def test_wrong_config_file_is_one_line(score, wrong, tmp_path, text, message):
-    config = tmp_path / "run.toml"
-    config.write_text(text, encoding="utf-8")
-    line = wrong(score("--config", config))
-    for part in message.split(".*"):
-        assert part in line
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -521,8 +444,7 @@ def test_summary_never_cuts_a_number_or_a_name():
     columns = {f"cosine@a-rather-long-encoder-name-{i}:source": 0.123456 for i in range(12)}
     for is_terminal in (False, True):
         text = summary_text(scored(means={"s": columns}), is_terminal=is_terminal, width=60)
-        assert "…" not in text
-        assert text.count("0.1235") == 12
+        assert ("…" in text, text.count("0.1235")) == (False, 12)
 
 
 def test_summary_says_what_the_caches_had():

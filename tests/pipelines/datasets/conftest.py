@@ -1,9 +1,8 @@
 """Writes files in the true formats (with made-up texts), imports them, reads what came out."""
 
 import gzip
-import io
+import itertools
 import json
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,31 +23,28 @@ class Imported:
 
     def row(self, system_id, document_id=None):
         """Return the one row of the corpus of a system (and document)."""
-        rows = self.corpus.filter(pl.col("system_id") == system_id)
-        if document_id:
-            rows = rows.filter(pl.col("document_id") == document_id)
-        assert rows.height == 1
-        return rows.row(0, named=True)
+        rows = self.corpus.filter(system_id=system_id)
+        return (rows.filter(document_id=document_id) if document_id else rows).row(0, named=True)
 
 
 @pytest.fixture
 def importing(tmp_path, capsys):
     """Import files and return what was written; each call has its own outputs."""
-    n_calls = 0
+    numbers = itertools.count()
 
     def call(name, *paths, ratings=False, scores=False):
-        nonlocal n_calls
-        n_calls += 1
-        outs = {
-            "--out": tmp_path / f"corpus{n_calls}.parquet",
-            "--ratings": tmp_path / f"ratings{n_calls}.parquet" if ratings else None,
-            "--scores": tmp_path / f"scores{n_calls}.parquet" if scores else None,
-        }
-        options = [str(part) for pair in outs.items() if pair[1] for part in pair]
+        folder = tmp_path / f"out{next(numbers)}"
+        outs = {"--out": folder / "corpus.parquet"}
+        outs |= {"--ratings": folder / "ratings.parquet"} if ratings else {}
+        outs |= {"--scores": folder / "scores.parquet"} if scores else {}
+        options = [str(part) for pair in outs.items() for part in pair]
         status = run(["import", name, *map(str, paths), *options])
         said = capsys.readouterr()
         assert (status, said.err) == (0, "")
-        frames = [pl.read_parquet(path) if path else None for path in outs.values()]
+        frames = [
+            pl.read_parquet(outs[option]) if option in outs else None
+            for option in ("--out", "--ratings", "--scores")
+        ]
         return Imported(*frames, said.out)
 
     return call
@@ -79,29 +75,10 @@ def write(tmp_path):
     def call(name, content):
         path = tmp_path / "given" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(as_bytes(name, content))
+        if isinstance(content, list):
+            content = "".join(f"{json.dumps(item)}\n" for item in content)
+        data = content.encode() if isinstance(content, str) else content
+        path.write_bytes(gzip.compress(data) if Path(name).suffix in (".gz", ".dataset") else data)
         return path
 
     return call
-
-
-def as_bytes(name, content):
-    """Return what a file of that name holds; bytes are taken as they are."""
-    if isinstance(content, bytes):
-        return content
-    if isinstance(content, list):
-        content = "".join(f"{json.dumps(item)}\n" for item in content)
-    data = content.encode()
-    return gzip.compress(data) if Path(name).suffix in (".gz", ".dataset") else data
-
-
-def tar_of(files):
-    """Pack `name: content` into the bytes of a compressed archive."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for name, content in files.items():
-            data = as_bytes(name, content)
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return packed.getvalue()

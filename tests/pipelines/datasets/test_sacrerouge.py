@@ -23,8 +23,12 @@ def test_instances_by_hand(importing, write):
             "references": [text("A tug saved nine.", summarizer_id="A"), text(["One.", "Two."])],
         },
         PERSON | {"summary": text("A tug saved nine."), "reference": text("One."), "documents": []},
+        PEER | {"instance_id": "d2", "summarizer_id": "8", "summary": text("A.")},
     ]
-    documents = [{"instance_id": "d1", "documents": [text([["A.", "B."], ["C."]]), text("D.")]}]
+    documents = [
+        {"instance_id": "d1", "documents": [text([["A.", "B."], ["C."]]), text("D.")]},
+        {"instance_id": "d2", "documents": []},
+    ]
     found = importing(
         "sacrerouge", write("summaries.jsonl.gz", lines), write("documents.jsonl", documents)
     )
@@ -36,36 +40,28 @@ def test_instances_by_hand(importing, write):
         "source": ["A.\nB.\nC.", "D."],
     }
     assert found.row("human-A")["references"] == ["One."]
-
-
-def test_instance_without_documents_has_no_source(importing, write):
-    lines = [{"instance_id": "d1", "documents": []}, PEER | {"summary": text("A.")}]
-    assert importing("sacrerouge", write("a.jsonl", lines)).row("7")["source"] is None
+    assert found.row("8")["source"] is None
 
 
 def test_metrics_are_flattened_and_lists_averaged(importing, write):
-    summary = PEER | {"summary": text("A."), "references": []}
-    metrics = PEER | {
-        "metrics": {"rouge-1": {"f1": 0.5, "recall": 1}, "expert": {"coherence": [1, 2, 3]}, "n": 4}
+    nan = float("nan")
+    metrics = {
+        **{"rouge-1": {"f1": 0.5, "recall": 1}, "expert": {"coherence": [1, 2, 3]}, "n": 4},
+        **{"a": nan, "b": {"c": [1, nan]}},
     }
     found = importing(
         "sacrerouge",
-        write("summaries.jsonl", [summary]),
-        write("metrics.jsonl", [metrics]),
+        write("summaries.jsonl", [PEER | {"summary": text("A."), "references": []}]),
+        write("metrics.jsonl", [PEER | {"metrics": metrics}] * 2),
         ratings=True,
         scores=True,
     )
-    assert found.ratings.rows(named=True) == [
-        {
-            "document_id": "d1",
-            "system_id": "7",
-            "rouge-1_f1": 0.5,
-            "rouge-1_recall": 1.0,
-            "expert_coherence": 2.0,
-            "n": 4.0,
-        }
-    ]
+    expected = {"rouge-1_f1": 0.5, "rouge-1_recall": 1.0, "expert_coherence": 2.0, "n": 4.0}
+    expected |= {"a": None, "b_c": None}
+    keys = {"document_id": "d1", "system_id": "7"}
+    assert found.ratings.rows(named=True) == [keys | expected]
     assert found.scores.equals(found.ratings)
+    assert "values of metrics that differ" not in found.said
 
 
 def test_metrics_of_a_candidate_may_be_in_several_files(importing, write):
@@ -78,14 +74,6 @@ def test_metrics_of_a_candidate_may_be_in_several_files(importing, write):
     )
     assert found.scores.select("overall", "rouge-1_f1").rows() == [(3.0, 0.5)]
     assert "Left out: 1, values of metrics that differ from the first, which is kept" in found.said
-
-
-def test_number_that_is_nan_is_null(importing, write):
-    nan = float("nan")
-    row = PEER | {"summary": text("A."), "metrics": {"a": nan, "b": {"c": [1, nan]}, "d": 1}}
-    found = importing("sacrerouge", write("a.jsonl", [row, row]), scores=True)
-    assert found.scores.rows() == [("d1", "7", None, None, 1.0)]
-    assert "values of metrics that differ" not in found.said
 
 
 def test_columns_that_turn_up_late_are_null_before(importing, write):
@@ -151,62 +139,80 @@ def test_corpus_and_scores_come_back_from_sacrerouge(importing, tmp_path, capsys
     assert found.scores.equals(scores)
 
 
-def test_line_we_write_by_hand(importing, tmp_path):
-    frame = pl.DataFrame(
-        {"document_id": ["d"], "system_id": ["human-A"], "candidate": ["B."], "reference": ["r"]}
-    )
-    frame.write_parquet(tmp_path / "c.parquet")
-    out = tmp_path / "out"
-    assert run(["export", "sacrerouge", str(tmp_path / "c.parquet"), "--out", str(out)]) == 0
-    (line,) = (out / "summaries.jsonl").read_text().splitlines()
-    assert json.loads(line) == {
-        "instance_id": "d",
-        "summarizer_id": "A",
-        "summarizer_type": "reference",
-        "summary": {"text": "B."},
-        "references": [{"text": "r"}],
-        "documents": [],
-    }
+@pytest.fixture
+def export(tmp_path, capsys):
+    """Export tables; return the status, the folder and what was said."""
+
+    def call(*tables):
+        paths = []
+        for k, table in enumerate(tables):
+            frame = pl.DataFrame({"document_id": ["d"], "system_id": ["x"]} | table)
+            frame.write_parquet(tmp_path / f"{k}.parquet")
+            paths.append(str(tmp_path / f"{k}.parquet"))
+        out = tmp_path / "out"
+        status = run(["export", "sacrerouge", *paths, "--out", str(out)])
+        said = capsys.readouterr()
+        assert (status == 0) == out.exists()
+        return status, out, said.out + said.err
+
+    return call
+
+
+def lines_of(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_line_we_write_by_hand(export):
+    _, out, _ = export({"system_id": ["human-A"], "candidate": ["B."], "reference": ["r"]})
+    assert lines_of(out / "summaries.jsonl") == [
+        {
+            "instance_id": "d",
+            "summarizer_id": "A",
+            "summarizer_type": "reference",
+            "summary": {"text": "B."},
+            "references": [{"text": "r"}],
+            "documents": [],
+        }
+    ]
     assert not (out / "metrics.jsonl").exists()
 
 
-def test_row_without_a_text_is_not_exported(tmp_path, capsys):
-    frame = pl.DataFrame({"document_id": ["d"], "system_id": ["x"], "candidate": [None]})
-    frame.cast(pl.String).write_parquet(tmp_path / "c.parquet")
-    out = tmp_path / "out"
-    assert run(["export", "sacrerouge", str(tmp_path / "c.parquet"), "--out", str(out)]) == 2
-    assert "must be filled in, got none for document d, system x" in capsys.readouterr().err
-    assert not out.exists()
+def test_numbers_keep_the_order_of_the_first_input(export):
+    keys = {"document_id": [f"d{i}" for i in range(9)], "system_id": ["x"] * 9}
+    backwards = keys | {"document_id": keys["document_id"][::-1]}
+    _, out, _ = export(keys | {"a": [0.5] * 9}, backwards | {"b": [0.5] * 9})
+    found = [line["instance_id"] for line in lines_of(out / "metrics.jsonl")]
+    assert found == keys["document_id"]
 
 
-def test_candidate_that_is_there_twice_is_not_exported(tmp_path, capsys):
-    frame = pl.DataFrame({"document_id": ["d", "e"], "system_id": ["x", "x"]})
-    frame.with_columns(candidate=pl.lit("A.")).write_parquet(tmp_path / "c.parquet")
-    out, given = tmp_path / "out", str(tmp_path / "c.parquet")
-    assert run(["export", "sacrerouge", given, given, "--out", str(out)]) == 2
-    assert "but (d, x) in" in (said := capsys.readouterr().err)
-    assert "repeats; keep one row of each" in said
-    assert not out.exists()
+def test_column_of_text_that_looks_like_numbers_is_named(export):
+    _, out, said = export({"overall": [2.5], "share": ["12.3%"], "n": ["a"]})
+    (line,) = lines_of(out / "metrics.jsonl")
+    assert line["metrics"] == {"overall": 2.5}
+    assert "Column `share` of " in said
+    assert "is left out because its cells are not numbers: '12.3%'" in said
+    assert "`n`" not in said
 
 
-@pytest.mark.parametrize(("document", "system"), [(" d", "x"), ("d", "x\n"), ("d", "human-")])
-def test_id_that_would_come_back_changed_is_not_exported(tmp_path, capsys, document, system):
-    frame = pl.DataFrame({"document_id": [document], "system_id": [system], "candidate": ["A."]})
-    frame.write_parquet(tmp_path / "c.parquet")
-    out = tmp_path / "out"
-    assert run(["export", "sacrerouge", str(tmp_path / "c.parquet"), "--out", str(out)]) == 2
-    assert "have no spaces around them, got" in capsys.readouterr().err
-    assert not out.exists()
+# tables, what is said
+NOT_EXPORTED = [
+    ([{"candidate": pl.Series([None], dtype=pl.String)}],
+     "must be filled in, got none for document d, system x"),
+    ([{"candidate": ["A."]}, {"candidate": ["A."]}], "but (d, x) in "),
+    ([{"document_id": [" d"], "candidate": ["A."]}], "have no spaces around them, got ' d'"),
+    ([{"system_id": ["x\n"], "candidate": ["A."]}], "have no spaces around them, got 'x\\n'"),
+    ([{"system_id": ["human-"], "candidate": ["A."]}], "ids that are not empty and have"),
+    ([{"document_id": ["d"] * 2, "system_id": ["x"] * 2, "rater": ["r1", "r2"], "a": [1, 4]}],
+     "1 repeat, for example (d, x); keep one row of each"),
+    ([{"overall": ["4%"]}], "must have a column of numbers besides"),
+]  # fmt: skip
 
 
-def test_numbers_keep_the_order_of_the_first_input(tmp_path):
-    keys = pl.DataFrame({"document_id": [f"d{i}" for i in range(9)], "system_id": ["x"] * 9})
-    keys.with_columns(a=pl.lit(0.5)).write_parquet(tmp_path / "a.parquet")
-    keys.reverse().with_columns(b=pl.lit(0.5)).write_parquet(tmp_path / "b.parquet")
-    given = [str(tmp_path / f"{name}.parquet") for name in "ab"]
-    assert run(["export", "sacrerouge", *given, "--out", str(tmp_path / "out")]) == 0
-    lines = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["instance_id"] for line in lines] == keys["document_id"].to_list()
+@pytest.mark.parametrize(("tables", "message"), NOT_EXPORTED)
+def test_what_does_not_fit_is_not_exported(export, tables, message):
+    status, _, said = export(*tables)
+    assert status == 2
+    assert message in said
 
 
 def test_row_that_cannot_be_read_is_named_by_its_place(tmp_path, capsys):
@@ -217,39 +223,6 @@ def test_row_that_cannot_be_read_is_named_by_its_place(tmp_path, capsys):
     assert "cannot read row 2 of" in (said := capsys.readouterr().err)
     assert said.endswith("c.jsonl: malformed JSON; correct it or leave it out\n")
     assert not out.exists()
-
-
-def export(tmp_path, **columns):
-    frame = pl.DataFrame({"document_id": ["d"] * 2, "system_id": ["x"] * 2} | columns)
-    frame.write_parquet(tmp_path / "ratings.parquet")
-    given = (str(tmp_path / "ratings.parquet"), "--out", str(tmp_path / "out"))
-    return run(["export", "sacrerouge", *given])
-
-
-def test_ratings_of_one_pool_are_averaged_and_text_is_named(tmp_path, capsys):
-    columns = {"rater": ["r1", "r2"], "overall": [1, 4], "share": ["12.3%", "9%"], "n": ["a", "b"]}
-    assert export(tmp_path, **columns) == 0
-    (line,) = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(line)["metrics"] == {"overall": 2.5}
-    said = capsys.readouterr().out
-    assert "Column `share` of " in said
-    assert "is left out because its cells are not numbers: '12.3%'" in said
-    assert "`n`" not in said
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"rater": ["r1"] * 2, "overall": [1, 5]}, "1 repeat, for example (d, x, r1); keep one"),
-        ({"rater": ["expert-1", "turker-1"], "overall": [1, 4]}, "of one pool to be averaged, got"),
-        ({"overall": [1, 4]}, "1 repeat, for example (d, x); keep one row of each"),
-        ({"rater": ["r1", "r2"], "overall": ["1%", "4%"]}, "must have a column of numbers besides"),
-    ],
-)
-def test_numbers_that_do_not_fit_are_refused(tmp_path, capsys, columns, message):
-    assert export(tmp_path, **columns) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_unknown_format_and_existing_folder_are_refused(tmp_path, capsys):

@@ -9,7 +9,6 @@ import pytest
 
 from assay import reproduce
 from pipelines.papers import run as module
-from pipelines.papers.needs import WeightsNeed
 
 WORDS = [
     "river", "bank", "water", "flood", "bridge", "mayor", "council", "budget", "school", "teacher",
@@ -49,22 +48,29 @@ class Writer:
         pl.DataFrame(rows).write_parquet(self.root / f"{name}.parquet")
         pl.DataFrame(ratings).write_parquet(self.root / f"{name}_ratings.parquet")
 
-    def chaganty2018(self, n_documents=6):
+    def judged(self, name, documents, systems, rate, people=()):
+        """Write summaries of systems and people, with the ratings that `rate` gives each."""
         rows, ratings = [], []
-        for i in range(n_documents):
-            source, reference = [self.text(6)], self.text()
-            for system in ("human-reference", "seq2seq", "pointer", "ml"):
-                key = {"document_id": f"a{i}", "system_id": system}
-                is_own = system == "human-reference"
-                candidate = reference if is_own else self.text()
-                references = None if is_own else [reference]
-                texts = {"candidate": candidate, "references": references, "source": source}
+        for document in documents:
+            written = {person: self.text(3) for person in people or ["reference"]}
+            source = [self.text(4), self.text(4)]
+            for system in (*systems, *people):
+                key = {"document_id": document, "system_id": system}
+                candidate = written.get(system) or self.text(3)
+                references = [text for person, text in written.items() if person != system]
+                texts = {"candidate": candidate, "references": references or None, "source": source}
                 rows.append(key | texts)
-                # One summary has one judge only, and is not in the study.
-                judges = [0.5] if (i, system) == (0, "ml") else self.rng.random(2).tolist()
-                for k, value in enumerate(judges, start=1):
-                    ratings.append(key | {"rater": f"worker-{k}", "overall": value})
-        self.table("chaganty2018", rows, ratings)
+                ratings += [key | values for values in rate(*key.values())]
+        self.table(name, rows, ratings)
+
+    def chaganty2018(self):
+        def rate(document, system):
+            # One summary has one judge only, and is not in the study.
+            judges = range(1 if (document, system) == ("a0", "ml") else 2)
+            return [{"rater": f"worker-{k}", "overall": self.rng.random()} for k in judges]
+
+        systems = ("seq2seq", "pointer", "ml")
+        self.judged("chaganty2018", [f"a{i}" for i in range(6)], systems, rate, ["human-reference"])
 
     def asap_sas(self, n_essays=12):
         lines = ["Id\tEssaySet\tScore1\tScore2\tEssayText"]
@@ -75,22 +81,26 @@ class Writer:
         self.file("asap-sas/train_rel_2.tsv", "\n".join(lines) + "\n")
         self.file("asap-sas/sample.txt", self.text(6))
 
-    def duc(self, year, systems, n_documents=4):
-        rows, ratings = [], []
-        for j in range(n_documents):
-            references, source = [self.text(3)], [self.text(8)]
-            for system in systems:
-                key = {"document_id": f"d061.P.AP88{j:04d}-0016", "system_id": system}
-                texts = {"candidate": self.text(3), "references": references, "source": source}
-                rows.append(key | texts)
-                ratings.append(key | {"coverage": self.rng.random()})
-        self.table(f"duc{year}", rows, ratings)
+    def duc(self, year, systems):
+        documents = [f"d061.P.AP88{j:04d}-0016" for j in range(4)]
+        self.judged(f"duc{year}", documents, systems, lambda *_: [{"coverage": self.rng.random()}])
 
     def duc2001(self):
         self.duc(2001, ("1", "A1", "B2", "C3", "D4"))
 
     def duc2002(self):
         self.duc(2002, ("1", "15", "16", "18", "19", "17", "30"))
+
+    def tac2010(self):
+        def rate(*_):
+            values = {"pyramid_jackknife": self.rng.random()}
+            return [
+                values
+                | {a: int(self.rng.integers(1, 6)) for a in ("linguistic_quality", "overall")}
+            ]
+
+        documents = [f"D10{i:02d}-A" for i in range(4)]
+        self.judged("tac2010", documents, "12345", rate, ["human-B", "human-C"])
 
     def newsroom_human(self, n_documents=4):
         path = self.root / "newsroom-human" / "newsroom-human-eval.csv"
@@ -112,46 +122,22 @@ class Writer:
                         rows.writerow([j, system, article, summary, title, *given])
         self.file("newsroom-human/test.jsonl", test)
 
-    def tac2010(self, n_sets=4, systems=("1", "2", "3", "4", "5")):
-        rows, ratings = [], []
-        for i in range(n_sets):
-            models = {f"human-{writer}": self.text(3) for writer in "BC"}
-            source = [self.text(4), self.text(4)]
-            for system in (*systems, *models):
-                key = {"document_id": f"D10{i:02d}-A", "system_id": system}
-                references = [text for name, text in models.items() if name != system]
-                candidate = models.get(system) or self.text(3)
-                rows.append(
-                    key | {"candidate": candidate, "references": references, "source": source}
-                )
-                given = self.rng.integers(1, 6, size=2).tolist()
-                values = {"linguistic_quality": given[0], "overall": given[1]}
-                ratings.append(key | {"pyramid_jackknife": self.rng.random()} | values)
-        self.table("tac2010", rows, ratings)
-
     def pairs(self, n=40):
-        def texts():
-            drawn = self.rng.permutation(WORDS)[:8]
-            return f"{' '.join(drawn)}. Then {' '.join(drawn[:4])}.", f"{' '.join(drawn[:4])}."
-
-        rows = [(*texts(), i) for i in range(n)]
-        self.file(
-            "cnn-dailymail/train.jsonl",
-            [{"article": a, "highlights": f"{b} No {i}.", "id": f"c{i}"} for a, b, i in rows],
-        )
-        rows = [(*texts(), i) for i in range(n)]
-        self.file(
-            "newsroom/train.jsonl",
-            [{"text": a, "summary": f"{b} No {i}.", "url": f"n{i}"} for a, b, i in rows],
-        )
-        rows = [(*texts(), i) for i in range(n)]
-        self.file(
-            "bigpatent/train/a.jsonl",
-            [
-                {"description": a, "abstract": f"{b} No {i}.", "publication_number": f"p{i}"}
-                for a, b, i in rows
-            ],
-        )
+        for name, file, source, reference, key in (
+            ("cnn-dailymail", "train.jsonl", "article", "highlights", "id"),
+            ("newsroom", "train.jsonl", "text", "summary", "url"),
+            ("bigpatent", "train/a.jsonl", "description", "abstract", "publication_number"),
+        ):
+            rows = []
+            for i in range(n):
+                words = self.rng.permutation(WORDS)[:8]
+                first = " ".join(words[:4])
+                texts = {
+                    source: f"{' '.join(words)}. Then {first}.",
+                    reference: f"{first}. No {i}.",
+                }
+                rows.append(texts | {key: f"{name[0]}{i}"})
+            self.file(f"{name}/{file}", rows)
 
 
 @pytest.fixture
@@ -177,10 +163,10 @@ def substitutes(tmp_path, vectors):
     """Return tiny vectors for every encoder of a table, others for each; the first are known."""
 
     def of(name):
-        needs = [n for n in module.TABLES[name].needs if isinstance(n, WeightsNeed)]
+        needs = [n for n in module.TABLES[name].needs if n.kind == "weights"]
         for i in range(1, len(needs)):
             write_vectors(tmp_path / f"tiny{i}.txt", i)
-        return {need.alias: f"glove:{tmp_path / f'tiny{i}.txt'}" for i, need in enumerate(needs)}
+        return {need.name: f"glove:{tmp_path / f'tiny{i}.txt'}" for i, need in enumerate(needs)}
 
     return of
 

@@ -1,4 +1,4 @@
-"""Tables of Bao et al.: scorers that are given, scorers that are trained, people's judgements."""
+"""Tables of Bao et al.: scorers that are given, and people's judgements."""
 
 import json
 import shutil
@@ -6,59 +6,68 @@ import shutil
 import polars as pl
 import pytest
 
-from assay import reproduce
+from assay import reproduce, train
 from pipelines.papers import bao2020
-from pipelines.papers.run import TABLES, needs_of
+from pipelines.papers.bench import Bench
+from pipelines.settings.reproduce import ReproduceSettings
 from tests.reffree.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    folder = write_tiny_bert(tmp_path_factory.mktemp("tiny"), n_positions=512)
-    return {"BERT": f"hf:{folder}"}
+def by_cell(result):
+    return {(*row, column): ours.value for (row, column), ours in result.ours.items()}
+
+
+def bench_of(writer, tmp_path, seed=0):
+    return Bench(ReproduceSettings(seed=seed), tmp_path / "work", data=writer.root)
 
 
 @pytest.fixture
-def short_training(monkeypatch):
-    """Train for one epoch; the rest of the recipe is the paper's."""
-    from reffree.training import TrainConfig
+def scorers(writer, tmp_path):
+    """Train a tiny scorer, and give it the names of others."""
+    writer.pairs()
+    pairs = bench_of(writer, tmp_path).pairs(bao2020.PAIRS["cnn-dailymail"], 30_000)
+    encoder = f"hf:{write_tiny_bert(tmp_path / 'tiny', n_positions=512)}"
+    folder = tmp_path / "scorers"
+    train(pairs, out=folder / "one", preset="bao2020", encoder=encoder, epochs=1, batch_size=16)
 
-    def one_epoch(**options):
-        return TrainConfig(**options | {"epochs": 1, "batch_size": 16})
+    def call(*needs):
+        for need in needs:
+            shutil.copytree(folder / "one", folder / need.name)
+        shutil.rmtree(folder / "one")
+        return folder
 
-    monkeypatch.setattr("reffree.training.TrainConfig", one_epoch)
+    return call
 
 
-def held_out_scorers(folder, table):
-    """Write what a table reads of scorers: their held-out figures."""
-    cells = {"bao2020-table1": bao2020._TABLE1, "bao2020-table2": bao2020._TABLE2}[table]
+def held_out_scorers(folder, cells):
+    """Write what Tables 1 and 2 read of scorers: their held-out figures."""
     for i, need in enumerate(cells.values()):
-        figures = {"accuracy": 0.5 + i / 100, "pearson": 0.4 + i / 100}
         (folder / need.name).mkdir(parents=True)
+        figures = {"accuracy": 0.5 + i / 100, "pearson": 0.4 + i / 100}
         settings = {"held_out": {need.kinds[0]: figures}}
         (folder / need.name / "scorer.json").write_text(json.dumps(settings))
-    return cells
 
 
-@pytest.mark.parametrize(("table", "first"), [("bao2020-table1", 50.0), ("bao2020-table2", 40.0)])
-def test_held_out_figures_of_trained_scorers(tmp_path, table, first):
-    cells = held_out_scorers(tmp_path, table)
+@pytest.mark.parametrize(
+    ("table", "cells", "first"),
+    [("bao2020-table1", bao2020._TABLE1, 50.0), ("bao2020-table2", bao2020._TABLE2, 40.0)],
+)
+def test_held_out_figures_of_trained_scorers(tmp_path, table, cells, first):
+    held_out_scorers(tmp_path, cells)
     (result,) = reproduce(table, scorers=tmp_path)
     assert result.missing == []
-    assert result.n_compared == len(cells) == 39
+    assert result.frame()["difference"].count() == len(cells) == 39
     values = [result.ours[cell].value for cell in cells]
     assert values == pytest.approx([first + i for i in range(39)])
 
-
-def test_scorers_that_are_not_there_are_named(tmp_path):
-    cells = held_out_scorers(tmp_path, "bao2020-table1")
     shutil.rmtree(tmp_path / next(iter(cells.values())).name)
-    (result,) = reproduce("bao2020-table1", scorers=tmp_path)
-    assert result.n_compared == 38
+    (result,) = reproduce(table, scorers=tmp_path)
+    assert result.frame()["difference"].count() == 38
     (missing,) = result.missing
-    assert missing.startswith("trained cnn-dailymail-30k-cross-pair-glove-100-fc (word on ")
+    assert missing.startswith("trained cnn-dailymail-30k-")
+    assert "-glove-100-fc (word on " in missing
 
 
 def test_every_scorer_has_a_name_of_its_own():
@@ -67,123 +76,50 @@ def test_every_scorer_has_a_name_of_its_own():
     assert len({need.name for need in needs}) == len(needs)
 
 
-def test_recipe_is_that_of_the_paper():
-    need = bao2020._BY_NEGATIVES["mix"]
-    recipe = bao2020.settings_of(need, "minilm", seed=3, out="scorer").recipe()
-    assert recipe.negatives.kinds == ("cross-pair", "add", "delete", "replace")
-    assert recipe.negatives.is_balanced
-    assert recipe.negatives.seed == recipe.training.seed == 3
-    assert (recipe.model.scorer, recipe.model.truncation) == ("bert", "parallel")
-    assert recipe.model.dropout == 0
-    assert (recipe.training.loss, recipe.training.learning_rate) == ("bce", 5e-5)
-    need = bao2020._TABLE2[("add", "LSTM"), "GloVe"]
-    of_words = bao2020.settings_of(need, "minilm", seed=0, out="scorer").recipe()
-    assert (of_words.model.scorer, of_words.model.head) == ("word", "lstm")
-    assert (of_words.training.loss, of_words.training.learning_rate) == ("mse", 1e-3)
-
-
-@pytest.mark.slow
-def test_cross_domain_table_trains_what_is_not_there(writer, bert, short_training, tmp_path):
-    writer.pairs()
-    out = tmp_path / "out"
-    (result,) = reproduce("bao2020-table3", data=writer.root, out=out, train=True, encoders=bert)
-    assert result.n_compared == 5
-    found = {(*row, column): ours.value for (row, column), ours in result.ours.items()}
+def test_tables_of_other_domains_and_sizes(writer, scorers, tmp_path):
+    folder = scorers(*bao2020._TABLE3.values())
+    options = {"data": writer.root, "out": tmp_path / "out", "scorers": folder}
+    domains, sizes = reproduce(["bao2020-table3", "bao2020-table4"], **options)
+    assert domains.frame()["difference"].count() == 5
+    found = by_cell(domains)
     home = found["Accuracy (%)", "CNN/DailyMail"]
+    assert 0 <= home <= 100
     assert found["change", "Newsroom"] == pytest.approx(found["Accuracy (%)", "Newsroom"] - home)
-    folders = {path.name for path in (out / "scorers").iterdir()}
-    assert folders == {need.name for need in bao2020._TABLE3.values()}
-    assert result.differs[0].startswith("BERT is hf:")
-    # Given, they are not trained again; the data of other sizes are trained for Table 4 alone.
-    (again,) = reproduce(
-        "bao2020-table4",
-        data=writer.root,
-        out=tmp_path / "again",
-        scorers=out / "scorers",
-        encoders=bert,
-    )
-    values = {(*row, column): ours.value for (row, column), ours in again.ours.items()}
+    assert "%" in domains.to_markdown()
+    values = by_cell(sizes)
     assert values["CNN/DM itself", "30k"] == home
-    assert set(values) == {
-        ("CNN/DM itself", "30k"), ("Newsroom", "30k"), ("Newsroom", "100k"), ("Newsroom", "300k"),
-    }  # fmt: skip
-    assert sum(text.startswith("trained") for text in again.missing) == 2
+    assert set(values) == {("CNN/DM itself", "30k")} | {
+        ("Newsroom", size) for size in ("30k", "100k", "300k")
+    }
+    assert sum(text.startswith("trained") for text in sizes.missing) == 2
 
 
-def test_tables_against_people(writer, bert, short_training, tmp_path):
-    writer.pairs()
+def test_tables_against_people(writer, scorers, tmp_path):
+    folder = scorers(bao2020._BY_NEGATIVES["mix"])
     writer.tac2010()
-    scorers = tmp_path / "scorers"
-    names = [f"bao2020-table{i}" for i in (7, 5, 6, 8)]
-    mix = bao2020._BY_NEGATIVES["mix"]
-    results = dict(
-        zip(
-            names,
-            reproduce(
-                names[:1], data=writer.root, out=tmp_path / "out",
-                scorers=scorers, train=True, encoders=bert,
-            )
-            + reproduce(
-                names[1:], data=writer.root, out=tmp_path / "out", scorers=scorers, encoders=bert
-            ),
-            strict=True,
-        )
-    )  # fmt: skip
-    assert [path.name for path in scorers.iterdir()] == [mix.name]
+    names = [f"bao2020-table{i}" for i in (5, 6, 7, 8)]
+    made = reproduce(names, data=writer.root, out=tmp_path / "out", scorers=folder)
+    results = dict(zip(names, made, strict=True))
     rows = {name: {row for (row,), _ in result.ours} for name, result in results.items()}
     assert rows["bao2020-table5"] == rows["bao2020-table6"] == {"mix", "mix on machines'"}
     assert len(rows["bao2020-table7"]) == len(rows["bao2020-table8"]) == 13
-    cell = ("mix on machines'",), "Overall score"
     best = results["bao2020-table7"].ours[("Our best",), "Overall score"]
-    assert results["bao2020-table5"].ours[cell] == best
+    assert results["bao2020-table5"].ours[("mix on machines'",), "Overall score"] == best
     assert "from 5 to 7 systems" in results["bao2020-table5"].notes[0].lower()
     kept = pl.read_parquet(tmp_path / "out" / "work" / "data" / "tac2010-kept.parquet")
     assert kept["source"].list.len().unique().to_list() == [2]
     assert sum(text.startswith("trained") for text in results["bao2020-table6"].missing) == 4
 
 
-def test_dry_run_names_scorers_pairs_and_weights(writer):
-    writer.pairs(n=1)
-    found = {need.name: need for need in needs_of("bao2020-table3", writer.root)}
-    assert list(found) == [
-        *("cnn-dailymail", "newsroom", "bigpatent", "BERT"),
-        *(need.name for need in bao2020._TABLE3.values()),
-    ]
-    assert [found[name].is_there for name in ("newsroom", "BERT")] == [True, False]
-
-
-def test_pairs_are_drawn_not_cut_off(writer, tmp_path):
-    from pipelines.papers.bench import Bench
-
-    writer.pairs(n=30)
-    bench = Bench(data=writer.root, work=tmp_path / "work")
-    path = bench.pairs(bao2020.PAIRS["newsroom"], 5)
-    drawn = pl.read_parquet(path)["document_id"].to_list()
-    assert len(drawn) == 5
-    assert drawn != [f"n{i}" for i in range(5)]
-    assert bench.pairs(bao2020.PAIRS["newsroom"], 5) == path
-
-
-def test_pairs_follow_the_seed_and_the_data(writer, tmp_path):
-    from pipelines.papers.bench import Bench
-
+def test_pairs_are_drawn_by_the_seed_from_the_data_at_hand(writer, tmp_path):
     def drawn(seed):
-        bench = Bench(data=writer.root, work=tmp_path / "work", seed=seed)
-        path = bench.pairs(bao2020.PAIRS["newsroom"], 5)
+        path = bench_of(writer, tmp_path, seed).pairs(bao2020.PAIRS["newsroom"], 5)
         return pl.read_parquet(path)["document_id"].to_list()
 
     writer.pairs(n=30)
     first, second = drawn(0), drawn(1)
-    assert first != second
+    assert len(first) == 5
+    assert first not in (second, [f"n{i}" for i in range(5)])
     assert drawn(0) == first
     writer.pairs(n=300)
     assert drawn(0) != first
-
-
-def test_every_table_of_the_issue_is_a_target():
-    clark = [f"clark2019-{name}" for name in ("table1", "table2", "table3", "table4", "table6",
-                                              "table7", "figure3")]  # fmt: skip
-    sun = [f"sun2019-table{i}" for i in (1, 2, 3, 4)] + ["sun2019-appendix-table2"]
-    sun += [f"sun2019-figure{i}" for i in (1, 2, 3)]
-    bao = [f"bao2020-table{i}" for i in range(1, 9)]
-    assert {*clark, *sun, *bao} <= set(TABLES)

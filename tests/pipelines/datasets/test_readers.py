@@ -1,0 +1,278 @@
+"""The published data sets, each by hand from small files in its true format."""
+
+import csv
+import io
+
+import polars as pl
+import pytest
+
+# Pairs
+
+STORY = """A ship sank off Ald Point on Monday
+
+All nine sailors were saved by the harbour's old tug, its captain said.
+
+\u201cWe were lucky\u201d
+
+@highlight
+
+Ship sinks off Ald Point
+
+@highlight
+
+NEW: All nine sailors saved!
+"""
+
+
+def test_stories_of_a_folder_by_hand(importing, write):
+    path = write("stories/0a1b.story", STORY)
+    write("stories/README", "not a story")
+    write("stories/._0a1b.story", b"\x00\x05\x16\x07")
+    # A file that is reached by several of the paths is read once.
+    found = importing("cnn-dailymail", path, path.parent, path.parent.parent).corpus
+    assert found.rows(named=True) == [
+        {
+            "document_id": "0a1b",
+            "source": "A ship sank off Ald Point on Monday . All nine sailors were saved by the "
+            "harbour's old tug, its captain said. \u201cWe were lucky\u201d",
+            "reference": "Ship sinks off Ald Point .\nNEW: All nine sailors saved!",
+        }
+    ]
+
+
+def test_hub_columns_of_cnn_dailymail_keep_their_order(importing, tmp_path):
+    n_rows = 2_500  # more than a batch
+    frame = pl.DataFrame({"id": range(n_rows)}).with_columns(
+        pl.format("article {}", "id").alias("article"),
+        pl.format("high {}", "id").alias("highlights"),
+    )
+    frame.write_parquet(tmp_path / "train.parquet")
+    found = importing("cnn-dailymail", tmp_path / "train.parquet").corpus
+    assert found.rows() == [(str(i), f"article {i}", f"high {i}") for i in range(n_rows)]
+
+
+NEWSROOM = {
+    "archive": "http://archive.example/1",
+    "url": "http://paper.example/1",
+    "title": "Tug saves nine",
+    "text": "A ship sank.\n\nNine were saved.",
+    "summary": "A tug saved nine sailors.",
+    "density": 1.25,
+}
+
+
+@pytest.mark.parametrize("name", ["test.jsonl", "test.jsonl.gz", "test.dataset"])
+def test_newsroom_lines(importing, write, name):
+    found = importing("newsroom", write(name, [NEWSROOM, NEWSROOM | {"summary": None}]))
+    expected = (NEWSROOM["archive"], NEWSROOM["text"], NEWSROOM["summary"])
+    assert found.corpus.rows() == [expected]
+    assert "Left out: 1, pairs without a document or without a summary." in found.said
+
+
+def test_bigpatent_files_in_folders(importing, write):
+    for kind, numbers in (("d", (1, 2)), ("f", (3,))):
+        patents = [
+            {"publication_number": f"US-{i}-A", "abstract": f"pump {i} .", "description": "a b"}
+            for i in numbers
+        ]
+        folder = write(f"train/{kind}/0.gz", patents).parent.parent
+    found = importing("bigpatent", folder).corpus
+    assert found["document_id"].to_list() == ["US-1-A", "US-2-A", "US-3-A"]
+    assert found.row(2) == ("US-3-A", "a b", "pump 3 .")
+
+
+# Newsroom's human evaluation
+
+ASPECTS = ("Coherence", "Fluency", "Informativeness", "Relevance")
+ARTICLE = "<p>A ship sank.</p><p>Nine were saved,\n&quot;all of them&quot;.</p>"
+
+
+def newsroom_csv(*rows):
+    columns = ["ArticleID", "System", "ArticleText", "SystemSummary", "ArticleTitle"]
+    text = io.StringIO()
+    csv.writer(text).writerows([[*columns, *(f"{aspect}Rating" for aspect in ASPECTS)], *rows])
+    return text.getvalue()
+
+
+def newsroom_row(article, system, ratings, title="Tug saves nine &amp; a dog"):
+    return [article, system, ARTICLE, f"Tug of {system}&#39;s", title, *ratings]
+
+
+def test_newsroom_evaluation_by_hand(importing, write):
+    text = newsroom_csv(
+        newsroom_row(7, "lede3", [1, 2, 3, 4]),
+        newsroom_row(7, "lede3", [5, "nan", 5, 5]),
+        newsroom_row(7, "textrank", [2, 2, 2, 2]),
+    )
+    found = importing("newsroom-human", write("newsroom-human-eval.csv", text), ratings=True)
+    assert found.corpus["system_id"].to_list() == ["lede3", "textrank"]
+    assert found.row("lede3") == {
+        "document_id": "7",
+        "system_id": "lede3",
+        "candidate": "Tug of lede3's",
+        "references": None,
+        "source": ['A ship sank.\nNine were saved,\n"all of them".'],
+    }
+    assert found.ratings.rows() == [
+        ("7", "lede3", "rater-1", 1, 2, 3, 4),
+        ("7", "lede3", "rater-2", 5, None, 5, 5),
+        ("7", "textrank", "rater-1", 2, 2, 2, 2),
+    ]
+    assert found.ratings.columns[3:] == [aspect.lower() for aspect in ASPECTS]
+
+
+def test_newsroom_reference_found_by_title(importing, write):
+    text = newsroom_csv(
+        newsroom_row(7, "lede3", [1, 2, 3, 4]),
+        newsroom_row(8, "lede3", [1, 2, 3, 4], title="Nobody wrote this"),
+        newsroom_row(9, "lede3", [1, 2, 3, 4], title=""),
+    )
+    lines = [
+        {"title": "Other", "summary": "Another.", "text": "x", "archive": "a"},
+        {"title": None, "summary": "Of another article.", "text": "x"},
+        {"title": "TUG saves nine &  a dog", "summary": "A tug saved nine.", "text": "x"},
+    ]
+    files = write("eval.csv", text), write("test.jsonl.gz", lines)
+    found = importing("newsroom-human", *files, ratings=True)
+    references = [found.row("lede3", document)["references"] for document in "789"]
+    assert references == [["A tug saved nine."], None, None]
+    assert "Left out: 2, references: no article of Newsroom has the title." in found.said
+
+
+# SummEval
+
+
+def summeval_row(**changes):
+    annotation = {"coherence": 2, "consistency": 1, "fluency": 4, "relevance": 2}
+    row = {
+        "id": "dm-test-1",
+        "decoded": "a tug saved nine .",
+        "expert_annotations": [annotation, annotation | {"coherence": 5}],
+        "turker_annotations": [annotation | {"relevance": 3}],
+        "references": ["Tug saves nine.", "Nine saved."],
+        "model_id": "M11",
+        "filepath": "cnndm/dailymail/stories/1.story",
+        "text": "A ship sank.",
+        **changes,
+    }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def test_summeval_by_hand(importing, write):
+    # The file without articles beside it is passed over.
+    write("model_annotations.aligned.jsonl", [summeval_row(text=None)])
+    path = write("model_annotations.aligned.paired.jsonl", [summeval_row()])
+    found = importing("summeval", path.parent, ratings=True)
+    references = ["Tug saves nine.", "Nine saved."]
+    expected = ("dm-test-1", "M11", "a tug saved nine .", references, ["A ship sank."])
+    assert found.corpus.rows() == [expected]
+    assert found.ratings.columns == [
+        *("document_id", "system_id", "rater"),
+        *("coherence", "consistency", "fluency", "relevance"),
+    ]
+    assert [row[2:] for row in found.ratings.rows()] == [
+        ("expert-1", 2, 1, 4, 2),
+        ("expert-2", 5, 1, 4, 2),
+        ("turker-1", 2, 1, 4, 3),
+    ]
+    assert "Left out" not in found.said
+
+
+def test_unpaired_summeval_has_no_source_and_ratings_need_a_name(importing, write):
+    path = write("model_annotations.aligned.jsonl", [summeval_row(text=None)])
+    found = importing("summeval", path)
+    assert found.corpus["source"].to_list() == [None]
+    columns = "document_id, system_id, rater, coherence, consistency, fluency, relevance"
+    assert f"3 rows of ratings not written; name a file with --ratings ({columns})" in found.said
+
+
+def test_candidate_that_is_there_twice_is_kept_once(importing, write):
+    others = [summeval_row(decoded="another text"), summeval_row(references=["Tug saves nine."])]
+    found = importing(
+        "summeval", write("a.jsonl", [summeval_row(), summeval_row(), *others]), ratings=True
+    )
+    assert found.corpus["candidate"].to_list() == ["a tug saved nine ."]
+    assert found.corpus["references"].to_list() == [["Tug saves nine.", "Nine saved."]]
+    assert found.ratings.height == 3
+    assert "Left out: 1, texts that are there twice." in found.said
+    assert "Left out: 2, texts that differ from those the candidate already had" in found.said
+    assert "Left out: 9, ratings that are there twice." in found.said
+
+
+@pytest.mark.data
+def test_summeval_written_in_its_format_comes_back(importing, write, data_dir):
+    corpus = pl.read_parquet(data_dir / "summeval.parquet").head(40)
+    ratings = pl.read_parquet(data_dir / "summeval_ratings.parquet")
+    aspects = ["coherence", "consistency", "fluency", "relevance"]
+    lines = []
+    for row in corpus.iter_rows(named=True):
+        own = ratings.filter(document_id=row["document_id"], system_id=row["system_id"])
+        pools = {
+            f"{pool}_annotations": own.sort("rater")
+            .filter(pl.col("rater").str.starts_with(pool))
+            .select(aspects)
+            .to_dicts()
+            for pool in ("expert", "turker")
+        }
+        names = {"id": "document_id", "model_id": "system_id", "decoded": "candidate"}
+        names |= {"text": "source", "references": "references"}
+        lines.append({theirs: row[ours] for theirs, ours in names.items()} | pools)
+    found = importing("summeval", write("annotations.jsonl", lines), ratings=True)
+    assert found.corpus["candidate"].to_list() == corpus["candidate"].to_list()
+    expected = ratings.join(corpus, on=["document_id", "system_id"], how="semi")
+    by = ["document_id", "system_id", "rater"]
+    assert found.ratings.sort(by).rows() == expected.select(found.ratings.columns).sort(by).rows()
+
+
+# ASAP
+
+TSV = (
+    "Id\tEssaySet\tScore1\tScore2\tEssayText\n"
+    '1\t3\t2\t1\t The setting "affects him\n'
+    "2\t4\t0\t0\tAnother question.\n"
+    "3\t3\t0\t0\tHot sun.\n"
+)
+
+
+def test_answers_to_question_3(importing, write):
+    found = importing(
+        "asap-sas", write("train_rel_2.tsv", TSV), write("sample.txt", "It is hot.\n"), ratings=True
+    )
+    assert found.corpus.rows() == [
+        ("question-3", "1", 'The setting "affects him', ["It is hot."], None),
+        ("question-3", "3", "Hot sun.", ["It is hot."], None),
+    ]
+    assert found.ratings.rows()[:2] == [
+        ("question-3", "1", "rater-1", 2.0),
+        ("question-3", "1", "rater-2", 1.0),
+    ]
+    assert "Left out: 1, answers to other questions than 3." in found.said
+
+
+# data set, files, what is said
+GOOD_ROW = newsroom_row(7, "lede3", [1, 2, 3, 4])
+WRONG = [
+    ("cnn-dailymail", {"1.story": "He tweeted @highlight today.\n"},
+     "1.story must be a story with `@highlight` lines, got none"),
+    ("newsroom", {"thin/dev.jsonl.gz": [{"archive": "a", "url": "b"}]},
+     "dev.jsonl.gz, line 1 must be text, got nothing"),
+    ("newsroom-human", {"eval.csv": newsroom_csv(GOOD_ROW) + "8,lede3\n"},
+     "eval.csv, line 4 must have 9 columns"),
+    ("newsroom-human", {"eval.csv": newsroom_csv(newsroom_row(7, "lede3", [1, "n/a", 3, 4]))},
+     "line 3 must be a number, got 'n/a'"),
+    ("newsroom-human", {"eval.csv": newsroom_csv(GOOD_ROW),
+                        "test.jsonl": [{"title": 7, "summary": "A tug.", "text": "x"}]},
+     "test.jsonl, line 1 must be text, got 7"),
+    ("summeval", {"a.jsonl": [summeval_row(turker_annotations=[{"coherence": 1}])]},
+     "line 1 must be a number, got nothing"),
+    ("asap-sas", {"train.tsv": TSV, "sample.txt": " \n"}, "must have a sample answer, got none"),
+    ("asap-sas", {"public_leaderboard.tsv": "Id\tEssaySet\tEssayText\n1\t3\tHot.\n"},
+     "line 2 must be a number, got nothing"),
+    ("asap-sas", {"train.tsv": f"{TSV}4\t3\t1\t1\tHot\tsun.\n"},
+     "train.tsv, line 5 must have 5 columns, as the header has"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "files", "message"), WRONG)
+def test_file_of_another_form_is_named_with_its_line(refused, write, name, files, message):
+    assert message in refused(name, *(write(*file) for file in files.items()))
