@@ -308,7 +308,7 @@ def test_driver_of_a_cluster_loads_no_encoder(corpus, out, fake, monkeypatch):
         return what(make_scorer(1))
 
     monkeypatch.setattr(machines, "run_ray", run_here)
-    monkeypatch.setattr(machines, "describe_on_ray", described_there)
+    monkeypatch.setattr(MODULE, "describe_on_ray", described_there)
     where = {"local": False, "address": "head:6379", "device": "cpu"}
     assert score(corpus, out, **fake, **where).is_complete
     assert there == [(str(out), "head:6379", True)]
@@ -404,7 +404,7 @@ def asked(monkeypatch):
         raise Asked
 
     monkeypatch.setattr(machines, "run_ray", on_ray)
-    monkeypatch.setattr(machines, "describe_on_ray", described_here)
+    monkeypatch.setattr(MODULE, "describe_on_ray", described_here)
     monkeypatch.setattr(machines, "run_local", here)
     monkeypatch.setattr(machines, "run_processes", in_processes)
     monkeypatch.setattr("pipelines.score.Workers", WorkersHere)
@@ -450,10 +450,8 @@ def test_duplicate_keys_counted(tmp_path, out):
     assert run.n_duplicate_keys == 2
 
 
-@pytest.mark.parametrize("rows_at_once", [7, 500_000])
-def test_duplicate_keys_counted_over_many_files(tmp_path, monkeypatch, rows_at_once):
+def test_duplicate_keys_counted_over_many_files(tmp_path):
     """Of 300 rows in 20 files, 100 documents have one, 100 have two."""
-    monkeypatch.setattr("pipelines.runs.duplicate_keys.ROWS_AT_ONCE", rows_at_once)
     ids = [str(i % 200) for i in range(300)]
     paths = []
     for first in range(0, 300, 15):

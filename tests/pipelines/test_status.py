@@ -91,6 +91,7 @@ def test_run_that_goes_on_by_hand(out, beginning):
         error = report(1, n_rows=0, node="gpu-1", error="OSError: gone [rows 10 to 19]")
         live.reported(error, replace(beginning, n_done=10, n_failed_shards=1))
         live.write()
+        live._history.write()
         found = run_status(out)
     assert (found.state, found.n_rows, found.n_done_rows) == ("running", 50, 10)
     assert (found.n_done, found.n_failed, found.n_left) == (1, 1, 1)
