@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from cluster.inputs import READERS
 from cluster.scores_files import check_parts
 from cluster.store import absolute, list_names
 from cluster.worker import node_name
-from pipelines.runs.history import Record, last_records
+from pipelines.runs.history import last_errors
 from pipelines.runs.live import BEAT_EVERY_S, driver_of, is_running, read_progress, shows_life
 from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from sms.naming import AnyPath
@@ -29,24 +29,6 @@ COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", 
 KEPT_ERRORS = 5
 
 _FRESH_S = 3 * BEAT_EVERY_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStatus:
-    """What one node has done."""
-
-    node: str
-    n_shards: int
-    n_rows: int
-    seconds: float
-    """Of all its workers together."""
-    n_failures: int
-    n_running: int
-
-    @property
-    def rows_per_s(self) -> float | None:
-        """Rows per second of one of its workers."""
-        return self.n_rows / self.seconds if self.seconds else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +60,6 @@ class RunStatus:
     rows_per_s: float | None = None
     """Of late; None if nothing is running, or nothing is known yet."""
     seconds_left: float | None = None
-    nodes: Sequence[NodeStatus] = ()
     errors: Sequence[str] = ()
     """Of the shards that failed last."""
 
@@ -116,10 +97,9 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
         state = STOPPED
     is_known = live is not None and live["fingerprint"] == manifest.fingerprint
     going = live if is_known and state in (RUNNING, DIED) else None
-    running = [] if going is None else _running(going, done)
-    records = last_records(out, manifest)
-    failed = [record for record in records.values() if record["error"] is not None]
-    errors = {each["index"]: each["error"] for each in failed if each["index"] not in done}
+    errors = {
+        index: text for index, text in last_errors(out, manifest).items() if index not in done
+    }
     errors |= damaged
     return RunStatus(
         out=out,
@@ -130,10 +110,9 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
         n_shards=len(manifest.shards),
         n_done=len(done),
         n_failed=len(errors),
-        running=running,
+        running=[] if going is None else _running(going, done),
         rows_per_s=going["rows_per_s"] if going and state == RUNNING else None,
         seconds_left=going["seconds_left"] if going and state == RUNNING else None,
-        nodes=_nodes(records.values(), running if state == RUNNING else []),
         errors=[f"shard {index}: {text}" for index, text in errors.items()][-KEPT_ERRORS:],
     )
 
@@ -173,25 +152,3 @@ def _running(live: Mapping[str, Any], done: set[int]) -> list[RunningShard]:
         if r["shard"] not in done
     ]
     return sorted(shards, key=lambda shard: -shard.seconds)
-
-
-def _nodes(records: Iterable[Record], running: Sequence[RunningShard]) -> list[NodeStatus]:
-    """Add up what is known of every shard."""
-    by_node: dict[str, list[Record]] = {shard.node: [] for shard in running}
-    for record in records:
-        by_node.setdefault(record["node"], []).append(record)
-    by_node.pop("", None)
-    nodes = []
-    for node, own in sorted(by_node.items()):
-        scored = [record for record in own if record["error"] is None]
-        nodes.append(
-            NodeStatus(
-                node=node,
-                n_shards=len(scored),
-                n_rows=sum(record["n_rows"] for record in scored),
-                seconds=sum(record["seconds"] for record in scored),
-                n_failures=len(own) - len(scored),
-                n_running=sum(shard.node == node for shard in running),
-            )
-        )
-    return nodes

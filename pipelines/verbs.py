@@ -142,8 +142,9 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     `corpora` is what `assay score` reads; it may be empty where `scores` names a run.
     """
     from cluster.output import Output
-    from pipelines.explain import encoders_for, open_explainer
+    from pipelines.explain import open_explainer
     from pipelines.reports.explain_page import picture_of, render_explanations
+    from pipelines.settings.encoders import encoders_of
 
     output = Output.named("--out", settings.out) if settings.out is not None else None
     if output is not None:
@@ -153,8 +154,11 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
         for name, value in vars(settings).items()
         if name not in ("document", "system", "encoder", "out") and value is not None
     }
-    if encoders := encoders_for(settings.metric, settings.encoder):
-        asked["encoders"] = encoders
+    if settings.encoder is not None:  # called as the metric calls it
+        alias = settings.metric.partition(":")[0].partition("@")[2]
+        asked["encoders"] = encoders_of(
+            f"{alias}={settings.encoder}" if alias else settings.encoder
+        )
     explainer = open_explainer(corpora, **asked)
     document = settings.document
     systems = explainer.explain({document: settings.system})[document]

@@ -165,13 +165,14 @@ def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> Hist
     return history
 
 
-def last_records(out: str, manifest: Manifest) -> dict[int, Record]:
-    """Return what is written of each shard; those that are told of last come last."""
-    last: dict[int, Record] = {}
+def last_errors(out: str, manifest: Manifest) -> dict[int, str]:
+    """Return why shards failed, of those that have failed the last time they were tried."""
+    errors: dict[int, str] = {}
     for record in chain.from_iterable(group["shards"] for group in _groups(out, manifest)):
-        last.pop(record["index"], None)
-        last[record["index"]] = record
-    return last
+        errors.pop(record["index"], None)
+        if record["error"] is not None:
+            errors[record["index"]] = record["error"]
+    return errors
 
 
 def _groups(out: str, manifest: Manifest) -> list[Mapping[str, Any]]:

@@ -5,16 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.explain import open_explainer
+from tests.pipelines.test_explain import VECTORS
+from tests.rare import page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-VECTORS = """cat 0.0 0.0
-dog 3.0 4.0
-bird 0.0 1.0
-river -1.0 2.0
-snow 0.5 -0.5
-market 2.0 0.25
-"""
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='hacked = 1'> cat & dog."
 PHONE = {"width": 360, "height": 740}
 COSTS = """() => [...document.querySelectorAll('.flows tbody tr')].map((row) =>
@@ -37,7 +32,7 @@ def render(tmp_path_factory):
         pq.write_table(pa.Table.from_pylist(rows), corpus)
         explainer = open_explainer([corpus], metric=metric, encoders={"small": f"glove:{vectors}"})
         path = folder / f"{name}.html"
-        path.write_text(explainer.page("d"), encoding="utf-8")
+        path.write_text(page_of(explainer, "d"), encoding="utf-8")
         return path.as_uri()
 
     return call

@@ -15,7 +15,7 @@ from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from sms.text import TextRules
 from tests.breaking import break_everywhere
-from tests.rare import run, wrong
+from tests.rare import page_of, run, wrong
 from tests.reinforce.tiny_models import write_tiny_model
 
 SOURCES = [
@@ -294,7 +294,7 @@ def test_score_is_explained_by_its_tokens(folder, tmp_path):
     effect = explained.explanation.effects[0]
     assert (effect.side, effect.unit.text) == ("candidate", "A cat sat.")
     assert effect.score == pytest.approx(without, abs=1e-6)
-    page = explainer.page("d0")
+    page = page_of(explainer, "d0")
     assert "The log-probability of each token of the candidate" in page
 
 

@@ -14,6 +14,7 @@ from pipelines.score import score_corpus
 from reffree.pair.judge import PairModel
 from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from tests.rare import page_of
 from tests.reffree.pair.tiny_judges import NEWS, REFERENCE, SUMMARIES, write_classifier, write_t5
 
 OTHER = "The mayor opened the bridge. The people of the town read about it."
@@ -32,11 +33,6 @@ def unieval(tmp_path_factory):
 
 def models_of(folder, **tables):
     return {alias: {"path": str(folder), **table} for alias, table in tables.items()}
-
-
-def run_python(code):
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def scored(rows, metrics, models, **options):
@@ -144,7 +140,7 @@ def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
     ((system,),) = explainer.explain({"d": []}).values()
     (expected,) = PairModel(str(nli), {"preset": "summac-zs"}).evidence([NEWS], SUMMARIES[:1])
     assert system.explanation.evidence == expected
-    page = explainer.page("d")
+    page = page_of(explainer, "d")
     assert all(own.decided_by in page for own in expected)
 
 
@@ -164,8 +160,8 @@ def test_the_door_knows_it_as_a_reward():
     told = (
         "import assay\ntry:\n    assay.Reward('pair@/none')\nexcept ValueError as e:\n    print(e)"
     )
-    found = run_python(told)
-    assert found.startswith("no model folder at `/none`")
+    found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("no model folder at `/none`")
 
 
 REFUSED = {

@@ -97,9 +97,6 @@ def test_run_that_goes_on_by_hand(out, beginning):
     assert (found.n_done, found.n_failed, found.n_left) == (1, 1, 1)
     assert [(shard.index, shard.node) for shard in found.running] == [(2, "gpu-0"), (3, "gpu-1")]
     assert found.errors == ["shard 1: OSError: gone [rows 10 to 19]"]
-    one, two = found.nodes
-    assert (one.node, one.n_shards, one.n_rows, one.rows_per_s) == ("gpu-0", 1, 10, 5.0)
-    assert (two.node, two.n_shards, two.n_failures, two.n_running) == ("gpu-1", 0, 1, 1)
     assert found.rows_per_s > 0
     assert str(os.getpid()) in found.driver
     assert not found.is_well
@@ -128,8 +125,6 @@ def test_history_of_a_dead_driver_is_read(out):
     commit(out, 0, 1)
     found = run_status(out)
     assert (found.n_done, found.n_failed, found.errors) == (2, 1, ["shard 2: OSError: gone"])
-    (node,) = found.nodes
-    assert (node.n_shards, node.n_failures, node.rows_per_s) == (2, 1, 20 / 5.0)
 
 
 def test_driver_on_another_machine_is_alive_if_its_progress_moves(out, beginning):
@@ -215,7 +210,7 @@ def test_complete_run_with_a_part_of_random_bytes_is_not_complete(out, capsys):
     assert "delete it to have its rows scored again" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("damage", [b"", b"[]", b"\xff\x00", b'{"fingerprint": 1}', None])
+@pytest.mark.parametrize("damage", [b'{"fingerprint": 1}', None])
 def test_damaged_progress_named(out, beginning, capsys, damage):
     LiveRun(out).begin(MANIFEST, beginning)
     path = Path(out, "progress.json")
