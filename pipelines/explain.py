@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
@@ -24,10 +24,7 @@ from cluster.store import absolute, join
 from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
-from pipelines.reports.scores_page import extreme_rows, read_rows
-from pipelines.runs.manifest import EXPLAIN_FOLDER, read_manifest
-from pipelines.runs.progress import Progress
-from pipelines.runs.score_run import ScoreRun
+from pipelines.runs.manifest import read_manifest
 from pipelines.tables.keyed import collect, place, scan_files
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
@@ -192,22 +189,6 @@ def open_explainer(
         tolerance=_tolerance(config),
         ratings=rated,
     )
-
-
-def explain_extremes(run: ScoreRun, on_progress: Callable[..., None] | None = None) -> None:
-    """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
-    rows = read_rows(run)
-    rows = rows.filter(pl.struct(IDS).is_unique())  # which of several texts would not be known
-    for k, metric in enumerate(run.main_columns):
-        if on_progress is not None:
-            stage = "explaining the lowest and the highest rows"
-            n_metrics = len(run.main_columns)
-            on_progress(Progress(stage=stage, n_rows=n_metrics, n_done=k, unit="metrics"))
-        ends = extreme_rows(rows, metric)
-        keys = [(document, system) for _, document, system, _ in ends if document and system]
-        open_explainer(metric=metric, scores=run.out).write_pages(
-            keys, join(run.out, EXPLAIN_FOLDER)
-        )
 
 
 def _settings_of(

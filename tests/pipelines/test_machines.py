@@ -98,6 +98,9 @@ def test_gpus_are_shared_out_and_idle_ones_named(
     found = machine(here, there, **settings)
     assert found.gpus_per_worker == gpus
     assert found.worker_device == device
+    if not found.is_local:  # the driver needs no GPU of its own: it only asks encoders for names
+        precision = "bf16" if device == "cuda" else "fp32"
+        assert (found.driver_device, found.precision) == ("cpu", precision)
     found.warn_of_idle_gpus()
     remedy = "add `--workers auto`, which gives each a worker"
     if settings.get("gpus_per_worker") == 0:

@@ -35,68 +35,45 @@ def with_configuration(**changes):
 
 # what changes, what is said about it
 CHANGES = [
-    pytest.param(
-        with_configuration(metrics=["sms"]),
-        ['`metrics` was ["sms", "wms"] and is ["sms"]'],
-        id="metrics",
-    ),
-    pytest.param(with_configuration(limit=5), ["`limit` was null and is 5"], id="limit"),
-    pytest.param(
-        with_configuration(language="de"), ['`language` was absent and is "de"'], id="new-key"
-    ),
-    pytest.param(
-        replace(MANIFEST, encoders={"glove": "decaf"}),
-        ["the vectors of encoder `glove` have changed"],
-        id="vectors",
-    ),
-    pytest.param(
+    (with_configuration(metrics=["sms"]), '`metrics` was ["sms", "wms"] and is ["sms"]'),
+    (with_configuration(limit=5), "`limit` was null and is 5"),
+    (with_configuration(language="de"), '`language` was absent and is "de"'),
+    (replace(MANIFEST, encoders={"glove": "x"}), "the vectors of encoder `glove` have changed"),
+    (
         replace(MANIFEST, signatures={"sms": "sms|enc:glove|v:2"}),
-        ["`sms` would now be computed in another way"],
-        id="signature",
+        "`sms` would now be computed in another way",
     ),
-    pytest.param(
+    (
         replace(MANIFEST, signatures={"sms": "sms|enc:glove|weights:0123456789ab"}),
-        ["`sms` would now be computed in another way"],
-        id="weights-in-the-signature",
+        "`sms` would now be computed in another way",
     ),
-    pytest.param(
+    (
         replace(MANIFEST, versions={"assay": "0.1.0", "numpy": "2.5.1"}),
-        ["numpy was 2.4.0 and is 2.5.1"],
-        id="version",
+        "numpy was 2.4.0 and is 2.5.1",
     ),
-    pytest.param(
+    (
         replace(MANIFEST, inputs=[replace(FILE, content="cd34")]),
-        ["input file changed: /data/a.jsonl"],
-        id="input-changed",
+        "input file changed: /data/a.jsonl",
     ),
-    pytest.param(
+    (
         replace(MANIFEST, inputs=[FILE, InputFile("/data/b.jsonl", 1, "ef")]),
-        ["input file added: /data/b.jsonl"],
-        id="input-added",
+        "input file added: /data/b.jsonl",
     ),
-    pytest.param(
-        replace(MANIFEST, inputs=[], shards=[]),
-        ["input file removed: /data/a.jsonl"],
-        id="input-removed",
-    ),
+    (replace(MANIFEST, inputs=[], shards=[]), "input file removed: /data/a.jsonl"),
 ]
 
 
 @pytest.mark.parametrize(("changed", "expected"), CHANGES)
 def test_differences_name_what_changed(changed, expected):
-    assert differences(MANIFEST, changed) == expected
+    assert differences(MANIFEST, changed) == [expected]
     assert changed.fingerprint != MANIFEST.fingerprint
 
 
 @pytest.mark.parametrize(
     "same",
     [
-        pytest.param(replace(MANIFEST, result={"n_rows": 3}), id="result"),
-        pytest.param(with_configuration(), id="copy"),
-        pytest.param(
-            replace(MANIFEST, configuration={"limit": None, "metrics": ["sms", "wms"]}),
-            id="order-of-keys",
-        ),
+        replace(MANIFEST, result={"n_rows": 3}),
+        replace(MANIFEST, configuration={"limit": None, "metrics": ["sms", "wms"]}),
     ],
 )
 def test_fingerprint_ignores_what_scores_do_not_depend_on(same):
@@ -109,13 +86,10 @@ def test_manifest_survives_its_file(tmp_path):
     found = read_manifest(str(tmp_path))
     assert found == MANIFEST
     assert found.fingerprint == MANIFEST.fingerprint
-
-
-def test_no_manifest_in_a_new_folder(tmp_path):
     assert read_manifest(str(tmp_path / "new")) is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 99}', "\xff{"])
+@pytest.mark.parametrize("text", ['{"format": 1}', "\xff{"])
 def test_foreign_run_json_rejected(tmp_path, text):
     (tmp_path / "run.json").write_text(text, encoding="latin-1")
     with pytest.raises(ValueError, match=r"run\.json is damaged .* choose another folder"):

@@ -17,9 +17,6 @@ from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.rare import page_of
 from tests.reffree.pair.tiny_judges import NEWS, REFERENCE, SUMMARIES, write_classifier, write_t5
 
-OTHER = "The mayor opened the bridge. The people of the town read about it."
-LISTS = pa.list_(pa.string())
-
 
 @pytest.fixture(scope="module")
 def nli(tmp_path_factory):
@@ -73,29 +70,6 @@ def test_aspects_read_what_they_are_about(unieval):
     assert ScoringConfig(metrics=["pair@fluency"], models=models).input_columns == ("candidate",)
 
 
-@pytest.mark.parametrize(("how", "together"), [("best", max), ("first", lambda own: own[0])])
-def test_several_references(nli, how, together):
-    rows = to_rows([SUMMARIES[0]], references=[[NEWS, OTHER]])
-    table, _ = scored(rows, ["pair@nli:reference"], models_of(nli, nli={}), multi_reference=how)
-    each = PairModel(str(nli)).score([NEWS, OTHER], [SUMMARIES[0]] * 2).scores.tolist()
-    assert table["pair@nli:reference"].to_pylist() == [pytest.approx(together(each), abs=1e-6)]
-
-
-def test_unusable_rows_have_a_status(nli):
-    (summary, *_) = SUMMARIES
-    sources = [[NEWS, OTHER], [NEWS, "", None], [], ["..."], [NEWS], [NEWS], [NEWS]]
-    candidates = [summary] * 4 + [None, " ", "!"]
-    rows = pa.table({"candidate": candidates, "sources": pa.array(sources, LISTS)})
-    table, _ = scored(rows, [f"pair@{nli}"], {})
-    each = PairModel(str(nli)).score([NEWS, OTHER], [summary] * 2).scores
-    found = table[f"pair@{nli}"].to_pylist()
-    assert found[:2] == pytest.approx([each.mean(), each[0]], abs=1e-6)
-    assert found[2:] == [None] * 5
-    whys = ["source:missing", "source:no_words"]
-    whys += ["candidate:null", "candidate:empty", "candidate:no_words"]
-    assert table["status"].to_pylist() == [None, None, *whys]
-
-
 def test_a_text_that_cannot_be_split_has_a_status(nli, monkeypatch):
     scorer = SummaryScorer(
         ScoringConfig(metrics=["pair@nli"], models=models_of(nli, nli={"summary": "sentences"}))
@@ -121,14 +95,6 @@ def test_given_sentences_are_the_pieces(nli):
     table, _ = scored(rows, ["pair@nli"], models, sentences="given")
     each = PairModel(str(nli)).score(pieces, ["The mayor."] * 2).scores
     assert table["pair@nli"].to_pylist() == [pytest.approx(each.max(), abs=1e-6)]
-
-
-def test_first_tokens_of_a_source(nli):
-    rows, head = to_rows(SUMMARIES[:1], sources=[NEWS]), " ".join(NEWS.split(" ")[:8])
-    table, scorer = scored(rows, ["pair@nli"], models_of(nli, nli={}), source_tokens=8)
-    expected = PairModel(str(nli)).score([head], SUMMARIES[:1]).scores
-    assert table["pair@nli"].to_pylist() == pytest.approx(expected.tolist(), abs=1e-6)
-    assert "|first:8|" in scorer.signatures["pair@nli"]
 
 
 def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):

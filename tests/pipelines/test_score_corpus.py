@@ -115,12 +115,10 @@ def test_run_by_hand(corpus, out):
     run = score(corpus, out)
     assert (run.n_rows, run.n_planned_rows, run.n_shards, run.n_new_shards) == (10, 10, 5, 5)
     assert (run.n_with_status, run.n_duplicate_keys, run.failed_shards) == (0, 0, {})
-    assert run.is_complete
-    assert run.is_accepted
+    assert (run.is_complete, run.is_accepted) == (True, True)
     assert run.to_arrow().equals(table_of(out))
     # 2 words, then 2 more per row: the even rows are the first system's.
-    assert run.means["s0"]["length"] == 10.0
-    assert run.means["s1"]["length"] == 12.0
+    assert (run.means["s0"]["length"], run.means["s1"]["length"]) == (10.0, 12.0)
     scores = table_of(out)
     place = ["input_file", "input_row"]
     named = ["document_id", "system_id", "length", "rouge1_r", "status", *place]
@@ -183,17 +181,6 @@ class FakeEncoder:
         )
 
 
-class WorkersHere:
-    """Makes the scorer of the workers in this process."""
-
-    def __init__(self, make_scorer, n_workers, n_threads, describe):
-        self.n_workers, self.n_threads = n_workers, n_threads
-        self.description = lambda: describe(make_scorer(n_threads))
-
-    def close(self):
-        pass
-
-
 @pytest.fixture
 def fake(monkeypatch):
     monkeypatch.setattr("sms.scoring.load_encoder", FakeEncoder)
@@ -252,36 +239,6 @@ def test_device_and_cache_reach_the_encoder_and_change_no_run(
         score(corpus, out, **fake, device="cpu", precision="bf16")
 
 
-@pytest.mark.parametrize(
-    ("gpus", "device", "worker", "precision"),
-    [
-        (0, "auto", "cpu", "fp32"),  # Ray hides the GPUs of the machine from two workers
-        (0.5, "auto", "cuda", "bf16"),
-        (1, "cpu", "cpu", "fp32"),
-    ],
-)
-def test_driver_decides_precision_for_its_workers(
-    corpus, out, fake, monkeypatch, gpus, device, worker, precision
-):
-    """The driver needs no GPU of its own: it only asks the encoders for their names."""
-    given = {}
-
-    def run_here(shards, make_scorer, job, on_report, **machines):
-        given.update(make_scorer.keywords)
-        return run_local(shards, make_scorer, job, on_report)
-
-    monkeypatch.setattr(machines, "run_ray", run_here)
-    monkeypatch.setattr(machines, "run_processes", run_here)
-    monkeypatch.setattr("pipelines.score.Workers", WorkersHere)
-    score(corpus, out, **fake, local=False, workers=2, gpus_per_worker=gpus, device=device)
-    assert given == {"device": worker, "cache_folder": None, "expected": {"fake": "fake"}}
-    driver, worker_s = FakeEncoder.loaded
-    assert (driver.device, worker_s.device) == ("cpu", worker)
-    assert driver.precision == worker_s.precision == precision
-    written = run_json(out)
-    assert written["configuration"]["precision"] == precision
-
-
 def test_driver_of_a_cluster_loads_no_encoder(corpus, out, fake, monkeypatch):
     there = []
 
@@ -333,23 +290,12 @@ def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
 
 
 def test_duplicate_keys_counted(tmp_path, out):
-    rows = [*rows_of(4), *rows_of(2), *rows_of(1), {**rows_of(1)[0], "document_id": None}]
-    path = tmp_path / "twice.parquet"
-    pq.write_table(pa.Table.from_pylist([*rows, rows[-1]]), path)
-    run = score(path, out)
-    assert (run.n_rows, run.n_duplicate_keys) == (9, 2)
-
-
-def test_duplicate_keys_counted_over_many_files(tmp_path):
-    """Of 300 rows in 20 files, 100 documents have one, 100 have two."""
-    ids = [str(i % 200) for i in range(300)]
-    paths = []
-    for first in range(0, 300, 15):
-        paths.append(str(tmp_path / f"{first}.parquet"))
-        some = ids[first : first + 15]
-        pq.write_table(pa.table({"document_id": some, "system_id": ["a"] * 15}), paths[-1])
-    assert count_duplicate_keys(paths) == 100
-    assert count_duplicate_keys([*paths, paths[0]]) == 100
+    """Of 300 rows, 100 documents have one, 100 have two; rows without an id have no key."""
+    rows = [{**rows_of(1)[0], "document_id": str(i % 200)} for i in range(300)]
+    rows += [{**rows[0], "document_id": None}] * 2
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "twice.parquet")
+    run = score(tmp_path / "twice.parquet", out, rows_per_shard=15)
+    assert (run.n_rows, run.n_duplicate_keys) == (302, 100)
     assert count_duplicate_keys([]) == 0
 
 
