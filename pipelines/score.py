@@ -295,8 +295,8 @@ def _described(
         from pipelines.reports import scores_page  # noqa: F401
 
         return None, workers.description()
-    if machines.address is not None:
-        options = machines.ray_options(versions)
+    if machines.ray.address is not None:
+        options = replace(machines.ray, versions=versions)
         told = describe_on_ray(request.scorer_maker(), _description, request.out, options)
         return None, told
     scorer = request.scorer_maker(machines.driver_device)(machines.driver_threads)

@@ -39,9 +39,8 @@ class Machines:
     """Where the work is done."""
 
     settings: ScoreSettings
-    gpus_per_worker: float
-    address: str | None
-    """Of the Ray cluster, which `RAY_ADDRESS` may name, too."""
+    ray: RayOptions
+    """What Ray is asked for where it is used; `RAY_ADDRESS` may name the cluster, too."""
     n_gpus: int = 0
     """GPUs that the run could use, as far as somebody looked for them."""
 
@@ -49,33 +48,35 @@ class Machines:
     def of(cls, settings: ScoreSettings, *, is_neural: bool) -> Machines:
         """Read the settings of a run and `RAY_ADDRESS`; look for GPUs if a neural model runs."""
         asked = settings.gpus_per_worker
-        machines = cls(
-            settings=settings,
+        ray = RayOptions(
+            workers=None if settings.workers == "auto" else settings.workers,
+            cpus_per_worker=settings.cpus_per_worker,
             gpus_per_worker=0.0 if asked == "auto" else asked,
             address=settings.address if settings.local else cluster_address(settings.address),
+            is_open_allowed=settings.insecure_cluster,
         )
+        machines = cls(settings=settings, ray=ray)
+        if settings.local and machines.uses_ray:
+            raise ValueError(
+                "`--local` scores in one process without Ray; leave out `--address` and "
+                "`--gpus-per-worker`, or `--local`"
+            )
         if is_neural and settings.device != "cpu":
-            machines = replace(machines, n_gpus=machines.found_gpus())
-            if asked == "auto" and not machines.is_local:
-                machines = replace(machines, gpus_per_worker=machines.share_of_gpus)
-        if not machines.is_local and settings.device == "cuda" and not machines.gpus_per_worker:
+            n_gpus = machines.found_gpus()
+            if asked == "auto" and n_gpus and not machines.is_local:
+                n_sharing = math.ceil((ray.workers or n_gpus) / n_gpus)
+                ray = replace(ray, gpus_per_worker=1 / n_sharing)
+            machines = cls(settings=settings, ray=ray, n_gpus=n_gpus)
+        if not machines.is_local and settings.device == "cuda" and not ray.gpus_per_worker:
             raise ValueError(
                 "`--device cuda` needs GPUs for the workers; add `--gpus-per-worker 1`, or a "
                 "fraction"
             )
         return machines
 
-    def __post_init__(self) -> None:
-        self.ray_options()  # checks the numbers
-        if self.settings.local and (self.address is not None or self.gpus_per_worker):
-            raise ValueError(
-                "`--local` scores in one process without Ray; leave out `--address` and "
-                "`--gpus-per-worker`, or `--local`"
-            )
-
     def found_gpus(self) -> int:
         """Count the GPUs here, or, if the workers' share depends on them, those of the cluster."""
-        if self.address is None:
+        if self.ray.address is None:
             if not may_have_gpu():  # as torch takes seconds to import
                 return 0
             from sms.encoders.devices import count_gpus  # brings torch
@@ -83,32 +84,20 @@ class Machines:
             return count_gpus()
         if self.settings.gpus_per_worker != "auto":
             return 0
-        return gpus_of_cluster(self.address, is_open_allowed=self.settings.insecure_cluster)
-
-    @property
-    def share_of_gpus(self) -> float:
-        """GPUs of a worker where the workers share out all there are, a whole one at most."""
-        if not self.n_gpus:
-            return 0.0
-        n_workers = self.settings.workers if isinstance(self.settings.workers, int) else self.n_gpus
-        return 1 / math.ceil(n_workers / self.n_gpus)
+        return gpus_of_cluster(self.ray.address, is_open_allowed=self.ray.is_open_allowed)
 
     @property
     def n_idle_gpus(self) -> int:
         """GPUs that the run could use and does not."""
-        n_workers, share = self.settings.workers, self.gpus_per_worker
+        n_workers, share = self.ray.workers, self.ray.gpus_per_worker
         if self.is_local:
             n_used = 1
-        elif not share:
-            n_used = 0
-        elif not isinstance(n_workers, int):
-            n_used = self.n_gpus
+        elif n_workers is None or not share:
+            n_used = self.n_gpus if share else 0
+        elif share > 1:
+            n_used = round(n_workers * share)
         else:
-            n_used = (
-                math.ceil(n_workers / int(1 / share + 1e-9))
-                if share <= 1
-                else round(n_workers * share)
-            )
+            n_used = math.ceil(n_workers / int(1 / share + 1e-9))
         return max(0, self.n_gpus - n_used)
 
     def warn_of_idle_gpus(self) -> None:
@@ -120,13 +109,13 @@ class Machines:
                 counted(self.n_gpus, "GPU"),
                 "stays" if n_idle == 1 else "stay",
                 "add `--workers auto`, which gives each a worker"
-                if self.is_local or self.gpus_per_worker
+                if self.is_local or self.ray.gpus_per_worker
                 else "leave out `--gpus-per-worker 0` to use them",
             )
 
     def found(self, *, may_use_bf16: bool) -> str:
         """Say in a line with what the run computes; nothing of the nodes of a cluster."""
-        if self.address is not None:
+        if self.ray.address is not None:
             return ""
         text = f"Found: {counted(_available_threads(), 'core')}"
         if may_use_bf16 and self.settings.device != "cpu":
@@ -140,23 +129,24 @@ class Machines:
         return text
 
     @property
+    def uses_ray(self) -> bool:
+        """Whether workers are on a cluster, or get GPUs, which Ray hands out."""
+        return self.ray.address is not None or self.ray.gpus_per_worker > 0
+
+    @property
     def is_local(self) -> bool:
         """Whether this process scores, without Ray."""
-        is_one = self.settings.workers in (None, 1)
-        uses_ray = self.address is not None or self.gpus_per_worker > 0
-        return self.settings.local or (is_one and not uses_ray)
+        return self.settings.local or (self.settings.workers in (None, 1) and not self.uses_ray)
 
     @property
     def is_on_ray(self) -> bool:
-        """Whether workers are Ray's: on a cluster, or where it hands out GPUs."""
-        return not self.is_local and (self.address is not None or self.gpus_per_worker > 0)
+        """Whether workers are Ray's."""
+        return self.uses_ray and not self.is_local
 
     @property
     def n_workers(self) -> int:
         """Processes of this machine that score: as many as were asked for, or as fill it."""
-        if isinstance(self.settings.workers, int):
-            return self.settings.workers
-        return max(1, _available_threads() // self.worker_threads)
+        return self.ray.workers or max(1, _available_threads() // self.worker_threads)
 
     @property
     def worker_threads(self) -> int:
@@ -168,7 +158,7 @@ class Machines:
         """Where a worker's encoders run; Ray hides from a worker the GPUs it was not given."""
         if self.is_local or self.settings.device != "auto":
             return self.settings.device
-        return "cuda" if self.gpus_per_worker else "cpu"
+        return "cuda" if self.ray.gpus_per_worker else "cpu"
 
     @property
     def precision(self) -> str:
@@ -201,17 +191,6 @@ class Machines:
             return self.n_workers * self.worker_threads
         return (self.is_local and self.settings.cpus_per_worker) or _available_threads()
 
-    def ray_options(self, versions: Mapping[str, str] | None = None) -> RayOptions:
-        """Return what Ray is asked for; every node must have the versions."""
-        return RayOptions(
-            workers=None if self.settings.workers == "auto" else self.settings.workers,
-            cpus_per_worker=self.settings.cpus_per_worker,
-            gpus_per_worker=self.gpus_per_worker,
-            address=self.address,
-            is_open_allowed=self.settings.insecure_cluster,
-            versions=versions,
-        )
-
     def run(
         self,
         shards: Sequence[Shard],
@@ -231,7 +210,7 @@ class Machines:
             job = replace(job, threads=self.driver_threads)
             run_local(shards, make_scorer, job, on_report, on_start=on_start)
         elif self.is_on_ray:
-            options = self.ray_options(versions)
+            options = replace(self.ray, versions=versions)
             run_ray(shards, make_scorer, job, on_report, on_start=on_start, options=options)
         else:
             run_processes(

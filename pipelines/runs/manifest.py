@@ -217,15 +217,12 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
 
 def is_only_more_metrics(old: Manifest, new: Manifest) -> bool:
     """Say whether a run asks for the metrics of another and more, and all else is the same."""
-    may_differ = {
-        "metrics": set(old.configuration["metrics"]) < set(new.configuration["metrics"]),
-        # Which encoder a metric reads, and as what, is in its signature.
-        "encoders": True,
-        "precision": old.configuration["precision"] == "auto",
-    }
-    changed = _changed(old.configuration, new.configuration)
+    may_differ = {"metrics", "encoders"}  # which encoder a metric reads is in its signature
+    if old.configuration["precision"] == "auto":
+        may_differ.add("precision")
     return (
-        all(may_differ.get(name, False) for name, *_ in changed)
+        set(old.configuration["metrics"]) < set(new.configuration["metrics"])
+        and {name for name, *_ in _changed(old.configuration, new.configuration)} <= may_differ
         and old.signatures.items() <= new.signatures.items()
         and old.encoders.items() <= new.encoders.items()
         and old.versions == new.versions

@@ -269,6 +269,11 @@ def test_source_is_read_as_far_as_the_run_says(scorer):
     assert whole.score(to_rows([candidate], None, [source])).to_pylist() != expected
     for name in names:
         assert cut.signatures[name] == f"{whole.signatures[name]}|first:5"
+    given = SummaryScorer(ScoringConfig(metrics=names, sentences="given"))
+    sentences = to_rows(
+        [["The cat", "sat."]], None, [["The cat saw", "a bird."]], sentences="given"
+    )
+    assert given.score(sentences).to_pylist() == expected
     explained = explain(candidate, source=source, metric=names[1], source_tokens=5)
     assert sum(part.score for part in explained.parts) == pytest.approx(explained.score)
 

@@ -47,7 +47,7 @@ def test_ray_is_used_where_it_is_asked_for(monkeypatch, settings, variable, expe
     if found.is_local:
         assert found.driver_threads == expected
     elif found.is_on_ray:
-        assert found.ray_options() == expected
+        assert found.ray == expected
     else:
         assert (found.n_workers, found.worker_threads) == expected
 
@@ -96,7 +96,7 @@ def test_gpus_are_shared_out_and_idle_ones_named(
     machine, caplog, here, there, settings, gpus, device, n_idle
 ):
     found = machine(here, there, **settings)
-    assert found.gpus_per_worker == gpus
+    assert found.ray.gpus_per_worker == gpus
     assert found.worker_device == device
     if not found.is_local:  # the driver needs no GPU of its own: it only asks encoders for names
         precision = "bf16" if device == "cuda" else "fp32"
@@ -117,7 +117,7 @@ def test_nobody_looks_for_gpus_that_nothing_depends_on(machine, asked):
 def test_gpu_that_workers_do_not_have_is_refused(machine):
     with pytest.raises(ValueError, match="`--device cuda` needs GPUs for the workers"):
         machine(0, workers=2, device="cuda")
-    assert machine(2, workers=2, device="cuda").gpus_per_worker == 1
+    assert machine(2, workers=2, device="cuda").ray.gpus_per_worker == 1
 
 
 # GPUs, processor, settings, whether nobody chose the number format; what is said

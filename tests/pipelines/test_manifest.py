@@ -10,7 +10,9 @@ from pipelines.runs.manifest import (
     Manifest,
     delete_own_files,
     differences,
+    is_only_more_metrics,
     library_versions,
+    metrics_beyond_base,
     read_manifest,
     refusal,
     write_manifest,
@@ -20,7 +22,7 @@ FILE = InputFile("/data/a.jsonl", 120, "ab12")
 PIECE = Piece(path="/data/a.jsonl", first_row=0, n_rows=3, text_bytes=120)
 SHARD = Shard(index=0, pieces=(PIECE,))
 MANIFEST = Manifest(
-    configuration={"metrics": ["sms", "wms"], "limit": None},
+    configuration={"metrics": ["sms", "wms"], "limit": None, "precision": "fp32"},
     signatures={"sms": "sms|enc:glove"},
     encoders={"glove": "c0ffee"},
     versions={"assay": "0.1.0", "numpy": "2.4.0"},
@@ -69,11 +71,33 @@ def test_differences_name_what_changed(changed, expected):
     assert changed.fingerprint != MANIFEST.fingerprint
 
 
+MORE = replace(
+    with_configuration(metrics=["wms", "length", "sms"]),
+    signatures={**MANIFEST.signatures, "length": "length"},
+)
+MORE = replace(MORE, encoders={**MANIFEST.encoders, "more": "ab"})
+
+
+def test_metrics_may_be_added_if_all_else_is_the_same():
+    assert is_only_more_metrics(MANIFEST, MORE)
+    added = replace(MORE, base={"metrics": MANIFEST.configuration["metrics"]})
+    assert metrics_beyond_base(added) == ["length"]
+    for changed in (
+        MANIFEST,
+        replace(MORE, configuration={**MORE.configuration, "limit": 5}),
+        replace(MORE, signatures={"length": "length"}),
+        replace(MORE, encoders={"glove": "x"}),
+        replace(MORE, versions={"assay": "0.1.0", "numpy": "2.5.1"}),
+        replace(MORE, inputs=[replace(FILE, content="cd34")]),
+    ):
+        assert not is_only_more_metrics(MANIFEST, changed)
+
+
 @pytest.mark.parametrize(
     "same",
     [
         replace(MANIFEST, result={"n_rows": 3}),
-        replace(MANIFEST, configuration={"limit": None, "metrics": ["sms", "wms"]}),
+        replace(MANIFEST, configuration=dict(reversed(MANIFEST.configuration.items()))),
     ],
 )
 def test_fingerprint_ignores_what_scores_do_not_depend_on(same):
