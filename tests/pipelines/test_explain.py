@@ -2,7 +2,6 @@
 
 import json
 import re
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -203,41 +202,15 @@ def test_wrong_settings_rejected(score, corpus, tmp_path):
 # Pages
 
 
-class Page(HTMLParser):
-    """Elements and data of a page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.data, self.inside = [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        self.inside.append(tag)
-
-    def handle_endtag(self, tag):
-        while self.inside and self.inside.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        if "script" not in self.inside and "style" not in self.inside:
-            self.data.append(data)
-
-
 def test_page_holds_hostile_text_as_text(opened):
     rows = rows_of()[:2]
+    tame = page_of(opened(rows), "7")
     rows[0] |= {"candidate": HOSTILE, "system_id": HOSTILE, "references": [HOSTILE + " Bird."]}
-    page = Page(page_of(opened(rows), "7"))
-    scripts = [attributes for tag, attributes in page.elements if tag == "script"]
-    assert {each.get("type") for each in scripts} == {None, "application/json"}
-    assert sum("type" not in each for each in scripts) == 1
-    assert "img" not in {tag for tag, _ in page.elements}
-    assert not any(name.startswith("on") for _, each in page.elements for name in each)
-    assert "onerror=alert(2)" in "".join(page.data)
-    loaded = {"src", "href", "srcset", "action", "poster"}
-    assert all(
-        each[name].startswith("#") for _, each in page.elements for name in loaded & set(each)
-    )
+    page = page_of(opened(rows), "7")
+    for mark in ("<script", "</script", "<img", "<!--"):
+        assert page.count(mark) == tame.count(mark)
+    assert "onerror=alert(2)" in page
+    assert {*re.findall(r'(?:src|href|srcset|action|poster)="([^"])', page)} == {"#"}
 
 
 def test_printed_contributions_add_up_to_the_printed_distance(opened):
