@@ -7,7 +7,7 @@ pure; randomness comes in as a generator; what cannot be computed is NaN with a 
 from agreement.accuracy import calibrate_ties, soft_pairwise_accuracy
 from agreement.checks import count_tied_cells, duplicate_systems
 from agreement.coefficients import COEFFICIENTS
-from agreement.differences import DifferenceTest, compare_correlations
+from agreement.differences import DifferenceTest, bonferroni, compare_correlations, holm
 from agreement.intervals import Interval, fisher_interval
 from agreement.levels import (
     LEVELS,
@@ -18,7 +18,6 @@ from agreement.levels import (
     system_means,
 )
 from agreement.matrices import TIE_RTOL, shared_cells
-from agreement.multiple import bonferroni, holm
 from agreement.power import (
     documents_for_correlation,
     sample_size_curve,

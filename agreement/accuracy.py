@@ -29,24 +29,13 @@ class PairwiseAccuracy:
 
 
 def calibrate_ties(scores: np.ndarray, ratings: np.ndarray, *, level: str) -> PairwiseAccuracy:
-    """Find the threshold of highest pairwise accuracy, and that accuracy.
+    """Find the threshold of highest pairwise accuracy, and that accuracy, the paper's acc_eq.
 
     Every distance between two scores is tried, in one sweep over the sorted distances; the
     smallest of the best is taken. One threshold serves all documents. An accuracy on the data
     it was calibrated on flatters the metric a little: compare metrics all calibrated alike.
-
-    Parameters
-    ----------
-    scores, ratings : ndarray, shape (n_systems, n_documents)
-        NaN where missing; the cells both have are used.
-    level : str
-        "system" compares system means, "summary" two systems on one document (then averages
-        documents, the paper's grouping by item), "global" any two cells.
-
-    Returns
-    -------
-    PairwiseAccuracy
-        The paper's acc_eq, with the threshold found. Undefined where there is no pair.
+    System level compares system means; summary level two systems on one document, then averages
+    documents (the paper's grouping by item); global level any two cells.
 
     Examples
     --------
@@ -84,21 +73,8 @@ def soft_pairwise_accuracy(
     paired permutation test over documents (Thompson et al. 2024, "Improving Statistical
     Significance in Human Evaluation of Automatic Metrics via Soft Pairwise Accuracy"). Metric
     and ratings share the random signs; a permuted mean equal to the observed one counts half,
-    so the result does not depend on the order of the systems.
-
-    Parameters
-    ----------
-    scores, ratings : ndarray, shape (n_systems, n_documents)
-        NaN where missing; each pair of systems is compared on the documents all four have.
-    n_resamples : int
-        Random signs.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    PairwiseAccuracy
-        Undefined for fewer than two systems that share a document.
+    so the result does not depend on the order of the systems. Each pair of systems is compared on
+    the documents all four have.
     """
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
     i, j = np.triu_indices(len(x), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agreement.coefficients import combine, tie_classes
+from agreement.coefficients import combine_all, tie_classes
 from agreement.fixed_values import blank_nearly_constant, kendall_scale
 
 FORM_NUMBERS = 4_000_000
@@ -41,7 +41,7 @@ def resampled_kendall_of_cells(
         cells = (systems[:, :, None] * documents[:, None, :])[:, joint]
         x_scale = kendall_scale(x_classes[:, joint], cells, coefficient)
         y_scale = kendall_scale(y_classes[:, joint], cells, coefficient)
-        values = combine(products[rows], x_scale.column(), y_scale.row(), coefficient)
+        values = combine_all(products[rows], x_scale, y_scale, coefficient)
         x, y = metrics[:, joint], aspects[:, joint]
         result[rows] = blank_nearly_constant(values, x, y, cells)
     return result

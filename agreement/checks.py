@@ -12,19 +12,10 @@ FEWEST_SHARED = 2
 
 
 def duplicate_systems(scores: np.ndarray) -> list[tuple[int, int]]:
-    """Find systems that are probably one system listed twice.
+    """Find systems that are probably one listed twice: equal on every document both have.
 
-    Counted twice, a system weighs double in every correlation and interval.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_systems, n_documents)
-        NaN where missing. Use a metric with fine steps; ratings tie by chance.
-
-    Returns
-    -------
-    list of tuple
-        Every pair of rows, in order, that has the same score on every document both have.
+    Counted twice, a system weighs double in every correlation and interval. Use a metric with fine
+    steps, for ratings tie by chance.
 
     Examples
     --------
@@ -46,16 +37,6 @@ def duplicate_systems(scores: np.ndarray) -> list[tuple[int, int]]:
 
 def count_tied_cells(scores: np.ndarray) -> int:
     """Count cells whose score another system also has on the same document.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_systems, n_documents)
-        NaN where missing.
-
-    Returns
-    -------
-    int
-        Cells, not pairs: three equal scores are three tied cells.
 
     Examples
     --------

@@ -63,7 +63,7 @@ def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
     left, x_scale = vectors(x, counts, coefficient)
     right, y_scale = vectors(y, counts, coefficient)
     products = left @ np.swapaxes(right, -1, -2)
-    return combine(products, x_scale.column(), y_scale.row(), coefficient)
+    return combine_all(products, x_scale, y_scale, coefficient)
 
 
 def undefined_reason(x: Array, y: Array) -> str | None:
@@ -123,10 +123,9 @@ def merge_close(values: Array, scale: Array | None = None) -> Array:
         return values
     order, ascending, steps = _steps(values, TIE_RTOL, scale)
     starts = np.zeros(values.shape, dtype=np.int64)
-    starts[..., 1:] = steps * np.arange(1, values.shape[-1])
-    smallest = np.take_along_axis(ascending, np.maximum.accumulate(starts, axis=-1), -1)
+    starts[..., 1:] = np.maximum.accumulate(steps * np.arange(1, values.shape[-1]), axis=-1)
     merged = np.empty_like(values)
-    np.put_along_axis(merged, order, smallest, -1)
+    np.put_along_axis(merged, order, np.take_along_axis(ascending, starts, -1), -1)
     return np.where(np.isnan(values), np.nan, merged)
 
 
@@ -136,10 +135,8 @@ def _steps(values: Array, rtol: float, scale: Array | None = None) -> tuple[Arra
     ascending = np.take_along_axis(values, order, -1)
     if rtol == 0.0:
         return order, ascending, np.diff(ascending, axis=-1) > 0.0
-    sizes = ascending if scale is None else np.broadcast_to(scale, values.shape)
-    if scale is not None:
-        sizes = np.take_along_axis(sizes, order, -1)
-    sizes = np.abs(np.nan_to_num(sizes))
+    sizes = values if scale is None else np.broadcast_to(scale, values.shape)
+    sizes = np.abs(np.nan_to_num(np.take_along_axis(sizes, order, -1)))
     tolerance = rtol * np.maximum(sizes[..., 1:], sizes[..., :-1])
     return order, ascending, np.diff(ascending, axis=-1) > tolerance
 
@@ -158,14 +155,6 @@ class Scale:
     n_distinct: Array
     """Shape (...); distinct values with weight. For tau-c the number itself, for the others it
     may be any number above 1 where the variable is not constant."""
-
-    def column(self) -> Scale:
-        """Append an axis for the other side."""
-        return Scale(self.squared_norm[..., :, None], self.n_distinct[..., :, None])
-
-    def row(self) -> Scale:
-        """Insert an axis for the other side before the last."""
-        return Scale(self.squared_norm[..., None, :], self.n_distinct[..., None, :])
 
 
 def vectors(x: Array, weights: Array, coefficient: str) -> tuple[Array, Scale]:
@@ -196,6 +185,13 @@ def combine(products: Array, left: Scale, right: Scale, coefficient: str) -> Arr
     # One root of the product: equal norms then give exactly 1 for a perfect correlation.
     result = products / np.sqrt(_squared_norm(left) * _squared_norm(right))
     return np.clip(result, -1.0, 1.0)
+
+
+def combine_all(products: Array, left: Scale, right: Scale, coefficient: str) -> Array:
+    """Scale inner products of all of `left` with all of `right`, shape (..., n_left, n_right)."""
+    column = Scale(left.squared_norm[..., :, None], left.n_distinct[..., :, None])
+    row = Scale(right.squared_norm[..., None, :], right.n_distinct[..., None, :])
+    return combine(products, column, row, coefficient)
 
 
 def _squared_norm(scale: Scale) -> Array:

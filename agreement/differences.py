@@ -1,4 +1,4 @@
-"""Tests by formula for the difference of two metrics' correlations with the same ratings.
+"""Tests by formula for the difference of two metrics' correlations, and corrections for many.
 
 Both correlations come from the same n units (systems, at system level). All statistics are
 signed, positive where the first correlation is the larger one. The formulae assume independent
@@ -97,24 +97,11 @@ def compare_correlations(
 ) -> DifferenceTest:
     """Test whether metric A agrees better with ratings than metric B, by formula.
 
-    Parameters
-    ----------
-    scores_a, scores_b, ratings : ndarray, shape (n_systems, n_documents)
-        NaN where missing; only cells that all three have are used.
-    level : str
-        "system" (n is the number of systems) or "global" (n is the number of cells, which are
-        not independent: the test is then too sure of itself). A mean over documents is not a
-        correlation and comes back undefined; use `swap_tests`.
-    coefficient : str
-        See `correlate`; the formulae are derived for Pearson. Undefined for "kendall_c", which is
-        scaled by the coarser variable, so that three of them need not be possible together.
-    test : str
-        One of `DEPENDENT_TESTS`.
-
-    Returns
-    -------
-    DifferenceTest
-        Undefined, with a reason, where one of the three correlations is.
+    Only cells that all three matrices have are used. Undefined, with a reason, where one of the
+    three correlations is; at summary level (a mean over documents is not one correlation); and for
+    "kendall_c", which is scaled by the coarser variable, so that three of them need not be possible
+    together. At global level the units are cells, which are not independent: the test is then too
+    sure of itself.
     """
     a, b, y = shared_cells(*as_matrices(scores_a=scores_a, scores_b=scores_b, ratings=ratings))
     pairs = {"r_a": (a, y), "r_b": (b, y), "r_ab": (a, b)}
@@ -135,6 +122,36 @@ def compare_correlations(
     if reason is not None:
         return _tested(test, r_a - r_b, math.nan, n, reason)
     return dependent_test(r_a, r_b, r_ab, n, test=test)
+
+
+def bonferroni(p_values: np.ndarray) -> np.ndarray:
+    """Multiply p-values by their number, at most 1; NaN stays NaN and is not counted.
+
+    Examples
+    --------
+    >>> bonferroni(np.array([0.01, 0.04, 0.3])).round(3).tolist()
+    [0.03, 0.12, 0.9]
+    """
+    return np.minimum(p_values * (~np.isnan(p_values)).sum(), 1.0)
+
+
+def holm(p_values: np.ndarray) -> np.ndarray:
+    """Correct p-values by Holm's step-down (1979); NaN stays NaN and is not counted.
+
+    Examples
+    --------
+    >>> holm(np.array([0.01, 0.04, 0.3])).round(3).tolist()
+    [0.03, 0.08, 0.3]
+    """
+    result = np.full(p_values.shape, np.nan)
+    is_defined = ~np.isnan(p_values)
+    defined = p_values[is_defined]
+    order = np.argsort(defined, kind="stable")
+    factors = np.arange(defined.size, 0, -1)
+    adjusted = np.empty_like(defined)
+    adjusted[order] = np.maximum.accumulate(np.minimum(defined[order] * factors, 1.0))
+    result[is_defined] = adjusted
+    return result
 
 
 def _determinant(r_a: float, r_b: float, r_ab: float) -> float:
@@ -175,7 +192,6 @@ _FORMULAE: dict[str, tuple[Callable[[float, float, float, int], float], bool]] =
 """The statistic, and whether it follows Student's t with n - 3 degrees of freedom."""
 
 DEPENDENT_TESTS = tuple(_FORMULAE)
-"""Names of the tests for two dependent overlapping correlations."""
 
 
 def _dependent_reason(r_a: float, r_b: float, r_ab: float, n: int) -> str | None:
@@ -186,9 +202,7 @@ def _dependent_reason(r_a: float, r_b: float, r_ab: float, n: int) -> str | None
             f"`r_ab` must be possible next to the others, got r_a = {r_a:g}, r_b = {r_b:g}, "
             f"r_ab = {r_ab:g}; compute all three from the same units"
         )
-    if _is_perfect(r_ab):
-        return "the two metrics correlate perfectly with each other"
-    return None
+    return "the two metrics correlate perfectly with each other" if _is_perfect(r_ab) else None
 
 
 def _is_perfect(r: float) -> bool:
@@ -200,15 +214,13 @@ def _tested(
 ) -> DifferenceTest:
     is_t = _FORMULAE[test][1]
     null = stats.t(n - 3) if is_t and n > 3 else stats.norm
-    p_greater = p_value = math.nan
-    if not math.isnan(statistic):
-        p_greater, p_value = float(null.sf(statistic)), 2.0 * float(null.sf(abs(statistic)))
+    is_defined = not math.isnan(statistic)
     return DifferenceTest(
         difference=difference,
         statistic=statistic,
         degrees_of_freedom=float(n - 3) if is_t else math.inf,
-        p_value=p_value,
-        p_greater=p_greater,
+        p_value=2.0 * float(null.sf(abs(statistic))) if is_defined else math.nan,
+        p_greater=float(null.sf(statistic)) if is_defined else math.nan,
         n=n,
         reason=reason,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agreement.coefficients import Scale, all_pairs, combine, n_distinct, tie_classes
+from agreement.coefficients import Scale, all_pairs, combine_all, n_distinct, tie_classes
 from agreement.matrices import TIE_RTOL
 
 SAFE_SPREAD = 1e-6
@@ -28,7 +28,7 @@ def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> 
         left, x_scale = _ranked(x, weights)
         right, y_scale = _ranked(y, weights)
         products = left @ np.swapaxes(right * weights[:, None], 1, 2)
-        result = combine(products, x_scale.column(), y_scale.row(), coefficient)
+        result = combine_all(products, x_scale, y_scale, coefficient)
         return blank_nearly_constant(result, x, y, weights)
     x_scaled, y_scaled = _scaled(x), _scaled(y)
     total = weights.sum(1, keepdims=True)

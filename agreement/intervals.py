@@ -15,6 +15,9 @@ from scipy import stats
 
 from agreement.levels import Correlation
 
+CONFIDENCE = 0.95
+"""Of every interval that does not say otherwise."""
+
 PERFECT_ATOL = 1e-12
 """A coefficient this close to 1 or -1 is taken for it: Fisher's z is infinite there."""
 
@@ -42,24 +45,25 @@ class Interval:
     reason: str | None = None
 
 
-def bootstrap_name(point: Correlation) -> str:
-    """Name a bootstrap by what its resamples differ in: nothing varies of a single one."""
-    if 1 in (point.n_systems, point.n_documents):
-        return f"bootstrap-{'systems' if point.n_documents == 1 else 'documents'}"
-    return "bootstrap-both"
+def bootstrap_interval(
+    draws: np.ndarray, value: float, point: Correlation, reason: str | None
+) -> Interval:
+    """Bound a correlation, or the difference of two such, by its resampled values.
 
-
-def too_few_units(point: Correlation) -> str | None:
-    """Say why a bootstrap of a correlation would mislead, if so.
-
-    Summary level has a mean over documents, which varies with them, if there are three systems.
+    The bootstrap is called by what its resamples differ in: nothing varies of a single one. Of too
+    few units it would mislead; summary level has a mean over documents, which varies with them, if
+    there are three systems.
     """
+    method = "bootstrap-both"
+    if 1 in (point.n_systems, point.n_documents):
+        method = f"bootstrap-{'systems' if point.n_documents == 1 else 'documents'}"
     n, noun, fewest = point.n_systems, "systems", FEWEST_UNITS
     if point.level == "global":
         n, noun = point.n_systems * point.n_documents, "rows"
     elif point.level == "summary" and point.n_documents > 1:
         fewest = FEWEST_UNITS - 1
-    return None if n >= fewest else f"needs at least {fewest} {noun}, got {n}"
+    few = None if n >= fewest else f"needs at least {fewest} {noun}, got {n}"
+    return percentile_interval(draws, value, CONFIDENCE, method, reason or few)
 
 
 def percentile_interval(
@@ -77,14 +81,8 @@ def percentile_interval(
     if reason is None:
         tail = 0.5 * (1.0 - confidence)
         low, high = np.quantile(draws[is_defined], [tail, 1.0 - tail])
-    return Interval(
-        value=value,
-        low=float(low),
-        high=float(high),
-        method=method,
-        n_undefined=n_undefined,
-        reason=reason,
-    )
+    ends = {"low": float(low), "high": float(high)}
+    return Interval(value=value, **ends, method=method, n_undefined=n_undefined, reason=reason)
 
 
 def widened(confidence: float, n: int) -> float:
@@ -100,32 +98,15 @@ def widened(confidence: float, n: int) -> float:
     return float(2.0 * stats.norm.cdf(quantile) - 1.0)
 
 
-def fisher_interval(
-    r: float, n: int, *, confidence: float = 0.95, coefficient: str = "pearson"
-) -> Interval:
-    """Bound a correlation by Fisher's transformation. It is too narrow for metrics: see below.
+def fisher_interval(r: float, n: int, *, coefficient: str = "pearson") -> Interval:
+    """Bound a correlation over n units by Fisher's transformation, which is too narrow for metrics.
 
-    It takes the n units as independent draws of bivariate normal values and knows nothing of
-    documents: it ignores that other documents would give other system means, and at global
-    level that cells of one system or one document belong together. Report a bootstrap interval;
-    this is for comparison with papers.
-
-    Parameters
-    ----------
-    r : float
-        The coefficient.
-    n : int
-        Units it was computed from: systems at system level.
-    confidence : float
-        Nominal, not attained; see above.
-    coefficient : str
-        Sets the standard error on Fisher's scale: 1/sqrt(n-3) for Pearson, Bonett and Wright
-        (2000) for Spearman, Fieller, Hartley and Pearson (1957) for Kendall.
-
-    Returns
-    -------
-    Interval
-        Undefined for `|r|` = 1 or fewer than 4 units (5 for Kendall).
+    It takes the units as independent draws of bivariate normal values: it ignores that other
+    documents would give other system means, and that cells of one system or one document belong
+    together. Report a bootstrap interval; this is for comparison with papers. Undefined for
+    `|r|` = 1 or fewer than 4 units (5 for Kendall). The standard error on Fisher's scale is
+    1/sqrt(n-3) for Pearson, that of Bonett and Wright (2000) for Spearman, and of Fieller, Hartley
+    and Pearson (1957) for Kendall.
 
     Examples
     --------
@@ -147,6 +128,6 @@ def fisher_interval(
             variance = (1.0 + 0.5 * r**2) / (n - 3)
         else:
             variance = 0.437 / (n - 4)
-        half = stats.norm.ppf(0.5 + 0.5 * confidence) * math.sqrt(variance)
+        half = stats.norm.ppf(0.5 + 0.5 * CONFIDENCE) * math.sqrt(variance)
         low, high = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
     return Interval(value=r, low=low, high=high, method="fisher", reason=reason)

@@ -52,24 +52,8 @@ def correlate(
 ) -> Correlation:
     """Correlate a metric's scores with ratings at one level, on the cells both have.
 
-    Parameters
-    ----------
-    scores, ratings : ndarray, shape (n_systems, n_documents)
-        NaN where missing.
-    level : str
-        One of `LEVELS`.
-    coefficient : str
-        One of `COEFFICIENTS`.
-
-    Returns
-    -------
-    Correlation
-        Value and counts; a value of NaN comes with its reason.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, a value is infinite, or a name is not known.
+    `level` is one of `LEVELS`, `coefficient` one of `COEFFICIENTS`. Raises `ValueError` if the
+    shapes differ, a value is infinite, or a name is not known.
 
     Examples
     --------
@@ -81,10 +65,9 @@ def correlate(
     """
     require_choice("level", level, LEVELS)
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
-    by_document = rowwise(x.T, y.T, coefficient) if level == "summary" else None
-    value = level_values(x, y, level, coefficient) if by_document is None else _mean(by_document)
-    reason = _reason(x, y, level) if np.isnan(value) else None
-    return _described(float(value), x, by_document, level, coefficient, reason)
+    values = rowwise(_rows(x, level), _rows(y, level), coefficient)
+    reason = _reason(x, y, level) if np.isnan(_mean(values)) else None
+    return _described(values, x, level, coefficient, reason)
 
 
 def partial_correlate(
@@ -100,21 +83,8 @@ def partial_correlate(
     .. math:: r_{xy \cdot z} = (r_{xy} - r_{xz} r_{yz}) / \sqrt{(1 - r_{xz}^2)(1 - r_{yz}^2)}
 
     at system and global level; inside each document, then averaged, at summary level. For
-    Kendall the same formula holds (Kendall 1942).
-
-    Parameters
-    ----------
-    scores, ratings, given : ndarray, shape (n_systems, n_documents)
-        NaN where missing; only cells that all three have are used.
-    level : str
-        One of `LEVELS`.
-    coefficient : str
-        One of `COEFFICIENTS`.
-
-    Returns
-    -------
-    Correlation
-        Undefined also where `given` is constant or determines one of the others.
+    Kendall the same formula holds (Kendall 1942). Undefined also where `given` is constant or
+    determines one of the others. Only cells that all three have are used.
     """
     require_choice("level", level, LEVELS)
     x, y, z = shared_cells(*as_matrices(scores=scores, ratings=ratings, given=given))
@@ -126,35 +96,23 @@ def partial_correlate(
     with np.errstate(divide="ignore", invalid="ignore"):
         partial = (r_xy - r_xz * r_yz) / np.sqrt(unexplained)
     partial = np.where(unexplained > CERTAIN, np.clip(partial, -1.0, 1.0), np.nan)
-    by_document, value, reason = partial if level == "summary" else None, _mean(partial), None
-    if np.isnan(value):
+    reason = None
+    if np.isnan(_mean(partial)):
         reason = _reason(x, y, level) or "`given` is constant or determines scores or ratings"
-    return _described(float(value), x, by_document, level, coefficient, reason)
+    return _described(partial, x, level, coefficient, reason)
 
 
 def correlation_test(
     scores: np.ndarray, ratings: np.ndarray, *, level: str, coefficient: str = "pearson"
 ) -> float:
-    """Test whether a correlation at system or global level differs from zero.
+    """Test two-sided whether a correlation at system or global level differs from zero.
 
     The usual test of each coefficient: Student's t with n-2 degrees of freedom for Pearson, the
     exact or normal distribution for Kendall. For Spearman the exact distribution up to
     `MOST_PERMUTED` units, because t is infinite for any perfect order; t for more. It treats the
     units (systems, or cells) as independent, which cells are not: at global level it is too sure of
-    itself.
-
-    Parameters
-    ----------
-    scores, ratings : ndarray, shape (n_systems, n_documents)
-        NaN where missing.
-    level, coefficient : str
-        See `correlate`.
-
-    Returns
-    -------
-    float
-        Two-sided p-value; NaN for fewer than three units, where the correlation is undefined, and
-        at summary level: a mean over documents has no such test.
+    itself. NaN for fewer than three units, where the correlation is undefined, and at summary
+    level: a mean over documents has no such test.
     """
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
     if level == "summary" or _reason(x, y, level):
@@ -190,18 +148,7 @@ def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> 
 
 
 def system_means(scores: np.ndarray) -> np.ndarray:
-    """Average each system over the documents it has.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (..., n_systems, n_documents)
-        NaN where missing.
-
-    Returns
-    -------
-    ndarray, shape (..., n_systems)
-        NaN for a system without any score.
-    """
+    """Average each system over the documents it has; NaN for a system without any score."""
     counts = (~np.isnan(scores)).sum(-1)
     sums = np.nansum(scores, axis=-1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
@@ -249,17 +196,12 @@ def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
 
 
 def _described(
-    value: float,
-    x: np.ndarray,
-    by_document: np.ndarray | None,
-    level: str,
-    coefficient: str,
-    reason: str | None,
+    values: np.ndarray, x: np.ndarray, level: str, coefficient: str, reason: str | None
 ) -> Correlation:
     present = ~np.isnan(x)
-    skipped = 0 if by_document is None else (np.isnan(by_document) & present.any(0)).sum()
+    skipped = (np.isnan(values) & present.any(0)).sum() if level == "summary" else 0
     return Correlation(
-        value=value,
+        value=float(_mean(values)),
         level=level,
         coefficient=coefficient,
         n_systems=int(present.any(1).sum()),

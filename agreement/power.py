@@ -2,6 +2,7 @@
 
 By formula where there is one: Fisher's z for numbers of systems, components of variance for
 numbers of documents. By drawing subsets of the documents there are, for the curve up to them.
+A number is None where no study could have so many.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from agreement.differences import dependent_test
-from agreement.intervals import fisher_interval
+from agreement.intervals import CONFIDENCE, fisher_interval
 from agreement.matrices import as_matrices, shared_cells
 from agreement.resampling import Resamples, resampled_correlations
 
@@ -29,8 +30,7 @@ MOST_UNITS = 10**9
 """More than this counts as out of reach."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsNeeded:
+class DocumentsNeeded(NamedTuple):
     """Documents after which the system-level correlation no longer moves, and where it goes."""
 
     n: int | None
@@ -62,20 +62,10 @@ class SampleSizeCurve:
 
 
 def systems_for_correlation(r: float) -> int | None:
-    """Count the systems needed to find a correlation different from zero.
+    """Count the systems needed to find a correlation, below 1, different from zero.
 
     By Fisher's z: n = ((z_alpha + z_power) / atanh(r))^2 + 3, which is for independent systems
     and Pearson; what documents add in noise is not in it (`documents_for_correlation`).
-
-    Parameters
-    ----------
-    r : float
-        The correlation expected, between -1 and 1.
-
-    Returns
-    -------
-    int or None
-        None where no study could have so many.
 
     Examples
     --------
@@ -86,28 +76,15 @@ def systems_for_correlation(r: float) -> int | None:
 
 
 def systems_for_difference(r_a: float, r_b: float, r_ab: float) -> int | None:
-    """Count the systems needed to tell two metrics' correlations apart.
+    """Count the systems needed to tell two metrics' correlations with ratings apart.
 
     Inverts Dunn and Clark's (1969) statistic: the difference of Fisher's z over
-    sqrt((2 - 2c) / (n - 3)), with c the covariance of the two.
-
-    Parameters
-    ----------
-    r_a, r_b : float
-        Expected correlations of the two metrics with ratings, between -1 and 1.
-    r_ab : float
-        Expected correlation of the metrics with each other; the higher, the fewer systems.
-
-    Returns
-    -------
-    int or None
-        None where no study could have so many.
+    sqrt((2 - 2c) / (n - 3)), with c the covariance of the two. The higher the correlation `r_ab` of
+    the metrics with each other, the fewer systems.
     """
-    if r_a == r_b:
-        return None
     # The statistic grows with sqrt(n - 3): read its size off any n.
     tested = dependent_test(r_a, r_b, r_ab, 4, test="dunn1969")
-    if tested.reason is not None:
+    if r_a == r_b or tested.reason is not None:
         return None
     return _enough((_normal_sum() / abs(tested.statistic)) ** 2 + 3.0)
 
@@ -115,18 +92,7 @@ def systems_for_difference(r_a: float, r_b: float, r_ab: float) -> int | None:
 def systems_for_width(r: float, width: float) -> int | None:
     """Count the systems needed for a 95 % Fisher interval no wider than `width`.
 
-    Parameters
-    ----------
-    r : float
-        The correlation expected, between -1 and 1.
-    width : float
-        Upper end minus lower end, above 0. The interval is too narrow, so the number of systems
-        is a lower bound.
-
-    Returns
-    -------
-    int or None
-        None where no study could have so many.
+    The interval is too narrow, so the number of systems is a lower bound.
     """
 
     def is_enough(n: int) -> bool:
@@ -145,33 +111,23 @@ def documents_for_correlation(scores: np.ndarray, ratings: np.ndarray) -> Docume
 
     is expected of D documents, with components of (co)variance for systems (s) and the rest (e)
     from the pilot; no simulation. Noise that metric and ratings do not share pulls the correlation
-    towards 0, and more documents undo that.
-
-    Parameters
-    ----------
-    scores, ratings : ndarray, shape (n_systems, n_documents)
-        The pilot; NaN where missing.
-
-    Returns
-    -------
-    DocumentsNeeded
-        With these it is within `TOLERANCE` of its limit. Undefined where the pilot shows no
-        variance between systems.
+    towards 0, and more documents undo that. With the documents returned it is within `TOLERANCE` of
+    its limit. Undefined where the pilot shows no variance between systems.
     """
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
     parts = variance_components(x), variance_components(y), variance_components(x, y)
-    reason = _forecast_reason(*parts[:2])
-    if reason:
-        return DocumentsNeeded(n=None, limit=np.nan, reason=reason)
+    if math.isnan(parts[0].systems):
+        reason = "needs at least two systems and two documents that all systems have"
+        return DocumentsNeeded(None, np.nan, reason)
+    for name, part in zip(("scores", "ratings"), parts, strict=False):
+        if part.systems <= 0.0:
+            reason = f"the {name} show no variance between systems beyond that within them"
+            return DocumentsNeeded(None, np.nan, reason)
     limit = _forecast(parts, math.inf)
-
-    def is_enough(n: int) -> bool:
-        return abs(_forecast(parts, n) - limit) <= TOLERANCE
-
     # The expected correlation has at most one turn, and is smooth in the logarithm of n.
-    n = _smallest(is_enough, 1, ratio=1.1)
-    reason = "no number of documents brings it that close" if n is None else None
-    return DocumentsNeeded(n=n, limit=limit, reason=reason)
+    n = _smallest(lambda n: abs(_forecast(parts, n) - limit) <= TOLERANCE, 1, ratio=1.1)
+    no_number = "no number of documents brings it that close" if n is None else None
+    return DocumentsNeeded(n, limit, no_number)
 
 
 def variance_components(first: np.ndarray, second: np.ndarray | None = None) -> VarianceComponents:
@@ -202,34 +158,13 @@ def sample_size_curve(
     level: str,
     coefficient: str = "pearson",
     n_draws: int = 50,
-    confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> SampleSizeCurve:
     """Correlate on random subsets of documents of growing size (Sun and Nenkova's Figure 1).
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_metrics, n_systems, n_documents)
-        NaN where missing.
-    ratings : ndarray, shape (n_aspects, n_systems, n_documents)
-        NaN where missing.
-    sizes : ndarray of int, shape (n_sizes,)
-        Numbers of documents, each at most the number there is.
-    level, coefficient : str
-        See `correlate`.
-    n_draws : int
-        Subsets per size, shared by all metrics and aspects. Subsets of nearly all documents
-        overlap, so the bars shrink to nothing at the right end: they show how the number was come
-        by, not its error.
-    confidence : float
-        Share of draws between `low` and `high`.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    SampleSizeCurve
-        One point per size, metric and aspect.
+    Scores have shape (n_metrics, n_systems, n_documents), ratings (n_aspects, ...); all share the
+    `n_draws` subsets of each size. Subsets of nearly all documents overlap, so the bars shrink to
+    nothing at the right end: they show how the number was come by, not its error.
     """
     n_systems, n_documents = scores.shape[1:]
     drawn = np.concatenate(
@@ -243,7 +178,7 @@ def sample_size_curve(
         scores, ratings, subsets, level=level, coefficient=coefficient
     ).reshape(len(sizes), n_draws, len(scores), len(ratings))
     n_undefined = np.isnan(values).sum(1)
-    tail = 0.5 * (1.0 - confidence)
+    tail = 0.5 * (1.0 - CONFIDENCE)
     curve = np.full((4, *n_undefined.shape), np.nan)
     for s, m, k in np.argwhere(n_undefined < n_draws):
         defined = values[s, :, m, k][~np.isnan(values[s, :, m, k])]
@@ -253,15 +188,6 @@ def sample_size_curve(
     return SampleSizeCurve(
         means=means, deviations=deviations, low=low, high=high, n_undefined=n_undefined
     )
-
-
-def _forecast_reason(x: VarianceComponents, y: VarianceComponents) -> str | None:
-    if math.isnan(x.systems):
-        return "needs at least two systems and two documents that all systems have"
-    for name, part in (("scores", x), ("ratings", y)):
-        if part.systems <= 0.0:
-            return f"the {name} show no variance between systems beyond that within them"
-    return None
 
 
 def _forecast(

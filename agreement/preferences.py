@@ -6,8 +6,6 @@ tie. Counts have these three in this order, always.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import stats
 
@@ -17,18 +15,6 @@ from agreement.raters import krippendorff_alpha
 
 FIRST, SECOND, TIE = 0, 1, 2
 """The outcomes of a judgement."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeAgreement:
-    """How far judges of the same item agree."""
-
-    alpha: float
-    """Krippendorff's, over the three outcomes as names; NaN where undefined, as is the next."""
-    share_equal: float
-    """Of all pairs of judgements of one item, those with the same outcome."""
-    n_items: int
-    """Items with at least two judgements."""
 
 
 def sign_test(n_first: int, n_second: int) -> float:
@@ -88,22 +74,24 @@ def majorities(item_counts: np.ndarray) -> np.ndarray:
     return np.array([(lead > 0).sum(), (lead < 0).sum(), (lead == 0).sum()])
 
 
-def judge_agreement(outcomes: np.ndarray) -> JudgeAgreement:
-    """Measure how far judges of the same items agree, with chance taken off and without.
+def judge_agreement(outcomes: np.ndarray) -> tuple[float, float, int]:
+    """Measure how far judges of the same items agree.
 
     `outcomes` are `FIRST`, `SECOND` or `TIE`, shape (n_judges, n_items); NaN where a judge did not
-    judge an item. Undefined where no item has two judgements.
+    judge an item. Returns Krippendorff's alpha over the three as names; of all pairs of judgements
+    of one item the share that is equal; and the items with at least two judgements. The first two
+    are NaN where there is no such item.
 
     Examples
     --------
-    >>> judge_agreement(np.array([[0, 1, 2, 1], [0, 1, 1, 1]])).share_equal
-    0.75
+    >>> judge_agreement(np.array([[0, 1, 2, 1], [0, 1, 1, 1]]))[1:]
+    (0.75, 4)
     """
     alpha = krippendorff_alpha(outcomes, measurement="nominal")
     counts = np.stack([(outcomes == outcome).sum(0) for outcome in (FIRST, SECOND, TIE)])
     n_pairs = _choose_2(counts.sum(0)).sum()
     share = _choose_2(counts).sum() / n_pairs if n_pairs else np.nan
-    return JudgeAgreement(alpha=alpha.value, share_equal=float(share), n_items=alpha.n_units)
+    return alpha.value, float(share), alpha.n_units
 
 
 def _choose_2(n: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agreement.intervals import MOST_UNDEFINED, Interval, percentile_interval, widened
+from agreement.intervals import CONFIDENCE, MOST_UNDEFINED, Interval, percentile_interval, widened
 from agreement.levels import system_means
 from agreement.matrices import TIE_RTOL, as_matrices, as_stack, require_fraction
 from agreement.resampling import draw_counts
@@ -59,31 +59,11 @@ class PairedComparison:
 
 
 def rank_systems(
-    scores: np.ndarray,
-    *,
-    n_resamples: int = 1_000,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
+    scores: np.ndarray, *, n_resamples: int = 1_000, rng: np.random.Generator
 ) -> SystemRanking:
-    """Rank systems by their mean score, documents being drawn with replacement.
+    """Rank systems by their mean score, documents being drawn with replacement for all alike.
 
     Speaks of this metric and of more documents like these, not of human judgement.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_systems, n_documents)
-        NaN where missing; higher is better.
-    n_resamples : int
-        Draws of documents, shared by all systems.
-    confidence : float
-        For intervals of means and ranks.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    SystemRanking
-        Means and ranks with their intervals.
     """
     (matrix,) = as_matrices(scores=scores)
     n_systems, n_documents = matrix.shape
@@ -98,13 +78,13 @@ def rank_systems(
     draws, means = drawn(filled), system_means(matrix)
     n_scored = have.sum(1)
     sizes = (drawn(np.abs(filled)), system_means(np.abs(matrix)))
-    ends = _rank_ends((draws, means), sizes, n_scored, confidence)
+    ends = _rank_ends((draws, means), sizes, n_scored)
     return SystemRanking(
         means=tuple(
             percentile_interval(
                 draws[:, system],
                 float(means[system]),
-                widened(confidence, int(n_scored[system])),
+                widened(CONFIDENCE, int(n_scored[system])),
                 "bootstrap-documents",
                 _too_few(int(n_scored[system]), "the system has no score"),
             )
@@ -121,26 +101,15 @@ def compare_systems(
     scores_b: np.ndarray,
     *,
     n_resamples: int = 1_000,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     rng: np.random.Generator,
 ) -> PairedComparison:
     """Compare two systems' scores on the same documents: paired bootstrap and permutation test.
 
-    The interval is Koehn's (2004), widened. His test by the same draws finds a difference in a
-    tenth of all samples of ten documents where there is none, at a level of .05; Fisher's
-    permutation test (1935) does not.
-
-    Parameters
-    ----------
-    scores_a, scores_b : ndarray, shape (n_documents,)
-        Scores of two systems on the same documents in the same order; NaN where missing.
-    n_resamples, confidence, rng
-        See `rank_systems`.
-
-    Returns
-    -------
-    PairedComparison
-        Undefined, with a reason, if they share fewer documents than `FEWEST_DOCUMENTS`.
+    Scores have shape (n_documents,). The interval is Koehn's (2004), widened. His test by the same
+    draws finds a difference in a tenth of all samples of ten documents where there is none, at a
+    level of .05; Fisher's permutation test (1935) does not. Undefined, with a reason, if they share
+    fewer documents than `FEWEST_DOCUMENTS`.
     """
     require_fraction("confidence", confidence)
     a, b = as_stack("scores_a", scores_a, 1), as_stack("scores_b", scores_b, 1)
@@ -221,7 +190,6 @@ def _rank_ends(
     values: tuple[np.ndarray, np.ndarray],
     sizes: tuple[np.ndarray, np.ndarray],
     n_scored: np.ndarray,
-    confidence: float,
 ) -> np.ndarray:
     """Percentiles of the rank, shape (2, n_systems), 0 where undefined, of complete resamples."""
     # The mean of a document drawn alone is its score, however often it is drawn.
@@ -231,7 +199,7 @@ def _rank_ends(
     is_complete = ~np.isnan(complete[:, n_scored > 0]).any(1)
     if (~is_complete).sum() > MOST_UNDEFINED * is_complete.size:
         return np.zeros((2, n_scored.size), dtype=np.int64)
-    tail = 0.5 * (1.0 - confidence)
+    tail = 0.5 * (1.0 - CONFIDENCE)
     ranks = _ranks(complete[is_complete], complete_sizes[is_complete])
     ends = np.quantile(ranks, [tail, 1.0 - tail], axis=0, method="nearest")
     return np.where(n_scored < FEWEST_DOCUMENTS, 0, ends).astype(np.int64)

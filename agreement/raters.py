@@ -19,36 +19,24 @@ MEASUREMENTS = ("nominal", "ordinal", "interval")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alpha:
-    """Krippendorff's alpha and what it was computed from."""
+class RaterAgreement:
+    """How far raters agree, and what it was computed from."""
 
     value: float
-    """1 for perfect agreement, 0 for chance; NaN where undefined."""
-    n_raters: int
+    """NaN where undefined; then `reason` says why."""
     n_units: int
     """Units with at least two ratings; the others say nothing about agreement."""
-    n_missing: int
-    """Ratings that the table of raters and units lacks."""
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveOneOut:
-    """How well each rater agrees with the mean of the others."""
-
-    value: float
-    """Mean over raters for whom it is defined; NaN if there is none."""
-    n_raters: int
-    reason: str | None = None
-
-
-def krippendorff_alpha(ratings: np.ndarray, *, measurement: str = "interval") -> Alpha:
-    r"""Measure agreement among raters beyond chance, any number missing.
+def krippendorff_alpha(ratings: np.ndarray, *, measurement: str = "interval") -> RaterAgreement:
+    r"""Measure agreement among raters beyond chance: 1 if perfect, 0 for chance.
 
     .. math:: \alpha = 1 - D_o / D_e
 
     the disagreement observed within units over the one expected from all pairable ratings
-    (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability").
+    (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). Undefined if no unit has two
+    ratings, or all pairable ratings are equal.
 
     Parameters
     ----------
@@ -58,11 +46,6 @@ def krippendorff_alpha(ratings: np.ndarray, *, measurement: str = "interval") ->
         One of `MEASUREMENTS`. Ratings on a scale of five are ordinal; interval takes the
         steps as equally wide.
 
-    Returns
-    -------
-    Alpha
-        Undefined if no unit has two ratings, or all pairable ratings are equal.
-
     Examples
     --------
     >>> krippendorff_alpha(np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])).value
@@ -70,54 +53,32 @@ def krippendorff_alpha(ratings: np.ndarray, *, measurement: str = "interval") ->
     """
     require_choice("measurement", measurement, MEASUREMENTS)
     table = as_stack("ratings", ratings, 2)
-    present = ~np.isnan(table)
-    per_unit = present.sum(0)
-    pairable = table[:, per_unit >= 2]
+    pairable = table[:, (~np.isnan(table)).sum(0) >= 2]
+    n_units = pairable.shape[1]
     values, codes = np.unique(pairable[~np.isnan(pairable)], return_inverse=True)
-    reason = None
-    if values.size == 0:
-        reason = "no unit has two ratings"
-    elif values.size == 1:
-        reason = "all ratings are equal"
-    value = np.nan
-    if reason is None:
-        counts = np.zeros((pairable.shape[1], values.size))
-        units = np.nonzero(~np.isnan(pairable))[1]
-        np.add.at(counts, (units, codes), 1.0)
-        sizes = counts.sum(1)
-        scaled = counts / (sizes - 1.0)[:, None]
-        coincidences = scaled.T @ counts - np.diag(scaled.sum(0))
-        totals = counts.sum(0)
-        distances = _squared_distances(values, totals, measurement)
-        observed = (coincidences * distances).sum()
-        expected = totals @ distances @ totals / (totals.sum() - 1.0)
-        value = 1.0 - observed / expected
-    return Alpha(
-        value=float(value),
-        n_raters=len(table),
-        n_units=pairable.shape[1],
-        n_missing=int((~present).sum()),
-        reason=reason,
-    )
+    if values.size < 2:
+        reason = "all ratings are equal" if values.size else "no unit has two ratings"
+        return RaterAgreement(value=np.nan, n_units=n_units, reason=reason)
+    counts = np.zeros((n_units, values.size))
+    units = np.nonzero(~np.isnan(pairable))[1]
+    np.add.at(counts, (units, codes), 1.0)
+    scaled = counts / (counts.sum(1) - 1.0)[:, None]
+    coincidences = scaled.T @ counts - np.diag(scaled.sum(0))
+    totals = counts.sum(0)
+    distances = _squared_distances(values, totals, measurement)
+    observed = (coincidences * distances).sum()
+    expected = totals @ distances @ totals / (totals.sum() - 1.0)
+    return RaterAgreement(value=float(1.0 - observed / expected), n_units=n_units)
 
 
-def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearson") -> LeaveOneOut:
-    """Correlate each rater with the mean of the other raters.
+def leave_one_out(
+    ratings: np.ndarray, *, level: str, coefficient: str = "pearson"
+) -> RaterAgreement:
+    """Correlate each rater with the mean of the others; the mean over raters, where defined.
 
-    The mean of few raters is noisier than the mean of all, so this is too low a ceiling for a
-    metric that is held against the mean of all: one no better than a rater comes out above it.
-
-    Parameters
-    ----------
-    ratings : ndarray, shape (n_raters, n_systems, n_documents)
-        One aspect of one pool; NaN where missing.
-    level, coefficient : str
-        See `correlate`.
-
-    Returns
-    -------
-    LeaveOneOut
-        The mean over the raters; those for whom it is undefined are not in it.
+    `ratings` are of one aspect and pool, shape (n_raters, n_systems, n_documents). The mean of few
+    raters is noisier than the mean of all, so this is too low a ceiling for a metric that is held
+    against the mean of all: one no better than a rater comes out above it.
     """
     stack = as_stack("ratings", ratings, 3)
     results = [
@@ -130,9 +91,9 @@ def leave_one_out(ratings: np.ndarray, *, level: str, coefficient: str = "pearso
         reason = f"needs at least 2 raters, got {len(stack)}"
     elif not defined:
         reason = f"undefined for every rater; first: {results[0].reason}"
-    return LeaveOneOut(
+    return RaterAgreement(
         value=float(np.mean(defined)) if defined else np.nan,
-        n_raters=len(stack),
+        n_units=int(((~np.isnan(stack)).sum(0) >= 2).sum()),
         reason=reason,
     )
 

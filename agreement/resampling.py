@@ -19,18 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from agreement.cell_pairs import exact_kind, resampled_kendall_of_cells, rows_of
-from agreement.coefficients import (
-    COEFFICIENTS,
-    all_pairs,
-    combine,
-    merge_close,
-    tie_classes,
-)
-from agreement.fixed_values import (
-    all_pairs_of_fixed,
-    blank_nearly_constant,
-    kendall_scale,
-)
+from agreement.coefficients import COEFFICIENTS, all_pairs, combine_all, merge_close, tie_classes
+from agreement.fixed_values import all_pairs_of_fixed, blank_nearly_constant, kendall_scale
 from agreement.levels import LEVELS
 from agreement.matrices import as_stack, require_choice
 
@@ -81,30 +71,12 @@ def resampled_correlations(
     """Compute every metric's coefficient with every aspect in every resample.
 
     Equal to building each resampled pair of matrices and calling `correlate`, several hundred
-    times faster. Each metric and aspect are compared on the cells both have.
+    times faster. Each metric and aspect are compared on the cells both have. Kendall at global
+    level takes time quadratic in cells.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_metrics, n_systems, n_documents)
-        NaN where missing.
-    ratings : ndarray, shape (n_aspects, n_systems, n_documents)
-        NaN where missing.
-    resamples : Resamples
-        From `draw_resamples`, for these systems and documents.
-    level : str
-        One of `LEVELS`.
-    coefficient : str
-        One of `COEFFICIENTS`. Kendall at global level takes time quadratic in cells.
-
-    Returns
-    -------
-    ndarray, shape (n_resamples, n_metrics, n_aspects)
-        NaN where the resample leaves the coefficient undefined.
-
-    Raises
-    ------
-    ValueError
-        If sizes disagree, or a name is not known.
+    Scores have shape (n_metrics, n_systems, n_documents), ratings (n_aspects, ...), the result
+    (n_resamples, n_metrics, n_aspects): NaN where the resample leaves the coefficient undefined.
+    Raises `ValueError` if sizes disagree, or a name is not known.
     """
     require_choice("level", level, LEVELS)
     require_choice("coefficient", coefficient, COEFFICIENTS)
@@ -129,11 +101,12 @@ def resampled_correlations(
 def _numbers_per_resample(metrics: Array, aspects: Array, level: str, coefficient: str) -> int:
     n_variables, n_systems, n_documents = len(metrics) + len(aspects), *metrics.shape[1:]
     is_kendall = coefficient.startswith("kendall")
+    n_pairs = n_systems * (n_systems - 1) // 2
     if level == "global":
         return 1 if is_kendall else n_variables * n_systems * n_documents
     if level == "summary" and is_kendall:
-        return max(len(metrics) * len(aspects), n_systems * (n_systems - 1) // 2, 1)
-    return n_variables * (n_systems * (n_systems - 1) // 2 if is_kendall else n_systems) + 1
+        return max(len(metrics) * len(aspects), n_pairs, 1)
+    return n_variables * (n_pairs if is_kendall else n_systems) + 1
 
 
 def _blocks(metrics_have: Array, aspects_have: Array) -> Iterator[tuple[Array, Array, Array]]:
@@ -194,13 +167,9 @@ def _summary_level(
             values = inside.correlate(x[m], y[a], joint)
             is_defined = ~np.isnan(values)
             values[~is_defined] = 0.0
-            if len(m) == len(x) and len(a) == len(y):
-                sums += counts * values
-                n_defined += counts * is_defined
-            else:
-                block = slice(None), m[:, None], a
-                sums[block] += counts * values
-                n_defined[block] += counts * is_defined
+            block = slice(None), m[:, None], a
+            sums[block] += counts * values
+            n_defined[block] += counts * is_defined
     return np.where(n_defined > 0, sums / np.maximum(n_defined, 1.0), np.nan)
 
 
@@ -228,7 +197,7 @@ class _DocumentCorrelations:
         numerator = (self._pair_counts @ products.T).reshape(-1, len(left), len(right))
         x_scale = kendall_scale(x_classes, counts, self._coefficient)
         y_scale = kendall_scale(y_classes, counts, self._coefficient)
-        result = combine(numerator, x_scale.column(), y_scale.row(), self._coefficient)
+        result = combine_all(numerator, x_scale, y_scale, self._coefficient)
         return blank_nearly_constant(result, x, y, counts)
 
     def _signs(self, classes: Array, joint: Array) -> Array:

@@ -13,8 +13,6 @@ correction makes a p-value smaller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from agreement.coefficients import merge_close
@@ -35,16 +33,6 @@ GIVEN_UP = 0.05
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwapTest:
-    """Result of a two-sided test of one pair of metrics under one aspect."""
-
-    p_value: float
-    """`(1 + hits) / (1 + n_resamples)`; NaN where the observed difference is undefined."""
-    n_resamples: int
-    """Swaps made; 0 where undefined."""
-
-
 def swap_tests(
     scores_a: Array,
     scores_b: Array,
@@ -55,8 +43,13 @@ def swap_tests(
     n_first: int,
     n_most: int,
     rng: np.random.Generator,
-) -> list[SwapTest]:
-    """Test for each aspect whether metrics A and B agree equally well with the ratings.
+) -> list[tuple[float, int]]:
+    """Test two-sided for each aspect whether metrics A and B agree equally well with the ratings.
+
+    Returns `(1 + hits) / (1 + swaps)` and the swaps made, for each aspect; NaN and 0 where the
+    observed difference is undefined. Swaps that leave a coefficient undefined count as hits. Both
+    metrics are brought to mean 0 and variance 1 first, and scores that then differ in the last bits
+    only are tied.
 
     Parameters
     ----------
@@ -64,22 +57,13 @@ def swap_tests(
         NaN where missing.
     ratings : ndarray, shape (n_aspects, n_systems, n_documents)
         NaN where missing, in the same cells for all aspects.
-    level : str
-        "system", "summary" or "global".
-    coefficient : str
+    level, coefficient : str
         See `correlate`. Kendall over few systems moves in coarse steps, and equal differences
         count as hits: at system level the test then rejects too rarely, never too often.
     n_first, n_most : int
         Swaps of the first stage, and of both stages together.
     rng : numpy.random.Generator
         Source of randomness.
-
-    Returns
-    -------
-    list of SwapTest
-        One per aspect. Swaps that leave a coefficient undefined count as hits. Both metrics are
-        brought to mean 0 and variance 1 first, and scores that then differ in the last bits only
-        are tied.
     """
     missing = np.isnan(scores_a) | np.isnan(scores_b) | np.isnan(ratings[0])
     a, b, y = (np.where(missing, np.nan, each) for each in (scores_a, scores_b, ratings))
@@ -100,7 +84,7 @@ def swap_tests(
             p_values = (1 + hits[open_ones]) / (1 + n_made[open_ones])
             open_ones = open_ones[p_values <= GIVEN_UP]
     return [
-        SwapTest(p_value=(1 + int(hit)) / (1 + int(n)) if n else np.nan, n_resamples=int(n))
+        ((1 + int(hit)) / (1 + int(n)) if n else np.nan, int(n))
         for hit, n in zip(hits, n_made, strict=True)
     ]
 

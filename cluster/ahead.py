@@ -31,9 +31,19 @@ def mapped_ahead(
 ) -> Iterator[R]:
     """Map in order, in other threads; at most `most` results are under way or wait."""
     waiting: deque[Future[R]] = deque()
+
+    def watched() -> Iterator[T]:
+        try:
+            yield from items
+        except Exception as error:
+            for future in waiting:  # what failed before may have made this item fail
+                if not future.cancel() and (earlier := future.exception()) is not None:
+                    raise earlier from error
+            raise
+
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for item in items:
+            for item in watched():
                 waiting.append(pool.submit(function, item))
                 if len(waiting) == most:
                     yield waiting.popleft().result()

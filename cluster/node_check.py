@@ -10,9 +10,10 @@ import importlib.util
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 
 ABSENT = "none"
 """The version of what is not installed."""
@@ -74,14 +75,6 @@ def refusal(driver: NodeFacts, node: NodeFacts) -> str | None:
     return None
 
 
-def package_files(folder: str) -> Iterator[str]:
-    """List the source and data files of a package, sorted, relative to its folder."""
-    for path, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if name != "__pycache__")
-        for file in sorted(files):
-            yield os.path.relpath(os.path.join(path, file), folder)
-
-
 def package_folder(name: str) -> str | None:
     """Return the folder of a package without importing it; None if there is no such package."""
     spec = importlib.util.find_spec(name)
@@ -95,10 +88,10 @@ def _package_hash(name: str) -> str:
     if folder is None:
         return ABSENT
     digest = hashlib.sha256()
-    for file in package_files(folder):
-        digest.update(f"{file}\0".encode())
-        with open(os.path.join(folder, file), "rb") as stream:
-            digest.update(hashlib.sha256(stream.read()).digest())
+    for file in sorted(Path(folder).rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            digest.update(f"{file.relative_to(folder)}\0".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 

@@ -15,9 +15,9 @@ from pkgutil import resolve_name
 from typing import Any
 
 from cluster.parts import Job, ShardReport
+from cluster.process_runner import Reports
 from cluster.ray_options import RayOptions
 from cluster.ray_process import ProcessLost, call_apart
-from cluster.reports import Reports
 from cluster.shards import Shard
 from cluster.store import absolute
 from sms.scorers import Scorer
@@ -37,31 +37,16 @@ def run_ray(
     """Score every shard that is handed in, on a Ray cluster.
 
     The scores are those of `run_local`, bit by bit if the scorer's are the same twice; what is not
-    listed here means what it does there.
-
-    Parameters
-    ----------
-    make_scorer : callable
-        Picklable. Relative paths mean in a worker what they mean here, where it sees them.
-    job : Job
-        `threads` and `has_gpu` become those of a worker.
-    on_start : callable, optional
-        Called with the index of each shard that is handed out, and the worker's node.
-    options : RayOptions
-
-    Raises
-    ------
-    ConnectionError
-        If no cluster answers at the address.
-    ValueError
-        If the cluster asks for no token, or has other versions than this driver.
-    RuntimeError
-        If every worker keeps dying before it is ready, or the cluster is lost.
+    said here means what it does there. `make_scorer` is picklable; relative paths mean in a worker
+    what they mean here, where it sees them. The job's `threads` and `has_gpu` become those of a
+    worker. Raises `ConnectionError` if no cluster answers at the address, `ValueError` if it asks
+    for no token or has other versions than this driver, and `RuntimeError` if every worker keeps
+    dying before it is ready, or the cluster is lost.
     """
     if not shards:
         return []
     reports = Reports(replace(job, out=absolute(job.out)), on_report)
-    tell = {"report": reports.add, "start": on_start or _nobody_listens}
+    tell = {"report": reports.add, "start": on_start or (lambda *_: None)}
     work = (shards, partial(_made_in, os.getcwd(), make_scorer), reports.job, options)
     try:
         call_apart(_called, "cluster.ray_runner:drive", *work, tell=tell, address=options.address)
@@ -92,7 +77,7 @@ def describe_on_ray(
     """
     work = (partial(_made_in, os.getcwd(), make_scorer), what, absolute(out), options)
     try:
-        where = "cluster.ray_description:describe"
+        where = "cluster.ray_runner:describe"
         return call_apart(_called, where, *work, tell={}, address=options.address)
     except ProcessLost as error:
         raise RuntimeError(
@@ -120,7 +105,3 @@ def _made_in(folder: str, make_scorer: Callable[[int], Scorer], threads: int) ->
     with suppress(OSError):  # a node that does not see it
         os.chdir(folder)
     return make_scorer(threads)
-
-
-def _nobody_listens(index: int, node: str) -> None:
-    pass

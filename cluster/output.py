@@ -16,23 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from cluster import store
 from cluster.inputs import FORMATS
-from cluster.store import (
-    absolute,
-    base_name,
-    check_no_links,
-    filesystem_for,
-    is_inside,
-    is_url,
-    join,
-    local_folder,
-    move_whole,
-    naming,
-    parent,
-    real_path,
-    url_like,
-    write_whole,
-)
 from sms.naming import AnyPath
 
 
@@ -51,13 +36,13 @@ class Output:
 
         Raises `ValueError` if a URL holds a secret, or is of a store that is not known.
         """
-        filesystem_for(os.fspath(path))
-        return cls(option, absolute(os.fspath(path)).rstrip("/") or "/")
+        store.filesystem_for(os.fspath(path))
+        return cls(option, store.absolute(os.fspath(path)).rstrip("/") or "/")
 
     @property
     def name(self) -> str:
         """The last part of the path."""
-        return base_name(self.path)
+        return store.base_name(self.path)
 
     @property
     def suffix(self) -> str:
@@ -70,11 +55,11 @@ class Output:
 
         Raises `ValueError` if it is on a store.
         """
-        return local_folder(self.option, self.path)
+        return store.local_folder(self.option, self.path)
 
     def beside(self, option: str, name: str) -> Output:
         """Name another file in the same folder."""
-        return Output(option, join(parent(self.path), name))
+        return Output(option, store.join(store.parent(self.path), name))
 
     # Whether it may be written
 
@@ -86,14 +71,9 @@ class Output:
         """
         if suffixes and self.suffix not in suffixes:
             raise ValueError(f"`{self.option}` must end in {', '.join(suffixes)}, got {self.path}")
-        kind = self._kind()
-        if kind == pafs.FileType.Directory:
+        if self._kind(is_new) == pafs.FileType.Directory:
             raise ValueError(f"`{self.option}` must be a file, got the folder {self.path}")
-        if is_new and kind != pafs.FileType.NotFound:
-            raise ValueError(
-                f"`{self.option}` must not exist yet, got {self.path}; choose another name"
-            )
-        self._check_place(parent(self.path), "in a folder")
+        self._check_place(store.parent(self.path), "in a folder")
 
     def check_apart(self, inputs: Iterable[AnyPath]) -> None:
         """Check that nothing that is read would be replaced, or be read again with the output.
@@ -103,12 +83,12 @@ class Output:
         """
         for each in inputs:
             path = os.fspath(each)
-            if real_path(path) == real_path(self.path):
+            if store.real_path(path) == store.real_path(self.path):
                 raise ValueError(
                     f"`{self.option}` must not be a file that is read, got {self.path}; choose "
                     "another name"
                 )
-            if self.suffix in FORMATS and is_inside(self.path, path):
+            if self.suffix in FORMATS and store.is_inside(self.path, path):
                 raise ValueError(
                     f"`{self.option}` must not lie inside a folder that is read, got {self.path}"
                 )
@@ -120,20 +100,15 @@ class Output:
         written there; `ValueError` if one of the names `inside` is a link, or there is a folder
         already and it must be new.
         """
-        kind = self._kind()
-        if is_new and kind != pafs.FileType.NotFound:
-            raise ValueError(
-                f"`{self.option}` must not exist yet, got {self.path}; choose another name"
-            )
-        if kind == pafs.FileType.File:
+        if self._kind(is_new) == pafs.FileType.File:
             raise NotADirectoryError(f"`{self.option}` must be a folder, got a file: {self.path}")
-        check_no_links(self.path, *inside)
+        store.check_no_links(self.path, *inside)
         self._check_place(self.path, "a folder")
 
     def names(self) -> list[str]:
         """List what is right inside a folder, hidden names aside; nothing where there is none."""
-        filesystem, inner = filesystem_for(self.path)
-        with naming(self.path):
+        filesystem, inner = store.filesystem_for(self.path)
+        with store.naming(self.path):
             infos = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
         return sorted(info.base_name for info in infos if not info.base_name.startswith("."))
 
@@ -141,7 +116,7 @@ class Output:
 
     def write(self, payload: bytes | pa.Buffer, *names: str) -> None:
         """Write the file, or one in the folder, whole or not at all."""
-        write_whole(self._inside(*names), payload)
+        store.write_whole(self._inside(*names), payload)
 
     @contextmanager
     def written(self) -> Iterator[Path]:
@@ -149,7 +124,7 @@ class Output:
         with self._work_folder() as work:
             file = work / "file"
             yield file
-            move_whole(file, self.path)
+            store.move_whole(file, self.path)
 
     @contextmanager
     def filled(self, *, last: str = "") -> Iterator[Path]:
@@ -161,20 +136,26 @@ class Output:
             yield work
             written = (path.relative_to(work) for path in work.rglob("*") if path.is_file())
             for name in sorted(written, key=lambda name: (str(name) == last, name)):
-                move_whole(work / name, self._inside(*name.parts))
+                store.move_whole(work / name, self._inside(*name.parts))
 
     def _inside(self, *names: str) -> str:
         """Name a file in the folder, whatever characters its name has; without names, itself."""
-        return url_like(self.path, "/".join([filesystem_for(self.path)[1], *names]))
+        return store.url_like(self.path, "/".join([store.filesystem_for(self.path)[1], *names]))
 
-    def _kind(self) -> pafs.FileType:
-        filesystem, inner = filesystem_for(self.path)
-        with naming(self.path):
-            return filesystem.get_file_info(inner).type
+    def _kind(self, is_new: bool) -> pafs.FileType:
+        """Say what is there, which must be nothing if it has to be new."""
+        filesystem, inner = store.filesystem_for(self.path)
+        with store.naming(self.path):
+            kind = filesystem.get_file_info(inner).type
+        if is_new and kind != pafs.FileType.NotFound:
+            raise ValueError(
+                f"`{self.option}` must not exist yet, got {self.path}; choose another name"
+            )
+        return kind
 
     def _check_place(self, folder: str, rule: str) -> None:
         """Check that a local folder can be made or written to; a store is not asked."""
-        if is_url(self.path):
+        if store.is_url(self.path):
             return
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
@@ -188,11 +169,9 @@ class Output:
     @contextmanager
     def _work_folder(self) -> Iterator[Path]:
         """Make a folder to write in: beside a local output, which may be too large to copy."""
-        if is_url(self.path):
-            with tempfile.TemporaryDirectory(prefix="assay-") as work:
-                yield Path(work)
-            return
-        place = Path(self.path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as work:
+        place, prefix = None, "assay-"
+        if not store.is_url(self.path):
+            place, prefix = os.path.dirname(self.path), f".{self.name}."
+            os.makedirs(place, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place, prefix=prefix) as work:
             yield Path(work)

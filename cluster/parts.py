@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.schema import DOCUMENT_ID, IDS, SYSTEM_ID, UNREADABLE, Wanted, user_name
+from cluster.schema import IDS, SYSTEM_ID, UNREADABLE, Wanted, user_name
 from cluster.seals import sealed_parquet
 from cluster.shards import Shard
 from cluster.store import check_no_links, join, write_whole
@@ -156,32 +156,22 @@ def write_scores(
     check_no_links(job.out, SCORES_FOLDER, ERRORS_FOLDER)
     stem = _part_stem(shard.index, job.fingerprint)
     paths, first_rows, n_rows = shard.places()
-    files = np.repeat(np.arange(len(paths)), n_rows)
-    ranges = zip(first_rows, n_rows, strict=True)
-    rows = np.concatenate([np.arange(first, first + n) for first, n in ranges])
+    files = pa.array(np.repeat(np.arange(len(paths), dtype=np.int32), n_rows))
+    rows = [np.arange(a, a + n) for a, n in zip(first_rows, n_rows, strict=True)]
     place = {
-        INPUT_FILE: pa.DictionaryArray.from_arrays(files.astype(np.int32), paths),
-        INPUT_ROW: pa.array(rows, pa.int64()),
+        INPUT_FILE: pa.DictionaryArray.from_arrays(files, paths),
+        INPUT_ROW: pa.array(np.concatenate(rows), pa.int64()),
     }
-    is_broken = np.flatnonzero(np.asarray(pc.is_valid(scores[UNREADABLE])))
-    if is_broken.size:
-        lines = [
-            {
-                "path": paths[files[i]],
-                "row": int(rows[i]),
-                DOCUMENT_ID: row[DOCUMENT_ID],
-                SYSTEM_ID: row[SYSTEM_ID],
-                "reason": row[UNREADABLE],
-            }
-            for i, row in zip(is_broken, scores.take(is_broken).to_pylist(), strict=True)
-        ]
-        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+    errors = {"path": place[INPUT_FILE], "row": place[INPUT_ROW]}
+    errors |= {name: scores[name] for name in IDS} | {"reason": scores[UNREADABLE]}
+    broken = pa.table(errors).filter(pc.is_valid(scores[UNREADABLE])).to_pylist()
+    if broken:
+        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in broken)
         write_whole(join(job.out, ERRORS_FOLDER, f"{stem}.jsonl"), text.encode())
     known = {name: scores[name] for name in (*IDS, *fields, STATUS)}
-    kept = {name: scores[name] for name in scores.column_names if name not in (*known, UNREADABLE)}
-    table = pa.table({**known, **place, **{user_name(name): kept[name] for name in kept}})
-    told = {**job.metadata, FIELDS: json.dumps(list(fields))}
-    table = table.replace_schema_metadata(told)
+    kept = [name for name in scores.column_names if name not in (*known, UNREADABLE)]
+    table = pa.table({**known, **place, **{user_name(name): scores[name] for name in kept}})
+    table = table.replace_schema_metadata({**job.metadata, FIELDS: json.dumps(list(fields))})
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
     payload, seal = sealed_parquet(sink.getvalue(), f"{stem}.parquet")

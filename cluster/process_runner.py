@@ -7,22 +7,20 @@ the processes is in `process_worker`.
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Pipe, wait
+from multiprocessing.connection import wait
 from typing import Any
 
-from cluster.parts import Job, ShardReport
-from cluster.ray_process import import_path
-from cluster.reports import Reports
+from cluster.children import import_path, start_child
+from cluster.parts import Job, ShardReport, part_path
 from cluster.schedule import CONTINUE, OVERLONG, SLOW_AFTER_S, Schedule
+from cluster.scores_files import committed, reports_from_file
 from cluster.shards import Shard
 from cluster.store import absolute
 from cluster.worker import node_name, one_line
@@ -59,23 +57,9 @@ def run_processes(
     """Score every shard that is handed in, in processes of this machine.
 
     The scores are those of `run_local`, bit by bit if the scorer's are the same twice; what is not
-    listed here means what it does there.
-
-    Parameters
-    ----------
-    make_scorer : callable
-        Picklable.
-    job : Job
-        Its `threads` are those of a worker.
-    n_workers : int
-        Never more than there are shards.
-    started : Workers, optional
-        Processes that load this scorer already. They are ended here.
-
-    Raises
-    ------
-    RuntimeError
-        If no worker can be kept alive.
+    said here means what it does there. `make_scorer` is picklable, the job's `threads` are those of
+    a worker, and there are never more workers than shards. `started` are processes that load this
+    scorer already; they are ended here. Raises `RuntimeError` if no worker can be kept alive.
     """
     if not shards:
         return []
@@ -94,14 +78,8 @@ def run_processes(
 class Workers:
     """Processes that load a scorer as soon as they are started, and then wait for shards.
 
-    Parameters
-    ----------
-    make_scorer : callable
-        Picklable. Given the number of threads, returns the scorer.
-    n_workers, n_threads : int
-        Processes, and threads of each.
-    describe : callable, optional
-        Picklable. Says what a scorer is; all workers must say the same.
+    `make_scorer` and `describe` are picklable. The latter says what a scorer is; all workers must
+    say the same.
     """
 
     def __init__(
@@ -126,44 +104,32 @@ class Workers:
     def description(self) -> Any:  # noqa: ANN401
         """Wait for the first worker that has made its scorer; return what it says of that.
 
-        Raises
-        ------
-        RuntimeError
-            If all workers die before.
-        Exception
-            Whatever making the scorer raises.
+        Raises `RuntimeError` if all workers die before, and whatever making the scorer raises.
         """
         while not self.was_ready:
-            by_connection: dict[Any, _Worker] = {one.connection: one for one in self.all}
-            for connection in wait(list(by_connection)):
-                worker = by_connection[connection]
+            for worker in _with_news(self.all, None):
                 self.take_ready(worker, worker.answer())
         return self._description
 
     def take_ready(self, worker: _Worker, answer: object) -> None:
-        """Take what a worker says once it has made its scorer, why it cannot, or how it ended."""
-        if isinstance(answer, _Ended):
-            self._failed_to_start(worker, answer.how)
-            return
-        is_other = self.was_ready and answer != self._description
-        if is_other and not isinstance(answer, Exception):
+        """Take what a worker says once it has made its scorer, why it cannot, or how it ended.
+
+        One that has ended is started again, unless it does so each time.
+        """
+        if self.was_ready and not isinstance(answer, Exception) and answer != self._description:
             answer = ValueError(
                 "a worker has loaded another scorer than the first one; were its files changed "
                 "meanwhile?"
             )
-        if isinstance(answer, Exception):
+        if not isinstance(answer, Exception):
+            self._description, self.was_ready = answer, True
+            worker.is_ready, worker.n_failed_starts = True, 0
+            return
+        if not isinstance(answer, _Ended):
             if not self.was_ready:
                 raise answer
             worker.kill()
-            self._failed_to_start(worker, one_line(answer))
-            return
-        self._description, self.was_ready = answer, True
-        worker.is_ready = True
-        worker.n_failed_starts = 0
-
-    def _failed_to_start(self, worker: _Worker, reason: str) -> None:
-        """Start a worker again that has ended before it was ready, unless it does so each time."""
-        self.last_failure = reason
+        self.last_failure = str(answer) if isinstance(answer, _Ended) else one_line(answer)
         worker.n_failed_starts += 1
         if worker.n_failed_starts < MAX_FAILED_STARTS:
             worker.start()
@@ -172,7 +138,7 @@ class Workers:
         if not self.all and not self.was_ready:
             raise RuntimeError(
                 f"all workers died {MAX_FAILED_STARTS} times before they were ready (last error: "
-                f"{reason}); is there enough memory to load the scorer?"
+                f"{answer}); is there enough memory to load the scorer?"
             )
 
     def end_all_but(self, n_workers: int) -> None:
@@ -187,11 +153,8 @@ class Workers:
         self.end_all_but(0)
 
 
-@dataclass(frozen=True)
-class _Ended:
+class _Ended(Exception):
     """In place of an answer: how the process ended."""
-
-    how: str
 
 
 class _Worker:
@@ -205,17 +168,13 @@ class _Worker:
 
     def start(self) -> None:
         """Start a process; where there was one, it has ended."""
-        self.connection, theirs = Pipe()
+        self._process, self.connection = start_child(
+            "cluster.process_worker:work",
+            worker_environment(self._n_threads, is_local=True),
+            stdin=subprocess.PIPE,  # closed by the end of this process, whatever ends it
+        )
         self.shard: Shard | None = None
         self.is_ready = self._knows_job = False
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "cluster.process_worker", str(theirs.fileno())],
-                env={**os.environ, **worker_environment(self._n_threads, is_local=True)},
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.PIPE,  # closed by the end of this process, whatever ends it
-                start_new_session=True,  # an interrupt from the keyboard is for this process alone
-            )
         self._send(self._work)
 
     def score(self, shard: Shard, job: Job) -> None:
@@ -246,22 +205,21 @@ class _Worker:
         return f"ended by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
 
 
+def _with_news(workers: Sequence[_Worker], timeout_s: float | None) -> list[_Worker]:
+    """Wait for workers that have something to say, or have ended."""
+    by_connection: dict[Any, _Worker] = {worker.connection: worker for worker in workers}
+    return [by_connection[connection] for connection in wait(list(by_connection), timeout_s)]
+
+
+@dataclass
 class _Driver:
     """Hands out shards, and restarts workers that die, hang or keep failing."""
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        workers: Workers,
-        job: Job,
-        reports: Reports,
-        on_start: Callable[[int, str], None] | None,
-    ) -> None:
-        self._schedule = schedule
-        self._workers = workers
-        self._job = job
-        self._reports = reports
-        self._on_start = on_start
+    _schedule: Schedule
+    _workers: Workers
+    _job: Job
+    _reports: Reports
+    _on_start: Callable[[int, str], None] | None
 
     def run(self) -> None:
         while self._schedule.n_open:
@@ -272,9 +230,8 @@ class _Driver:
                 raise RuntimeError(
                     f"no worker is left (last error: {self._workers.last_failure}); {CONTINUE}"
                 )
-            by_connection: dict[Any, _Worker] = {one.connection: one for one in busy}
-            for connection in wait(list(by_connection), _TICK_S) if busy else ():
-                self._take(by_connection[connection])
+            for worker in _with_news(busy, _TICK_S):
+                self._take(worker)
             self._stop_overlong()
 
     def _assign(self) -> None:
@@ -292,7 +249,7 @@ class _Driver:
         if worker.shard is None:
             self._workers.take_ready(worker, answer)
         elif isinstance(answer, _Ended):
-            self._lose(worker, f"the worker was lost while scoring it ({answer.how})")
+            self._lose(worker, f"the worker was lost while scoring it ({answer})")
         else:
             assert isinstance(answer, ShardReport)  # noqa: S101
             self._settle(worker, answer)
@@ -331,9 +288,38 @@ class _Driver:
             self._lose(by_number[number], OVERLONG.format(seconds))
 
 
+class Reports:
+    """The reports so far of a run whose workers are other processes."""
+
+    def __init__(self, job: Job, on_report: Callable[[ShardReport], None] | None) -> None:
+        self.job = job
+        self._on_report = on_report
+        self.by_index: dict[int, ShardReport] = {}
+
+    def add(self, report: ShardReport) -> None:
+        """Pass on a report; where a failed shard is committed after all, one made from its file."""
+        if report.error is not None:
+            # a worker may have been lost just after it committed
+            with suppress(OSError, ValueError):
+                report = self._from_file(report.index)
+        if self._on_report is not None:
+            self._on_report(report)
+            report = report.without_sums()
+        self.by_index[report.index] = report
+
+    def add_committed(self, shards: Sequence[Shard]) -> bool:
+        """Add reports of committed shards that nobody reported; say if all shards have one now."""
+        left = [shard for shard in shards if shard.index not in self.by_index]
+        for index in sorted(committed(self.job.out, left, self.job.fingerprint)):
+            self.add(self._from_file(index))
+        return len(self.by_index) == len(shards)
+
+    def _from_file(self, index: int) -> ShardReport:
+        (report,) = reports_from_file(part_path(self.job.out, index, self.job.fingerprint))
+        return report
+
+
 def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:
     """Pin the thread pools of a worker; on this machine it also imports from where we do."""
-    variables = dict.fromkeys(_THREAD_VARIABLES, str(n_threads))
-    if is_local:
-        variables["PYTHONPATH"] = import_path()
-    return variables
+    path = {"PYTHONPATH": import_path()} if is_local else {}
+    return dict.fromkeys(_THREAD_VARIABLES, str(n_threads)) | path

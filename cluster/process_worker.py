@@ -6,14 +6,13 @@ import os
 import pickle
 import sys
 import threading
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
 
+from cluster.children import sendable
 from cluster.parts import ShardReport
-from cluster.ray_process import sendable
 from cluster.worker import try_shard
 
 
@@ -26,6 +25,7 @@ def work(connection: Connection) -> None:
     def say(answer: object) -> None:
         connection.send_bytes(pickle.dumps(answer))
 
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     make_scorer, describe, threads = pickle.loads(connection.recv_bytes())
     pa.set_cpu_count(threads)
     job: Any = None  # comes with the first shard
@@ -50,10 +50,3 @@ def _end_with_parent() -> None:
     """Wait for the end of standard input, which the driver holds open as long as it lives."""
     sys.stdin.buffer.read()
     os._exit(1)
-
-
-if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(EOFError, ConnectionError):  # nobody sends any more
-        work(Connection(int(sys.argv[1])))
-    os._exit(0)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -33,14 +34,12 @@ from ray.exceptions import AuthenticationError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cluster import node_check
-from cluster.node_check import NodeFacts, node_facts, package_files, package_folder
+from cluster.node_check import NodeFacts, node_facts, package_folder
 from cluster.store import is_url, write_whole
 from sms.processors import n_processors
 
 PACKAGES = ("sms", "reffree", "cluster", "pipelines")
 """What a node needs of ours to score."""
-MAX_SENT_BYTES = 16 << 20
-"""Our packages are a tenth of it; more means that something else lies among them."""
 HEAD_PATIENCE_S = 30.0
 """So long may the head node be silent. Ray itself ends the process after a minute."""
 
@@ -59,6 +58,7 @@ except AuthenticationError:
     sys.exit(3)
 """
 _ASKS_FOR_TOKEN = 3
+_QUIET: Any = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 logger = logging.getLogger(__name__)
 
@@ -76,10 +76,9 @@ def connected(
     Without an `address` one is started on this machine, with so many cores even if it has fewer:
     workers then share them. ``"auto"`` or a host, perhaps with a port, joins one. A connection that
     this process already has is used as it is. `check` is called once a cluster is joined, and
-    returns the folders of packages that its nodes lack; these are then sent.
-
-    Raises `ConnectionError` if no cluster answers, or it refuses our token; `ValueError` if the
-    cluster obeys whoever reaches it, unless `is_open_allowed`, or what `check` raises.
+    returns the folders of packages that its nodes lack; these are then sent. Raises
+    `ConnectionError` if no cluster answers, or it refuses our token; `ValueError` if the cluster
+    obeys whoever reaches it, unless `is_open_allowed`, or what `check` raises.
     """
     if ray.is_initialized():
         if check is not None and (lacking := check()):
@@ -92,42 +91,31 @@ def connected(
     # Ray has its workers import, before anything else, from the folder in which it was started.
     with tempfile.TemporaryDirectory() as empty:
         try:
-            with chdir(empty):
-                if address is None:
-                    _start(n_cpus)
-                else:
-                    _join(address, [])
-            if address is not None:
+            if address is None:
+                with chdir(empty):
+                    ray.init(
+                        address="local",
+                        num_cpus=max(n_cpus, n_processors()),
+                        include_dashboard=False,
+                        **_QUIET,
+                    )
+            else:
+                _join(address, empty)
                 if not is_open_allowed:
                     _refuse_open_cluster()
                 if check is not None and (lacking := check()):
                     ray.shutdown()
-                    with chdir(empty):
-                        _join(address, lacking)
+                    _join(address, empty, lacking)
             yield
         finally:
             ray.shutdown()
 
 
-def _start(n_cpus: int) -> None:
-    ray.init(
-        address="local",
-        num_cpus=max(n_cpus, n_processors()),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-
-
-def _join(address: str, packages: Sequence[str]) -> None:
+def _join(address: str, folder: str, packages: Sequence[str] = ()) -> None:
     runtime_env = {"py_modules": list(packages), "excludes": ["__pycache__"]} if packages else None
     try:
-        ray.init(
-            address=_reachable(address),
-            runtime_env=runtime_env,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with chdir(folder):
+            ray.init(address=_reachable(address), runtime_env=runtime_env, **_QUIET)
     except AuthenticationError as error:
         raise ConnectionError(
             f"the Ray cluster at `{address}` asks for another token than this driver has; set "
@@ -150,23 +138,25 @@ def _reachable(address: str) -> str:
     if address == "auto":
         return address
     host, port = _host_and_port(address)
-    socket.create_connection((host, port), timeout=_FIRST_KNOCK_S).close()
+    _knock(host, port, _FIRST_KNOCK_S)
     whole = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     # Says at once if our token is wrong, where `ray.init` would try again for half a minute.
     GcsClient(address=whole).check_alive([], timeout=_FIRST_KNOCK_S)
     return whole
 
 
+def _knock(host: str, port: int, timeout_s: float) -> None:
+    socket.create_connection((host, port), timeout=timeout_s).close()
+
+
 def _host_and_port(address: str) -> tuple[str, int]:
     """Read `HOST`, `HOST:PORT`, `IPV6` or `[IPV6]:PORT`."""
     with suppress(ValueError):
         return str(ipaddress.IPv6Address(address)), _PORT
-    try:
+    with suppress(ValueError):  # no port, or brackets that do not match
         parts = urlsplit(f"//{address}")
         if parts.hostname and parts.netloc == address and "@" not in address:
             return parts.hostname, _PORT if parts.port is None else parts.port
-    except ValueError:  # no port, or brackets that do not match
-        pass
     raise ValueError(
         f"`--address` must be `auto` or HOST[:PORT] of a head node, got {address}; write IPv6 with "
         "a port as [HOST]:PORT, and from a machine outside of the cluster use `ray job submit`"
@@ -225,9 +215,8 @@ class HeadWatch:
 
         Raises `HeadLost` if it has been silent for too long.
         """
-        host, _, port = self.address.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+            _knock(*_host_and_port(self.address), _KNOCK_S)
         except OSError as error:
             if time.monotonic() - self._heard > HEAD_PATIENCE_S:
                 raise HeadLost(
@@ -250,8 +239,6 @@ class Needs:
     def room_on(self, resources: Mapping[str, float]) -> int:
         """Count the workers that fit on a node with these resources.
 
-        Examples
-        --------
         >>> Needs(cpus=2, gpus=0.3).room_on({"CPU": 16, "GPU": 2})
         6
         """
@@ -259,10 +246,10 @@ class Needs:
         if not self.gpus:
             return room
         n_gpus = int(resources.get("GPU", 0))
+        if self.gpus > 1:
+            return min(room, int(n_gpus // self.gpus))
         # A fraction is taken of one GPU; 1 / 0.1 is 10, though 0.1 is a little more than that.
-        on_each = int(1 / self.gpus + 1e-9)
-        fit = n_gpus * on_each if self.gpus <= 1 else int(n_gpus // self.gpus)
-        return min(room, fit)
+        return min(room, n_gpus * int(1 / self.gpus + 1e-9))
 
     def room(self) -> int:
         """Count the workers that fit into the cluster."""
@@ -281,13 +268,9 @@ def cpus_beside(gpus: float) -> int:
     """
     if not gpus:
         return 1
-    shares = []
-    for node in alive_nodes():
-        resources = node["Resources"]
-        n_workers = Needs(cpus=1, gpus=gpus).room_on(resources)
-        if n_workers:
-            shares.append(int(resources["CPU"] // n_workers))
-    return min(shares, default=1)
+    nodes = [node["Resources"] for node in alive_nodes()]
+    rooms = [(node.get("CPU", 0), Needs(cpus=1, gpus=gpus).room_on(node)) for node in nodes]
+    return min((int(cpus // n_workers) for cpus, n_workers in rooms if n_workers), default=1)
 
 
 def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
@@ -297,16 +280,17 @@ def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
     the `versions` of distributions differ from this driver's, or a node does not see `out`, the
     folder or URL of the run.
     """
-    # By value: a node may have none of our packages.
-    ray.cloudpickle.register_pickle_by_value(node_check)
-    mark = os.sep if is_url(out) else f"{out.rstrip('/')}/.{uuid4().hex}.partial"
+    mark = f"{out.rstrip('/')}/.{uuid4().hex}.partial"
+    ray.cloudpickle.register_pickle_by_value(node_check)  # a node may have none of our packages
     try:
-        if not is_url(out):
+        if is_url(out):
+            mark = os.sep
+        else:
             write_whole(mark, b"")
         nodes = _ask_nodes(list(versions), mark)
     finally:
         ray.cloudpickle.unregister_pickle_by_value(node_check)
-        if not is_url(out):
+        if mark != os.sep:
             Path(mark).unlink(missing_ok=True)
     driver = facts_here(versions)
     for node in nodes:
@@ -314,7 +298,7 @@ def check_nodes(versions: Mapping[str, str], out: str) -> list[str]:
             raise ValueError(reason)
     if all(node.packages == driver.packages for node in nodes):
         return []
-    return _folders_to_send()
+    return [folder for name in PACKAGES if (folder := package_folder(name))]
 
 
 def facts_here(versions: Mapping[str, str]) -> NodeFacts:
@@ -335,20 +319,6 @@ def _ask_nodes(distributions: list[str], file: str) -> list[NodeFacts]:
         logger.warning("%d nodes do not say what they have installed", len(silent))
     facts = []
     for reference in answered:
-        try:
+        with suppress(ray.exceptions.RayError):  # it has gone meanwhile
             facts.append(ray.get(reference))
-        except ray.exceptions.RayError:  # it has gone meanwhile
-            logger.info("a node could not be asked what it has installed", exc_info=True)
     return facts
-
-
-def _folders_to_send() -> list[str]:
-    folders = [folder for name in PACKAGES if (folder := package_folder(name))]
-    size = sum(os.path.getsize(os.path.join(f, name)) for f in folders for name in package_files(f))
-    if size > MAX_SENT_BYTES:
-        raise ValueError(
-            f"the packages {', '.join(PACKAGES)} must be at most {MAX_SENT_BYTES >> 20} MiB to be "
-            f"sent to the nodes, got {size >> 20} MiB; move away what does not belong to them, or "
-            "install assay on the nodes"
-        )
-    return folders

@@ -22,46 +22,39 @@ class ShardMetrics:
     """What a worker has done, counted up shard by shard."""
 
     def __init__(self) -> None:
-        self._rows = Counter("assay_rows_total", "Rows scored.")
-        self._shards = Counter(
-            "assay_shards_total", "Shards tried, by outcome: done or failed.", ("outcome",)
-        )
-        self._statuses = Counter("assay_rows_with_status_total", "Rows by status.", ("status",))
-        self._stages = Counter(
-            "assay_stage_seconds_total", "Seconds by stage; stages may overlap.", ("stage",)
-        )
         self._seconds = Histogram(
             "assay_shard_seconds", "Seconds a shard took.", boundaries=list(SECONDS)
         )
-        self._counted: dict[str, Counter] = {}
+        self._counters: dict[str, Counter] = {}
 
     def count(self, report: ShardReport) -> None:
         """Add what a shard's report says."""
+        outcome = "done" if report.error is None else "failed"
+        told = "Shards tried, by outcome: done or failed."
+        self._add("assay_shards_total", told, 1, outcome=outcome)
         if report.error is not None:
-            self._shards.inc(1, {"outcome": "failed"})
             return
-        self._shards.inc(1, {"outcome": "done"})
-        self._rows.inc(report.n_rows)
+        self._add("assay_rows_total", "Rows scored.", report.n_rows)
         self._seconds.observe(report.seconds)
         for status, n_rows in report.n_status.items():
             # Why a row cannot be read is in `errors/`; a label must not have endless values.
-            self._statuses.inc(n_rows, {"status": status.partition(": ")[0]})
+            kind = status.partition(": ")[0]
+            self._add("assay_rows_with_status_total", "Rows by status.", n_rows, status=kind)
         for stage, seconds in report.stage_seconds.items():
-            if seconds > 0:
-                self._stages.inc(seconds, {"stage": stage})
-        for name, n in report.counters.items():
-            if n > 0:
-                self._count(name, n)
+            told = "Seconds by stage; stages may overlap."
+            self._add("assay_stage_seconds_total", told, seconds, stage=stage)
+        for name, n in report.counters.items():  # of what a scorer counts as `PART.NAME`
+            part, _, what = name.rpartition(".")
+            what = _NOT_IN_A_NAME.sub("_", what.lower()).strip("_")
+            told = f"What scorers count as `{what}`."
+            self._add(f"assay_scorer_{what}_total", told, n, part=part)
 
-    def _count(self, name: str, n: int) -> None:
-        """Count what a scorer counts as `PART.NAME`."""
-        part, _, what = name.rpartition(".")
-        what = _NOT_IN_A_NAME.sub("_", what.lower()).strip("_")
-        if what not in self._counted:
-            self._counted[what] = Counter(
-                f"assay_scorer_{what}_total", f"What scorers count as `{what}`.", ("part",)
-            )
-        self._counted[what].inc(n, {"part": part})
+    def _add(self, name: str, told: str, n: float, **labels: str) -> None:
+        if n <= 0:
+            return
+        if name not in self._counters:
+            self._counters[name] = Counter(name, told, tuple(labels))
+        self._counters[name].inc(n, labels)
 
 
 class RunMetrics:
@@ -73,8 +66,7 @@ class RunMetrics:
 
     def set(self, *, n_waiting: int, n_running: int, n_starting: int, n_idle: int) -> None:
         """Set what is so now."""
-        self._shards.set(n_waiting, {"state": "waiting"})
-        self._shards.set(n_running, {"state": "running"})
-        self._workers.set(n_running, {"state": "busy"})
-        self._workers.set(n_starting, {"state": "starting"})
-        self._workers.set(n_idle, {"state": "idle"})
+        for state, n in (("waiting", n_waiting), ("running", n_running)):
+            self._shards.set(n, {"state": state})
+        for state, n in (("busy", n_running), ("starting", n_starting), ("idle", n_idle)):
+            self._workers.set(n, {"state": state})

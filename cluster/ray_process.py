@@ -20,8 +20,10 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from typing import IO, Any
+
+from cluster.children import sendable, start_child
 
 _GRACE_S = 20.0  # for stopping actors and leaving the cluster
 _KEPT_BYTES = 64 << 10
@@ -51,16 +53,15 @@ def call_apart(
 
     Raises `ProcessLost` if the process ends without an answer.
     """
-    if _is_connected():
+    ray = sys.modules.get("ray")  # without importing it, which takes a while
+    if ray is not None and ray.is_initialized():
         return function(*arguments, lambda kind, *values: tell[kind](*values))
-    call = pickle.dumps((function, arguments))
-    ours, theirs = Pipe()
     with tempfile.TemporaryFile() as notes:
-        child = _started(theirs, notes, _own_cluster() if address is None else {})
-        theirs.close()
+        environment = _own_cluster() if address is None else {}
+        child, ours = start_child("cluster.ray_process:work", environment, output=notes)
         try:
             with suppress(ConnectionError):  # a child that is gone says nothing, either
-                ours.send_bytes(call)
+                ours.send_bytes(pickle.dumps((function, arguments)))
             kind, value = _answer(ours, tell)
         finally:
             ours.close()  # the child notices that nobody listens any more
@@ -70,30 +71,6 @@ def call_apart(
     if kind == "error":
         raise value
     return value
-
-
-def _started(
-    connection: Connection, notes: IO[bytes], variables: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "cluster.ray_process", str(connection.fileno())],
-        env={**os.environ, "PYTHONPATH": import_path(), **variables},
-        pass_fds=[connection.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=notes,
-        stderr=notes,
-        start_new_session=True,  # an interrupt from the keyboard is for this process alone
-    )
-
-
-def import_path() -> str:
-    """Return for `PYTHONPATH` what this process imports from, without the working directory.
-
-    An empty item means that directory, whatever lies in it, to any process that reads the variable.
-    """
-    folders = [os.path.abspath(folder) for folder in sys.path if folder]
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return os.pathsep.join(folders if ours in folders else [ours, *folders])
 
 
 def _own_cluster() -> dict[str, str]:
@@ -123,12 +100,6 @@ def _end_session(number: int) -> None:
         with suppress(ValueError, ProcessLookupError):
             if os.getsid(int(name)) == number:
                 os.kill(int(name), signal.SIGKILL)
-
-
-def _is_connected() -> bool:
-    """Whether this process is connected to Ray, without importing it, which takes a while."""
-    ray = sys.modules.get("ray")
-    return ray is not None and ray.is_initialized()
 
 
 def _answer(connection: Connection, tell: Mapping[str, Any]) -> tuple[str, Any]:
@@ -170,20 +141,17 @@ class _Forward(logging.Handler):
         self._say("log", record.name, record.levelno, record.getMessage())
 
 
-def _child(handle: int) -> None:
+def work(connection: Connection) -> None:
+    """Be the process that uses Ray."""
     # A job in the background starts with interrupts ignored; here one ends what its owner has left.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    connection = Connection(handle)
     lock = threading.Lock()
 
     def say(kind: str, *values: Any) -> None:  # noqa: ANN401
         with lock:
             connection.send_bytes(pickle.dumps((kind, *values)))
 
-    try:
-        function, arguments = pickle.loads(connection.recv_bytes())
-    except EOFError:  # nobody listens any more
-        return
+    function, arguments = pickle.loads(connection.recv_bytes())
     logging.getLogger("cluster").addHandler(_Forward(say))
     threading.Thread(target=_stop_with_parent, args=(connection,), daemon=True).start()
     try:
@@ -199,17 +167,3 @@ def _stop_with_parent(connection: Connection) -> None:
     with suppress(OSError):
         connection.poll(None)
     os.kill(os.getpid(), signal.SIGINT)
-
-
-def sendable(error: Exception) -> Exception:
-    """Return an exception, or one that says the same if it cannot be pickled."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001  (an exception's own pickling may fail in any way)
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
-
-
-if __name__ == "__main__":
-    _child(int(sys.argv[1]))
-    os._exit(0)  # all is said and tidied up; what Ray's threads do meanwhile takes time, or crashes

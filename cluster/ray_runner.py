@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
 
@@ -44,7 +44,8 @@ from cluster.ray_metrics import RunMetrics, ShardMetrics
 from cluster.ray_options import RayOptions
 from cluster.schedule import CONTINUE, OVERLONG, SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
-from cluster.shared_scorer import SharedScorer, Spoiled
+from cluster.shared_scorer import SharedScorer
+from cluster.text_processes import Spoiled
 from cluster.worker import node_name, one_line, try_shard
 from sms.scorers import Scorer
 
@@ -54,10 +55,9 @@ LOOK_AROUND_EVERY_S = 5.0
 """So often the driver asks whether the head node answers and there is room for more workers."""
 
 _RESTARTING = "The actor is restarting"  # how Ray puts it, in an error that has no other sign
-NO_ROOM = "no node has room for a worker of %s; waiting for one"
+_NO_ROOM = "no node has room for a worker of %s; waiting for one"
 _RETRY_WAIT_S = 0.5
 _TICK_S = 1.0
-_REMIND_EVERY_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def drive(
     say: Callable[..., None],
 ) -> None:
     """Be the driver: connect, then hand out the shards."""
-    with joined_cluster(options, job.out):
+    with _joined_cluster(options, job.out):
         pool = _Pool(make_scorer, job, options)
         try:
             _Driver(Schedule(shards, options.max_attempts, SLOW_AFTER_S), pool, say).run()
@@ -82,7 +82,36 @@ def drive(
             pool.close()
 
 
-def joined_cluster(options: RayOptions, out: str) -> AbstractContextManager[None]:
+def describe(
+    make_scorer: Callable[[int], Scorer],
+    what: Callable[[Scorer], Any],
+    out: str,
+    options: RayOptions,
+    _say: Callable[..., None],
+) -> Any:  # noqa: ANN401
+    """Return what a function says of the scorer that a worker makes: the driver needs no models."""
+    with _joined_cluster(options, out):
+        needs, head = _needs_of(options), HeadWatch()
+        if not needs.room():
+            logger.warning(_NO_ROOM, needs)
+        environment = worker_environment(needs.cpus, is_local=options.address is None)
+        # its process ends with it, and leaves the memory of the model to the workers
+        task = ray.remote(max_calls=1)(lambda: what(make_scorer(needs.cpus))).options(
+            num_cpus=needs.cpus, num_gpus=needs.gpus, runtime_env={"env_vars": environment}
+        )
+        asked = task.remote()
+        while not ray.wait([asked], timeout=LOOK_AROUND_EVERY_S)[0]:
+            head.check()
+        try:
+            return ray.get(asked)
+        except RayTaskError as error:
+            raise _cause_of(error) from None
+        except RayError as error:
+            lost = f"the worker that loaded the models was lost ({one_line(error)})"
+            raise RuntimeError(lost) from error
+
+
+def _joined_cluster(options: RayOptions, out: str) -> AbstractContextManager[None]:
     """Join the cluster that is asked for, whose nodes must see the folder, or start one."""
     is_joined = options.address is not None
     return connected(
@@ -93,12 +122,12 @@ def joined_cluster(options: RayOptions, out: str) -> AbstractContextManager[None
     )
 
 
-def cause_of(error: RayTaskError) -> Exception:
+def _cause_of(error: RayTaskError) -> Exception:
     """Return what was raised in the other process."""
     return error.cause if isinstance(error.cause, Exception) else error
 
 
-def needs_of(options: RayOptions) -> Needs:
+def _needs_of(options: RayOptions) -> Needs:
     """Return what a worker takes of a node; the cluster is joined already."""
     gpus = options.gpus_per_worker
     return Needs(cpus=options.cpus_per_worker or cpus_beside(gpus), gpus=gpus)
@@ -113,7 +142,7 @@ class _Worker:
         self._make_scorer = make_scorer
         self._driver = driver
         self._job = job
-        self._scorer: Scorer | None = None
+        self._scorer: SharedScorer | None = None
         self._n_under_way = 0
         self._lock = threading.Lock()  # with a GPU two threads score
         self._metrics = ShardMetrics()
@@ -129,10 +158,8 @@ class _Worker:
                 here = node_facts(PACKAGES, list(self._driver.versions), os.sep)
                 if reason := refusal(self._driver, here):
                     raise ValueError(reason)
-            scorer: Scorer = self._make_scorer(self._job.threads)
-            if self._job.shards_at_once > 1:
-                scorer = SharedScorer(scorer, self._job.text_processes)
-            self._scorer = scorer
+            scorer = self._make_scorer(self._job.threads)
+            self._scorer = SharedScorer(scorer, self._job.text_processes)
         return node_name()
 
     def score(self, shard: Shard) -> ShardReport | None:
@@ -152,22 +179,18 @@ class _Worker:
             self._n_under_way -= 1
             if report is None or report.error is not None:  # nobody knows what that has left in it
                 self._scorer = None
-            if self._scorer is None and not self._n_under_way and isinstance(scorer, SharedScorer):
+            if self._scorer is None and not self._n_under_way and scorer is not None:
                 scorer.close()
             if report is not None:
                 self._metrics.count(report)
         return report
-
-    def end(self) -> NoReturn:
-        """End this process, so that Ray starts another one in its place."""
-        os._exit(1)
 
 
 class _Pool:
     """The actors of a run, as many as were asked for or as the cluster has room for."""
 
     def __init__(self, make_scorer: Callable[[int], Scorer], job: Job, options: RayOptions) -> None:
-        self._needs = needs_of(options)
+        self._needs = _needs_of(options)
         gpus = self._needs.gpus
         self._is_local = options.address is None
         driver = None if self._is_local else facts_here(options.versions or {})
@@ -201,19 +224,16 @@ class _Pool:
         room = self._workers or self._needs.room()
         begin = len(self.actors)
         if room == 0 and begin == 0:
-            self._refuse_or_wait()
+            if self._is_local:
+                raise ValueError(
+                    f"this machine has no room for a worker of {self._needs}; ask for less, or "
+                    "join a cluster with `--address`"
+                )
+            logger.warning(_NO_ROOM, self._needs)
             room = 1  # a cluster that scales itself sees what is wanted
         for _ in range(begin, min(room, n_open)):
             self.actors.append(self._actor.remote(*self._arguments))
         return range(begin, len(self.actors))
-
-    def _refuse_or_wait(self) -> None:
-        if self._is_local:
-            raise ValueError(
-                f"this machine has no room for a worker of {self._needs}; ask for less, or join a "
-                "cluster with `--address`"
-            )
-        logger.warning(NO_ROOM, self._needs)
 
     def wish_for(self, n_workers: int) -> None:
         """Have Ray know for how many more workers there is something to do."""
@@ -249,12 +269,12 @@ class _Driver:
         self._last_death = self._last_failure = ""
         # A worker stands here once for every further shard that it can take.
         self._idle: list[int] = []
-        # Those that must be asked anew (or ended first) when nothing is under way on them.
-        self._unwell: dict[int, bool] = {}
+        # Those that must be asked anew when nothing is under way on them.
+        self._unwell: set[int] = set()
         # What is under way: a worker's number, and its shard or None for the question.
         self._running: dict[Any, tuple[int, Shard | None]] = {}
         self._ask_at: dict[int, float] = {}
-        self._looked_around = self._reminded = time.monotonic()
+        self._looked_around = time.monotonic()
 
     def run(self) -> None:
         self._grow()
@@ -317,14 +337,6 @@ class _Driver:
         self._stop_overlong()
         if self._head.check():
             self._grow()
-        if now - self._reminded >= _REMIND_EVERY_S:
-            self._reminded = now
-            n_asked = sum(shard is None for _, shard in self._running.values())
-            n_asked += len(self._ask_at)
-            if n_asked:
-                logger.warning(
-                    "%d of %d workers are not ready yet", n_asked, len(self._pool.actors)
-                )
 
     def _grow(self) -> None:
         """Start workers where there is room, and ask for more while shards wait for one."""
@@ -336,27 +348,14 @@ class _Driver:
 
     def _stop_overlong(self) -> None:
         """Kill the workers that have had a shard for too long, and ask them when they are back."""
-        now = time.monotonic()
-        overlong = self._schedule.over_limit(now)
-        if not overlong:
-            return
-        references = {
-            (worker, shard.index): reference
-            for reference, (worker, shard) in self._running.items()
-            if shard is not None
-        }
-        for worker, shard, seconds in overlong:
-            reference = references[worker, shard.index]
+        for worker, shard, seconds in self._schedule.over_limit(time.monotonic()):
+            (reference,) = (r for r, held in self._running.items() if held == (worker, shard))
             if ray.wait([reference], timeout=0)[0]:  # it is this process that was held up
                 continue
             del self._running[reference]
-            node = self._nodes[worker]
             logger.warning(
-                "worker %d on %s has worked on shard %d for %.0f s and is restarted",
-                worker,
-                node,
-                shard.index,
-                seconds,
+                f"worker {worker} on {self._nodes[worker]} has worked on shard {shard.index} for "
+                f"{seconds:.0f} s and is restarted"
             )
             ray.kill(self._pool.actors[worker], no_restart=False)
             self._lose(worker, shard, OVERLONG.format(seconds))
@@ -366,18 +365,22 @@ class _Driver:
         failed = ShardReport(index=shard.index, error=reason, node=self._nodes[worker])
         self._settle(worker, shard, failed)
         self._schedule.leave(worker)
-        self._renew(worker)
+        self._renew(worker, is_new=True)
 
-    def _renew(self, worker: int, *, ends: bool = False) -> None:
+    def _renew(self, worker: int, *, is_new: bool = False) -> None:
         """Ask a worker anew whether it is ready, as soon as nothing is under way on it."""
         self._idle = [other for other in self._idle if other != worker]
-        self._unwell[worker] = ends or self._unwell.get(worker, False)
+        self._unwell.add(worker)
         if any(other == worker for other, _ in self._running.values()):
             return
-        if self._unwell.pop(worker):
-            self._running[self._pool.actors[worker].end.remote()] = (worker, None)
-        else:
-            self._ask(worker)
+        self._unwell.remove(worker)
+        if not is_new and self._schedule.needs_restart(worker):
+            logger.warning(
+                f"worker {worker} on {self._nodes[worker]} failed twice in a row and is restarted; "
+                f"last error: {self._last_failure}"
+            )
+            ray.kill(self._pool.actors[worker], no_restart=False)
+        self._ask(worker)
 
     def _ask(self, worker: int) -> None:
         self._running[self._pool.actors[worker].ready.remote()] = (worker, None)
@@ -424,15 +427,7 @@ class _Driver:
         self._failed_starts[worker] = 0
         self._settle(worker, shard, report)
         is_left_out = self._schedule.is_left_out(worker)
-        if report.error is not None and not is_left_out and self._schedule.needs_restart(worker):
-            logger.warning(
-                "worker %d on %s failed twice in a row and is restarted; last error: %s",
-                worker,
-                report.node,
-                report.error,
-            )
-            self._renew(worker, ends=True)
-        elif worker in self._unwell or (report.error is not None and not is_left_out):
+        if worker in self._unwell or (report.error is not None and not is_left_out):
             self._renew(worker)
         else:
             self._idle.append(worker)
@@ -444,18 +439,15 @@ class _Driver:
             self._last_failure = report.error
         if self._schedule.is_left_out(worker) and not was_left_out:
             logger.warning(
-                "worker %d on %s is left out: shards fail on it even after a restart; last error: "
-                "%s",
-                worker,
-                report.node,
-                report.error,
+                f"worker {worker} on {report.node} is left out: shards fail on it even after a "
+                f"restart; last error: {report.error}"
             )
         if final is not None:
             self._say("report", final)
 
     def _not_ready(self, worker: int, error: RayError) -> None:
         if isinstance(error, RayTaskError):  # not a death: the scorer cannot be made
-            cause = cause_of(error)
+            cause = _cause_of(error)
             if not self._nodes:
                 raise cause
             logger.warning("one worker cannot score and is left out: %s", one_line(cause))

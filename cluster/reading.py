@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,19 +39,10 @@ _BATCH_ROWS = 1_000
 
 
 def column_names(path: AnyPath, format: str = "") -> list[str]:
-    """List the columns of a file.
+    """List the columns of a file of a format, by default what its name says.
 
-    Parameters
-    ----------
-    path : path or URL
-    format : str
-        One of `parquet`, `jsonl`, `csv`; by default what the name says. JSONL has the keys of its
-        first thousand readable lines.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read as what it claims to be.
+    JSONL has the keys of its first thousand readable lines. Raises `ValueError` if the file cannot
+    be read as what it claims to be.
     """
     path = os.fspath(path)
     format = format or format_of(path)
@@ -147,9 +138,7 @@ def parquet_copy(
 
 def _write(file: InputFile, path: Path, wanted: Wanted, limit: int | None) -> None:
     tables = text_tables(file.path, file.format, wanted, limit)
-    first = next(tables, None)
-    if first is None:
-        first = pa.table({UNREADABLE: pa.array([], pa.string())})
+    first = next(tables, pa.table({UNREADABLE: pa.array([], pa.string())}))
     # Without dictionaries the footer says how much text there is.
     with pq.ParquetWriter(
         path,
@@ -176,16 +165,17 @@ def _tables_of(file: InputFile, wanted: Wanted, batch_rows: int) -> Iterator[pa.
 def _piece_tables(
     piece: Piece, wanted: Wanted, batch_rows: int, use_threads: bool
 ) -> Iterator[pa.Table]:
+    """Read rows of a file that is, before and after it is read, the one the plan was made of."""
     n_rows = 0
     _check_unchanged(piece)
     with open_input(piece.copy or piece.path) as stream:
         # A row group may be a whole file: its columns are read piece by piece, not at once.
         file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=_READ_BYTES)
-        groups = list(range(*piece.row_groups))
+        options = {"row_groups": list(range(*piece.row_groups)), "use_threads": use_threads}
         if piece.copy:
-            batches = file.iter_batches(batch_rows, row_groups=groups, use_threads=use_threads)
+            batches = file.iter_batches(batch_rows, **options)
         else:
-            batches = _batches(file, wanted, piece.path, batch_rows, groups, use_threads)
+            batches = _batches(file, wanted, piece.path, batch_rows, **options)
         for raw in _even(_row_range(batches, piece.skip_rows, piece.n_rows), batch_rows):
             table = raw if piece.copy else canonical_table(raw, wanted, where=piece.path)
             yield with_ids(table, piece.number + n_rows, wanted.system)
@@ -203,21 +193,15 @@ def _batches(
     wanted: Wanted,
     where: str,
     batch_rows: int,
-    groups: Sequence[int] | None = None,
-    use_threads: bool = True,
+    **options: Any,  # noqa: ANN401
 ) -> Iterator[pa.RecordBatch]:
     names = file.schema_arrow.names
     theirs = resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=where)
-    return file.iter_batches(
-        batch_rows,
-        row_groups=groups,
-        columns=list(dict.fromkeys((*theirs.values(), *wanted.keep))),
-        use_threads=use_threads,
-    )
+    columns = list(dict.fromkeys((*theirs.values(), *wanted.keep)))
+    return file.iter_batches(batch_rows, columns=columns, **options)
 
 
 def _check_unchanged(piece: Piece) -> None:
-    """Check that a file is still the one the plan was made of, before and after it is read."""
     if not piece.version or piece.copy:
         return
     try:

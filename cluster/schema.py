@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +35,23 @@ ONE_SYSTEM = "system"
 """What the system of rows without `system_id` is called."""
 
 _KEPT = "keep:"
+_LIST_KINDS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+_TEXT_KINDS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_null,
+)
 
 # What a file may call each canonical column, in order of preference.
 _ACCEPTED = {
@@ -91,33 +107,13 @@ def resolve_columns(
     keep: Sequence[str] = (),
     where: str = "the corpus",
 ) -> dict[str, str]:
-    """Find the file's column for each column a scorer needs.
+    """Find the file's column for each column a scorer needs, ids first.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Columns the file has.
-    needed : sequence of str
-        Out of `candidate`, `references`, `sources`, and of the ids, which otherwise may be absent.
-    columns : mapping of str to str, optional
-        Our name to the file's name, for example ``{"candidate": "summary"}``. `reference` and
-        `source` are understood as well as the plurals.
-    keep : sequence of str
-        The user's columns that must be there, too.
-    where : str
-        Named in the error, usually the file's path.
-
-    Returns
-    -------
-    dict
-        Canonical name to the file's name, ids first.
-
-    Raises
-    ------
-    MissingColumnError
-        If a column is not there.
-    ValueError
-        If a column is there twice, or `columns` names something that is not a column of ours.
+    `needed` are some of `candidate`, `references`, `sources`, and of the ids, which otherwise may
+    be absent. `columns` has the file's name for ours, for example ``{"candidate": "summary"}``;
+    `reference` and `source` are understood as well as the plurals. `keep` must be there, too.
+    Errors name `where`. Raises `MissingColumnError` if a column is not there; `ValueError` if it is
+    there twice, or `columns` names something that is not a column of ours.
     """
     renamed = _check_mapping(columns or {})
     wanted = {}
@@ -152,27 +148,14 @@ def canonical_table(
     reasons: pa.Array | None = None,
     where: str = "the corpus",
 ) -> pa.Table:
-    """Turn a table as it was read into the canonical table.
+    """Turn a table as it was read, under the file's names, into the canonical table.
 
     A cell that is not valid UTF-8 becomes null and its row gets a reason in `unreadable`; nothing
     is dropped and the order stays. A null text is a null list; nulls inside a list are left out.
-    Ids that the file lacks are left out; see `with_ids`.
-
-    Parameters
-    ----------
-    raw : pyarrow.Table
-        Rows under the file's names. Any string type, dictionary or binary will do for text.
-    wanted : Wanted
-    reasons : pyarrow.Array of string, optional
-        What the reader already found wrong, null where a row is fine. Such a reader, `lines`, has
-        the kept columns as text, under the names that `kept_name` gives.
-    where : str
-        Named in errors.
-
-    Raises
-    ------
-    ValueError
-        If a needed column is missing, or is neither text nor a list of text.
+    Ids that the file lacks are left out; see `with_ids`. Any string type, dictionary or binary will
+    do for text. `reasons` say what the reader already found wrong, null where a row is fine; such a
+    reader, `lines`, has the kept columns as text, under the names that `kept_name` gives. Raises
+    `ValueError` if a needed column is missing, or is neither text nor a list of text.
     """
     resolved = resolve_columns(raw.column_names, wanted.needed, wanted.columns, where=where)
     why = np.full(raw.num_rows, None, dtype=object)
@@ -214,13 +197,7 @@ def with_ids(table: pa.Table, first: int, system: str = ONE_SYSTEM) -> pa.Table:
 
 def is_list(kind: pa.DataType) -> bool:
     """Say whether an Arrow type holds a list of values per row."""
-    return (
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
+    return any(is_kind(kind) for is_kind in _LIST_KINDS)
 
 
 def _check_mapping(columns: Mapping[str, str]) -> dict[str, str]:
@@ -239,16 +216,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_null(kind)
-    )
+    return any(is_kind(kind) for is_kind in _TEXT_KINDS)
 
 
 def _ids(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
@@ -265,19 +233,17 @@ def _texts(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
         raise ValueError(f"{where} must be text, got {array.type}")
     # Through binary: Arrow trusts what calls itself a string and checks only what does not.
     raw = array if pa.types.is_null(array.type) else array.cast(pa.binary())
+    is_bad = np.zeros(len(raw), dtype=bool)
     try:
-        return raw.cast(pa.string()), np.zeros(len(raw), dtype=bool)
+        return raw.cast(pa.string()), is_bad
     except pa.ArrowInvalid:
-        cells = [_decoded(cell) for cell in raw.to_pylist()]
-    texts = pa.array(cells, pa.string())
-    return texts, np.asarray(texts.is_null()) & np.asarray(raw.is_valid())
-
-
-def _decoded(cell: bytes | None) -> str | None:
-    try:
-        return None if cell is None else cell.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+        cells = raw.to_pylist()
+    for i, cell in enumerate(cells):
+        try:
+            cells[i] = None if cell is None else cell.decode()
+        except UnicodeDecodeError:
+            cells[i], is_bad[i] = None, True
+    return pa.array(cells, pa.string()), is_bad
 
 
 def _text_lists(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
@@ -338,7 +304,7 @@ def text_list_or_none(value: object) -> list[str] | None:
         return [value]
     if not isinstance(value, list):
         raise TypeError(f"must be text or a list of text, got {type(value).__name__}")
-    texts = list(compress(value, (item is not None for item in value)))
+    texts = [item for item in value if item is not None]
     if not all(isinstance(item, str) for item in texts):
         raise TypeError("must be text or a list of text, got a list of other things")
     return texts
@@ -350,8 +316,6 @@ def written_list(cell: str) -> list[str] | None:
     A text is taken for a list only if it begins like one: with a bracket, then a quotation mark.
     Raises `ValueError` if it begins like a list of texts, but is not one.
 
-    Examples
-    --------
     >>> written_list("['a', 'b']"), written_list('["a", null]'), written_list("[1] See")
     (['a', 'b'], ['a'], None)
     """

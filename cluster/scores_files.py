@@ -27,11 +27,10 @@ from cluster.parts import (
     ShardReport,
     report_of,
 )
-from cluster.rereading import reads_again
 from cluster.schema import IDS, UNREADABLE
 from cluster.seals import check_sealed_parquet, read_sealed_parquet
 from cluster.shards import Shard
-from cluster.store import base_name, join, list_names, open_input
+from cluster.store import base_name, join, list_names, open_input, reads_again
 from sms.naming import AnyPath
 
 SHARDS = "assay.shards"
@@ -53,17 +52,12 @@ def committed_parts(out: AnyPath, plan: Sequence[Shard], fingerprint: str) -> di
     has a file of its own and is in a merged one, the merged one counts.
     """
     folder = join(os.fspath(out), SCORES_FOLDER)
-    own: dict[int, str] = {}
-    merged: dict[int, str] = {}
-    for file in list_names(folder):
-        name = _PART_NAME.fullmatch(file)
-        if name is not None and name["mark"] == fingerprint[:FINGERPRINT_LENGTH]:
-            if name["last"] is None:
-                own[int(name["first"])] = join(folder, file)
-            else:
-                shards = range(int(name["first"]), int(name["last"]) + 1)
-                merged |= dict.fromkeys(shards, join(folder, file))
-    files = own | merged
+    named = [name for file in list_names(folder) if (name := _PART_NAME.fullmatch(file))]
+    files: dict[int, str] = {}
+    for name in sorted(named, key=lambda name: name["last"] is not None):
+        if name["mark"] == fingerprint[:FINGERPRINT_LENGTH]:
+            shards = range(int(name["first"]), int(name["last"] or name["first"]) + 1)
+            files |= dict.fromkeys(shards, join(folder, name[0]))
     return {shard.index: files[shard.index] for shard in plan if shard.index in files}
 
 
@@ -100,15 +94,8 @@ def check_parts(paths: Iterable[str]) -> dict[int, str]:
 def reports_from_file(path: AnyPath) -> list[ShardReport]:
     """Count and sum the scores of the shards that an earlier run committed in a file.
 
-    Returns
-    -------
-    list of ShardReport
-        Equal to those of the run that wrote them, but for times and attempts.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or was changed.
+    The reports are those of the run that wrote them, but for times and attempts. Raises
+    `ValueError` if the file is damaged or was changed.
     """
     path = os.fspath(path)
     if _PART_NAME.fullmatch(base_name(path)) is None:
@@ -159,10 +146,9 @@ def read_shard(path: str, index: int) -> pa.Table:
         n_rows = next(one.n_rows for one in members if one.index == index)
         sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
         ends = np.cumsum(sizes)
-        begin = int(np.searchsorted(ends, first, side="right"))
-        end = int(np.searchsorted(ends, first + n_rows)) + 1
-        n_before = int(ends[begin]) - sizes[begin]
-        return file.read_row_groups(range(begin, end)).slice(first - n_before, n_rows)
+        begin, end = np.searchsorted(ends, [first, first + n_rows - 1], side="right")
+        rows = file.read_row_groups(range(begin, end + 1))
+        return rows.slice(first - (ends[begin] - sizes[begin]), n_rows)
 
 
 def _members(
@@ -201,8 +187,6 @@ def with_earlier(scores: pa.Table, shard: Shard, job: Job) -> pa.Table:
 def joined_status(*statuses: str | None) -> str | None:
     """Join what several metrics say of a row, in the order in which one run says it.
 
-    Examples
-    --------
     >>> joined_status("reference:empty; candidate:cut@a", "candidate:empty; reference:empty")
     'candidate:empty; reference:empty; candidate:cut@a'
     """

@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from cluster.rereading import reads_again
-from cluster.store import base_name, open_input, read_whole
+import pyarrow as pa
+
+from cluster.store import base_name, open_input, parquet_footer, read_whole, reads_again
 
 _SEAL_BYTES = 32
 _BLOCK_BYTES = 1 << 20
-_PARQUET_TAIL = 8  # length of the footer, then the magic
 _LAST_KEY = b',\n "seal": "'
 
 
@@ -52,17 +52,14 @@ def check_sealed_parquet(path: str) -> tuple[bytes, str]:
     Returns the footer and the seal.
     """
     with open_input(path) as stream:
-        size = stream.size()
-        tail = stream.read_at(min(size, _PARQUET_TAIL), max(0, size - _PARQUET_TAIL))
-        at = max(0, size - int.from_bytes(tail[:-4], "little") - _PARQUET_TAIL)
-        end = max(0, at - _SEAL_BYTES)
+        footer = parquet_footer(stream)
+        end = max(0, stream.size() - len(footer) - _SEAL_BYTES)
         blocks = (
             stream.read_at(min(_BLOCK_BYTES, end - begin), begin)
             for begin in range(0, end, _BLOCK_BYTES)
         )
-        footer: bytes = stream.read_at(size - at, at)
         expected = _seal(base_name(path), blocks, footer)
-        _check_seal(path, stream.read_at(at - end, end), expected)
+        _check_seal(path, stream.read_at(_SEAL_BYTES, end), expected)
     return footer, expected.hex()
 
 
@@ -92,9 +89,8 @@ def read_sealed_json(path: str, kind: str, remedy: str) -> dict[str, Any]:
 
 def _cut(data: bytes) -> tuple[bytes, bytes]:
     """Cut a Parquet file before its footer; any other file is cut somewhere."""
-    n_bytes = int.from_bytes(data[-_PARQUET_TAIL:-4], "little") + _PARQUET_TAIL
-    at = max(0, len(data) - n_bytes)
-    return data[:at], data[at:]
+    footer = parquet_footer(pa.BufferReader(data))
+    return data[: len(data) - len(footer)], footer
 
 
 def _seal(name: str, body: Iterable[bytes], footer: bytes = b"") -> bytes:

@@ -17,6 +17,8 @@ TEXT_BYTES_PER_ROW = 2_048
 """A shard may have so many bytes of text for each of the rows it may have; long texts are more work
 than short ones, and a shard of them has fewer rows."""
 
+_PLANNED = ("first_row", "n_rows", "text_bytes", "row_groups")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
@@ -76,14 +78,23 @@ class Shard:
 
     def to_json(self, numbers: Mapping[str, int]) -> dict[str, Any]:
         """Return what `json.dumps` can write; files are named by their numbers."""
-        pieces = [_piece_to_json(piece, numbers[piece.path]) for piece in self.pieces]
+        pieces = [
+            {"file": numbers[p.path], **{name: getattr(p, name) for name in _PLANNED}}
+            | ({"skip_rows": p.skip_rows} if p.skip_rows else {})
+            for p in self.pieces
+        ]
         return {"index": self.index, "n_rows": self.n_rows, "pieces": pieces}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], paths: Sequence[str]) -> Shard:
         """Make a shard from what `to_json` returned, before or after it went through JSON."""
-        pieces = tuple(_piece_from_json(piece, paths) for piece in values["pieces"])
-        return cls(index=values["index"], pieces=pieces)
+        pieces = []
+        for piece in values["pieces"]:
+            planned = {name: piece[name] for name in _PLANNED}
+            planned["row_groups"] = tuple(piece["row_groups"])
+            skip_rows = piece.get("skip_rows", 0)
+            pieces.append(Piece(path=paths[piece["file"]], skip_rows=skip_rows, **planned))
+        return cls(index=values["index"], pieces=tuple(pieces))
 
 
 def plan_shards(
@@ -94,27 +105,15 @@ def plan_shards(
     """Cut the files into shards, in the order of the files and of their rows.
 
     They are cut at row groups: small neighbours are joined, a huge one is split into even ranges.
-    What is left of a file, or a small file, shares its shard with the next ones.
-
-    Parameters
-    ----------
-    files : sequence of InputFile
-        From `list_inputs`; JSONL and CSV with their copies, from `reading.parquet_copy`.
-    rows_per_shard : int
-        No shard has more rows, nor, unless one row does, more text than `TEXT_BYTES_PER_ROW` for
-        each. 30 to 120 s of work is a good size.
-    limit : int, optional
-        Keep only the first rows of the whole corpus.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, a file is broken, or a number is not positive.
+    What is left of a file, or a small file, shares its shard with the next ones. No shard has more
+    than `rows_per_shard` rows (30 to 120 s of work is a good size) nor, unless one row does, more
+    text than `TEXT_BYTES_PER_ROW` for each. With a `limit` only the first rows of the corpus count.
+    JSONL and CSV come with their copies, from `reading.parquet_copy`. Raises `ValueError` if there
+    are no rows, a file is broken, or a number is not positive.
     """
-    if rows_per_shard < 1:
-        raise ValueError(f"`rows_per_shard` must be at least 1, got {rows_per_shard}")
-    if limit is not None and limit < 1:
-        raise ValueError(f"`limit` must be at least 1, got {limit}")
+    for name, value in (("rows_per_shard", rows_per_shard), ("limit", limit)):
+        if value is not None and value < 1:
+            raise ValueError(f"`{name}` must be at least 1, got {value}")
     most = _Most(rows_per_shard, rows_per_shard * TEXT_BYTES_PER_ROW)
     packed = enumerate(_packed(_pieces(files, most, limit), most))
     shards = [Shard(index=index, pieces=pieces) for index, pieces in packed]
@@ -191,7 +190,7 @@ def _packed(pieces: Iterable[Piece], most: _Most) -> Iterator[tuple[Piece, ...]]
 def _cut(file: InputFile, most: _Most, limit: int | None) -> Iterator[Piece]:
     outline = file.outline or read_outline(file.path)
     first_row = 0
-    for groups, n_rows, text_bytes in _joined(outline.rows(), outline.text_bytes(), most):
+    for groups, n_rows, text_bytes in _joined(outline.row_groups.tolist(), most):
         n_parts = most.parts(n_rows, text_bytes)
         for begin, end in pairwise(n_rows * i // n_parts for i in range(n_parts + 1)):
             row = first_row + begin
@@ -212,11 +211,11 @@ def _cut(file: InputFile, most: _Most, limit: int | None) -> Iterator[Piece]:
 
 
 def _joined(
-    rows: Sequence[int], text_bytes: Sequence[int], most: _Most
+    row_groups: Sequence[tuple[int, int]], most: _Most
 ) -> Iterator[tuple[tuple[int, int], int, int]]:
     """Join neighbouring row groups while they fit into one shard; a larger one stays alone."""
     first = n_rows = n_bytes = 0
-    for group, (size, weight) in enumerate(zip(rows, text_bytes, strict=True)):
+    for group, (size, weight) in enumerate(row_groups):
         if n_rows and not most.has_room(n_rows + size, n_bytes + weight):
             yield (first, group), n_rows, n_bytes
             n_rows = n_bytes = 0
@@ -224,29 +223,4 @@ def _joined(
             first, n_bytes = group, 0
         n_rows, n_bytes = n_rows + size, n_bytes + weight
     if n_rows:
-        yield (first, len(rows)), n_rows, n_bytes
-
-
-def _piece_to_json(piece: Piece, number: int) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "file": number,
-        "first_row": piece.first_row,
-        "n_rows": piece.n_rows,
-        "text_bytes": piece.text_bytes,
-        "row_groups": list(piece.row_groups),
-    }
-    if piece.skip_rows:
-        values["skip_rows"] = piece.skip_rows
-    return values
-
-
-def _piece_from_json(values: Mapping[str, Any], paths: Sequence[str]) -> Piece:
-    begin, end = values["row_groups"]
-    return Piece(
-        path=paths[values["file"]],
-        first_row=values["first_row"],
-        n_rows=values["n_rows"],
-        text_bytes=values["text_bytes"],
-        row_groups=(begin, end),
-        skip_rows=values.get("skip_rows", 0),
-    )
+        yield (first, len(row_groups)), n_rows, n_bytes

@@ -9,53 +9,27 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from cluster.text_processes import OthersEnded, ProcessEnded, TextProcesses
+from cluster.text_processes import ProcessEnded, Spoiled, TextProcesses
 from sms.scorers import Scorer
-
-
-class Spoiled(Exception):
-    """Another shard has failed on the scorer, which may give wrong scores since."""
-
-
-class Ledger:
-    """Counts what the scorer did since the last report, so that each thing is reported once."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self._lock = threading.Lock()
-        self._scorer = scorer
-        self._counters = Counter(scorer.counters())
-        self._seconds, self._cpu_seconds = time.perf_counter(), time.process_time()
-
-    def take(self, started: float) -> tuple[dict[str, int], float, float]:
-        """Return counters, seconds by the clock (since `started` at most) and processor seconds."""
-        with self._lock:
-            counters = Counter(self._scorer.counters())
-            seconds, cpu_seconds = time.perf_counter(), time.process_time()
-            done = (
-                {name: n - self._counters[name] for name, n in counters.items()},
-                seconds - max(started, self._seconds),
-                cpu_seconds - self._cpu_seconds,
-            )
-            self._counters = counters
-            self._seconds, self._cpu_seconds = seconds, cpu_seconds
-            return done
 
 
 class SharedScorer:
     """A scorer that several threads use in turns; `close` ends its text processes."""
 
-    def __init__(self, scorer: Scorer, n_text_processes: int) -> None:
+    def __init__(self, scorer: Scorer, n_text_processes: int = 0) -> None:
         self._scorer = scorer
         self.input_columns = tuple(scorer.input_columns)
         self.score_fields = tuple(scorer.score_fields)
-        self.ledger = Ledger(scorer)
+        self.counters = scorer.counters
         self._preparing, self._comparing = threading.Lock(), threading.Lock()
+        self._counting = threading.Lock()
+        self._counted = self._count()
         self._is_spoiled = False
         reader = getattr(scorer, "reader", None)
         self.text: TextProcesses | None = None
@@ -71,8 +45,6 @@ class SharedScorer:
         except ProcessEnded:
             self.spoil()
             raise
-        except OthersEnded:
-            raise Spoiled from None
 
     def prepare(self, rows: pa.Table, *read: object) -> Any:  # noqa: ANN401
         """Prepare a batch, whose text a process may have read, when it is its turn."""
@@ -84,9 +56,20 @@ class SharedScorer:
         with self._turn(self._comparing):
             return self._scorer.compare(prepared)
 
-    def counters(self) -> Mapping[str, int]:
-        """Return what was done so far."""
-        return self._scorer.counters()
+    def take_counts(self, started: float) -> tuple[dict[str, int], float, float]:
+        """Return what was done since it was last asked, so that each thing is reported once.
+
+        That is the counters, seconds by the clock (since `started` at most), processor seconds.
+        """
+        with self._counting:
+            counters, seconds, cpu_seconds = self._count()
+            before, begun, cpu_before = self._counted
+            self._counted = counters, seconds, cpu_seconds
+            done = {name: n - before[name] for name, n in counters.items()}
+            return done, seconds - max(started, begun), cpu_seconds - cpu_before
+
+    def _count(self) -> tuple[Counter[str], float, float]:
+        return Counter(self._scorer.counters()), time.perf_counter(), time.process_time()
 
     def check(self) -> None:
         """Raise `Spoiled` if a batch of any shard has failed."""

@@ -11,17 +11,17 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache, wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from cluster.rereading import reads_again
 from sms.naming import AnyPath
 from sms.urls import check_no_secrets, redacted
 
@@ -51,7 +51,19 @@ _FULL = {
 }
 _WHOLE_ON_CLOSE = (pafs.S3FileSystem, pafs.GcsFileSystem)  # an object appears when it is closed
 _RENAMES = 3
+_WITH_HOST = ("hdfs", "viewfs")
+_HDFS_HINT = (
+    "; HDFS needs Java and Hadoop's libhdfs: set `JAVA_HOME`, `HADOOP_HOME` and "
+    "`CLASSPATH=$(hadoop classpath --glob)`"
+)
 _SAFE = "/:=,+~!$&'()*;@"  # in the path of a URL
+_CUT_SHORT = "Failed to flush response stream"
+_MOST_READINGS = 4
+_TAIL_BYTES = 64 << 10
+_PARQUET_TAIL = 8  # bytes: the length of the footer, then the magic
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class StorageFull(OSError):
@@ -66,8 +78,6 @@ def is_url(path: str) -> bool:
 def absolute(path: str) -> str:
     """Return a path that means the same in every process; URLs of stores stay what they are.
 
-    Examples
-    --------
     >>> absolute("file:///data/a%20b.csv"), absolute("s3://bucket/a.csv")
     ('/data/a b.csv', 's3://bucket/a.csv')
     """
@@ -98,8 +108,6 @@ def local_folder(option: str, path: AnyPath) -> Path:
 def join(folder: str, *names: str) -> str:
     """Name a file in a folder; the options of a URL stay at its end.
 
-    Examples
-    --------
     >>> join("s3://bucket/run?region=eu-west-1", "scores", "part")
     's3://bucket/run/scores/part?region=eu-west-1'
     """
@@ -127,8 +135,6 @@ def is_inside(path: str, folder: str) -> bool:
 def url_like(given: str, inner: str) -> str:
     """Make a path that a filesystem returned into one like that by which it was asked.
 
-    Examples
-    --------
     >>> url_like("s3://bucket/run?region=eu-west-1", "bucket/run/a b")
     's3://bucket/run/a%20b?region=eu-west-1'
     """
@@ -136,10 +142,10 @@ def url_like(given: str, inner: str) -> str:
         return inner
     base, options = _split_options(given)
     scheme, _, rest = base.partition("://")
-    authority = rest.partition("/")[0]
-    has_host = scheme in ("hdfs", "viewfs")  # which is not part of the path
-    user = "" if has_host or "@" not in authority else f"{authority.rpartition('@')[0]}@"
-    return f"{scheme}://{authority if has_host else user}{quote(inner, safe=_SAFE)}{options}"
+    start = rest.partition("/")[0]  # of HDFS, whose host is not part of the path
+    if scheme not in _WITH_HOST:
+        start = start[: start.rfind("@") + 1]
+    return f"{scheme}://{start}{quote(inner, safe=_SAFE)}{options}"
 
 
 def check_location(path: str) -> None:
@@ -168,7 +174,9 @@ def filesystem_for(path: str) -> tuple[pafs.FileSystem, str]:
     scheme, _, rest = base.partition("://")
     if scheme == "s3":
         inner = unquote(rest).rstrip("/")
-        return _s3(inner.partition("/")[0], options, _s3_endpoint()), inner
+        # where the environment says that S3 is, as for the AWS tools
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        return _s3(inner.partition("/")[0], options, endpoint), inner
     if scheme in ("gs", "gcs"):
         options += f"{'&' if options else '?'}retry_limit_seconds={GCS_RETRY_S}"
     authority, slash, inside = rest.partition("/")
@@ -179,18 +187,11 @@ def filesystem_for(path: str) -> tuple[pafs.FileSystem, str]:
     try:
         known = _known_filesystem(f"{scheme}://{authority}/{options}")
     except (pa.ArrowInvalid, OSError) as error:
-        reason = redacted((str(error) or type(error).__name__).splitlines()[0])
-        hint = _HDFS_HINT if scheme in ("hdfs", "viewfs") else ""
-        raise OSError(f"cannot use {path}: {reason}{hint}") from error
-    has_host = scheme in ("hdfs", "viewfs")
-    bucket = authority.rpartition("@")[2]
-    return known, unquote(f"/{inside}" if has_host else f"{bucket}{slash}{inside}".rstrip("/"))
-
-
-_HDFS_HINT = (
-    "; HDFS needs Java and Hadoop's libhdfs: set `JAVA_HOME`, `HADOOP_HOME` and "
-    "`CLASSPATH=$(hadoop classpath --glob)`"
-)
+        hint = _HDFS_HINT if scheme in _WITH_HOST else ""
+        raise OSError(f"cannot use {path}: {_first_line(error)}{hint}") from error
+    if scheme in _WITH_HOST:
+        return known, unquote(f"/{inside}")
+    return known, unquote(f"{authority.rpartition('@')[2]}{slash}{inside}".rstrip("/"))
 
 
 @lru_cache(maxsize=64)
@@ -198,23 +199,16 @@ def _known_filesystem(url: str) -> pafs.FileSystem:
     return pafs.FileSystem.from_uri(url)[0]
 
 
-def _s3_endpoint() -> str:
-    """Where the environment says that S3 is, as for the AWS tools; empty for S3 itself."""
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-
-
 @lru_cache(maxsize=64)
 def _s3(bucket: str, options: str, endpoint: str) -> pafs.S3FileSystem:
     """Connect to S3 or a store that speaks like it; `FileSystem.from_uri` can set no retries."""
     given = dict(parse_qsl(options.removeprefix("?")))
-    unknown = sorted(set(given) - set(_S3_OPTIONS))
-    if unknown:
+    if unknown := sorted(set(given) - set(_S3_OPTIONS)):
         raise ValueError(
             f"an s3:// URL may have the options {', '.join(_S3_OPTIONS)}, got `{unknown[0]}`"
         )
-    scheme, _, place = endpoint.rpartition("://")
-    place = given.get("endpoint_override", place)
-    scheme, _, place = place.rpartition("://") if "://" in place else (scheme, "", place)
+    place = given.get("endpoint_override", endpoint)
+    scheme, _, place = place.rpartition("://")
     region = given.get("region") or os.environ.get("AWS_REGION")
     if region is None and not place:
         try:
@@ -226,7 +220,7 @@ def _s3(bucket: str, options: str, endpoint: str) -> pafs.S3FileSystem:
             ) from error
     return pafs.S3FileSystem(
         region=region,
-        scheme=given.get("scheme", scheme or "https"),
+        scheme=given.get("scheme", scheme or endpoint.rpartition("://")[0] or "https"),
         endpoint_override=place.rstrip("/") or None,
         retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=S3_ATTEMPTS),
         allow_delayed_open=True,  # what fits into one request is one PUT
@@ -241,6 +235,35 @@ def open_input(path: str) -> pa.NativeFile:
     filesystem, inner = filesystem_for(path)
     with naming(path):
         return filesystem.open_input_file(inner)
+
+
+def reads_again(read: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Have a function that only reads do so again where S3 has cut an answer short.
+
+    The SDK counts that failure, which passes, among those that do not, and tries nothing again.
+    """
+
+    @wraps(read)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        for _ in range(_MOST_READINGS - 1):
+            try:
+                return read(*args, **kwargs)
+            except OSError as error:
+                if _CUT_SHORT not in str(error):
+                    raise
+        return read(*args, **kwargs)
+
+    return call
+
+
+def parquet_footer(stream: pa.NativeFile) -> bytes:
+    """Read the footer of a Parquet file with the bytes after it; of any other file some end."""
+    size = stream.size()
+    tail = stream.read_at(min(size, _TAIL_BYTES), max(0, size - _TAIL_BYTES))
+    n_bytes = int.from_bytes(tail[-_PARQUET_TAIL:-4], "little") + _PARQUET_TAIL
+    if len(tail) < n_bytes <= size:
+        tail = stream.read_at(n_bytes, size - n_bytes)
+    return tail[-n_bytes:]
 
 
 @reads_again
@@ -288,11 +311,8 @@ def list_names(folder: str) -> list[str]:
 def delete_file(path: str) -> None:
     """Delete a file, if it is there; of a link, the link."""
     filesystem, inner = filesystem_for(path)
-    with naming(path):
-        if isinstance(filesystem, pafs.LocalFileSystem):
-            Path(inner).unlink(missing_ok=True)
-        elif filesystem.get_file_info(inner).type == pafs.FileType.File:
-            filesystem.delete_file(inner)
+    with suppress(FileNotFoundError), naming(path):
+        filesystem.delete_file(inner)
 
 
 def check_no_links(folder: str, *inside: str) -> None:
@@ -331,21 +351,8 @@ def write_whole(path: AnyPath, payload: bytes | pa.Buffer) -> None:
     replaced, not followed. S3 and Google Cloud Storage publish an object when its upload is
     complete: one PUT, or above 10 MB one upload in parts, of which nothing is seen before the
     last step. HDFS shows files that are still being written, so there too it is written aside.
-    Writing the same file twice is harmless.
-
-    Parameters
-    ----------
-    path : str or path
-        Where it shall be; the folder is made when missing.
-    payload : bytes or pyarrow.Buffer
-        All of the file.
-
-    Raises
-    ------
-    StorageFull
-        If there is no room for it.
-    PermissionError
-        If it may not be written.
+    The folder is made when missing; writing the same file twice is harmless. Raises `StorageFull`
+    if there is no room, `PermissionError` if it may not be written.
     """
     path = os.fspath(path)
     filesystem, inner = filesystem_for(path)
@@ -391,18 +398,11 @@ def _put_in_place(file: Path, path: Path) -> None:
     with file.open("rb") as stream:
         os.fsync(stream.fileno())
     file.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut (where folders can be opened)."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(folder)  # so that the rename itself survives a power cut
     finally:
-        os.close(handle)
+        os.close(folder)
 
 
 def _write_and_move(filesystem: pafs.FileSystem, inner: str, payload: bytes | pa.Buffer) -> None:
@@ -414,16 +414,16 @@ def _write_and_move(filesystem: pafs.FileSystem, inner: str, payload: bytes | pa
         stream.write(payload)
         stream.close()
         for left in reversed(range(_RENAMES)):  # somebody may write the same file just now
-            if filesystem.get_file_info(inner).type == pafs.FileType.File:
+            with suppress(FileNotFoundError):
                 filesystem.delete_file(inner)
             try:
                 filesystem.move(partial, inner)
-                return
+                break
             except OSError:
                 if not left:
                     raise
     except BaseException:
-        if filesystem.get_file_info(partial).type == pafs.FileType.File:
+        with suppress(FileNotFoundError):
             filesystem.delete_file(partial)
         raise
 
@@ -448,9 +448,13 @@ def naming(path: str) -> Iterator[None]:
             raise full from error
         if not is_url(path):
             raise
-        reason = redacted((str(error) or type(error).__name__).splitlines()[0])
+        reason = _first_line(error)
         if _FORBIDDEN.search(reason):
             raise PermissionError(
                 f"no permission for {path} ({reason}); check the credentials and the bucket"
             ) from error
         raise OSError(f"cannot reach {path} ({reason})") from error
+
+
+def _first_line(error: Exception) -> str:
+    return redacted((str(error) or type(error).__name__).splitlines()[0])

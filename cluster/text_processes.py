@@ -6,35 +6,31 @@ travel as the buffers they are, and are not copied again.
 
 from __future__ import annotations
 
-import os
 import pickle
 import queue
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from cluster.ray_process import import_path
+from cluster.children import start_child
 
 Read: TypeAlias = Callable[[pa.Table], Any]
 """What is done with the text of some rows; it can be pickled."""
 
-_PROGRAM = "import sys; from cluster.text_processes import serve; serve(int(sys.argv[1]))"
 _GRACE_S = 5.0  # for a process that nobody listens to any more
+
+
+class Spoiled(Exception):
+    """Another shard has failed on the scorer, which may give wrong scores since."""
 
 
 class ProcessEnded(RuntimeError):
     """A text process ended over the rows it was given."""
-
-
-class OthersEnded(Exception):
-    """A text process has ended over other rows; the remaining ones are not used either."""
 
 
 class TextProcesses:
@@ -44,28 +40,28 @@ class TextProcesses:
     """
 
     def __init__(self, read: Read, n_processes: int) -> None:
-        call = pickle.dumps(read)
         self._free: queue.SimpleQueue[Connection | None] = queue.SimpleQueue()
         """Connections to idle processes; holds None once a process has ended."""
-        self._all: list[tuple[Connection, subprocess.Popen[bytes]]] = []
         self.n_processes = n_processes
-        for _ in range(n_processes):
-            ours, theirs = Pipe()
-            with theirs:
-                self._all.append((ours, _started(theirs)))
-            ours.send_bytes(call)
-            self._free.put(ours)
+        hidden = {"CUDA_VISIBLE_DEVICES": ""}
+        self._all = [
+            start_child("cluster.text_processes:serve", hidden, output=subprocess.DEVNULL)
+            for _ in range(n_processes)
+        ]
+        for _, connection in self._all:
+            connection.send_bytes(pickle.dumps(read))
+            self._free.put(connection)
 
     def read(self, rows: pa.Table) -> tuple[Any, float]:
         """Have some rows read by a process that is free; return its answer, and its seconds.
 
-        Raises `ProcessEnded` if the process ends without an answer; `OthersEnded` if one has ended
+        Raises `ProcessEnded` if the process ends without an answer; `Spoiled` if one has ended
         before, over other rows.
         """
         connection = self._free.get()
         if connection is None:
             self._free.put(None)
-            raise OthersEnded
+            raise Spoiled
         try:
             connection.send_bytes(_stream(rows))
             answer, seconds = _receive(connection)
@@ -82,9 +78,9 @@ class TextProcesses:
 
     def close(self) -> None:
         """End the processes."""
-        for connection, _ in self._all:
+        for _, connection in self._all:
             connection.close()
-        for _, process in self._all:
+        for process, _ in self._all:
             try:
                 process.wait(_GRACE_S)
             except subprocess.TimeoutExpired:
@@ -95,17 +91,6 @@ class TextProcesses:
 @dataclass(frozen=True, slots=True)
 class _Failed:
     reason: str
-
-
-def _started(connection: Connection) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", _PROGRAM, str(connection.fileno())],
-        env={**os.environ, "PYTHONPATH": import_path(), "CUDA_VISIBLE_DEVICES": ""},
-        pass_fds=[connection.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,  # an interrupt from the keyboard is for the worker alone
-    )
 
 
 def _stream(rows: pa.Table) -> pa.Buffer:
@@ -136,15 +121,14 @@ def _receive(connection: Connection) -> Any:  # noqa: ANN401
     return pickle.loads(head, buffers=buffers)
 
 
-def serve(handle: int) -> None:
+def serve(connection: Connection) -> None:
     """Be such a process."""
-    with suppress(EOFError, OSError), Connection(handle) as connection:  # nobody listens any more
-        read: Read = pickle.loads(connection.recv_bytes())
-        while True:
-            rows = pa.ipc.open_stream(connection.recv_bytes()).read_all()
-            started = time.perf_counter()
-            try:
-                answer = read(rows)
-            except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
-                answer = _Failed(f"{type(error).__name__}: {error}")
-            _send(connection, (answer, time.perf_counter() - started))
+    read: Read = pickle.loads(connection.recv_bytes())
+    while True:
+        rows = pa.ipc.open_stream(connection.recv_bytes()).read_all()
+        started = time.perf_counter()
+        try:
+            answer = read(rows)
+        except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
+            answer = _Failed(f"{type(error).__name__}: {error}")
+        _send(connection, (answer, time.perf_counter() - started))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,8 +25,9 @@ from cluster.reading import read_batches
 from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
 from cluster.scores_files import with_earlier
 from cluster.shards import Shard
-from cluster.shared_scorer import Ledger, SharedScorer, Spoiled
+from cluster.shared_scorer import SharedScorer
 from cluster.store import StorageFull
+from cluster.text_processes import Spoiled
 from sms.scorers import Scorer
 from sms.urls import redacted
 
@@ -42,49 +43,40 @@ _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
 
 
-def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
-    """Score a shard and commit its file.
+def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardReport:
+    """Score a shard and commit its file; rows keep their order.
 
-    Rows keep their order. A row that cannot be read is not shown to the scorer: its scores are
-    null, its status says why, and `errors/` says which row of the file it was.
-
-    Raises
-    ------
-    ValueError
-        If the file lacks a column, or has not the rows the plan says.
-    RuntimeError
-        If the scorer does not return what it promised.
+    A row that cannot be read is not shown to the scorer: its scores are null, its status says why,
+    and `errors/` says which row of the file it was. Raises `ValueError` if the file lacks a column,
+    or has not the rows the plan says; `RuntimeError` if the scorer does not return what it
+    promised.
     """
     clock = _Clock()
-    ledger = scorer.ledger if isinstance(scorer, SharedScorer) else Ledger(scorer)
-    wanted = job.wanted or Wanted(needed=tuple(scorer.input_columns))
+    shared = scorer if isinstance(scorer, SharedScorer) else SharedScorer(scorer)
+    wanted = job.wanted or Wanted(needed=shared.input_columns)
     batches = read_batches(shard, wanted, job.batch_rows, use_threads=job.threads > 1)
     if job.has_gpu:
         batches = gathered(batches, GPU_BATCH_BYTES)
     tables = clock.each("read", batches)
     if job.overlaps:
         tables = made_ahead(tables)
-    prepared = (_prepared(rows, scorer, clock) for rows in _with_text(tables, scorer))
+    prepared = (_prepared(rows, shared, clock) for rows in _with_text(tables, shared))
 
-    def finish(batch: _Prepared) -> pa.Table:
-        return _finished(batch, scorer, clock)
-
+    finish = partial(_finished, scorer=shared, clock=clock)
     results = (
         mapped_ahead(finish, prepared, threads=1, most=_HAND_OFF)
         if job.overlaps
         else map(finish, prepared)
     )
-    tables_of_scores = [table for table in results if table.num_rows]
-    scores = pa.concat_tables(tables_of_scores).combine_chunks()
-    if isinstance(scorer, SharedScorer):
-        scorer.check()
-    fields = tuple(scorer.score_fields)
+    scores = pa.concat_tables(results).combine_chunks()
+    shared.check()
+    fields = shared.score_fields
     if job.base:
         scores, fields = with_earlier(scores, shard, job), job.fields
     with clock.stage("write"):
         n_bytes, seal = write_scores(scores, fields, shard, job)
     report = report_of(shard.index, scores, fields)
-    counters, seconds, cpu_seconds = ledger.take(clock.started)
+    counters, seconds, cpu_seconds = shared.take_counts(clock.started)
     return replace(
         report,
         seconds=seconds,
@@ -98,7 +90,7 @@ def score_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
     )
 
 
-def try_shard(shard: Shard, scorer: Scorer, job: Job) -> ShardReport:
+def try_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardReport:
     """Score a shard; a failure becomes the report's `error` instead of an exception.
 
     Raises `Spoiled` if another shard has failed on the same scorer.
@@ -143,15 +135,6 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {redacted(lines[0])}" if lines else type(error).__name__
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A batch without its text: what the other thread needs to make its part of the file."""
-
-    keys: pa.Table
-    value: Any
-    """What the scorer prepared; None if no row can be read."""
-
-
 class _Clock:
     """Adds up the seconds of every stage; a stage belongs to one thread."""
 
@@ -178,61 +161,66 @@ class _Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """A batch as it was read."""
+class _Batch:
+    """Rows as they were read, and what has been made of them so far."""
 
-    all: pa.Table
+    rows: pa.Table
+    """Without their texts once these are not needed any more."""
     readable: pa.Table
     text: Any = None
     """What a text process has made of it, where there is one."""
     text_s: float = 0.0
+    prepared: Any = None
 
 
-def _with_text(tables: Iterator[pa.Table], scorer: Scorer) -> Iterator[_Rows]:
+def _with_text(tables: Iterator[pa.Table], scorer: SharedScorer) -> Iterator[_Batch]:
     """Have text processes, where there are some, handle the text of the next batches."""
-    rows = (_Rows(t, t.filter(pc.is_null(t[UNREADABLE])).drop_columns(UNREADABLE)) for t in tables)
-    if not isinstance(scorer, SharedScorer) or scorer.text is None:
-        return rows
-    ask, n = scorer.read, scorer.text.n_processes
+    batches = (
+        _Batch(t, t.filter(pc.is_null(t[UNREADABLE])).drop_columns(UNREADABLE)) for t in tables
+    )
+    if scorer.text is None:
+        return batches
+    n = scorer.text.n_processes
 
-    def read(batch: _Rows) -> _Rows:
-        text, seconds = ask(batch.readable)
+    def read(batch: _Batch) -> _Batch:
+        text, seconds = scorer.read(batch.readable)
         return replace(batch, text=text, text_s=seconds)
 
-    return mapped_ahead(read, rows, threads=n, most=n + 1)
+    return mapped_ahead(read, batches, threads=n, most=n + 1)
 
 
-def _prepared(rows: _Rows, scorer: Scorer, clock: _Clock) -> _Prepared:
-    kept = [name for name in rows.all.column_names if name not in TEXTS]
-    value = None
+def _prepared(batch: _Batch, scorer: SharedScorer, clock: _Clock) -> _Batch:
+    keys = batch.rows.drop_columns([name for name in TEXTS if name in batch.rows.column_names])
+    prepared = None
     with clock.stage("prepare"):
-        if rows.readable.num_rows:
-            read = () if rows.text is None else (rows.text,)  # only a `SharedScorer` has it
-            value = scorer.prepare(rows.readable, *read)
-    if rows.text is not None:
-        clock.seconds["text"] = clock.seconds.get("text", 0.0) + rows.text_s
-    return _Prepared(rows.all.select(kept), value)
+        if batch.readable.num_rows:
+            read = () if batch.text is None else (batch.text,)
+            prepared = scorer.prepare(batch.readable, *read)
+    if batch.text is not None:
+        clock.seconds["text"] = clock.seconds.get("text", 0.0) + batch.text_s
+    return _Batch(keys, None, prepared=prepared)
 
 
-def _finished(batch: _Prepared, scorer: Scorer, clock: _Clock) -> pa.Table:
-    is_readable = np.asarray(pc.is_null(batch.keys[UNREADABLE]))
-    with clock.stage("compare"):
-        compared = scorer.compare(batch.value) if is_readable.any() else _empty_scores(scorer)
+def _finished(batch: _Batch, scorer: SharedScorer, clock: _Clock) -> pa.Table:
+    keys = batch.rows
+    is_readable = np.asarray(pc.is_null(keys[UNREADABLE]))
     n_readable = int(is_readable.sum())
+    with clock.stage("compare"):
+        compared = scorer.compare(batch.prepared) if n_readable else _empty_scores(scorer)
     scores = _checked(compared, n_readable, scorer)
     if n_readable < len(is_readable):
         # Row i of the batch is the i-th readable one, or nothing.
         places = pa.array(np.cumsum(is_readable) - 1, pa.int64(), mask=~is_readable)
         scores = scores.take(places)
-    why = pc.binary_join_element_wise(_UNREADABLE, batch.keys[UNREADABLE], ": ")
-    columns = {name: batch.keys[name] for name in IDS}
+    why = pc.binary_join_element_wise(_UNREADABLE, keys[UNREADABLE], ": ")
+    columns = {name: keys[name] for name in IDS}
     columns |= {name: scores[name] for name in scorer.score_fields}
     columns[STATUS] = pc.coalesce(why, scores[STATUS])
-    columns |= {name: batch.keys[name] for name in batch.keys.column_names if name not in IDS}
+    columns |= {name: keys[name] for name in keys.column_names if name not in IDS}
     return pa.table(columns)
 
 
-def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
+def _checked(compared: pa.Table, n_rows: int, scorer: SharedScorer) -> pa.Table:
     """Hold a scorer to its word, and make a score that is not a number a null with a status."""
     promised = (*scorer.score_fields, STATUS)
     missing = [name for name in promised if name not in compared.column_names]
@@ -254,9 +242,6 @@ def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
     return pa.table({**columns, STATUS: status})
 
 
-def _empty_scores(scorer: Scorer) -> pa.Table:
-    text = dict.fromkeys(IDS, pa.string())
-    numbers = dict.fromkeys(scorer.score_fields, pa.float64())
-    return pa.schema(
-        {**text, **numbers, STATUS: pa.string(), UNREADABLE: pa.string()}
-    ).empty_table()
+def _empty_scores(scorer: SharedScorer) -> pa.Table:
+    fields = [(name, pa.float64()) for name in scorer.score_fields]
+    return pa.schema([*fields, (STATUS, pa.string())]).empty_table()

@@ -17,19 +17,13 @@ class CandidatePairs:
     """Every candidate that has words, with each such text of one side."""
 
     candidates: list[str]
-    others: list[str]
-    """Empty texts where candidates are judged by themselves."""
-    rows: np.ndarray
-    """Row of every pair, int64."""
-    numbers: list[int]
-    """Which of its row's texts the other one is."""
-    side: str
-    """Of the others: `reference` or `source`; empty where there are none."""
-    is_best: bool
-    """Whether the best of a row's pairs counts, or else their mean."""
+    others: list[str]  # empty texts where candidates are judged by themselves
+    rows: np.ndarray  # row of every pair, int64
+    numbers: list[int]  # which of its row's texts the other one is
+    side: str  # of the others: `reference` or `source`; empty where there are none
+    is_best: bool  # whether the best of a row's pairs counts, or else their mean
     n_rows: int
-    reasons: dict[int, list[str]]
-    """By row, why it has no score."""
+    reasons: dict[int, list[str]]  # by row, why it has no score
 
     @classmethod
     def of(cls, request: MetricRequest, batch: Batch) -> CandidatePairs:

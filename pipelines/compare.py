@@ -19,16 +19,8 @@ from agreement import TIE_RTOL, compare_systems, holm
 from pipelines.reports.comparison import RUNS, SYSTEMS, MetricComparison, ScoreComparison
 from pipelines.settings.compare import CompareSettings
 from pipelines.summary import meanings
-from pipelines.tables.keyed import (
-    KEYS,
-    SHOWN,
-    check_columns,
-    collect,
-    listed,
-    matching,
-    place,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS
 from pipelines.tables.scores import ScoreInput, Scores, find_scores, read_scores
 from pipelines.tables.study import cell_matrix
 from sms.naming import AnyPath
@@ -43,7 +35,7 @@ def compare_scores(
     metric or no document, or are the same.
     """
     inputs = [find_scores(scores_a), find_scores(scores_b)]
-    check_columns(settings.columns, [each.files for each in inputs])
+    keyed.check_columns(settings.columns, [each.files for each in inputs])
     a = _read(inputs[0], settings, settings.systems_a, "--systems-a")
     b = _read(inputs[1], settings, settings.systems_b, "--systems-b")
     shared = _shared_metrics(a, b)
@@ -82,65 +74,57 @@ def signature_difference(first: str, second: str) -> str:
 class _Side:
     path: str
     scores: Scores
-    frame: pl.DataFrame
-    """Rows of the chosen systems."""
+    """Of the chosen systems."""
     systems: list[str]
     n_without_key: int
     """Rows left out."""
 
     @property
     def documents(self) -> list[str]:
-        return self.frame["document_id"].unique().sort().to_list()
+        return self.scores.frame["document_id"].unique().sort().to_list()
 
 
 def _read(
     source: ScoreInput, settings: CompareSettings, systems: Sequence[str], option: str
 ) -> _Side:
     columns = settings.columns or {}
-    where = place(source.files)
-    whole = collect(scan_files(source.files, columns).select(KEYS), where)
+    where = keyed.place(source.files)
+    whole = keyed.collect(keyed.scan_files(source.files, columns).select(KEYS), where)
     keys = whole.drop_nulls()
     if keys.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
-    n_without_key = len(whole) - len(keys)
-    keys = keys.unique().sort(KEYS)
+    keys, n_without_key = keys.unique().sort(KEYS), len(whole) - len(keys)
     scores = read_scores(
         [source], keys, metrics=settings.metrics, with_parts=False, columns=columns
     )
     there = scores.frame["system_id"].unique().sort().to_list()
-    kept = matching(there, systems, option) if systems else there
-    frame = scores.frame.filter(pl.col("system_id").is_in(kept))
-    return _Side(
-        path=source.path, scores=scores, frame=frame, systems=kept, n_without_key=n_without_key
-    )
+    kept = keyed.matching(there, systems, option) if systems else there
+    scores = replace(scores, frame=scores.frame.filter(pl.col("system_id").is_in(kept)))
+    return _Side(path=source.path, scores=scores, systems=kept, n_without_key=n_without_key)
 
 
 def _shared_metrics(a: _Side, b: _Side) -> list[str]:
     shared = [name for name in a.scores.metrics if name in b.scores.metrics]
     if not shared:
         raise ValueError(
-            f"the two must share a metric, but {a.path} has {listed(a.scores.metrics)} and "
-            f"{b.path} has {listed(b.scores.metrics)}; score both with the same `--metrics`"
+            f"the two must share a metric, but {a.path} has {keyed.listed(a.scores.metrics)} and "
+            f"{b.path} has {keyed.listed(b.scores.metrics)}; score both with the same `--metrics`"
         )
     return shared
 
 
 def _refuse_other_signatures(a: _Side, b: _Side, metrics: Sequence[str]) -> None:
+    ours, theirs = a.scores.signatures, b.scores.signatures
     differing = [
-        (name, signature_difference(ours, theirs))
-        for name in metrics
-        if (ours := a.scores.signatures.get(name)) is not None
-        and (theirs := b.scores.signatures.get(name)) is not None
-        and ours != theirs
+        name for name in metrics if name in ours and ours[name] != theirs.get(name, ours[name])
     ]
     if differing:
-        name, difference = differing[0]
-        others = (
-            f" (and so do {listed([name for name, _ in differing[1:]])})" if differing[1:] else ""
-        )
+        name, *others = differing
+        more = f" (and so do {keyed.listed(others)})" if others else ""
         raise ValueError(
-            f"`{name}` must be the same metric in both, but its signatures differ: {difference}"
-            f"{others}; score both with the same settings, or choose others with `--metrics`"
+            f"`{name}` must be the same metric in both, but its signatures differ: "
+            f"{signature_difference(ours[name], theirs[name])}{more}; score both with the same "
+            "settings, or choose others with `--metrics`"
         )
 
 
@@ -151,14 +135,14 @@ def _pairs(a: _Side, b: _Side) -> tuple[str, list[tuple[str, str]], list[str]]:
         return SYSTEMS, list(itertools.product(a.systems, b.systems)), []
     if a.path == b.path:
         raise ValueError(
-            f"`scores_b` must differ from `scores_a`, got {a.path} twice with {listed(shared)}; "
-            "choose different systems with `--systems-a` and `--systems-b`"
+            f"`scores_b` must differ from `scores_a`, got {a.path} twice with "
+            f"{keyed.listed(shared)}; choose different systems with `--systems-a` and `--systems-b`"
         )
     notes = []
     if left_out := sorted(set(a.systems) ^ set(b.systems)):
         notes.append(
-            f"Systems that only one side has are left out: {listed(left_out)}; compare them with "
-            "`--systems-a` and `--systems-b`"
+            f"Systems that only one side has are left out: {keyed.listed(left_out)}; compare them "
+            "with `--systems-a` and `--systems-b`"
         )
     return RUNS, [(system, system) for system in shared], notes
 
@@ -167,8 +151,8 @@ def _documents(a: _Side, b: _Side) -> list[str]:
     of_a, of_b = a.documents, b.documents
     if not set(of_a) & set(of_b):
         raise ValueError(
-            f"the two must share documents, but {a.path} has {listed(of_a, SHOWN)} and {b.path} "
-            f"has {listed(of_b, SHOWN)}; score the same documents"
+            f"the two must share documents, but {a.path} has {keyed.listed(of_a, 3)} and {b.path} "
+            f"has {keyed.listed(of_b, 3)}; score the same documents"
         )
     return sorted({*of_a, *of_b})
 
@@ -182,60 +166,51 @@ def _of_metric(
     settings: CompareSettings,
 ) -> Iterator[MetricComparison]:
     """Compare the pairs of systems under a metric; rows with the same documents share the draws."""
-    matrix_a, matrix_b = (
-        cell_matrix(side.frame, metric, side.systems, documents) for side in (a, b)
-    )
-    for first, second in pairs:
-        yield _compared(
-            metric,
-            (first, matrix_a[a.systems.index(first)]),
-            (second, matrix_b[b.systems.index(second)]),
-            documents,
-            settings,
+    of_a, of_b = (
+        dict(
+            zip(
+                side.systems,
+                cell_matrix(side.scores.frame, metric, side.systems, documents),
+                strict=True,
+            )
         )
-
-
-def _compared(
-    metric: str,
-    first: tuple[str, np.ndarray],
-    second: tuple[str, np.ndarray],
-    documents: Sequence[str],
-    settings: CompareSettings,
-) -> MetricComparison:
-    (system_a, a), (system_b, b) = first, second
-    has_row = ~(np.isnan(a) & np.isnan(b))
-    result = compare_systems(
-        a[has_row],
-        b[has_row],
-        n_resamples=settings.resamples,
-        confidence=settings.confidence,
-        rng=np.random.default_rng(settings.seed),
+        for side in (a, b)
     )
-    shared = ~(np.isnan(a) | np.isnan(b))
-    a, b = a[shared], b[shared]
-    names = (name for name, has_both in zip(documents, shared, strict=True) if has_both)
-    tolerance = TIE_RTOL * np.maximum(np.abs(a), np.abs(b))
-    wins, losses = int((a - b > tolerance).sum()), int((b - a > tolerance).sum())
-    return MetricComparison(
-        metric=metric,
-        system_a=system_a,
-        system_b=system_b,
-        mean_a=float(a.mean()) if a.size else np.nan,
-        mean_b=float(b.mean()) if b.size else np.nan,
-        difference=result.difference.value,
-        low=result.difference.low,
-        high=result.difference.high,
-        p_value=result.p_value,
-        p_holm=np.nan,
-        wins=wins,
-        ties=int(shared.sum()) - wins - losses,
-        losses=losses,
-        n_documents=result.n_documents,
-        n_missing=result.n_missing,
-        higher=None,
-        reason=result.reason,
-        documents=tuple(zip(names, (a - b).tolist(), strict=True)),
-    )
+    for system_a, system_b in pairs:
+        scores_a, scores_b = of_a[system_a], of_b[system_b]
+        has_row = ~(np.isnan(scores_a) & np.isnan(scores_b))
+        result = compare_systems(
+            scores_a[has_row],
+            scores_b[has_row],
+            n_resamples=settings.resamples,
+            confidence=settings.confidence,
+            rng=np.random.default_rng(settings.seed),
+        )
+        shared = np.flatnonzero(~(np.isnan(scores_a) | np.isnan(scores_b)))
+        x, y = scores_a[shared], scores_b[shared]
+        names = [documents[i] for i in shared.tolist()]
+        tolerance = TIE_RTOL * np.maximum(np.abs(x), np.abs(y))
+        wins, losses = int((x - y > tolerance).sum()), int((y - x > tolerance).sum())
+        yield MetricComparison(
+            metric=metric,
+            system_a=system_a,
+            system_b=system_b,
+            mean_a=float(x.mean()) if x.size else np.nan,
+            mean_b=float(y.mean()) if y.size else np.nan,
+            difference=result.difference.value,
+            low=result.difference.low,
+            high=result.difference.high,
+            p_value=result.p_value,
+            p_holm=np.nan,
+            wins=wins,
+            ties=x.size - wins - losses,
+            losses=losses,
+            n_documents=result.n_documents,
+            n_missing=result.n_missing,
+            higher=None,
+            reason=result.reason,
+            documents=tuple(zip(names, (x - y).tolist(), strict=True)),
+        )
 
 
 def _corrected(rows: Sequence[MetricComparison], alpha: float) -> Iterator[MetricComparison]:
@@ -250,14 +225,14 @@ def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
     for side, other in ((a, b), (b, a)):
         if n := side.n_without_key:
             yield f"Rows without a key, left out: {n:,} of {side.path}"
-        yield from side.scores.left_out
+        yield from side.scores.notes
         if only := [name for name in side.scores.metrics if name not in metrics]:
-            yield f"Metrics that only {side.path} has are left out: {listed(only)}"
+            yield f"Metrics that only {side.path} has are left out: {keyed.listed(only)}"
         if only := sorted(set(side.documents) - set(other.documents)):
-            yield f"{len(only):,} documents are in {side.path} only: {listed(only, SHOWN)}"
+            yield f"{len(only):,} documents are in {side.path} only: {keyed.listed(only, 3)}"
     signed = a.scores.signatures.keys() & b.scores.signatures.keys()
     if unsigned := [name for name in metrics if name not in signed]:
         yield (
             "A signature is missing, so both sides may not have computed the same: "
-            f"{listed(unsigned)}"
+            f"{keyed.listed(unsigned)}"
         )

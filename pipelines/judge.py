@@ -33,17 +33,8 @@ from pipelines.settings.correlate import CorrelateSettings, level_for
 from pipelines.settings.form import as_options
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.score import ScoreSettings
-from pipelines.tables.keyed import (
-    KEYS,
-    OF_RATINGS,
-    check_columns,
-    check_unique,
-    collect,
-    examples,
-    files_of,
-    place,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.records import AgreementResult
 from reffree.aspects import KINDS_OF_HEAD
@@ -102,9 +93,7 @@ class Judgement:
         seconds = self.n_rows / self.chosen_rows_per_s
         lines = [
             *self.verdict.lines(self._cheapest),
-            f"({self.verdict.title}; {counted(about.n_rows, 'row')} of "
-            f"{counted(len(about.systems), 'system')} and "
-            f"{counted(about.n_documents, 'document')}, raters: {about.raters})",
+            f"({self.verdict.title}; {about.compared}, raters: {about.raters})",
             self.verdict.meaning,
             *self.notes,
             "",
@@ -188,16 +177,16 @@ def _rated_rows(
         raters=settings.raters,
         columns=of_ratings,
     )
-    check_columns(settings.columns, [files], files_of(os.fspath(settings.ratings)))
-    where, lazy, notes = place(files), scan_files(files, columns), [*rated.notes]
-    n_rows = int(collect(lazy.select(pl.len()), where).item())
-    rows = collect(lazy.join(rated.keys.lazy(), on=KEYS, how="semi"), where).sort(KEYS)
+    keyed.check_columns(settings.columns, [files], keyed.files_of(os.fspath(settings.ratings)))
+    where, lazy, notes = keyed.place(files), keyed.scan_files(files, columns), [*rated.notes]
+    n_rows = int(keyed.collect(lazy.select(pl.len()), where).item())
+    rows = keyed.collect(lazy.join(rated.keys.lazy(), on=KEYS, how="semi"), where).sort(KEYS)
     if rows.is_empty():
         raise ValueError(
-            f"no row of {where} is rated; ratings have {examples(rated.keys)}; name the right "
-            "columns with `--columns`"
+            f"no row of {where} is rated; ratings have {keyed.examples(rated.keys)}; name the "
+            "right columns with `--columns`"
         )
-    check_unique(rows, KEYS, where, "keep one row of each")
+    keyed.check_unique(rows, KEYS, where, "keep one row of each")
     if absent := rated.keys.height - rows.height:
         notes.append(
             f"{counted(absent, 'rated row')} {'is' if absent == 1 else 'are'} not in {where}"
@@ -239,7 +228,8 @@ def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> Corre
         coefficients=COEFFICIENTS,
         resamples=settings.resamples,
         seed=settings.seed,
-        columns={f"{OF_RATINGS}{ours}": theirs for ours, theirs in of_ratings.items()} or None,
+        columns={f"{keyed.OF_RATINGS}{ours}": theirs for ours, theirs in of_ratings.items()}
+        or None,
         fresh=True,
         on_progress=settings.on_progress,
     )

@@ -109,21 +109,19 @@ def _part(file: InputFile, columns: Mapping[str, str], keyed: pl.DataFrame | Non
     _require(frame, _PAIR, file.path)
     frame = frame.with_columns(pl.col(name).cast(pl.String) for name in _PAIR)
     a, b = (pl.col(name) for name in _PAIR)
-    _refuse(
-        frame.filter(a.is_null() | b.is_null() | (a == b)),
-        "`system_a` and `system_b` must be two different systems",
-        _PAIR,
-        file.path,
-    )
-    _refuse(
-        frame.filter(pl.any_horizontal(one.str.to_lowercase().is_in(TIES) for one in (a, b))),
-        f"a system must not be called {' or '.join(TIES)}, which says that neither was preferred",
-        _PAIR,
-        file.path,
-    )
+    is_tie = pl.any_horizontal(one.str.to_lowercase().is_in(TIES) for one in (a, b))
+    wrong = {
+        "`system_a` and `system_b` must be two different systems": a.is_null()
+        | b.is_null()
+        | (a == b),
+        f"a system must not be called {' or '.join(TIES)}, which says that neither was preferred": (
+            is_tie
+        ),
+    }
     if "document_id" in frame.columns:
-        nameless = frame.filter(pl.col("document_id").is_null())
-        _refuse(nameless, "a judgement must have a `document_id`", _PAIR, file.path)
+        wrong["a judgement must have a `document_id`"] = pl.col("document_id").is_null()
+    for rule, is_wrong in wrong.items():
+        _refuse(frame.filter(is_wrong), rule, _PAIR, file.path)
     if "winner" in frame.columns:
         return _from_winners(frame, file.path)
     _require(frame, tuple(_GIVEN_COUNTS.values()), file.path)
@@ -247,7 +245,6 @@ def _oriented(frame: pl.DataFrame, systems: Sequence[str]) -> pl.DataFrame:
     place = {system: i for i, system in enumerate(systems)}
     frame = frame.filter(pl.all_horizontal(pl.col(name).is_in(list(place)) for name in _PAIR))
     places = [pl.col(name).replace_strict(place, return_dtype=pl.Int64) for name in _PAIR]
-    is_turned = places[0] > places[1]
     turned = {
         "system_a": "system_b",
         "system_b": "system_a",
@@ -255,7 +252,7 @@ def _oriented(frame: pl.DataFrame, systems: Sequence[str]) -> pl.DataFrame:
         "wins_b": "wins_a",
     }
     return frame.with_columns(
-        pl.when(is_turned).then(pl.col(other)).otherwise(pl.col(name)).alias(name)
+        pl.when(places[0] > places[1]).then(pl.col(other)).otherwise(pl.col(name)).alias(name)
         for name, other in turned.items()
     )
 

@@ -17,20 +17,11 @@ import polars as pl
 from cluster.output import Output
 from pipelines.judgements import KEY_COLUMNS, SHEET_COLUMNS, SIDES
 from pipelines.settings.preferences import PreferencesSettings
-from pipelines.tables.keyed import (
-    KEYS,
-    check_unique,
-    collect,
-    files_of,
-    listed,
-    place,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS
 
 KEY_SUFFIX = ".key.csv"
 _TAG_BYTES = 3
-_Keyed = tuple[str, str, str, str, str]
-"""Item, document, both systems, and the one on the left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +55,17 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
     if len(texts) < n_documents:
         raise ValueError(
             f"`n` must be at most {len(texts)}, the number of documents for which all of "
-            f"{listed(list(systems))} have a text, got {n_documents}"
+            f"{keyed.listed(list(systems))} have a text, got {n_documents}"
         )
-    rng = np.random.default_rng(settings.seed)
-    keyed, in_order_of_pairs = _drawn(texts, systems, n_documents, rng)
-    sheet = [_sheet_row(row, texts, settings.criteria) for row in keyed]
-    key_file.write(pl.DataFrame(in_order_of_pairs, KEY_COLUMNS, orient="row").write_csv().encode())
+    key = _key(texts["document_id"].to_list(), settings)
+    by_document = {row["document_id"]: row for row in texts.to_dicts()}
+    sheet = []
+    for item, document, system_a, system_b, left in key.sort("item").iter_rows():
+        right = system_b if left == system_a else system_a
+        shown = by_document[document][left], by_document[document][right]
+        blank = dict.fromkeys(("judge", *settings.criteria, "comment"))
+        sheet.append({"item": item, **dict(zip(SIDES, shown, strict=True)), **blank})
+    key_file.write(key.write_csv().encode())
     sheet_file.write(pl.DataFrame(sheet).write_csv().encode())
     return JudgingSheet(
         sheet=sheet_file.path,
@@ -102,7 +98,7 @@ def _check_request(settings: PreferencesSettings) -> None:
     if len(set(systems)) < 2 or len(set(systems)) < len(systems):
         raise ValueError(
             "`--systems` must name two different systems or more for a new sheet, got "
-            f"{listed(list(systems))}"
+            f"{keyed.listed(list(systems))}"
         )
     if settings.n < 1:
         raise ValueError(f"`n` must be at least 1, got {settings.n}")
@@ -110,87 +106,54 @@ def _check_request(settings: PreferencesSettings) -> None:
     if taken or not criteria:
         raise ValueError(
             f"`criteria` must be different names, none of {', '.join(SHEET_COLUMNS)}, "
-            f"got {listed(list(criteria))}"
+            f"got {keyed.listed(list(criteria))}"
         )
 
 
 def _texts_by_document(
     corpus: str, systems: Sequence[str], columns: Mapping[str, str]
-) -> dict[str, dict[str, str]]:
-    """Read the systems' texts of every document for which all have one, sorted by document."""
-    files = files_of(corpus)
-    where = place(files)
-    lazy = scan_files(files, columns)
+) -> pl.DataFrame:
+    """Read the documents for which all systems have a text, sorted; a column for each system."""
+    files = keyed.files_of(corpus)
+    where = keyed.place(files)
+    lazy = keyed.scan_files(files, columns)
     if "candidate" not in lazy.collect_schema():
         raise ValueError(
             f"column `candidate` is missing in {where}; name it with `--columns candidate=NAME`"
         )
-    frame = collect(lazy.select(*KEYS, pl.col("candidate").cast(pl.String)), where)
+    frame = keyed.collect(lazy.select(*KEYS, pl.col("candidate").cast(pl.String)), where)
     for system in systems:
         if system not in frame["system_id"]:
             raise ValueError(
                 f"`systems` must be in {where}, got `{system}`; there are "
-                f"{listed(frame['system_id'].drop_nulls().unique().sort().to_list())}"
+                f"{keyed.listed(frame['system_id'].drop_nulls().unique().sort().to_list())}"
             )
     frame = frame.filter(
         pl.col("system_id").is_in(list(systems)),
         pl.col("document_id").is_not_null(),
         pl.col("candidate").str.strip_chars() != "",
     )
-    check_unique(frame, KEYS, where, "keep one row of each")
-    texts: dict[str, dict[str, str]] = {}
-    for document, system, candidate in frame.sort("document_id").iter_rows():
-        texts.setdefault(document, {})[system] = candidate
-    return {
-        document: by_system
-        for document, by_system in texts.items()
-        if len(by_system) == len(systems)
-    }
+    keyed.check_unique(frame, KEYS, where, "keep one row of each")
+    by_system = frame.pivot("system_id", index="document_id", values="candidate")
+    return by_system.drop_nulls().sort("document_id")
 
 
-def _drawn(
-    texts: Mapping[str, object], systems: Sequence[str], n_documents: int, rng: np.random.Generator
-) -> tuple[list[_Keyed], list[_Keyed]]:
-    """Draw the rows of the sheet; return them in its order, and in the order of the pairs.
+def _key(documents: Sequence[str], settings: PreferencesSettings) -> pl.DataFrame:
+    """Draw documents, the one on the left, and the order of the sheet, by which items are numbered.
 
-    The key is in the latter: a reader then takes systems as they were named.
+    The rows of a pair are together: a reader then takes systems as they were named. Items have a
+    tag of the sheet's own, which keeps it from being read with another sheet's key.
     """
-    documents = [list(texts)[i] for i in rng.permutation(len(texts))[:n_documents]]
-    rows = [
-        row for pair in itertools.combinations(systems, 2) for row in _rows(pair, documents, rng)
-    ]
-    order = rng.permutation(len(rows))
-    keyed = _keyed(rows, order)
-    return keyed, [keyed[turn] for turn in np.argsort(order)]
-
-
-def _rows(
-    pair: tuple[str, str], documents: Sequence[str], rng: np.random.Generator
-) -> list[tuple[str, str, str, str]]:
-    """Return document, both systems and the one on the left, which each is in half of the rows."""
-    a, b = pair if rng.integers(2) else pair[::-1]
-    n_left = len(documents) // 2
-    lefts = rng.permutation([a] * n_left + [b] * (len(documents) - n_left)).tolist()
-    return [(document, *pair, left) for document, left in zip(documents, lefts, strict=True)]
-
-
-def _keyed(rows: Sequence[tuple[str, str, str, str]], order: np.ndarray) -> list[_Keyed]:
-    """Put rows in this order and number them, with a tag of the sheet's own.
-
-    The tag keeps a sheet from being read with another sheet's key.
-    """
+    rng = np.random.default_rng(settings.seed)
+    drawn = [documents[i] for i in rng.permutation(len(documents))[: settings.n]]
+    rows = []
+    for pair in itertools.combinations(settings.systems, 2):
+        a, b = pair if rng.integers(2) else pair[::-1]
+        n_left = len(drawn) // 2
+        lefts = rng.permutation([a] * n_left + [b] * (len(drawn) - n_left)).tolist()
+        rows += [(document, *pair, left) for document, left in zip(drawn, lefts, strict=True)]
+    turns = np.argsort(rng.permutation(len(rows))) + 1
     tag = hashlib.blake2b(repr(rows).encode(), digest_size=_TAG_BYTES).hexdigest()
     width = len(str(len(rows)))
-    return [(f"{tag}-{turn:0{width}}", *rows[i]) for turn, i in enumerate(order, 1)]
-
-
-def _sheet_row(
-    row: _Keyed,
-    texts: Mapping[str, Mapping[str, str]],
-    criteria: Sequence[str],
-) -> dict[str, str | None]:
-    item, document, a, b, left = row
-    right = b if left == a else a
-    shown = (texts[document][left], texts[document][right])
-    blank = {name: None for name in ("judge", *criteria, "comment")}
-    return {"item": item, **dict(zip(SIDES, shown, strict=True)), **blank}
+    items = [(f"{tag}-{turn:0{width}}", *row) for turn, row in zip(turns, rows, strict=True)]
+    return pl.DataFrame(items, KEY_COLUMNS, orient="row")

@@ -26,8 +26,7 @@ from reffree.scorer_folder import read_settings
 from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
-CURVE_FILE = "learning_curve"
-"""Name, before the suffix, of table and chart."""
+CURVE_FILE = "learning_curve.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +34,9 @@ class CurvePoint:
     """What so many training documents give."""
 
     n_documents: int
-    n_pairs: int
-    """Training pairs; more than documents where these have several references."""
-    steps: int
-    """None are taken for a scorer of features: 0."""
-    kinds: Mapping[str, KindFigures]
-    """On the test documents, by kind of negative."""
+    n_pairs: int  # training pairs; more than documents where these have several references
+    steps: int  # none are taken for a scorer of features: 0
+    kinds: Mapping[str, KindFigures]  # on the test documents, by kind of negative
 
 
 def learning_curve(
@@ -54,8 +50,8 @@ def learning_curve(
 ) -> list[CurvePoint]:
     """Train a scorer on samples of several sizes and write how good each is.
 
-    `out` is a new folder: gets a scorer's folder for every size, and `learning_curve.json`, `.svg`
-    and `.png`. Epochs are counted, not steps, so a smaller sample takes fewer steps.
+    `out` is a new folder: it gets a scorer's folder for every size, and `learning_curve.json`.
+    Epochs are counted, not steps, so a smaller sample takes fewer steps.
     """
     if len(set(sizes)) < max(2, len(sizes)) or min(sizes, default=0) < 1:
         raise ValueError(
@@ -85,9 +81,7 @@ def learning_curve(
         raise
     points.reverse()
     text = json.dumps([asdict(point) for point in points], indent=1)
-    output.write(f"{text}\n".encode(), f"{CURVE_FILE}.json")
-    for suffix, content in _drawn(points).items():
-        output.write(content, f"{CURVE_FILE}{suffix}")
+    output.write(f"{text}\n".encode(), CURVE_FILE)
     return points
 
 
@@ -122,32 +116,3 @@ def _point(
         steps=trained_on.get("steps", 0),
         kinds={kind: KindFigures(**figures) for kind, figures in settings["held_out"].items()},
     )
-
-
-def _drawn(points: Sequence[CurvePoint]) -> dict[str, bytes]:
-    """Draw the curve, as content by suffix."""
-    import altair as alt
-    import polars as pl
-
-    from pipelines.reports.charts import draw_files, paper_chart
-
-    kinds = dict.fromkeys(kind for point in points for kind in point.kinds)
-    judged_by = {kind: curve_figure(kind, points) for kind in kinds}
-    of_pairs = "AUC" if "auc" in judged_by.values() else "Accuracy"
-    rows = [
-        {"documents": point.n_documents, "kind": kind, "value": value}
-        for point in points
-        for kind, figures in point.kinds.items()
-        if (value := getattr(figures, judged_by[kind])) is not None
-    ]
-    base = alt.Chart().encode(
-        x=alt.X("documents:Q", title="Training documents", scale=alt.Scale(type="log")),
-        y=alt.Y(
-            "value:Q",
-            title=f"{of_pairs} (cross pairs), Pearson (edits)",
-            scale=alt.Scale(zero=False),
-        ),
-        color=alt.Color("kind:N", title=None),
-    )
-    layers = alt.LayerChart(layer=[base.mark_line(), base.mark_circle(size=40, opacity=1)])
-    return draw_files(paper_chart(layers.to_dict(), pl.DataFrame(rows, infer_schema_length=None)))

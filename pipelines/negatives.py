@@ -10,9 +10,8 @@ import dataclasses
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.output import Output
-from pipelines.prepare_pairs import PreparedPairs, prepare_pairs
+from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.progress import Progress
+from pipelines.training_folder import stages
 from reffree.aspects import KINDS_OF_HEAD
-from reffree.buckets import bucket_paths
 from reffree.comparisons import heads_of
-from reffree.examples import Example, Examples
+from reffree.examples import Example, PreparedPairs
 from reffree.negatives import POSITIVE, NegativesConfig
-from reffree.neighbours import find_neighbours
 from reffree.pairs import SIDES
 from sms.naming import AnyPath, OneOrMore, several
 
@@ -49,11 +47,9 @@ SCHEMA = pa.schema(
         "seed": pa.int64(),
     }
 )
-N_SAMPLES = 3
-GROUP_BYTES = 32 << 20
+GROUP_CHARACTERS = 32 << 20
 """Text of a row group: of many small ones the file's footer, kept in memory, would be large."""
 
-_ROWS_AT_ONCE = 2_000
 _TEXTS = ("source", "candidate")
 
 
@@ -71,14 +67,8 @@ class NegativesRun:
 
     out: str
     pairs: PreparedPairs
-    kinds: Mapping[str, KindCount]
-    """By kind, the positive first."""
-    left_out: Mapping[tuple[str, str], int]
-    """Negatives that could not be made, by kind and reason."""
-    n_repeated: int
-    """Pairs that were in the files more than once and are used once."""
-    samples: Sequence[Example]
-    """Some negatives of different kinds."""
+    kinds: Mapping[str, KindCount]  # by kind, the positive first
+    left_out: Mapping[str, int]  # negatives that could not be made, by kind and reason
 
     @property
     def n_rows(self) -> int:
@@ -100,115 +90,64 @@ def write_negatives(
     `side` is one of `train`, `validation`, `test` and `all`; words come from the documents for
     training either way. The options `of_pairs` are those of `prepare_pairs`.
     """
-    tell = on_progress or (lambda _progress: None)
-    paths = several(paths)
+    tell, paths = stages(on_progress), several(paths)
     output = Output.named("--out", out)
     output.check_file(".parquet", is_new=True)
     output.check_apart(paths)
     sides = SIDES if side == "all" else (side,)
+    n, label_sums, left_out = Counter[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
-        tell(Progress(stage="reading the pairs"))
         folder = Path(work) / "pairs"
-        pairs = prepare_pairs(paths, folder, sides=sides, seed=config.seed, **of_pairs)
-        if config.needs_neighbours:
-            tell(Progress(stage="looking for neighbours"))
-            find_neighbours(pairs.folder, sides, config.n_neighbours)
-        tell(Progress(stage="writing the negatives"))
-        count = _Count()
-        with output.written() as file:
-            _write(file, pairs, sides, config, count)
+        pairs = prepare_for_negatives(config, paths, folder, tell, sides=sides, **of_pairs)
+        tell("writing the negatives")
+        with output.written() as file, _writer(file, config) as writer:
+            for own_side in sides:
+                made = pairs.examples(own_side, config)
+                made.check_negatives(own_side)
+                held: list[Example] = []
+                n_characters = 0
+                for group in made.epoch(0, in_order=True):
+                    held += group
+                    for one in group:
+                        n[one.kind] += 1
+                        label_sums[one.kind] += one.label  # type: ignore[assignment]
+                        n_characters += len(one.source) + len(one.candidate)
+                    if n_characters >= GROUP_CHARACTERS:
+                        writer.write_table(_table(held, own_side, config.seed))
+                        held, n_characters = [], 0
+                writer.write_table(_table(held, own_side, config.seed))
+                left_out.update(made.reasons())
     return NegativesRun(
         out=output.path,
         pairs=pairs,
-        kinds=count.kinds((POSITIVE, *config.kinds)),
-        left_out=dict(count.left_out.most_common()),
-        n_repeated=count.n_repeated,
-        samples=list(islice(count.samples.values(), N_SAMPLES)),
+        kinds={
+            kind: KindCount(n=n[kind], mean_label=label_sums[kind] / n[kind])
+            for kind in (POSITIVE, *config.kinds)
+            if n[kind]
+        },
+        left_out=dict(left_out.most_common()),
     )
 
 
-class _Count:
-    """Counts examples while they are written."""
-
-    def __init__(self) -> None:
-        self.n: Counter[str] = Counter()
-        self.label_sums: Counter[str] = Counter()
-        self.left_out: Counter[tuple[str, str]] = Counter()
-        self.n_repeated = 0
-        self.samples: dict[str, Example] = {}
-        """The first negative of every kind."""
-
-    def add(self, example: Example) -> None:
-        """Count one."""
-        self.n[example.kind] += 1
-        self.label_sums[example.kind] += example.label  # type: ignore[assignment]
-        if example.kind != POSITIVE:
-            self.samples.setdefault(example.kind, example)
-
-    def kinds(self, order: Sequence[str]) -> dict[str, KindCount]:
-        """Return numbers and mean labels of the kinds there are."""
-        return {
-            kind: KindCount(n=self.n[kind], mean_label=self.label_sums[kind] / self.n[kind])
-            for kind in order
-            if self.n[kind]
-        }
-
-
-def _write(
-    file: Path, pairs: PreparedPairs, sides: Sequence[str], config: NegativesConfig, count: _Count
-) -> None:
+def _writer(file: Path, config: NegativesConfig) -> pq.ParquetWriter:
     metadata = {"assay.negatives": json.dumps(dataclasses.asdict(config))}
-    counted = [name for name in SCHEMA.names if name not in _TEXTS]
-    with pq.ParquetWriter(
+    return pq.ParquetWriter(
         file,
         SCHEMA.with_metadata(metadata),
         compression="zstd",
-        write_statistics=counted,  # of texts they are whole texts
-    ) as writer:
-        for side in sides:
-            made = Examples(bucket_paths(pairs.folder, side), config, pairs.vocabulary)
-            n_positives, n_before = count.n[POSITIVE], count.n.total()
-            for table in _row_groups(_tables(made, side, config.seed, count)):
-                writer.write_table(table)
-            count.left_out.update(made.left_out)
-            count.n_repeated += made.n_repeated
-            if count.n.total() - n_before == count.n[POSITIVE] - n_positives:
-                why = ", ".join(f"{n} {kind}: {text}" for (kind, text), n in made.left_out.items())
-                raise ValueError(
-                    f"`kinds` must give negatives, got none for {side} ({why}); choose other kinds "
-                    "or give more documents"
-                )
-
-
-def _tables(made: Examples, side: str, seed: int, count: _Count) -> Iterator[pa.Table]:
-    """Make the rows of a side, and count them."""
-    stream = (example for group in made.epoch(0, in_order=True) for example in group)
-    while examples := list(islice(stream, _ROWS_AT_ONCE)):
-        for example in examples:
-            count.add(example)
-        yield _table(examples, side, seed)
-
-
-def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Put tables together until they are large enough."""
-    held: list[pa.Table] = []
-    n_bytes = 0
-    for table in tables:
-        held.append(table)
-        n_bytes += table.nbytes
-        if n_bytes >= GROUP_BYTES:
-            yield pa.concat_tables(held)
-            held, n_bytes = [], 0
-    if held:
-        yield pa.concat_tables(held)
+        # of texts they are whole texts
+        write_statistics=[name for name in SCHEMA.names if name not in _TEXTS],
+    )
 
 
 def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:
-    of_all: dict[str, Any] = {"split": side, "seed": seed}
-    columns = {
-        name: [of_all[name] if name in of_all else getattr(one, name) for one in examples]
-        for name in SCHEMA.names
-    }
     heads = [() if one.kind == POSITIVE else heads_of(one, KINDS_OF_HEAD) for one in examples]
-    columns["aspect"] = [",".join(own) for own in heads]
+    columns: dict[str, list[Any]] = {
+        "split": [side] * len(examples),
+        "seed": [seed] * len(examples),
+        "aspect": [",".join(own) for own in heads],
+    }
+    for name in SCHEMA.names:
+        if name not in columns:
+            columns[name] = [getattr(one, name) for one in examples]
     return pa.table(columns, schema=SCHEMA)

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from agreement.multiple import holm
+from agreement.differences import holm
 from agreement.preferences import (
     FIRST,
     SECOND,
@@ -67,7 +67,7 @@ def _head_to_head(
     share = win_share(wins_a, wins_b, confidence=confidence, method=interval)
     items = _item_counts(judged)
     of_items = majorities(items)
-    agreement = judge_agreement(_outcomes(judged))
+    alpha, share_equal, n_repeated = judge_agreement(_outcomes(judged))
     return HeadToHead(
         criterion=criterion,
         system_a=a,
@@ -87,9 +87,9 @@ def _head_to_head(
         items_b=int(of_items[SECOND]),
         items_tied=int(of_items[TIE]),
         p_items=sign_test(int(of_items[FIRST]), int(of_items[SECOND])),
-        n_items_repeated=agreement.n_items,
-        alpha=agreement.alpha,
-        share_equal=agreement.share_equal,
+        n_items_repeated=n_repeated,
+        alpha=alpha,
+        share_equal=share_equal,
     )
 
 

@@ -11,10 +11,10 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,10 @@ from cluster import InputFile, column_names, list_inputs, resolve_columns
 from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.worker import one_line
-from reffree.buckets import BucketWriter, count_pairs
-from reffree.examples import PreparedFolder
+from reffree.buckets import BucketWriter, find_neighbours
+from reffree.examples import PreparedPairs
 from reffree.hashing import mixed
+from reffree.negatives import NegativesConfig
 from reffree.pairs import (
     NO_SPLIT,
     SIDES,
@@ -34,7 +35,8 @@ from reffree.pairs import (
     WordSample,
     as_table,
     near_keys,
-    pairs_of_rows,
+    pairs_of_row,
+    side_named,
     text_key,
 )
 from reffree.splits import LEAK, Groups, TextRegister, hashed_sides
@@ -44,40 +46,7 @@ SPLIT = "split"
 REPEATED = "pair repeated, used once"
 
 _SAMPLE_SALT = 4
-
 _NEEDED = (DOCUMENT_ID, SYSTEM_ID, SOURCES, REFERENCES)
-
-_SideOf: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedPairs:
-    """What was read, and what became of it."""
-
-    folder: Path
-    """Has the buckets; see `reffree.buckets`."""
-    vocabulary: tuple[str, ...]
-    """Words of the training references."""
-    n_rows: int
-    n_pairs: Mapping[str, int]
-    """By side."""
-    left_out: Mapping[str, int]
-    """Rows, texts or pairs that are not used, by reason."""
-    n_shared: int
-    """Documents that share a text, or nearly a source, with another one."""
-    n_groups: int
-    """Groups of such documents; each is on one side."""
-    largest_group: int
-    """Documents in the largest of them."""
-    has_own_split: bool
-    """Whether the files said which side a document is on."""
-    source_sample: tuple[int, ...]
-    """Hashes of some of the sources for training, from `SourceSample`."""
-
-    def for_training(self) -> PreparedFolder:
-        """Return what a process that trains has to know."""
-        n = self.n_pairs["train"]
-        return PreparedFolder(folder=self.folder, vocabulary=self.vocabulary, n_training_pairs=n)
 
 
 def prepare_pairs(
@@ -89,63 +58,62 @@ def prepare_pairs(
     limit: int | None = None,
     seed: int = 0,
     split_anew: bool = False,
-    refuse_leaks: bool = False,
     training_documents: int | None = None,
 ) -> PreparedPairs:
-    """Read, check, split and deal pairs.
+    """Read, check, split and deal pairs into a folder, in the place of what is there.
 
     Files are Parquet, JSONL or CSV with `document_id`, `source` and `reference` (or `references`),
     and perhaps `split`; `columns` says what they call these, `limit` reads the first rows only.
     All `sides` must have pairs, as must that of training. `split_anew` splits by hash, with `seed`,
-    even where there is a column `split`. Where that has a text on two sides, `refuse_leaks` stops;
-    otherwise the documents of the earlier side are left out and counted. With `training_documents`
-    only so many of the documents for training are used, of fewer a part of these; the vocabulary
-    stays that of all, and other sides stay what they are.
+    even where there is a column `split`. Where that has a text on two sides, the documents of the
+    earlier one are left out and counted. With `training_documents` only so many of the documents
+    for training are used, of fewer a part of these; the vocabulary stays that of all, and other
+    sides stay what they are.
     """
+    shutil.rmtree(folder, ignore_errors=True)
     reader = _Reader.of(paths, dict(columns or {}), limit, split_anew=split_anew)
     folder.mkdir(parents=True)
     with closing(TextRegister(folder / "texts")) as register:
         n_pairs, n_characters = _register_texts(reader, register)
         groups = register.groups()
         split = _Split(groups=groups, seed=seed, is_own=reader.split_column is not None)
-        if refuse_leaks and groups.has_leak.any():
-            raise ValueError(
-                f"`{SPLIT}` must keep every text on one side, got {_leaks(register, _as_read)}; "
-                "leave out `leaks` in the `--config` file to drop them, or set `split_anew = "
-                "true` there"
-            )
         writer = BucketWriter(folder, n_pairs, n_characters)
-        sample = _Sample.of(register, split, training_documents)
-        vocabulary, sources, left_out = _deal(reader, split, sample, writer)
-        if leaks := _leaks(register, split.sides_of):
-            raise RuntimeError(f"the split must keep every text on one side, got {leaks}")
+        last = _last_hash(register, split, training_documents)
+        vocabulary, sources, left_out = _deal(reader, split, last, writer)
+        if leaks := register.n_leaks(split.sides_of):
+            both = ", ".join(f"{n:,} texts in both {a} and {b}" for (a, b), n in leaks.items())
+            raise RuntimeError(f"the split must keep every text on one side, got {both}")
+    left_out[REPEATED] = sum(writer.n_repeated[side] for side in sides)
+    left_out = +left_out
     _check_sides(writer.n_written, {SIDES[0], *sides}, reader.split_column, left_out)
-    sizes = groups.sizes
     return PreparedPairs(
-        folder=folder, vocabulary=vocabulary, source_sample=sources,
+        folder=folder,
+        vocabulary=vocabulary,
         n_rows=reader.n_rows,
         n_pairs={side: writer.n_written[side] for side in SIDES},
         left_out=dict(left_out.most_common()),
-        n_shared=int(sizes.sum()), n_groups=sizes.size, largest_group=int(sizes.max(initial=0)),
-        has_own_split=reader.split_column is not None,
-    )  # fmt: skip
+        n_shared=groups.n_shared,
+        has_own_split=split.is_own,
+        source_sample=sources,
+    )
 
 
-def prepare_anew(
+def prepare_for_negatives(
+    config: NegativesConfig,
     paths: OneOrMore,
     folder: Path,
+    tell: Callable[[str], None],
+    *,
+    sides: Sequence[str] = SIDES,
     **options: Any,  # noqa: ANN401  (of `prepare_pairs`)
 ) -> PreparedPairs:
-    """Prepare pairs in the place of what is there, and count those that are there twice once.
-
-    Also for a run that goes on: they follow from the request. Reads all texts once more.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    pairs = prepare_pairs(paths, folder, **options)
-    counts = {side: count_pairs(pairs.folder, side) for side in pairs.n_pairs}
-    n_repeated = sum(more for _, more in counts.values())
-    left_out = {**pairs.left_out, **({REPEATED: n_repeated} if n_repeated else {})}
-    return replace(pairs, n_pairs={side: n for side, (n, _) in counts.items()}, left_out=left_out)
+    """Prepare pairs, with the neighbours that some kinds of negatives need."""
+    tell("reading the pairs")
+    pairs = prepare_pairs(paths, folder, sides=sides, seed=config.seed, **options)
+    if config.needs_neighbours:
+        tell("looking for near documents")
+        find_neighbours(pairs.folder, sides, config.n_neighbours)
+    return pairs
 
 
 @dataclass(slots=True)
@@ -156,17 +124,11 @@ class _Reader:
     wanted: Wanted
     limit: int | None
     split_column: str | None
-    n_rows: int = 0
-    """Rows that were read the last time."""
+    n_rows: int = 0  # rows that were read the last time
 
     @classmethod
     def of(
-        cls,
-        paths: OneOrMore,
-        columns: dict[str, str],
-        limit: int | None,
-        *,
-        split_anew: bool,
+        cls, paths: OneOrMore, columns: dict[str, str], limit: int | None, *, split_anew: bool
     ) -> _Reader:
         """Check the columns of all files and plan what is read."""
         files = list_inputs(paths)
@@ -187,15 +149,15 @@ class _Reader:
         self.n_rows = 0
         for table in read_files(self.files, self.wanted, limit=self.limit):
             self.n_rows += table.num_rows
-            cells = {name: table.column(name).to_pylist() for name in table.column_names}
-            yield pairs_of_rows(
-                cells[DOCUMENT_ID],
-                cells[SOURCES],
-                cells[REFERENCES],
-                cells[SYSTEM_ID] if self.split_column else None,
-                cells[UNREADABLE],
-                left_out,
-            )
+            pairs: list[Pair] = []
+            for row in table.to_pylist():
+                if row[UNREADABLE]:
+                    left_out[row[UNREADABLE]] += 1
+                    continue
+                side = side_named(row[SYSTEM_ID]) if self.split_column else NO_SPLIT
+                texts = row[SOURCES], row[REFERENCES]
+                pairs += pairs_of_row(row[DOCUMENT_ID], *texts, side, left_out)
+            yield pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,37 +175,21 @@ class _Split:
         return hashed_sides(self.groups.group_of(keys), seed=self.seed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sample:
-    """Says which of the documents for training are used."""
-
-    seed: int
-    last: int
-    """Largest hash of one that is."""
-
-    @classmethod
-    def of(cls, register: TextRegister, split: _Split, n_documents: int | None) -> _Sample:
-        """Choose so many documents, or all."""
-        if n_documents is None:
-            return cls(seed=split.seed, last=int(np.iinfo(np.uint64).max))
-        hashes = np.sort(
-            np.concatenate(
-                [
-                    _sample_hashes(keys[split.sides_of(keys, own_sides) == 0], split.seed)
-                    for keys, own_sides in register.documents()
-                ]
-            )
+def _last_hash(register: TextRegister, split: _Split, n_documents: int | None) -> np.uint64:
+    """Return the largest hash of the documents for training that are used: so many, or all."""
+    if n_documents is None:
+        return np.uint64(np.iinfo(np.uint64).max)
+    of_training = [
+        _sample_hashes(keys[split.sides_of(keys, own_sides) == 0], split.seed)
+        for keys, own_sides in register.documents()
+    ]
+    hashes = np.sort(np.concatenate(of_training))
+    if not 1 <= n_documents <= hashes.size:
+        raise ValueError(
+            f"`training_documents` must be from 1 to what there are, {hashes.size:,}, got "
+            f"{n_documents:,}"
         )
-        if not 1 <= n_documents <= hashes.size:
-            raise ValueError(
-                f"`training_documents` must be from 1 to what there are, {hashes.size:,}, got "
-                f"{n_documents:,}"
-            )
-        return cls(seed=split.seed, last=int(hashes[n_documents - 1]))
-
-    def has(self, keys: np.ndarray) -> np.ndarray:
-        """Return whether each document is used, bool."""
-        return _sample_hashes(keys, self.seed) <= np.uint64(self.last)
+    return hashes[n_documents - 1]
 
 
 def _sample_hashes(keys: np.ndarray, seed: int) -> np.ndarray:
@@ -268,30 +214,18 @@ def _register_texts(reader: _Reader, register: TextRegister) -> tuple[int, int]:
     """Note which document has which texts; return the numbers of pairs and characters."""
     n_pairs = n_characters = 0
     for pairs in reader.batches(Counter()):
-        entries = [
-            (text, pair.key, pair.side)
-            for pair in pairs
-            for text in (
-                pair.key,
-                text_key(pair.source),
-                text_key(pair.reference),
-                *near_keys(pair.source),
-            )
-            if text is not None
-        ]
+        entries = []
+        for pair in pairs:
+            texts = (text_key(pair.source), text_key(pair.reference), *near_keys(pair.source))
+            entries += [(text, pair.key, pair.side) for text in (pair.key, *texts)]
+            n_characters += len(pair.source) + len(pair.reference)
         n_pairs += len(pairs)
-        n_characters += sum(len(pair.source) + len(pair.reference) for pair in pairs)
-        texts, keys, sides = zip(*entries, strict=True) if entries else ((), (), ())
-        register.add(
-            np.array(texts, dtype=np.uint64),
-            np.array(keys, dtype=np.uint64),
-            np.array(sides, dtype=np.int8),
-        )
+        register.note(entries)
     return n_pairs, n_characters
 
 
 def _deal(
-    reader: _Reader, split: _Split, sample: _Sample, writer: BucketWriter
+    reader: _Reader, split: _Split, last: np.uint64, writer: BucketWriter
 ) -> tuple[tuple[str, ...], tuple[int, ...], Counter[str]]:
     """Write the pairs to their buckets.
 
@@ -299,37 +233,22 @@ def _deal(
     """
     left_out: Counter[str] = Counter()
     words, sources = WordSample(), SourceSample()
-    try:
-        for pairs in reader.batches(left_out):
-            keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
-            own_sides = np.array([pair.side for pair in pairs], dtype=np.int8)
-            sides = split.sides_of(keys, own_sides)
-            is_used = sides >= 0
-            if n_leaks := int((~is_used).sum()):
-                left_out[LEAK] += n_leaks
-            is_training = sides == SIDES.index("train")
-            words.add(pair.reference for pair in compress(pairs, is_training.tolist()))
-            is_beyond = is_training & ~sample.has(keys)
-            if n_beyond := int(is_beyond.sum()):
-                left_out["more than the training documents you asked for"] += n_beyond
-            is_used &= ~is_beyond
-            for_training = compress(pairs, (is_used & is_training).tolist())
-            sources.add((pair.document_id, pair.source) for pair in for_training)
-            table = as_table(pairs, split.groups.group_of(keys))
-            writer.add(table.filter(pa.array(is_used)), sides[is_used])
-    finally:
-        writer.close()
-    return words.words(), sources.text_keys(), left_out
-
-
-def _as_read(_keys: np.ndarray, own_sides: np.ndarray) -> np.ndarray:
-    return own_sides
-
-
-def _leaks(register: TextRegister, side_of: _SideOf) -> str:
-    """Describe the texts that are on two sides; empty if there are none."""
-    counts = register.n_leaks(side_of)
-    return ", ".join(f"{n:,} texts in both {a} and {b}" for (a, b), n in counts.items())
+    for pairs in reader.batches(left_out):
+        keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
+        own_sides = np.array([pair.side for pair in pairs], dtype=np.int8)
+        sides = split.sides_of(keys, own_sides)
+        is_training = sides == SIDES.index("train")
+        words.add(pair.reference for pair in compress(pairs, is_training.tolist()))
+        is_beyond = is_training & (_sample_hashes(keys, split.seed) > last)
+        is_used = (sides >= 0) & ~is_beyond
+        left_out[LEAK] += int((sides < 0).sum())
+        left_out["more than the training documents you asked for"] += int(is_beyond.sum())
+        for_training = compress(pairs, (is_used & is_training).tolist())
+        sources.add((pair.document_id, pair.source) for pair in for_training)
+        table = as_table(pairs, split.groups.group_of(keys))
+        writer.add(table.filter(pa.array(is_used)), sides[is_used])
+    writer.close()
+    return words.kept(), sources.kept(), left_out
 
 
 def _check_sides(

@@ -28,7 +28,7 @@ from cluster import list_inputs, with_content
 from cluster.fetching import fetch
 from pipelines.compare import compare_scores
 from pipelines.fetched import check_on_disk
-from pipelines.prepare_pairs import PreparedPairs, prepare_anew
+from pipelines.prepare_pairs import prepare_pairs
 from pipelines.reports.comparison import ScoreComparison
 from pipelines.runs.progress import Progress
 from pipelines.score import score_corpus
@@ -45,6 +45,7 @@ from pipelines.training_folder import (
 )
 from reffree.buckets import bucket_paths
 from reffree.checkpoint import CHECKPOINT_FILE, TrainNews, replace_file
+from reffree.examples import PreparedPairs
 from reffree.hashing import check_seed
 from reffree.loop import BEST_FILE
 from reinforce.decoding import BeamConfig
@@ -238,7 +239,7 @@ class _Run:
             training.mkdir(parents=True, exist_ok=True)
             replace_file(path, lambda file: file.write_text(json.dumps(asked)))
             seed = self.recipe.seed
-            self.pairs = prepare_anew(paths, training / PAIRS_FOLDER, seed=seed, **of_pairs)
+            self.pairs = prepare_pairs(paths, training / PAIRS_FOLDER, seed=seed, **of_pairs)
             first, likely = training / START_FOLDER, self.folder / LIKELIHOOD
             if self.start is not None and not (likely / SUMMARISER_FILE).exists():
                 load_summariser(self.start).save(likely)

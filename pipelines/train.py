@@ -1,4 +1,4 @@
-"""Trains a scorer from files of pairs into a folder that `assay score` and `evaluate` read.
+"""Trains a neural scorer from files of pairs into a folder that `assay score` and `evaluate` read.
 
 The order: the request is checked, the pairs are split and dealt into files, the scorer is trained
 (in this process or on Ray), judged on the test documents and written. Until then the folder has a
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster import InputFile, list_inputs, with_content
-from cluster.store import base_name, local_folder
+from cluster.store import base_name
 from pipelines.fetched import check_on_disk
-from pipelines.prepare_pairs import PreparedPairs, prepare_anew
+from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
 from pipelines.train_on_preferences import Preferred
@@ -30,17 +30,17 @@ from pipelines.training_folder import (
     checked_folder,
     chosen_device,
     fingerprint_of,
+    local_cache,
+    stages,
     undone_if_wrong,
 )
 from reffree.building import Built
 from reffree.checkpoint import CHECKPOINT_FILE, TrainNews
 from reffree.evaluation import KindFigures, judge
+from reffree.examples import PreparedPairs
 from reffree.fitting import LinearRecipe
 from reffree.loop import BEST_FILE, TrainState
 from reffree.models import Calibrated
-from reffree.naming import SCORER_FILE
-from reffree.neighbours import find_neighbours
-from reffree.pairs import SIDES
 from reffree.scorer import LearnedScorer, NeuralPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_scorer
 from reffree.training import Recipe, calibrated, learn
@@ -55,10 +55,8 @@ class TrainedScorer:
 
     out: str
     signature: str
-    n_pairs: Mapping[str, int]
-    """Pairs, or rows of a table, by side."""
-    held_out: Mapping[str, KindFigures]
-    """On the test documents, by kind of negative."""
+    n_pairs: Mapping[str, int]  # pairs, or rows of a table, by side
+    held_out: Mapping[str, KindFigures]  # on the test documents, by kind of negative
     left_out: Mapping[str, int]
     """Rows, texts or pairs that are not used and negatives that could not be made, by reason."""
     state: TrainState | None = None
@@ -88,37 +86,28 @@ def train_scorer(
     figure that is logged; with several workers of none, they are in `training/metrics.jsonl`. The
     options `of_pairs` are those of `prepare_pairs`.
     """
-    tell = on_progress or (lambda _progress: None)
+    tell = stages(on_progress)
     machines = machines or Machines()
     check_on_disk(encoder=recipe.model.encoder)
-    folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
+    folder = checked_folder(out, is_resumed=resume)
     training = folder / TRAINING_FOLDER
-    cache = training / EMBEDDINGS_FOLDER
-    if embedding_cache is not None:
-        cache = local_folder("embedding_cache", embedding_cache)
+    cache = local_cache(embedding_cache) or str(training / EMBEDDINGS_FOLDER)
     inputs = with_content(list_inputs(several(paths)))
     fingerprint = train_fingerprint(inputs, recipe, machines, **of_pairs)
     with undone_if_wrong(folder, (training / CHECKPOINT_FILE).exists):
-        tell(Progress(stage="reading the pairs"))
-        seed = recipe.negatives.seed
-        pairs = prepare_anew(several(paths), training / PAIRS_FOLDER, seed=seed, **of_pairs)
-        if recipe.negatives.needs_neighbours:
-            tell(Progress(stage="looking for neighbours"))
-            find_neighbours(pairs.folder, SIDES, recipe.negatives.n_neighbours)
-        prepared = pairs.for_training()
-        prepared.examples("test", recipe.negatives).check_negatives("test")
-        tell(Progress(stage="training"))
-        work = partial(
-            learn, recipe, prepared, training, fingerprint=fingerprint, cache_folder=str(cache)
-        )
+        where = training / PAIRS_FOLDER
+        pairs = prepare_for_negatives(recipe.negatives, several(paths), where, tell, **of_pairs)
+        pairs.examples("test", recipe.negatives).check_negatives("test")
+        tell("training")
+        work = partial(learn, recipe, pairs, training, fingerprint=fingerprint, cache_folder=cache)
         if machines.uses_ray:
             train_on_ray(work, training, machines)
         # Where workers have finished, this only takes their weights.
         built, state = work(device=machines.own_device, on_news=on_news)
         if recipe.model.is_calibrated:
-            tell(Progress(stage="calibrating"))
-            built = calibrated(built, recipe, prepared, device=chosen_device(machines.device))
-    tell(Progress(stage="judging"))
+            tell("calibrating")
+            built = calibrated(built, recipe, pairs, device=chosen_device(machines.device))
+    tell("judging")
     trained_on = _trained_on(inputs, pairs, recipe, state, built) | {"fingerprint": fingerprint}
     return _saved(folder, built, recipe, pairs, state, trained_on, chosen_device(machines.device))
 
@@ -133,7 +122,7 @@ def _saved(
     device: str,
 ) -> TrainedScorer:
     """Judge a scorer by the test documents, write its folder, delete what was needed to go on."""
-    test = pairs.for_training().examples("test", recipe.negatives)
+    test = pairs.examples("test", recipe.negatives)
     judged = judge(test.held_out(), LearnedScorer(NeuralPairs(built, device), "", {}))
     figures = judged.by_kind()
     signature = save_scorer(
@@ -155,10 +144,7 @@ def _saved(
         n_pairs=pairs.n_pairs,
         state=state,
         held_out=figures,
-        left_out={
-            **pairs.left_out,
-            **{f"{kind}: {reason}": n for (kind, reason), n in test.left_out.most_common()},
-        },
+        left_out={**pairs.left_out, **test.reasons()},
     )
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
-from cluster import InputFile, list_inputs, with_content
+from cluster import list_inputs, with_content
 from cluster.store import base_name
 from pipelines.fetched import check_on_disk
-from pipelines.prepare_pairs import prepare_pairs
+from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
 from pipelines.train import TrainedScorer, train_fingerprint, train_scorer
 from pipelines.train_on_preferences import judge_preferences
-from pipelines.training_folder import Machines, checked_folder, chosen_device
+from pipelines.training_folder import Machines, checked_folder, chosen_device, stages
 from pipelines.training_table import is_table, read_examples
 from reffree.checkpoint import TrainNews
 from reffree.examples import Example, Examples
@@ -31,8 +31,6 @@ from reffree.fitting import (
     fit_scorer,
     judge_heads,
 )
-from reffree.naming import SCORER_FILE
-from reffree.neighbours import find_neighbours
 from reffree.pairs import SourceSample
 from reffree.scorer import LinearPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
@@ -40,8 +38,7 @@ from reffree.training import Recipe
 from sms.naming import AnyPath, OneOrMore, several
 
 SIDES_READ = ("train", "test")
-JUDGED_DOCUMENTS = 200
-"""Test documents that a scorer is judged by, at most."""
+JUDGED_DOCUMENTS = 200  # test documents that a scorer is judged by, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +46,7 @@ class Material:
     """What a scorer is fitted to and judged by."""
 
     training: Sequence[Example]
-    test: Sequence[Sequence[Example]]
-    """Candidates that are compared, group by group."""
+    test: Sequence[Sequence[Example]]  # candidates that are compared, group by group
     n_pairs: Mapping[str, int]
     left_out: Mapping[str, int]
     source_sample: Sequence[int]
@@ -90,21 +86,17 @@ def train_features(
     With an `agreement` several recipes are tried, and that with the largest is kept. The other
     options are those of `train.train_scorer`.
     """
-
-    def tell(stage: str) -> None:
-        if on_progress is not None:
-            on_progress(Progress(stage=stage))
-
+    tell, paths = stages(on_progress), several(paths)
     check_on_disk(**recipe.feature_config.paths)
-    folder = checked_folder(out, result=SCORER_FILE, called="a trained scorer", is_resumed=resume)
-    device = chosen_device(machines.device)
-    inputs = with_content(list_inputs(several(paths)))
-    tell("reading")
+    folder = checked_folder(out, is_resumed=resume)
+    inputs = with_content(list_inputs(paths))
+    seed = recipe.negatives.seed
     is_own_table = is_table(paths, dict(of_pairs.get("columns") or {}))
     if is_own_table:
-        material = _of_table(paths, recipe.negatives.seed, **of_pairs)
+        material = _of_table(paths, seed, **of_pairs)
     else:
         material = _of_pairs(paths, recipe, tell, **of_pairs)
+    device = chosen_device(machines.device)
     pairs, tried, values = fit_scorer(
         material.training, recipe.feature_config, device=device, on_stage=tell, agreement=agreement
     )
@@ -113,17 +105,23 @@ def train_features(
     preferences = []
     if is_own_table and not held_out:
         test = list(chain.from_iterable(material.test))
-        fitted_by, seed = next(iter(tried), DEFAULT_RECIPE), recipe.negatives.seed
+        fitted_by = next(iter(tried), DEFAULT_RECIPE)
         preferences = judge_preferences(material.training, test, pairs, values, fitted_by, seed)
+    trained_on = {
+        "files": [base_name(file.path) for file in inputs],
+        "pairs": dict(material.n_pairs),
+        "candidates": len(material.training),
+        "left_out": dict(material.left_out),
+        SOURCE_SAMPLE: list(material.source_sample),
+        "negatives": asdict(recipe.negatives),
+        "fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs),
+        "recipes": tried,
+        "preferences": [asdict(own) for own in preferences],
+    }
     signature = save_linear(
         folder,
         pairs,
-        trained_on=_trained_on(inputs, material, recipe)
-        | {
-            "fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs),
-            "recipes": tried,
-            "preferences": [asdict(own) for own in preferences],
-        },
+        trained_on=trained_on,
         held_out={name: asdict(own) for name, own in held_out.items()},
         versions=library_versions(),
     )
@@ -147,41 +145,29 @@ def _of_pairs(
     """Make the positives and negatives of pairs."""
     config = recipe.negatives
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
-        pairs = prepare_pairs(
-            several(paths), Path(work) / "pairs", sides=SIDES_READ, seed=config.seed, **of_pairs
-        )
-        if config.needs_neighbours:
-            tell("looking for near documents")
-            find_neighbours(pairs.folder, SIDES_READ, config.n_neighbours)
+        folder = Path(work) / "pairs"
+        pairs = prepare_for_negatives(config, paths, folder, tell, sides=SIDES_READ, **of_pairs)
         tell("making worse summaries")
-        prepared = pairs.for_training()
-        training, test = (prepared.examples(side, config) for side in SIDES_READ)
+        training, test = (pairs.examples(side, config) for side in SIDES_READ)
         fitted = _of_documents(training, FITTED_DOCUMENTS)
         judged = _of_documents(test, JUDGED_DOCUMENTS)
-        training.check_made(fitted, "train")
-        test.check_made(judged, "test")
-    not_made = training.left_out + test.left_out
+        training.check_negatives("train", fitted)
+        test.check_negatives("test", judged)
+    training.left_out.update(test.left_out)
     return Material(
         training=[one for group in fitted for one in group],
         test=judged,
         n_pairs=pairs.n_pairs,
-        left_out={
-            **pairs.left_out,
-            **{f"{kind}: {reason}": n for (kind, reason), n in not_made.most_common()},
-        },
+        left_out={**pairs.left_out, **training.reasons()},
         source_sample=pairs.source_sample,
     )
 
 
 def _of_documents(examples: Examples, n_documents: int) -> list[list[Example]]:
     """Return the groups of the first documents."""
-    of_documents: list[list[Example]] = []
     groups = examples.epoch(0, in_order=True)
-    for n, (_, own) in enumerate(groupby(groups, key=lambda group: group[0].document_id)):
-        if n == n_documents:
-            break
-        of_documents.extend(own)
-    return of_documents
+    of_documents = groupby(groups, key=lambda group: group[0].document_id)
+    return [group for _, own in islice(of_documents, n_documents) for group in own]
 
 
 def _of_table(
@@ -209,19 +195,5 @@ def _of_table(
         test=list(groups.values()),
         n_pairs={side: len(own) for side, own in examples.items()},
         left_out=dict(left_out.most_common()),
-        source_sample=sample.text_keys(),
+        source_sample=sample.kept(),
     )
-
-
-def _trained_on(
-    inputs: Sequence[InputFile], material: Material, recipe: LinearRecipe
-) -> dict[str, Any]:
-    """Say what a scorer was trained on, for `scorer.json`."""
-    return {
-        "files": [base_name(file.path) for file in inputs],
-        "pairs": dict(material.n_pairs),
-        "candidates": len(material.training),
-        "left_out": dict(material.left_out),
-        SOURCE_SAMPLE: list(material.source_sample),
-        "negatives": asdict(recipe.negatives),
-    }

@@ -29,11 +29,9 @@ class Preferred:
     """How often one head prefers what people preferred; a tie counts half."""
 
     head: str
-    n_fitted: int
-    """Preferences that the scorer is fitted to."""
+    n_fitted: int  # preferences that the scorer is fitted to
     n_fitted_documents: int
-    n_judged: int
-    """Preferences that it is judged by."""
+    n_judged: int  # preferences that it is judged by
     is_cross_validated: bool
     """Whether each document was judged by weights fitted to the others; else by `split`."""
     n_right: float

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from cluster.output import Output
+from cluster.store import local_folder
 from pipelines.runs.manifest import library_versions
+from pipelines.runs.progress import Progress
+from reffree.naming import SCORER_FILE
 from sms.naming import AnyPath
 
-TRAINING_FOLDER = "training"
-"""What is needed to go on, in the folder of the result."""
+TRAINING_FOLDER = "training"  # what is needed to go on, in the folder of the result
 PAIRS_FOLDER = "pairs"
 RAY_FOLDER = "ray"
 
@@ -28,15 +30,12 @@ RAY_FOLDER = "ray"
 class Machines:
     """Where something is trained."""
 
-    workers: int = 1
-    """Processes that share every batch; more than one needs Ray."""
+    workers: int = 1  # processes that share every batch; more than one needs Ray
     gpus_per_worker: float = 0
     address: str | None = None
     """Ray cluster to join; without, one is started on this machine."""
-    is_open_allowed: bool = False
-    """Join a cluster that asks for no token."""
-    device: str = "auto"
-    """`auto`, `cpu` or `cuda`, for one process."""
+    is_open_allowed: bool = False  # join a cluster that asks for no token
+    device: str = "auto"  # `auto`, `cpu` or `cuda`, for one process
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -53,6 +52,21 @@ class Machines:
     def own_device(self) -> str:
         """What this process computes on."""
         return "cpu" if self.uses_ray else chosen_device(self.device)
+
+
+def stages(on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
+    """Return what tells of a stage, if anybody listens."""
+
+    def tell(stage: str) -> None:
+        if on_progress is not None:
+            on_progress(Progress(stage=stage))
+
+    return tell
+
+
+def local_cache(folder: AnyPath | None) -> str | None:
+    """Return the folder of `embedding_cache`, which must be on this machine."""
+    return None if folder is None else str(local_folder("embedding_cache", folder))
 
 
 def chosen_device(device: str) -> str:
@@ -72,7 +86,12 @@ def fingerprint_of(asked: Mapping[str, Any]) -> str:
 
 
 def checked_folder(
-    out: AnyPath, *, result: str, called: str, begun: str = "", is_resumed: bool
+    out: AnyPath,
+    *,
+    result: str = SCORER_FILE,
+    called: str = "a trained scorer",
+    begun: str = "",
+    is_resumed: bool = False,
 ) -> Path:
     """Check that a folder is new or empty, or has a run that can go on.
 

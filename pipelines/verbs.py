@@ -25,7 +25,6 @@ EXPLAINED = (".html", ".svg")
 
 if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
-    from pipelines.evaluate_by_ratings import RatedResult
     from pipelines.judge import Judgement
     from pipelines.judging_sheet import JudgingSheet
     from pipelines.learning_curve import CurvePoint
@@ -179,10 +178,10 @@ def train(
         return train_on_ratings(pairs, settings)
     recipe = settings.recipe()
     from cluster.schema import MissingColumnError
-    from pipelines.development import development_agreement
     from pipelines.learning_curve import learning_curve
     from pipelines.tables.ratings import columns_apart
     from pipelines.train_features import train_any
+    from pipelines.train_on_ratings import development_agreement
 
     asked = {
         **_of_pairs(settings),
@@ -204,28 +203,16 @@ def train(
         raise MissingColumnError(f"{error}, {remedy}", column=error.column) from error
 
 
-def evaluate(
-    scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings
-) -> list[DomainResult | RatedResult]:
+def evaluate(scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings) -> list[DomainResult]:
     """Say how well a trained scorer tells references from negatives, for each file of pairs.
 
-    Only documents it was not trained on count. With `corpus` and `ratings` it is also compared
-    with people, and `pairs` may be empty; those results come last.
+    Only documents it was not trained on count.
     """
-    pairs, corpus, ratings = several(pairs), settings.corpus, settings.ratings
-    if (corpus is None) != (ratings is None):
-        raise ValueError("`--corpus` and `--ratings` belong together; give both")
-    if not (pairs or corpus):
+    if not (pairs := several(pairs)):
         raise ValueError("name a scorer's folder, then at least one file with pairs")
     from pipelines.evaluate import evaluate_scorer
-    from pipelines.evaluate_by_ratings import evaluate_by_ratings
 
-    scorers = several([scorer, *settings.also])
-    results: list[DomainResult | RatedResult] = []
-    results += evaluate_scorer(scorers, pairs, settings)
-    if corpus is not None and ratings is not None:
-        results += evaluate_by_ratings(scorers, corpus, ratings, settings)
-    return results
+    return evaluate_scorer(several([scorer, *settings.also]), pairs, settings)
 
 
 def negatives(pairs: OneOrMore, settings: NegativesSettings) -> NegativesRun:
@@ -274,7 +261,6 @@ def _of_pairs(settings: PairSettings) -> dict[str, Any]:
         "columns": settings.columns,
         "limit": settings.limit,
         "split_anew": settings.split_anew,
-        "refuse_leaks": settings.leaks == "refuse",
         "on_progress": settings.on_progress,
     }
 

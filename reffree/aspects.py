@@ -41,6 +41,12 @@ FEATURES_OF_HEAD: dict[str, tuple[str, ...]] = {
 """What a head is fitted to, out of `WORD_FEATURES`; a head that is not here is fitted to all.
 
 Metrics that are features are not fitted where a head is here: see `fit_linear`."""
+COMPOSED_OF_HEAD: dict[str, tuple[str, ...]] = {"coherence": ("copy_mean",)}
+"""What a head reads as an equal part, not fitted (`fit_linear`), where no metric is a feature.
+
+The copy model is then the only language model there is: no made-up mistake of coherence teaches
+how likely the words are, but people find summaries of unlikely words less coherent.
+"""
 DIRECTIONS: dict[str, int] = dict.fromkeys(WORD_FEATURES, 1) | {
     **dict.fromkeys(
         ("novelty", "joined", "unknown_words", "unknown_names", "words_bad", "place", "first_place",

@@ -19,8 +19,7 @@ import torch
 from reffree.examples import Example
 from reffree.readers import Reader, Reading
 
-POOL_BATCHES = 64
-"""Batches that are sorted by length together."""
+POOL_BATCHES = 64  # batches that are sorted by length together
 
 U = TypeVar("U")
 
@@ -29,10 +28,8 @@ U = TypeVar("U")
 class Batch:
     """Some examples, ready for a model."""
 
-    inputs: dict[str, torch.Tensor]
-    """Arguments of the model."""
-    labels: torch.Tensor
-    """float32, shape (n,)."""
+    inputs: dict[str, torch.Tensor]  # arguments of the model
+    labels: torch.Tensor  # float32, shape (n,)
     examples: tuple[Example, ...]
 
     def document_ids(self) -> list[str]:

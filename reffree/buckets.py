@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,45 +21,35 @@ from reffree.pairs import PAIR_SCHEMA, SIDES
 
 BUCKET_PAIRS = 1 << 15
 """Pairs that a bucket holds on average; more where there would be too many files."""
-BUCKET_CHARACTERS = 256 << 20
-"""Text that a bucket holds on average, as well."""
-MAX_FILES = 512
-"""Files open at the same time, for all sides."""
+BUCKET_CHARACTERS = 256 << 20  # text that a bucket holds on average, as well
+MAX_FILES = 512  # files open at the same time, for all sides
 
-_ROW_PAIRS = 1 << 32
-"""More pairs than a row has."""
+LEAD_CHARACTERS = 1_200  # a document counts by so much of its beginning (about 200 words)
+NEAR_IDENTICAL = 0.8
+"""Documents with a higher cosine tell the same story, so that the reference of one may be right
+for the other; they are no neighbours."""
 
+_SPARE = 16  # neighbours that may turn out to be of the same group
+_NOTHING_SHARED = 1e-9  # cosine of texts without a common word, but for rounding
+_ROW_PAIRS = 1 << 32  # more pairs than a row has
+_ROWS_AT_ONCE = 1_000
 _BUCKET_SALT = hash64("bucket")  # no seed that a user would give: the split hashes the same keys
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Pairs of one side, sorted by document, each once."""
+    """Pairs of one side, each once, sorted by the hashes of their documents."""
 
-    stored: pa.Table
-    """Columns of `PAIR_SCHEMA`, as they lie in the file: in any order, some pairs perhaps twice.
-    Mapped, so that the texts are not in memory unless it is free."""
-    rows: np.ndarray
-    """Where in `stored` each pair is, int64, (n_pairs,)."""
-    numbers: np.ndarray
-    """Tells apart the pairs of one document, int64, (n_pairs,): the place of each among those of
-    its row, and a number beyond all such places where another row has the same name and place."""
-    groups: np.ndarray
-    """Documents that share a text have the same; uint64, (n_pairs,)."""
-    n_repeated: int
-    """Pairs that were there more than once and are there once."""
+    pairs: pa.Table
+    """Columns of `PAIR_SCHEMA`; mapped, so that texts are not in memory unless it is free."""
+    groups: np.ndarray  # documents that share a text have the same; uint64, (n_pairs,)
 
     def __len__(self) -> int:
-        return self.rows.size
-
-    @property
-    def pairs(self) -> pa.Table:
-        """The pairs in their order; a copy, as large as all their texts."""
-        return self.stored.take(pa.array(self.rows))
+        return self.pairs.num_rows
 
     def text(self, column: str, row: int) -> str:
         """Return one text of one pair."""
-        return self.stored.column(column)[int(self.rows[row])].as_py()
+        return self.pairs.column(column)[row].as_py()
 
     def other_than(self, row: int, rng: np.random.Generator) -> int | None:
         """Draw a pair of another group, each with the same chance; None if there is none."""
@@ -78,9 +68,11 @@ class BucketWriter:
         n_needed = math.ceil(max(n_pairs / BUCKET_PAIRS, n_characters / BUCKET_CHARACTERS))
         self._n_files = max(1, min(MAX_FILES // len(SIDES), n_needed))
         self._folder = folder
-        self._writers: dict[int, pa.RecordBatchFileWriter] = {}
+        self._writers: dict[tuple[str, int], pa.RecordBatchFileWriter] = {}
         self.n_written: Counter[str] = Counter()
         """Pairs by side."""
+        self.n_repeated: Counter[str] = Counter()
+        """Pairs by side that were there more than once; after `close` they are there once."""
 
     def add(self, pairs: pa.Table, sides: np.ndarray) -> None:
         """Write pairs, with the columns of `PAIR_SCHEMA`, to buckets of their places in `SIDES`."""
@@ -89,17 +81,21 @@ class BucketWriter:
         cells += (keys % np.uint64(self._n_files)).astype(np.int64)
         for cell in np.unique(cells).tolist():
             side, number = SIDES[cell // self._n_files], cell % self._n_files
-            if cell not in self._writers:
-                path = self._folder / f"{side}-{number:03}.arrow"
-                self._writers[cell] = pa.ipc.new_file(path, PAIR_SCHEMA)
-            dealt = pairs.take(pa.array(np.flatnonzero(cells == cell)))
-            self._writers[cell].write_table(dealt)
-            self.n_written[side] += dealt.num_rows
+            if (side, number) not in self._writers:
+                path = self._path(side, number)
+                self._writers[side, number] = pa.ipc.new_file(path, PAIR_SCHEMA)
+            self._writers[side, number].write_table(pairs.take(np.flatnonzero(cells == cell)))
 
     def close(self) -> None:
-        """Finish the files."""
-        for writer in self._writers.values():
+        """Finish the files: sort the pairs of each, and leave out those that are there twice."""
+        for (side, number), writer in self._writers.items():
             writer.close()
+            n_left, n_repeated = sort_bucket(self._path(side, number))
+            self.n_written[side] += n_left
+            self.n_repeated[side] += n_repeated
+
+    def _path(self, side: str, number: int) -> Path:
+        return self._folder / f"{side}-{number:03}.arrow"
 
 
 def bucket_paths(folder: Path, side: str) -> list[Path]:
@@ -108,42 +104,51 @@ def bucket_paths(folder: Path, side: str) -> list[Path]:
 
 
 def neighbours_path(bucket: Path) -> Path:
-    """Name the file of a bucket's neighbours: `neighbours.nearest_others` of its pairs."""
+    """Name the file of a bucket's neighbours: `nearest_others` of its pairs."""
     return bucket.with_suffix(".neighbours.npy")
 
 
 def read_bucket(path: Path) -> Bucket:
     """Read a bucket."""
     with pa.memory_map(str(path)) as source:
-        return bucket_of(pa.ipc.open_file(source).read_all())
+        pairs = pa.ipc.open_file(source).read_all()
+    return Bucket(pairs, pairs.column("group").to_numpy())
 
 
-def count_pairs(folder: Path, side: str) -> tuple[int, int]:
-    """Count the pairs of a side, each once, and how many more were there twice."""
-    n = n_repeated = 0
-    for bucket in map(read_bucket, bucket_paths(folder, side)):
-        n, n_repeated = n + len(bucket), n_repeated + bucket.n_repeated
-    return n, n_repeated
+def sort_bucket(path: Path) -> tuple[int, int]:
+    """Sort the pairs of a file by document, number and texts, and keep each once.
 
-
-def bucket_of(pairs: pa.Table) -> Bucket:
-    """Make a bucket of pairs in any order."""
+    Returns how many are left, and how many were there more than once.
+    Where several rows have one document and number, the first keeps it, and the others get numbers
+    beyond all that a row has: what is drawn at random goes by the number.
+    """
+    pairs = read_bucket(path).pairs
     keys, numbers = pairs.column("key").to_numpy(), pairs.column("number").to_numpy()
-    contents = _contents(pairs)
+    hashes = (hash64(f"{len(source)}:{source}{reference}") for source, reference in _texts(pairs))
+    contents = np.fromiter(hashes, dtype=np.uint64, count=pairs.num_rows)
     order = np.lexsort((numbers, contents, keys))
     rows = order[_is_new(keys[order], contents[order])]
     rows = rows[np.lexsort((contents[rows], numbers[rows], keys[rows]))]
-    # Of pairs of one document and number, which are of several rows, the first keeps the number.
     is_new = _is_new(keys[rows], numbers[rows])
     places = np.arange(rows.size)
     n_before = places - np.maximum.accumulate(np.where(is_new, places, 0))
-    return Bucket(
-        stored=pairs,
-        rows=rows,
-        numbers=numbers[rows].astype(np.int64) + n_before * _ROW_PAIRS,
-        groups=pairs.column("group").to_numpy()[rows],
-        n_repeated=order.size - rows.size,
-    )
+    numbers = numbers[rows] + n_before * _ROW_PAIRS
+    partial = path.with_suffix(".partial")
+    with pa.ipc.new_file(partial, PAIR_SCHEMA) as writer:
+        for start in range(0, rows.size, _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            columns = {
+                name: [pairs.column(name)[row].as_py() for row in rows[some].tolist()]
+                for name in PAIR_SCHEMA.names
+            }
+            writer.write_table(pa.table(columns | {"number": numbers[some]}, schema=PAIR_SCHEMA))
+    partial.replace(path)
+    return rows.size, order.size - rows.size
+
+
+def _texts(pairs: pa.Table) -> Iterator[tuple[str, str]]:
+    columns = (pairs.column("source"), pairs.column("reference"))
+    return ((source.as_py(), own.as_py()) for source, own in zip(*columns, strict=True))
 
 
 def _is_new(*columns: np.ndarray) -> np.ndarray:
@@ -153,11 +158,36 @@ def _is_new(*columns: np.ndarray) -> np.ndarray:
     return is_new
 
 
-def _contents(pairs: pa.Table) -> np.ndarray:
-    """Hash both texts of every pair, uint64."""
-    columns: tuple[Any, Any] = (pairs.column("source"), pairs.column("reference"))
-    hashes = (
-        hash64(f"{len(source.as_py())}:{source}{reference}")
-        for source, reference in zip(*columns, strict=True)
-    )
-    return np.fromiter(hashes, dtype=np.uint64, count=pairs.num_rows)
+# The nearest other documents, by the words of their leads (TF-IDF, cosine), within a bucket: at
+# 2**15 documents to a bucket that is near enough to be on the same topic.
+
+
+def find_neighbours(folder: Path, sides: Sequence[str], k: int) -> None:
+    """Find the nearest other documents of all pairs of some sides; write a file to each bucket."""
+    for side in sides:
+        for path in bucket_paths(folder, side):
+            bucket = read_bucket(path)
+            leads = [bucket.text("source", row)[:LEAD_CHARACTERS] for row in range(len(bucket))]
+            np.save(neighbours_path(path), nearest_others(leads, bucket.groups, k))
+
+
+def nearest_others(texts: Sequence[str], groups: np.ndarray, k: int) -> np.ndarray:
+    """Find the k nearest texts of each that are of another group and not near identical.
+
+    Documents that share a text have the same group, shape (n,). Gives places, int32, shape (n, k),
+    the nearest first; -1 where there are fewer that share a word.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.neighbors import NearestNeighbors
+
+    n = len(texts)
+    vectors = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\w+").fit_transform(texts)
+    search = NearestNeighbors(metric="cosine", algorithm="brute").fit(vectors)
+    distances, places = search.kneighbors(vectors, n_neighbors=min(n, k + _SPARE))
+    is_out = (distances < 1 - NEAR_IDENTICAL) | (distances >= 1 - _NOTHING_SHARED)
+    is_out |= groups[places] == groups[:, None]
+    order = np.argsort(is_out, axis=1, kind="stable")[:, :k]
+    nearest = np.full((n, k), -1, dtype=np.int32)
+    kept = np.take_along_axis(np.where(is_out, -1, places), order, axis=1)
+    nearest[:, : kept.shape[1]] = kept
+    return nearest

@@ -28,10 +28,8 @@ from sms.encoders import Encoder, EncoderRuntime
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.text import Segmenter, TextRules
 
-COVERED = 0.8
-"""Share of the texts that are read whole (Bao et al. 2020, section 3.2)."""
-MEASURED_TEXTS = 2_000
-"""Texts whose lengths are measured for it."""
+COVERED = 0.8  # share of the texts that are read whole (Bao et al. 2020, section 3.2)
+MEASURED_TEXTS = 2_000  # texts whose lengths are measured for it
 TOKENIZER_FILE = "tokenizer.json"
 TRANSFORMER_FILE = "transformer.json"
 
@@ -44,17 +42,14 @@ _NO_ATTENTION_DROPOUT = {"attention_probs_dropout_prob": 0.0, "attention_dropout
 class Built:
     """A model, its reader, and what its folder must keep with the weights."""
 
-    config: ModelConfig
-    """With the lengths filled in."""
+    config: ModelConfig  # with the lengths filled in
     model: nn.Module
     reader: Reader
-    encoder_name: str
-    """For signatures."""
+    encoder_name: str  # for signatures
     encoder_content: str
     """Hash of an encoder that is not among the weights; empty if there is none."""
     tokenizer: Tokenizer | None = None
-    transformer: str | None = None
-    """Configuration of the transformer, JSON."""
+    transformer: str | None = None  # configuration of the transformer, JSON
 
 
 def build(

@@ -30,8 +30,7 @@ class TrainNews:
     step: int
     epoch: int
     learning_rate: float
-    train_loss: float | None = None
-    """Mean over the last `log_steps` steps."""
+    train_loss: float | None = None  # mean over the last `log_steps` steps
     validation_loss: float | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
     """What else there is to say; every figure is a column of the line."""

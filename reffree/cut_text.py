@@ -20,8 +20,7 @@ _MAX_CHUNKS = 1 << 16
 class Token(NamedTuple):
     """A word of a text."""
 
-    gap: str
-    """White space before it; empty between the words of a chunk."""
+    gap: str  # white space before it; empty between the words of a chunk
     word: str
     is_kept: bool = True
     """Whether it was in the text that was edited, and still stands where it stood."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from reffree.cut_text import Sentence, Token, arranged, count_words, foreign, join, sentence_gap
 
-PHRASE_WORDS = (2, 8)
-"""Words of a phrase that is repeated, fewest and most."""
+PHRASE_WORDS = (2, 8)  # words of a phrase that is repeated, fewest and most
 
-FEWEST_BROKEN = 4
-"""Words that a sentence must have to be broken."""
+FEWEST_BROKEN = 4  # words that a sentence must have to be broken
 
 
 class CannotEdit(Exception):
@@ -30,10 +29,8 @@ class Draft:
     """An edited text."""
 
     sentences: tuple[Sentence, ...]
-    n_edits: int
-    """Words, sentences, phrases or names that were edited."""
-    n_before: int
-    """Words of the text before, punctuation included."""
+    n_edits: int  # words, sentences, phrases or names that were edited
+    n_before: int  # words of the text before, punctuation included
 
     @property
     def text(self) -> str:
@@ -94,7 +91,7 @@ def replace_words(
 ) -> Draft:
     """Replace words by other words of the vocabulary."""
     n = count_words(text)
-    tokens = [token for sentence in text for token in sentence]
+    tokens = list(chain.from_iterable(text))
     new = {
         place: (Token(tokens[place].gap, _other_word(tokens[place].word, vocabulary, rng), False),)
         for place in rate.places(n, rng)
@@ -108,12 +105,11 @@ def add_words(
     """Add words of the vocabulary at random places, at most as many as there are."""
     n = count_words(text)
     count = rate.draw(n, rng, most=n)
-    tokens = [token for sentence in text for token in sentence]
-    places = rng.integers(0, n + 1, count)
+    tokens = list(chain.from_iterable(text))
     new: dict[int, tuple[Token, ...]] = {}
-    for place in np.unique(places).tolist():
-        words = [_any_word(vocabulary, rng) for _ in range(int((places == place).sum()))]
-        added = tuple(Token(" ", word, False) for word in words)
+    places, times = np.unique(rng.integers(0, n + 1, count), return_counts=True)
+    for place, n_times in zip(places.tolist(), times.tolist(), strict=True):
+        added = [Token(" ", _any_word(vocabulary, rng), False) for _ in range(n_times)]
         if place == n:  # behind the last word
             new[n - 1] = (*new.get(n - 1, (tokens[n - 1],)), *added)
         else:
@@ -165,7 +161,7 @@ def swap_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -
     """Swap words with the next word of their sentence."""
     n = count_words(text)
     ends = np.cumsum([len(sentence) for sentence in text])
-    tokens = [token for sentence in text for token in sentence]
+    tokens = list(chain.from_iterable(text))
     fitting = [
         place
         for place in range(n - 1)
@@ -196,7 +192,7 @@ def repeat(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
             for sentence in ((once, foreign(once)) if k in again else (once,))
         ]
         return Draft(arranged(said, sentence_gap(text)), len(again), n)
-    tokens = [token for sentence in text for token in sentence]
+    tokens = list(chain.from_iterable(text))
     length = int(rng.integers(fewest, min(most, n) + 1))
     end = int(rng.integers(length, n + 1))
     phrase = foreign(tokens[end - length : end])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain, islice
 
 import numpy as np
@@ -18,10 +18,8 @@ from reffree.examples import Example
 from reffree.negatives import POSITIVE
 from reffree.scorer import LearnedScorer
 
-THRESHOLD = 0.5
-"""A score from here on says that the candidate is good."""
-N_BINS = 10
-"""Of the calibration; equally wide."""
+THRESHOLD = 0.5  # a score from here on says that the candidate is good
+N_BINS = 10  # of the calibration; equally wide
 SPREAD_ATOL = 1e-12
 """Values that differ by no more count as one value: they have no correlation."""
 
@@ -34,40 +32,49 @@ logger = logging.getLogger(__name__)
 class KindFigures:
     """Figures of one kind of negative; None where undefined."""
 
-    n: int
-    """Rows: negatives and references."""
+    n: int  # rows: negatives and references
     accuracy: float | None
     """Share of rows with score and label on the same side of `THRESHOLD`; as `mse` and
     `calibration_error` None for a scorer whose scores only have an order."""
-    auc: float
-    """Chance that a reference scores higher than a negative; a tie counts half."""
+    auc: float  # chance that a reference scores higher than a negative; a tie counts half
     preferred: float
     """Share of negatives that score lower than the reference of the same pair; a tie counts
     half."""
-    mse: float | None
-    """Mean squared difference of score and label."""
-    pearson: float | None
-    """Correlation of score and label."""
+    mse: float | None  # mean squared difference of score and label
+    pearson: float | None  # correlation of score and label
     calibration_error: float | None
     """Mean distance of mean score and mean label over `N_BINS` bins of the score, by rows."""
-    n_cut: int
-    """Rows of which only the lead was read."""
+    n_cut: int  # rows of which only the lead was read
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """Examples with their scores."""
 
-    kinds: np.ndarray
-    """str, (n,)."""
-    pairs: np.ndarray
-    """Number of each example's pair, int64, (n,)."""
-    labels: np.ndarray
-    """float64, (n,)."""
-    scores: np.ndarray
-    """float64, NaN where there is none, (n,)."""
-    is_cut: np.ndarray
-    """bool, (n,)."""
+    kinds: np.ndarray  # str, (n,)
+    pairs: np.ndarray  # number of each example's pair, int64, (n,)
+    labels: np.ndarray  # float64, (n,)
+    scores: np.ndarray  # float64, NaN where there is none, (n,)
+    is_cut: np.ndarray  # bool, (n,)
+
+    @classmethod
+    def of(
+        cls,
+        groups: Sequence[Sequence[Example]],
+        first: int,
+        scores: np.ndarray,
+        is_cut: np.ndarray,
+    ) -> Judged:
+        """Take the examples of pairs, whose numbers begin with `first`."""
+        rows = list(chain.from_iterable(groups))
+        lengths = [len(group) for group in groups]
+        return cls(
+            np.array([one.kind for one in rows], dtype=str),
+            np.repeat(np.arange(first, first + len(groups)), lengths),
+            np.array([one.label for one in rows], dtype=np.float64),
+            scores,
+            is_cut,
+        )
 
     def by_kind(self, *, has_threshold: bool = True) -> dict[str, KindFigures]:
         """Compute the figures of every kind, in the order of first appearance.
@@ -115,34 +122,20 @@ def main_figure(kind: str, figures: Iterable[KindFigures]) -> str:
 
 def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
     """Score the examples of pairs; a reference that is there several times counts once."""
-    pending = iter(groups)
-    rows: list[tuple[str, int, float]] = []
-    scores, is_cut = [np.empty(0)], [np.empty(0, dtype=bool)]
+    pending = (positive_once(group) for group in groups)
+    parts = [Judged.of([], 0, np.empty(0), np.empty(0, dtype=bool))]
     reasons: Counter[str] = Counter()
     n_pairs = 0
     while block := list(islice(pending, _PAIRS_AT_ONCE)):
-        groups_once = [positive_once(group) for group in block]
-        chosen = list(chain.from_iterable(groups_once))
-        rows += [
-            (example.kind, n_pairs + place, example.label)
-            for place, group in enumerate(groups_once)
-            for example in group
-        ]
-        n_pairs += len(block)
+        chosen = list(chain.from_iterable(block))
         scored = scorer.score([e.source for e in chosen], [e.candidate for e in chosen])
-        scores.append(scored.scores)
-        is_cut.append(scored.is_cut)
+        parts.append(Judged.of(block, n_pairs, scored.scores, scored.is_cut))
+        n_pairs += len(block)
         reasons.update(chain.from_iterable(scored.reasons.values()))
-    kinds, pairs, labels = zip(*rows, strict=True) if rows else ((), (), ())
     if reasons:
         logger.warning("examples without a score are not judged: %s", dict(reasons))
-    return Judged(
-        np.array(kinds, dtype=str),
-        np.array(pairs, dtype=np.int64),
-        np.array(labels, dtype=np.float64),
-        np.concatenate(scores),
-        np.concatenate(is_cut),
-    )
+    names = [one.name for one in fields(Judged)]
+    return Judged(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def positive_once(group: Sequence[Example]) -> list[Example]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -42,22 +42,18 @@ class Example:
     document_id: str
     number: int
     """Place among the pairs of the document's row; 0 but for several sources or references."""
-    kind: str
-    """`positive`, or one of `negatives.KINDS`."""
-    index: int
-    """Place among the examples of this kind of this pair."""
+    kind: str  # `positive`, or one of `negatives.KINDS`
+    index: int  # place among the examples of this kind of this pair
     source: str
     candidate: str
-    label: float
-    """In [0, 1]; 1 for the positive, 0 for a reference of another document."""
+    label: float  # in [0, 1]; 1 for the positive, 0 for a reference of another document
     n_edits: int
     base: str = REFERENCE
     """The positive that it is, or that it was made from; one of `positives.POSITIVES`. Candidates
     of one pair with the same are compared."""
     aspect: str = ""
     """Heads that it teaches, with commas between them; where nothing is said those of its kind."""
-    weight: float = 1.0
-    """How much a comparison with it counts."""
+    weight: float = 1.0  # how much a comparison with it counts
 
 
 class Examples:
@@ -76,55 +72,49 @@ class Examples:
         self._vocabulary = vocabulary
         self.left_out: Counter[tuple[str, str]] = Counter()
         """Negatives that could not be made, by kind and reason, over all epochs so far."""
-        self.n_repeated = 0
-        """Pairs of the last epoch's buckets that were there twice and are used once."""
 
     def epoch(self, epoch: int, *, in_order: bool = False) -> Iterator[list[Example]]:
         """Give the examples of an epoch, positive by positive: it, then its negatives.
 
         In the order of buckets and documents, or shuffled.
         """
-        self.n_repeated = 0
-        seed = self._config.seed
-        places = np.arange(len(self._paths))
-        if not in_order:
-            places = generator_of(seed, "buckets", epoch).permutation(places)
-        for place in places.tolist():
-            bucket = read_bucket(self._paths[place])
-            self.n_repeated += bucket.n_repeated
-            rows = np.arange(len(bucket))
+
+        def order(n: int, *named: str | int) -> list[int]:
+            places = np.arange(n)
             if not in_order:
-                rows = generator_of(seed, "rows", epoch, place).permutation(rows)
-            neighbours = (
-                np.load(neighbours_path(self._paths[place]), allow_pickle=False)
-                if self._config.needs_neighbours
-                else None
-            )
-            texts = _Texts(bucket, neighbours)
-            for row in rows.tolist():
+                places = generator_of(self._config.seed, *named).permutation(places)
+            return places.tolist()
+
+        for place in order(len(self._paths), "buckets", epoch):
+            path = self._paths[place]
+            neighbours = np.load(neighbours_path(path)) if self._config.needs_neighbours else None
+            texts = _Texts(read_bucket(path), neighbours)
+            for row in order(len(texts.bucket), "rows", epoch, place):
                 yield from self._of_pair(texts, row, epoch)
 
     def held_out(self) -> Iterator[list[Example]]:
         """Give the examples that a scorer is judged by: of epoch 0, in order."""
         return islice(self.epoch(0, in_order=True), MAX_HELD_OUT_PAIRS)
 
-    def check_negatives(self, side: str) -> None:
-        """Refuse a side without any negative: there is nothing to tell apart."""
-        self.check_made(self.held_out(), side)
-        self.left_out.clear()  # counted once more when they are used
+    def reasons(self) -> dict[str, int]:
+        """Say how many negatives could not be made, and why, the most frequent first."""
+        return {f"{kind}: {reason}": n for (kind, reason), n in self.left_out.most_common()}
 
-    def check_made(self, groups: Iterable[Sequence[Example]], side: str) -> None:
-        """Refuse examples of a side without any negative."""
-        if not any(one.kind != POSITIVE for group in groups for one in group):
-            why = ", ".join(f"{n} {kind}: {text}" for (kind, text), n in self.left_out.items())
+    def check_negatives(self, side: str, groups: Iterable[Sequence[Example]] | None = None) -> None:
+        """Refuse a side without any negative, among `groups`: there is nothing to tell apart."""
+        is_asked_first = groups is None
+        if not any(one.kind != POSITIVE for group in groups or self.held_out() for one in group):
+            why = ", ".join(f"{n} {reason}" for reason, n in self.reasons().items())
             raise ValueError(
-                f"`negatives` must give both classes, got none for {side} ({why}); choose other "
-                "kinds or give more documents"
+                f"the kinds of negatives must give some for every side, got none for {side} "
+                f"({why}); choose other kinds or give more documents"
             )
+        if is_asked_first:
+            self.left_out.clear()  # counted once more when they are used
 
     def _of_pair(self, texts: _Texts, row: int, epoch: int) -> Iterator[list[Example]]:
         config, bucket = self._config, texts.bucket
-        name, number = bucket.text("document_id", row), int(bucket.numbers[row])
+        name, number = bucket.text("document_id", row), bucket.pairs.column("number")[row].as_py()
         source = bucket.text("source", row)
         seen: set[str] = set()
         for base in config.positives:
@@ -203,13 +193,18 @@ class _Texts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedFolder:
-    """Pairs that lie ready on a disk that all processes see."""
+class PreparedPairs:
+    """Pairs that lie ready on a disk that all processes see, and what became of the others."""
 
-    folder: Path
-    """With the buckets, and the neighbours where they are needed."""
-    vocabulary: tuple[str, ...]
-    n_training_pairs: int
+    folder: Path  # with the buckets, and the neighbours where they are needed
+    vocabulary: tuple[str, ...]  # words of the training references
+    n_rows: int
+    n_pairs: Mapping[str, int]  # by side
+    left_out: Mapping[str, int]  # rows, texts or pairs that are not used, by reason
+    n_shared: int  # documents that share a text, or nearly a source, with another one
+    has_own_split: bool  # whether the files said which side a document is on
+    source_sample: tuple[int, ...]
+    """Hashes of some of the sources for training, from `SourceSample`."""
 
     def examples(self, side: str, config: NegativesConfig) -> Examples:
         """Return the examples of a side."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reffree.aspects import KINDS_OF_HEAD, directions_of
+from reffree.aspects import COMPOSED_OF_HEAD, KINDS_OF_HEAD, directions_of
 from reffree.comparisons import comparisons_of, heads_of
 from reffree.evaluation import Judged, KindFigures
 from reffree.examples import Example
@@ -109,10 +109,11 @@ def fit_recipe(
     }
     if not comparisons:
         return None
-    directions = None
-    if has_directions:
-        directions = {head: own for head in comparisons if (own := directions_of(head))}
-    return fit_linear(config, values[kept], comparisons, directions, config.metrics)
+    if not has_directions:
+        return fit_linear(config, values[kept], comparisons)
+    directions = {head: own for head in comparisons if (own := directions_of(head))}
+    composed = {head: config.metrics or COMPOSED_OF_HEAD.get(head, ()) for head in directions}
+    return fit_linear(config, values[kept], comparisons, directions, composed)
 
 
 def judge_heads(
@@ -123,17 +124,11 @@ def judge_heads(
     """Judge each head by the kinds that teach it, as `HEAD: KIND`."""
     rows = list(chain.from_iterable(groups))
     scores = pairs.score(*texts_of(rows)).scores
-    numbers = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     by_kind: dict[str, KindFigures] = {}
     for place, head in enumerate(pairs.heads):
         is_own = [one.kind == POSITIVE or head in heads_of(one, kinds_of_head) for one in rows]
-        judged = Judged(
-            kinds=np.array([one.kind for one in rows]),
-            pairs=numbers,
-            labels=np.array([one.label for one in rows]),
-            scores=np.where(is_own, scores[:, place], np.nan),
-            is_cut=np.zeros(len(rows), dtype=bool),
-        )
+        own_scores = np.where(is_own, scores[:, place], np.nan)
+        judged = Judged.of(groups, 0, own_scores, np.zeros(len(rows), dtype=bool))
         own = judged.by_kind(has_threshold=False)
         by_kind |= {f"{head}: {kind}": figures for kind, figures in own.items()}
     return by_kind

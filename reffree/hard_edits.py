@@ -14,28 +14,19 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
+from reffree import english
 from reffree.cut_text import Sentence, Token, count_words
 from reffree.edits import CannotEdit, Draft, Rate, substituted
-from reffree.english import (
-    AUXILIARIES,
-    BEFORE_PLACES,
-    MONTHS,
-    NUMBER_WORDS,
-    OPPOSITES,
-    SPEAKING,
-    TITLES,
-    WEEKDAYS,
-)
 from sms.text import TextRules
 
 UNIMPORTANT_SHARE = 1 / 3
 """Part of the source's sentences, those that share least with the reference, that is used."""
-FEWEST_WORDS = 5
-"""A shorter sentence of the source (a by-line, a headline) is not used."""
+FEWEST_WORDS = 5  # a shorter sentence of the source (a by-line, a headline) is not used
 CASED_SHARE = 0.01
 """Share of a source's words that must be names; with fewer it counts as lower-cased."""
 
@@ -97,11 +88,11 @@ def negate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
         follows = tokens[place + 1].word.lower() if place + 1 < len(tokens) else ""
         if word == "not":
             choices.append((place, ()))
-        elif word in OPPOSITES:
-            other = OPPOSITES[word]
+        elif word in english.OPPOSITES:
+            other = english.OPPOSITES[word]
             shown = other.capitalize() if token.word[:1].isupper() else other
             choices.append((place, (Token(token.gap, shown, False),)))
-        elif word in AUXILIARIES and follows.isalpha() and follows != "not":
+        elif word in english.AUXILIARIES and follows.isalpha() and follows != "not":
             choices.append((place, (token, Token(" ", "not", False))))
     if not choices:
         raise CannotEdit("nothing to turn round")
@@ -177,26 +168,21 @@ def _choices(spans: Sequence[Span], found: Sequence[Span]) -> list[tuple[Span, l
 
 def _names_and_numbers(text: Sequence[Sentence], lower: set[str]) -> list[Span]:
     """Find numbers, and runs of words that are capitalised wherever they stand."""
+
+    def kind_of(placed: tuple[int, Token]) -> str | None:
+        word = placed[1].word
+        return _kind_of_word(word) or ("name" if _is_name(word, lower) else None)
+
     spans: list[Span] = []
-    run: list[Token] = []
     place = 0
-
-    def close() -> None:
-        if run:
-            spans.append(Span(place - len(run), tuple(run), "name"))
-            run.clear()
-
     for sentence in text:
-        for token in sentence:
-            if kind := _kind_of_word(token.word):
-                close()
-                spans.append(Span(place, (token,), kind))
-            elif _is_name(token.word, lower):
-                run.append(token)
-            else:
-                close()
-            place += 1
-        close()
+        for kind, run in groupby(enumerate(sentence, place), key=kind_of):
+            first, *more = run
+            if kind == "name":
+                spans.append(Span(first[0], tuple(token for _, token in (first, *more)), kind))
+            elif kind:
+                spans += [Span(start, (token,), kind) for start, token in (first, *more)]
+        place += len(sentence)
     return spans
 
 
@@ -213,8 +199,8 @@ def _types_of_names(text: Sequence[Sentence], names: Sequence[Span]) -> dict[str
         before = tokens[span.start - 1] if span.start else ""
         behind = span.start + len(span.tokens)
         after = tokens[behind] if behind < len(tokens) else ""
-        is_person = before.rstrip(".") in TITLES or after in SPEAKING
-        seen = {"person": is_person, "place": before in BEFORE_PLACES}
+        is_person = before.rstrip(".") in english.TITLES or after in english.SPEAKING
+        seen = {"person": is_person, "place": before in english.BEFORE_PLACES}
         votes.setdefault(span.form, Counter()).update(kind for kind in seen if seen[kind])
     return {form: own.most_common(1)[0][0] for form, own in votes.items() if own}
 
@@ -227,10 +213,10 @@ def _kind_of_word(word: str) -> str | None:
     """Tell days, months and numbers apart, so that the result reads well; None for other words."""
     if word[:1].isdigit():
         return _kind_of_number(word)
-    for kind, words in (("weekday", WEEKDAYS), ("month", MONTHS)):
+    for kind, words in (("weekday", english.WEEKDAYS), ("month", english.MONTHS)):
         if word[:1].isupper() and word.lower() in words:
             return kind
-    return "number word" if word.lower() in NUMBER_WORDS else None
+    return "number word" if word.lower() in english.NUMBER_WORDS else None
 
 
 def _kind_of_number(word: str) -> str:

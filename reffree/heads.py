@@ -17,8 +17,7 @@ from reffree.models import ModelConfig
 FIRST_SCALE = 3.0
 """Times a difference of means as long as a vector: what a hidden unit then sees at first."""
 N_FILTERS = 128
-LSTM_UNITS = {"sentence": 128, "word": 25}
-"""Bao et al. 2020, section 3.2."""
+LSTM_UNITS = {"sentence": 128, "word": 25}  # bao et al. 2020, section 3.2
 
 
 class FullyConnected(nn.Module):

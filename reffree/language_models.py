@@ -6,12 +6,14 @@ code that lies with a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.batches import Batches
@@ -26,18 +28,19 @@ from sms.encoders.hugging_face import (
     name_of,
 )
 from sms.encoders.linear import speed_up
+from sms.encoders.recent import Recent
+from sms.encoders.vector_cache import VectorCache
 from sms.file_hashes import state_of
 
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 65_536}
 """Tokens, padding included, that go through a model together, by device."""
 GENERATOR = "generator"
 """A causal model or one of an encoder and a decoder, as its configuration says."""
-CLASSIFIER = "classifier"
-"""A model with a head for classes of sequences."""
+CLASSIFIER = "classifier"  # a model with a head for classes of sequences
 
-SANE_LENGTH = 1_000_000
-"""Tokenisers write a number beyond this where they know of no limit."""
-
+SANE_LENGTH = 1_000_000  # tokenisers write a number beyond this where they know of no limit
+RECENT_BYTES = 64 << 20  # answers that a model gave lately and that are kept
+_KEY_BYTES = 150  # of a key and what holds an answer
 
 T = TypeVar("T")
 _in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
@@ -63,13 +66,10 @@ def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[]
 class Pretrained:
     """A model on its device, its tokeniser and what identifies them."""
 
-    model: Any
-    """Of the transformers library, ready for inference."""
-    tokenizer: Any
-    """A fast one."""
+    model: Any  # of the transformers library, ready for inference
+    tokenizer: Any  # a fast one
     machine: Machine
-    name: str
-    """For a signature."""
+    name: str  # for a signature
     content_hash: str
     max_tokens: int
     """Tokens that it reads at once, special ones included; of each side where it has two."""
@@ -117,3 +117,42 @@ class Pretrained:
 def batches(machine: Machine) -> Batches:
     """Return what runs a model in batches that fit into the memory of its device."""
     return Batches(BATCH_TOKENS[machine.device.type])
+
+
+class Remembered:
+    """Numbers that a model gave lately, or in an earlier run with the same cache folder.
+
+    They are arrays, filed under hexadecimal digits that identify what they are about.
+    """
+
+    def __init__(self, owner: str, cache_folder: str | None) -> None:
+        self._recent: Recent[np.ndarray] = Recent(lambda values: values.nbytes + _KEY_BYTES)
+        self._disk: VectorCache | None = None
+        if cache_folder is not None:
+            self._disk = VectorCache(cache_folder, owner=owner, dimension=1)
+
+    def values(
+        self,
+        sizes: Mapping[str, int],
+        compute: Callable[[list[str]], Mapping[str, np.ndarray]],
+    ) -> tuple[dict[str, np.ndarray], int]:
+        """Return arrays by name, of so many numbers, and how many of them were computed.
+
+        `compute` gets the names that are not known; those that it leaves out are not returned. Its
+        numbers must be exact in float32, so that they come back from a disk as they were.
+        """
+        names = list(sizes)
+        missing = [names[place] for place in self._recent.missing(names)]
+        known = {name: self._recent[name] for name in sizes.keys() - set(missing)}
+        kept: dict[str, np.ndarray] = {}
+        if self._disk is not None and missing:
+            # a cache's values are those of words and one of their sentence, here all of one text
+            n_words = np.array([sizes[name] - 1 for name in missing], dtype=np.int64)
+            read = self._disk.read([bytes.fromhex(name) for name in missing], n_words)
+            kept = {missing[place]: np.append(*own) for place, own in read.items()}
+        fresh = dict(compute([name for name in missing if name not in kept]))
+        if self._disk is not None and fresh:
+            written = {bytes.fromhex(name): own.astype(np.float32) for name, own in fresh.items()}
+            self._disk.write({key: (own[:-1], own[-1:]) for key, own in written.items()})
+        self._recent.add(kept | fresh, RECENT_BYTES)
+        return known | kept | fresh, len(fresh)

@@ -14,20 +14,15 @@ from functools import partial
 import numpy as np
 from tokenizers import Encoding
 
-from reffree.language_models import GENERATOR, Pretrained, in_use
+from reffree.language_models import GENERATOR, Pretrained, Remembered, in_use
 from reffree.likelihood_settings import CONTEXT, TEXT, LikelihoodSettings
 from reffree.prefix_scoring import PrefixScorer
 from sms.encoders import EncoderRuntime
 from sms.encoders.pieces import attempt_each, marks_for, without_marks
-from sms.encoders.recent import Recent
-from sms.encoders.vector_cache import VectorCache
 from sms.ragged import Ragged
 from sms.words import CANNOT_BE_SPLIT
 
-AFTER = "likelihood@"
-"""What stands before a model's path, for messages."""
-RECENT_BYTES = 64 << 20
-"""Log-probabilities of recent texts that are kept, for metrics that ask for them again."""
+AFTER = "likelihood@"  # what stands before a model's path, for messages
 STEPS = 32
 """A context that is too long gives way to a text in steps of one in so many of the tokens that a
 model reads: texts of about the same length then follow the same part of it."""
@@ -46,8 +41,7 @@ class TokenScores:
     """By text, first character of every token and the one past its last, int64, shape (n, 2)."""
     is_cut: np.ndarray
     """Whether the context or the text was too long and only its beginning was read; bool."""
-    reasons: Mapping[int, str]
-    """By row, why it has no tokens: `context:WHY` or `text:WHY`."""
+    reasons: Mapping[int, str]  # by row, why it has no tokens: `context:WHY` or `text:WHY`
 
 
 class LanguageModel:
@@ -158,22 +152,20 @@ class LanguageModel:
         """Cut distinct contexts, in the prompt, into tokens; None where that fails."""
         distinct = list(dict.fromkeys(contexts))
         whole = [f"{self._before}{context}{self._between}" for context in distinct]
-        tokens: dict[str, _Tokens | None] = {}
-        for context, encoding in zip(distinct, self._encodings(whole, distinct), strict=True):
-            tokens[context] = None
-            if encoding is None:
-                continue
-            read = _Tokens.of(encoding, end=len(self._before) + len(context))
-            if not self._pretrained.has_encoder:
-                read = self._without_end(read, encoding)
-            tokens[context] = read
-        return tokens
+        read = zip(distinct, self._encodings(whole, distinct), strict=True)
+        return {
+            context: None if encoding is None else self._context(context, encoding)
+            for context, encoding in read
+        }
 
-    def _without_end(self, read: _Tokens, encoding: Encoding) -> _Tokens:
-        """Leave out special tokens at the end, since a text follows; something must be left."""
+    def _context(self, context: str, encoding: Encoding) -> _Tokens:
+        """Take a context's tokens; of a causal model none at the end that says it is over."""
+        read = _Tokens.of(encoding, end=len(self._before) + len(context))
+        if self._pretrained.has_encoder:
+            return read
         n_special = _n_special_at_end(encoding)
         ids = read.ids[: read.ids.size - n_special]
-        if not ids.size:
+        if not ids.size:  # something must be left that a text follows
             tokenizer = self._pretrained.tokenizer
             starts = (tokenizer.bos_token_id, tokenizer.eos_token_id, 0)
             ids = np.array([next(start for start in starts if start is not None)])
@@ -182,20 +174,22 @@ class LanguageModel:
     def _read_texts(self, texts: Sequence[str]) -> dict[str, _Tokens | None]:
         """Cut distinct texts into tokens as they follow the prompt; None where that fails."""
         distinct = list(dict.fromkeys(texts))
-        if self._pretrained.has_encoder:
-            read = self._encodings(distinct, distinct)
-            return {
-                text: None if each is None else _Tokens.of(each, end=len(text))
-                for text, each in zip(distinct, read, strict=True)
-            }
         anchor = self._between or _ANCHOR
-        whole = [f"{anchor}{self._glue}{text}" for text in distinct]
-        read = self._encodings(whole, distinct, plain=True)
         shift = len(anchor) + len(self._glue)
-        return {
-            text: None if each is None else _Tokens.after(each, len(anchor), shift)
-            for text, each in zip(distinct, read, strict=True)
-        }
+        if self._pretrained.has_encoder:
+            encodings = self._encodings(distinct, distinct)
+        else:
+            whole = [f"{anchor}{self._glue}{text}" for text in distinct]
+            encodings = self._encodings(whole, distinct, plain=True)
+        read: dict[str, _Tokens | None] = {}
+        for text, encoding in zip(distinct, encodings, strict=True):
+            if encoding is None:
+                read[text] = None
+            elif self._pretrained.has_encoder:
+                read[text] = _Tokens.of(encoding, end=len(text))
+            else:
+                read[text] = _Tokens.after(encoding, len(anchor), shift)
+        return read
 
     def _encodings(
         self, whole: list[str], texts: Sequence[str], *, plain: bool = False
@@ -212,11 +206,8 @@ class SharedModel:
     def __init__(self, pretrained: Pretrained, cache_folder: str | None = None) -> None:
         self.pretrained = pretrained
         self._scorer = PrefixScorer(pretrained)
-        self._recent: Recent[np.ndarray] = Recent(lambda values: values.nbytes)
-        self._disk: VectorCache | None = None
-        if cache_folder is not None:
-            content = f"{pretrained.content_hash}{pretrained.machine.signature}"
-            self._disk = VectorCache(cache_folder, owner=f"{AFTER}{content}", dimension=1)
+        content = f"{pretrained.content_hash}{pretrained.machine.signature}"
+        self._remembered = Remembered(f"{AFTER}{content}", cache_folder)
 
     @classmethod
     def load(cls, path: str, runtime: EncoderRuntime) -> SharedModel:
@@ -235,50 +226,28 @@ class SharedModel:
 
         `wanted` has the tokens of both, by what identifies the pair.
         """
-        names = list(wanted)
-        unknown = [names[place] for place in self._recent.missing(names)]
-        log_p = {name: self._recent[name] for name in wanted.keys() - set(unknown)}
-        kept = self._read({name: wanted[name][1].size for name in unknown})
-        missing = [name for name in unknown if name not in kept]
-        prefixes: dict[bytes, int] = {}
-        owner = [prefixes.setdefault(wanted[name][0].tobytes(), len(prefixes)) for name in missing]
-        fresh = self._scorer.log_probabilities(
-            [np.frombuffer(prefix, dtype=np.int64) for prefix in prefixes],
-            [wanted[name][1] for name in missing],
-            np.array(owner, dtype=np.int64),
-        )
-        computed = dict(zip(missing, fresh, strict=True))
-        self._write(computed)
-        self._recent.add(kept | computed, RECENT_BYTES)
-        return log_p | kept | computed, len(computed)
 
-    def _read(self, n_tokens: Mapping[str, int]) -> dict[str, np.ndarray]:
-        """Return what an earlier run has left of texts of so many tokens."""
-        if self._disk is None or not n_tokens:
-            return {}
-        names, sizes = list(n_tokens), np.array([*n_tokens.values()], dtype=np.int64)
-        # a cache's values are those of words and one of their sentence, here all of tokens
-        kept = self._disk.read([bytes.fromhex(name) for name in names], sizes - 1)
-        return {
-            names[place]: np.append(all_but_last, last).astype(np.float64)
-            for place, (all_but_last, last) in kept.items()
-        }
-
-    def _write(self, computed: Mapping[str, np.ndarray]) -> None:
-        """Leave log-probabilities to later runs, as float32, in which they were computed."""
-        if self._disk is not None and computed:
-            as_read = {name: values.astype(np.float32) for name, values in computed.items()}
-            self._disk.write(
-                {bytes.fromhex(name): (own[:-1], own[-1:]) for name, own in as_read.items()}
+        def compute(names: list[str]) -> dict[str, np.ndarray]:
+            prefixes: dict[bytes, int] = {}
+            owner = [
+                prefixes.setdefault(wanted[name][0].tobytes(), len(prefixes)) for name in names
+            ]
+            log_p = self._scorer.log_probabilities(
+                [np.frombuffer(prefix, dtype=np.int64) for prefix in prefixes],
+                [wanted[name][1] for name in names],
+                np.array(owner, dtype=np.int64),
             )
+            return dict(zip(names, log_p, strict=True))
+
+        sizes = {name: text.size for name, (_, text) in wanted.items()}
+        return self._remembered.values(sizes, compute)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
     """A text as a tokeniser cuts it."""
 
-    ids: np.ndarray
-    """int64."""
+    ids: np.ndarray  # int64
     spans: np.ndarray
     """First character of every token and the one past its last, int64, (n, 2)."""
     n_tail: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from sms.naming import nearest
 
 CONTEXT, TEXT = "{context}", "{text}"
 VALUES = ("mean", "sum", "worst", "low")
-LOW_SHARE = 0.1
-"""Of the tokens, those below the value `low`."""
+LOW_SHARE = 0.1  # of the tokens, those below the value `low`
 CAUSAL_PROMPT = f"{CONTEXT}\nTL;DR: {TEXT}"
 ENCODER_PROMPT = f"{CONTEXT}{TEXT}"
 PRESETS = {"bartscore": ENCODER_PROMPT, "gptscore": f"{CONTEXT} In other words , {TEXT}"}
@@ -30,8 +29,7 @@ tokens, all that BART reads, and counts the special tokens of the target."""
 class LikelihoodSettings:
     """How a score is made of log-probabilities: the keys of a table `[models.ALIAS]`."""
 
-    preset: str | None = None
-    """`bartscore` or `gptscore`: their prompt."""
+    preset: str | None = None  # `bartscore` or `gptscore`: their prompt
     prompt: str | None = None
     """What the model reads, with `{context}` and, at its end, `{text}`; of an encoder and decoder
     the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal model,
@@ -41,8 +39,7 @@ class LikelihoodSettings:
     one that a tenth of them are below (`low`)."""
     pmi: bool = False
     """Whether those without the context, after an otherwise equal prompt, are taken off."""
-    lead: int = 3
-    """Sentences of the document that `:recall` asks for."""
+    lead: int = 3  # sentences of the document that `:recall` asks for
 
     def __post_init__(self) -> None:
         for name, choices in (("value", VALUES), ("preset", (None, *PRESETS))):
@@ -57,7 +54,13 @@ class LikelihoodSettings:
         if self.preset and self.prompt is not None:
             raise ValueError("a likelihood takes `preset` or `prompt`, got both; leave one out")
         if self.prompt is not None:
-            check_prompt(self.prompt)
+            is_text = isinstance(self.prompt, str)
+            parts = [self.prompt.count(part) for part in (CONTEXT, TEXT)] if is_text else []
+            if parts != [1, 1] or not self.prompt.endswith(TEXT):
+                raise ValueError(
+                    f"`prompt` of a likelihood must hold `{CONTEXT}` once and end in `{TEXT}`, got "
+                    f"{self.prompt!r}"
+                )
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> LikelihoodSettings:
@@ -65,10 +68,10 @@ class LikelihoodSettings:
 
         Raises `ValueError` if a key is unknown, naming the nearest, or a value is not allowed.
         """
-        known = [field.name for field in fields(cls)]
         for key in table:
-            if key not in known:
-                raise ValueError(f"unknown key `{key}` of a likelihood; {nearest(key, known)}")
+            if key not in cls.__dataclass_fields__:
+                known = nearest(key, cls.__dataclass_fields__)
+                raise ValueError(f"unknown key `{key}` of a likelihood; {known}")
         return cls(**table)
 
     def prompt_for(self, *, has_encoder: bool) -> str:
@@ -110,16 +113,3 @@ class LikelihoodSettings:
             return float(np.quantile(log_p, LOW_SHARE))
         numbers = np.zeros(log_p.size) if sentence is None else sentence
         return float(min(log_p[numbers == each].mean() for each in np.unique(numbers)))
-
-
-def check_prompt(prompt: str) -> None:
-    """Refuse a prompt without its two places.
-
-    Raises `ValueError` if it does not hold each once, `{text}` at its end.
-    """
-    is_whole = isinstance(prompt, str) and prompt.count(CONTEXT) == prompt.count(TEXT) == 1
-    if not is_whole or not prompt.endswith(TEXT):
-        raise ValueError(
-            f"`prompt` of a likelihood must hold `{CONTEXT}` once and end in `{TEXT}`, got "
-            f"{prompt!r}"
-        )

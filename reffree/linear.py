@@ -108,13 +108,13 @@ def fit_linear(
     values: np.ndarray,
     comparisons: Mapping[str, Comparisons],
     directions: Mapping[str, Mapping[str, int]] | None = None,
-    composed: Sequence[str] = (),
+    composed: Mapping[str, Sequence[str]] | None = None,
 ) -> LinearModel:
     """Fit a head to the comparisons of each aspect.
 
     `values` are the features of all candidates, shape (n, n_features). `directions` has by head the
     features that it reads, and whether more is better (1), worse (-1) or either (0); a head
-    that is not there reads all. A head of `directions` reads the features `composed`, too: each
+    that is not there reads all. `composed` has by head the features that it reads in addition: each
     has as much weight as all that is fitted (a composite of equal parts, Dawes 1979), for made-up
     mistakes say nothing of how much such a number tells about real summaries. Parts are
     equal where they spread equally over the better candidates, for those are most like real ones.
@@ -146,12 +146,11 @@ def fit_linear(
         signs = np.array([known[features.names[place]] for place in read])
         weights = np.zeros(len(features.names))
         weights[read] = fit_in_directions(scaled[:, read], own, signs)
-        if name in (directions or {}):
-            good = scaled[np.unique(own.better)]
-            fitted = (good @ weights).std()
-            for place in map(features.names.index, composed):
-                spread = good[:, place].std()
-                weights[place] = fitted / spread if spread > _NO_SPREAD else 0.0
+        good = scaled[np.unique(own.better)]
+        fitted = (good @ weights).std()
+        for place in map(features.names.index, (composed or {}).get(name, ())):
+            spread = good[:, place].std()
+            weights[place] = fitted / spread if spread > _NO_SPREAD else 0.0
         sums = scaled[np.unique(np.concatenate([own.better, own.worse]))] @ weights
         heads[name] = Head(
             weights=tuple(weights.tolist()),

@@ -10,7 +10,7 @@ The folder of a run has `checkpoint.pt`, `best.safetensors` and `metrics.jsonl`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -29,8 +29,7 @@ from reffree.losses import LossSum
 BEST_FILE = "best.safetensors"
 _SHOWN_DOCUMENTS = 8
 
-Sums = tuple[float, float]
-"""A sum and the number of its terms."""
+Sums = tuple[float, float]  # a sum and the number of its terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +76,15 @@ class Ranks:
 class LoopSettings:
     """What the loop reads of a configuration."""
 
-    epochs: int
-    """Passes over the training documents, at most."""
-    batch_size: int
-    """Of one step, over all processes."""
-    patience: int
-    """Validations without a better figure after which training stops."""
-    max_norm: float
-    """Gradients longer than this are cut down to it."""
-    learning_rate: float
-    """The highest."""
+    epochs: int  # passes over the training documents, at most
+    batch_size: int  # of one step, over all processes
+    patience: int  # validations without a better figure after which training stops
+    max_norm: float  # gradients longer than this are cut down to it
+    learning_rate: float  # the highest
     checkpoint_steps: int
     """Steps between checkpoints; there is one after every epoch as well."""
-    log_steps: int
-    """Steps over which figures are averaged for the log."""
-    seed: int
-    """Of the random numbers of a process, and of the order of batches."""
+    log_steps: int  # steps over which figures are averaged for the log
+    seed: int  # of the random numbers of a process, and of the order of batches
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "epochs", "patience", "checkpoint_steps", "log_steps"):
@@ -143,22 +135,17 @@ class TrainState:
     """How far a run is."""
 
     epoch: int = 0
-    position: int = 0
-    """Batches of this epoch that are done."""
-    step: int = 0
-    """Optimiser steps done."""
+    position: int = 0  # batches of this epoch that are done
+    step: int = 0  # optimiser steps done
     best_loss: float = math.inf
     best_step: int = 0
-    n_worse: int = 0
-    """Validations since the best one."""
+    n_worse: int = 0  # validations since the best one
     is_finished: bool = False
-    loss_sum: float = 0.0
-    """Training loss since it was last logged."""
+    loss_sum: float = 0.0  # training loss since it was last logged
     n_terms: float = 0.0
     figure_sums: dict[str, list[float]] = field(default_factory=dict)
     """Sums and their numbers, of the other figures since then."""
-    n_lines: int = 0
-    """Lines of the log."""
+    n_lines: int = 0  # lines of the log
 
 
 def run_training(
@@ -186,10 +173,12 @@ def run_training(
     where = torch.device(device)
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         torch.manual_seed(settings.seed * ranks.size + ranks.rank)
-        run = _Run(model.to(where), task, settings, folder, fingerprint, where, ranks, ema_decay)
-        run.restore()
+        run = _Run(
+            model=model.to(where), task=task, settings=settings, folder=folder,
+            fingerprint=fingerprint, where=where, ranks=ranks, ema_decay=ema_decay,
+        )  # fmt: skip
+        run.start_log(on_news)
         state = run.state
-        run.log = Log(folder if ranks.is_first else None, state.n_lines, on_news)
         while not state.is_finished:
             run.train_epoch()
             run.validate()
@@ -207,28 +196,35 @@ def precision(device: torch.device, chosen: str = "auto") -> AbstractContextMana
     return nullcontext()
 
 
+@dataclass(kw_only=True)
 class _Run:
     """A run: what its steps share, and what is done in them."""
 
-    log: Log
+    model: nn.Module
+    task: Task[Any]
+    settings: LoopSettings
+    folder: Path
+    fingerprint: str
+    where: torch.device
+    ranks: Ranks
+    ema_decay: float
 
-    def __init__(
-        self,
-        model: nn.Module,
-        task: Task[Any],
-        settings: LoopSettings,
-        folder: Path,
-        fingerprint: str,
-        where: torch.device,
-        ranks: Ranks,
-        ema_decay: float,
-    ) -> None:
-        self.model, self.parallel, self.task = model, ranks.wrap(model), task
-        self.settings, self.folder, self.fingerprint = settings, folder, fingerprint
-        self.where, self.ranks = where, ranks
-        self.state = TrainState()
-        self.optimiser, self.schedule = task.optimiser(model)
-        self.averaged = AveragedModel(model, multi_avg_fn=_ema(ema_decay)) if ema_decay else None
+    def __post_init__(self) -> None:
+        self.parallel = self.ranks.wrap(self.model)
+        self.optimiser, self.schedule = self.task.optimiser(self.model)
+        # What has a state of its own; weights that are validated are the model's or their mean.
+        self.parts: dict[str, Any] = {
+            "model": self.model, "optimiser": self.optimiser, "schedule": self.schedule,
+        }  # fmt: skip
+        self.averaged: AveragedModel | None = None
+        if self.ema_decay:
+            self.averaged = AveragedModel(self.model, multi_avg_fn=_ema(self.ema_decay))
+            self.parts["averaged"] = self.averaged
+        self.state = self._restored()
+
+    def start_log(self, on_news: Callable[[TrainNews], None] | None) -> None:
+        """Go on with the log of the first process."""
+        self.log = Log(self.folder if self.ranks.is_first else None, self.state.n_lines, on_news)
 
     def train_epoch(self) -> None:
         """Go through what is left of an epoch."""
@@ -304,18 +300,13 @@ class _Run:
         self.task.timings()  # of the validation; those of the steps begin anew
         self._tell(validation_loss=loss, figures=_means(figures))
 
-    def _summed(self, parts: Iterable[LossSum]) -> tuple[Sums, dict[str, Sums]]:
+    def _summed(self, parts: Sequence[LossSum]) -> tuple[Sums, dict[str, Sums]]:
         """Add up parts, over all processes: the loss, and figures by name."""
-        listed = list(parts)
         # In an order that all processes share; all have the same figures.
-        names = sorted({name for part in listed for name in part.figures})
-        sums = [
-            math.fsum(float(part.total.detach()) for part in listed),
-            float(sum(part.n_terms for part in listed)),
-        ]
-        for name in names:
-            terms = [part.figures[name] for part in listed if name in part.figures]
-            sums += [math.fsum(total for total, _ in terms), math.fsum(n for _, n in terms)]
+        names = sorted({name for part in parts for name in part.figures})
+        terms = [[(float(part.total.detach()), float(part.n_terms)) for part in parts]]
+        terms += [[part.figures[name] for part in parts if name in part.figures] for name in names]
+        sums = [math.fsum(own[k] for own in each) for each in terms for k in (0, 1)]
         total = self.ranks.sum(*sums, device=self.where)
         pairs = list(zip(total[::2], total[1::2], strict=True))
         return pairs[0], dict(zip(names, pairs[1:], strict=True))
@@ -327,11 +318,6 @@ class _Run:
         self.log.add(TrainNews(step=state.step, epoch=state.epoch, learning_rate=rate, **told))
         state.n_lines = self.log.n_lines
 
-    def _parts(self) -> dict[str, Any]:
-        """Name what has a state of its own."""
-        parts = {"model": self.model, "optimiser": self.optimiser, "schedule": self.schedule}
-        return parts if self.averaged is None else parts | {"averaged": self.averaged}
-
     def save(self) -> None:
         """Write a checkpoint."""
         random = {"cpu": torch.get_rng_state()}
@@ -339,22 +325,22 @@ class _Run:
             random["cuda"] = torch.cuda.get_rng_state(self.where)
         of_all = self.ranks.gather(random)
         if self.ranks.is_first:
-            payload = {name: part.state_dict() for name, part in self._parts().items()}
+            payload = {name: part.state_dict() for name, part in self.parts.items()}
             payload |= {"state": asdict(self.state), "random": of_all}
             write_checkpoint(self.folder, payload, self.fingerprint)
 
-    def restore(self) -> None:
+    def _restored(self) -> TrainState:
         """Go on from the checkpoint, if there is one."""
         payload = read_checkpoint(self.folder, self.fingerprint)
         if payload is None:
-            return
-        for name, part in self._parts().items():
+            return TrainState()
+        for name, part in self.parts.items():
             part.load_state_dict(payload[name])
-        self.state = TrainState(**payload["state"])
         random = payload["random"][self.ranks.rank]
         torch.set_rng_state(random["cpu"])
         if "cuda" in random:
             torch.cuda.set_rng_state(random["cuda"], self.where)
+        return TrainState(**payload["state"])
 
 
 def _ema(decay: float) -> Callable[[Any, Any, Any], None]:

@@ -46,8 +46,7 @@ def squared_error(logits: torch.Tensor, labels: torch.Tensor) -> LossSum:
     return LossSum((torch.sigmoid(logits) - labels).square().sum(), labels.numel())
 
 
-LOSSES: dict[str, Loss] = {"bce": cross_entropy, "mse": squared_error}
-"""Every loss by name."""
+LOSSES: dict[str, Loss] = {"bce": cross_entropy, "mse": squared_error}  # every loss by name
 
 
 def default_loss(kinds: Sequence[str]) -> str:

@@ -17,12 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from reffree.readers import TRUNCATIONS, UNITS
+from reffree.readers import UNITS
 
-SCORERS = ("bert", "sentence", "word")
 HEADS = ("fc", "cnn", "lstm", "match")
-FIRST_WEIGHTS = ("means", "random")
-"""How `fc` over vectors begins; see `heads.FullyConnected`."""
 
 MODEL_PRESETS: dict[str, dict[str, Any]] = {
     "bao2020": {"truncation": "parallel", "dropout": 0.0, "first_weights": "random"},
@@ -34,40 +31,30 @@ MODEL_PRESETS: dict[str, dict[str, Any]] = {
 class ModelConfig:
     """What a scorer is made of."""
 
-    scorer: str
-    """One of `SCORERS`."""
+    scorer: str  # `bert`, `sentence` or `word`
     encoder: str
     """Specification as in `sms.encoders.registry`; `bert` takes MiniLM and transformers models."""
-    head: str
-    """One of `HEADS`; `bert` has `fc` only."""
-    n_hidden: int = 128
-    """Units of the hidden layer of `fc`."""
+    head: str  # one of `HEADS`; `bert` has `fc` only
+    n_hidden: int = 128  # units of the hidden layer of `fc`
     dropout: float = 0.3
     """Share of the inputs and hidden units of `fc` over vectors that a training step leaves out;
     the transformer of `bert` has its own."""
-    first_weights: str = "means"
-    """One of `FIRST_WEIGHTS`."""
-    max_pieces: int
-    """Of document and summary together, special ones included; `bert` only."""
+    first_weights: str = "means"  # or `random`: how `fc` begins; see `heads.FullyConnected`
+    max_pieces: int  # of document and summary together, special ones included; `bert` only
     truncation: str = "longest"
-    """What gives way in texts that are too long, one of `readers.TRUNCATIONS`; `bert` only."""
+    """What gives way in texts that are too long, as `readers.shares` has it; `bert` only."""
     frozen_layers: int
     """First layers of the transformer that stay as they are, and with them the embeddings of
     pieces and places (not of types, which few models have learnt); `bert` only."""
     document_length: int | None = None
     """Sentences or words of a document that are read; None for the quantile `COVERED` of the
     training data. Not for `bert`."""
-    summary_length: int | None = None
-    """The same of a summary."""
+    summary_length: int | None = None  # the same of a summary
     is_calibrated: bool
     """Whether logits are scaled and shifted to fit the validation documents, once training has
     ended; see `losses.fit_scale`."""
 
     def __post_init__(self) -> None:
-        choices = {"scorer": SCORERS, "head": HEADS, "truncation": TRUNCATIONS}
-        for name, known in (choices | {"first_weights": FIRST_WEIGHTS}).items():
-            if (found := getattr(self, name)) not in known:
-                raise ValueError(f"`{name}` must be one of {', '.join(known)}, got {found!r}")
         if self.scorer == "bert" and self.head != "fc":
             raise ValueError(f"`head` must be fc for the scorer bert, got {self.head!r}")
         least = {"n_hidden": 1, "max_pieces": 5, "frozen_layers": 0}

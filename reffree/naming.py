@@ -8,8 +8,7 @@ from pathlib import Path
 from sms.naming import AnyPath
 
 SCORER_FILE = "scorer.json"
-BOUND = 8.0
-"""Scores of heads lie within so many standard deviations of the mean."""
+BOUND = 8.0  # scores of heads lie within so many standard deviations of the mean
 PACKAGED = Path(__file__).with_name("data")
 """Scorers that come with the package, each in its folder."""
 

@@ -21,10 +21,8 @@ from reffree.hashing import check_seed, generator_of
 from reffree.positives import POSITIVES, REFERENCE
 from sms.naming import nearest, several
 
-POSITIVE = "positive"
-"""Kind of the clean reference."""
-ATTEMPTS = 8
-"""Negatives made before one of the wanted length is given up."""
+POSITIVE = "positive"  # kind of the clean reference
+ATTEMPTS = 8  # negatives made before one of the wanted length is given up
 
 DrawText = Callable[[np.random.Generator], tuple[Sentence, ...]]
 
@@ -33,27 +31,11 @@ DrawText = Callable[[np.random.Generator], tuple[Sentence, ...]]
 class Material:
     """What the negatives of one pair are made from."""
 
-    positive: tuple[Sentence, ...]
-    """The good summary that is made worse."""
-    read_source: Callable[[], tuple[Sentence, ...]]
-    """Cuts the source, which few kinds need."""
-    vocabulary: Sequence[str]
-    """Words of the training documents' references."""
-    draw_other: DrawText
-    """Draws the positive of another document of the same side."""
-    draw_near: DrawText
-    """Draws that of one of the nearest other documents of the same side."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of negative."""
-
-    make: Callable[[Material, Rate, np.random.Generator], Draft]
-    can_pad: bool = True
-    """Whether sentences of the source may fill it up to the wanted length."""
-    needs_neighbours: bool = False
-    """Whether `Material.draw_near` is used."""
+    positive: tuple[Sentence, ...]  # the good summary that is made worse
+    read_source: Callable[[], tuple[Sentence, ...]]  # cuts the source, which few kinds need
+    vocabulary: Sequence[str]  # words of the training documents' references
+    draw_other: DrawText  # draws the positive of another document of the same side
+    draw_near: DrawText  # draws that of one of the nearest other documents of the same side
 
 
 def make_negative(
@@ -71,13 +53,12 @@ def make_negative(
     positive's number of words, give or take that share of it. Raises `CannotEdit` if the pair has
     no negative of this kind; says why.
     """
-    chosen = KINDS[kind]
     before = _words(material.positive)
     reason = CannotEdit("not tried")
     for _ in range(1 if length_tolerance is None else ATTEMPTS):
-        draft = chosen.make(material, rate, rng)
+        draft = KINDS[kind](material, rate, rng)
         if length_tolerance is not None:
-            filler = _filler(material) if chosen.can_pad else []
+            filler = [] if kind in OF_OTHERS else _filler(material)
             try:
                 draft = match_length(draft, len(before), length_tolerance, filler)
             except CannotEdit as error:
@@ -103,14 +84,6 @@ def _words(text: Sequence[Sentence]) -> list[str]:
 
 def _crossed(material: Material, draw: DrawText, rng: np.random.Generator) -> Draft:
     return Draft(tuple(map(foreign, draw(rng))), 1, count_words(material.positive))
-
-
-def _replace_sentences(material: Material, rate: Rate, rng: np.random.Generator) -> Draft:
-    return edits.replace_sentences(material.positive, rate, material.draw_other(rng), rng)
-
-
-def _put_in_claims(material: Material, rate: Rate, rng: np.random.Generator) -> Draft:
-    return edits.replace_sentences(material.positive, rate, material.draw_near(rng), rng)
 
 
 def _unimportant(material: Material, rate: Rate, rng: np.random.Generator) -> Draft:
@@ -145,38 +118,40 @@ def match_length(draft: Draft, n_words: int, tolerance: float, filler: Sequence[
     return replace(draft, sentences=tuple(sentences))
 
 
-KINDS = {
+KINDS: dict[str, Callable[[Material, Rate, np.random.Generator], Draft]] = {
     # the reference of another document, of one of the nearest other documents
-    "cross-pair": Kind(lambda m, _rate, rng: _crossed(m, m.draw_other, rng), can_pad=False),
-    "cross-pair-hard": Kind(
-        lambda m, _rate, rng: _crossed(m, m.draw_near, rng), can_pad=False, needs_neighbours=True
-    ),
+    "cross-pair": lambda m, _rate, rng: _crossed(m, m.draw_other, rng),
+    "cross-pair-hard": lambda m, _rate, rng: _crossed(m, m.draw_near, rng),
     # words added, deleted, replaced by random ones
-    "add": Kind(lambda m, rate, rng: edits.add_words(m.positive, rate, m.vocabulary, rng)),
-    "delete": Kind(lambda m, rate, rng: edits.delete_words(m.positive, rate, rng)),
-    "replace": Kind(lambda m, rate, rng: edits.replace_words(m.positive, rate, m.vocabulary, rng)),
+    "add": lambda m, rate, rng: edits.add_words(m.positive, rate, m.vocabulary, rng),
+    "delete": lambda m, rate, rng: edits.delete_words(m.positive, rate, rng),
+    "replace": lambda m, rate, rng: edits.replace_words(m.positive, rate, m.vocabulary, rng),
     # sentences deleted, replaced by those of another document's reference, in another order
-    "sentence-delete": Kind(lambda m, rate, rng: edits.delete_sentences(m.positive, rate, rng)),
-    "sentence-replace": Kind(_replace_sentences),
-    "sentence-shuffle": Kind(lambda m, _rate, rng: edits.shuffle_sentences(m.positive, rng)),
+    "sentence-delete": lambda m, rate, rng: edits.delete_sentences(m.positive, rate, rng),
+    "sentence-replace": lambda m, rate, rng: edits.replace_sentences(
+        m.positive, rate, m.draw_other(rng), rng
+    ),
+    "sentence-shuffle": lambda m, _rate, rng: edits.shuffle_sentences(m.positive, rng),
     # names and numbers exchanged for others of the source, sentences for unimportant ones of it,
     # statements turned round, sentences of a near document put in, sentences of two halves
-    "exchange": Kind(
-        lambda m, rate, rng: hard_edits.exchange(m.positive, m.read_source(), rate, rng)
-    ),
-    "unimportant": Kind(_unimportant),
-    "negate": Kind(lambda m, rate, rng: hard_edits.negate(m.positive, rate, rng)),
-    "claim": Kind(_put_in_claims, needs_neighbours=True),
-    "fuse": Kind(lambda m, rate, rng: hard_edits.fuse(m.positive, m.read_source(), rate, rng)),
+    "exchange": lambda m, rate, rng: hard_edits.exchange(m.positive, m.read_source(), rate, rng),
+    "unimportant": _unimportant,
+    "negate": lambda m, rate, rng: hard_edits.negate(m.positive, rate, rng),
+    "claim": lambda m, rate, rng: edits.replace_sentences(m.positive, rate, m.draw_near(rng), rng),
+    "fuse": lambda m, rate, rng: hard_edits.fuse(m.positive, m.read_source(), rate, rng),
     # neighbouring words change places
-    "swap": Kind(lambda m, rate, rng: edits.swap_words(m.positive, rate, rng)),
+    "swap": lambda m, rate, rng: edits.swap_words(m.positive, rate, rng),
     # sentences or a phrase said twice; the end dropped, often in mid-sentence
-    "repeat": Kind(lambda m, rate, rng: edits.repeat(m.positive, rate, rng)),
-    "truncate": Kind(lambda m, rate, rng: edits.truncate(m.positive, rate, rng)),
+    "repeat": lambda m, rate, rng: edits.repeat(m.positive, rate, rng),
+    "truncate": lambda m, rate, rng: edits.truncate(m.positive, rate, rng),
     # sentences that begin or end in the middle
-    "break": Kind(lambda m, rate, rng: edits.break_sentences(m.positive, rate, rng)),
+    "break": lambda m, rate, rng: edits.break_sentences(m.positive, rate, rng),
 }
 """Every kind of negative by name."""
+OF_OTHERS = ("cross-pair", "cross-pair-hard")
+"""Kinds that are texts of other documents; sentences of the own one do not fill them up."""
+OF_NEAR = ("cross-pair-hard", "claim")
+"""Kinds that use `Material.draw_near`."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Bao et al. 2020, sections 2.2 and 3.1: one negative of every kind per document, as many
@@ -190,8 +165,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 class NegativesConfig:
     """The negatives of every pair."""
 
-    kinds: tuple[str, ...]
-    """Out of `negatives.KINDS`; one or several."""
+    kinds: tuple[str, ...]  # out of `negatives.KINDS`; one or several
     proportions: tuple[float, ...] | None = None
     """Weight of each kind; None gives every pair all kinds."""
     positives: tuple[str, ...] = (REFERENCE,)
@@ -200,13 +174,11 @@ class NegativesConfig:
     """Negatives of a positive: of each kind, or in all where there are proportions."""
     is_balanced: bool = False
     """Whether the positive comes as often as the negatives, not once."""
-    rate: Rate = field(default_factory=Rate)
-    """Share of a text that is edited."""
+    rate: Rate = field(default_factory=Rate)  # share of a text that is edited
     length_tolerance: float | None = None
     """Negatives have as many words as their positive, give or take this share of it; None for no
     such rule."""
-    n_neighbours: int = 10
-    """`cross-pair-hard` draws from so many nearest documents."""
+    n_neighbours: int = 10  # `cross-pair-hard` draws from so many nearest documents
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -237,7 +209,7 @@ class NegativesConfig:
     @property
     def needs_neighbours(self) -> bool:
         """Whether any kind needs the nearest documents."""
-        return any(KINDS[kind].needs_neighbours for kind in self.kinds)
+        return any(kind in OF_NEAR for kind in self.kinds)
 
     def plan(self, document_id: str, number: int, epoch: int) -> list[tuple[str, int]]:
         """Say which negatives a pair gets, as kinds and their places among equals.

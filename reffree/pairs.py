@@ -7,12 +7,14 @@ here.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +22,13 @@ import pyarrow as pa
 from reffree.cut_text import words_of
 from reffree.hashing import hash64, mixed
 
-NO_SPLIT = -1
-"""Side of a row whose file has no column `split`."""
+NO_SPLIT = -1  # side of a row whose file has no column `split`
 SIDES = ("train", "validation", "test")
 
 MAX_WORDS = 1 << 18
 """Distinct words kept for additions and replacements; all of them in most corpora."""
 RUN_WORDS = 5
-SHORTEST_NEAR = 20
-"""Words of a text, at least, to be looked at for near copies."""
+SHORTEST_NEAR = 20  # words of a text, at least, to be looked at for near copies
 LONGEST_WORDS = 20
 """Letters between spaces, on average, at most; with more it is a language without spaces."""
 NEAR_BANDS, NEAR_ROWS = 8, 6
@@ -38,7 +38,7 @@ SAMPLED_DOCUMENTS = 256
 PAIR_SCHEMA = pa.schema(
     {
         "document_id": pa.string(),
-        "number": pa.int32(),  # place among the pairs of its row
+        "number": pa.int64(),  # tells apart the pairs of a document: place among those of its row
         "key": pa.uint64(),  # hash of document_id
         "group": pa.uint64(),  # smallest key of the documents that share a text with this one
         # large: a bucket of long documents has more text than 32 bits can address
@@ -64,8 +64,7 @@ class Pair:
     document_id: str
     number: int
     """Place among the pairs of its row, which has several if it has several texts on a side."""
-    side: int
-    """Place in `SIDES` by the row's own `split`, or `NO_SPLIT`."""
+    side: int  # place in `SIDES` by the row's own `split`, or `NO_SPLIT`
     source: str
     reference: str
 
@@ -75,37 +74,27 @@ class Pair:
         return hash64(self.document_id)
 
 
-def pairs_of_rows(
-    document_ids: Sequence[str | None],
-    sources: Sequence[Sequence[str] | None],
-    references: Sequence[Sequence[str] | None],
-    splits: Sequence[str | None] | None,
-    unreadable: Sequence[str | None],
+def pairs_of_row(
+    document_id: str | None,
+    sources: Sequence[str] | None,
+    references: Sequence[str] | None,
+    side: int,
     left_out: Counter[str],
 ) -> list[Pair]:
-    """Take the pairs of a batch of rows, in their order; all sequences have one entry a row.
-
-    `splits` are the sides that the file names, None where it has none; `unreadable` says why a
-    row could not be read. Every row or text that gives no pair is counted in `left_out`.
-    """
-    pairs: list[Pair] = []
-    names = splits if splits is not None else [None] * len(document_ids)
-    for name, row_sources, row_references, split, reason in zip(
-        document_ids, sources, references, names, unreadable, strict=True
-    ):
-        side = NO_SPLIT if splits is None else side_named(split)
-        why = reason or _why_no_pair(name, row_sources, row_references, side)
-        if why is not None:
-            left_out[why] += 1
-            continue
-        taken_sources = _filled(row_sources or (), "empty source", left_out)
-        taken_references = _filled(row_references or (), "empty reference", left_out)
-        combined = [(source, text) for source in taken_sources for text in taken_references]
-        pairs.extend(
-            Pair(document_id=str(name), number=i, side=side, source=source, reference=text)
-            for i, (source, text) in enumerate(combined)
-        )
-    return pairs
+    """Take the pairs of a row; what gives no pair is counted in `left_out`, by reason."""
+    given = {"document_id": document_id, "source": sources, "reference": references}
+    why = next((f"no {name}" for name, value in given.items() if not value), None)
+    if why is None and side == _UNKNOWN_SPLIT:
+        why = "no known split"
+    if why is not None:
+        left_out[why] += 1
+        return []
+    kept_sources = _filled(sources or (), "empty source", left_out)
+    kept_references = _filled(references or (), "empty reference", left_out)
+    return [
+        Pair(document_id=str(document_id), number=i, side=side, source=source, reference=text)
+        for i, (source, text) in enumerate(itertools.product(kept_sources, kept_references))
+    ]
 
 
 def text_key(text: str) -> int | None:
@@ -142,60 +131,54 @@ def near_keys(text: str) -> list[int]:
     return [hash64(f"near {k} {band.tolist()}") for k, band in enumerate(bands)]
 
 
-class SourceSample:
-    """Some of the sources of many pairs, by which it is known later that they were seen.
+class _Sample:
+    """Keeps what belongs to the smallest keys: which that are does not depend on the order."""
 
-    Those of the `n_documents` with the smallest keys: which ones does not depend on the order.
-    """
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: set[tuple[int, Any]] = set()
+        self._limit = 1 << 64  # keys at or above it are out
+
+    def add_entries(self, entries: Iterable[tuple[int, Any]]) -> None:
+        """Add things by their keys."""
+        self._entries.update(entry for entry in entries if entry[0] < self._limit)
+        if len(self._entries) > _MOST_HELD * self._most:
+            self._prune()
+
+    def kept(self) -> tuple[Any, ...]:
+        """Return the things, each once, sorted."""
+        self._prune()
+        return tuple(sorted({thing for _, thing in self._entries}))
+
+    def _prune(self) -> None:
+        keys = sorted({key for key, _ in self._entries})
+        if len(keys) > self._most:
+            self._limit = keys[self._most]
+            self._entries = {entry for entry in self._entries if entry[0] < self._limit}
+
+
+class SourceSample(_Sample):
+    """Some of the sources of many pairs, by which it is known later that they were seen."""
 
     def __init__(self, n_documents: int = SAMPLED_DOCUMENTS) -> None:
-        self._n_documents = n_documents
-        self._texts: dict[int, set[int]] = {}
-        self._limit = 1 << 64  # documents at or above it are out
+        super().__init__(n_documents)
 
     def add(self, named: Iterable[tuple[str, str]]) -> None:
-        """Look at further sources, each with its document."""
-        for name, source in named:
-            if (key := hash64(name)) >= self._limit:
-                continue
-            texts = self._texts.setdefault(key, set())
-            if (text := text_key(source)) is not None:
-                texts.add(text)
-            if len(self._texts) > self._n_documents:
-                self._limit = max(self._texts)
-                del self._texts[self._limit]
-
-    def text_keys(self) -> tuple[int, ...]:
-        """Return the hashes of the sources by `text_key`, sorted."""
-        return tuple(sorted(set().union(*self._texts.values())))
+        """Look at further sources, each with its document; keep the hashes by `text_key`."""
+        self.add_entries((hash64(name), text_key(source)) for name, source in named)
 
 
-class WordSample:
-    """Collects the distinct words of texts; of more than `max_words`, those of smallest hash."""
+class WordSample(_Sample):
+    """Collects the distinct words of texts, or as many of them as it may."""
 
     def __init__(self, max_words: int = MAX_WORDS) -> None:
-        self._max_words = max_words
-        self._hashes: dict[str, int] = {}
-        self._limit = 1 << 64  # words at or above it are out
+        super().__init__(max_words)
 
     def add(self, texts: Iterable[str]) -> None:
         """Take the words of texts; punctuation is no word."""
         chunks = {chunk for text in texts for chunk in text.split()}
-        fresh = {word for chunk in chunks for word in words_of(chunk)} - self._hashes.keys()
-        hashes = {word: hash64(word) for word in fresh if any(map(str.isalnum, word))}
-        self._hashes |= {word: value for word, value in hashes.items() if value < self._limit}
-        if len(self._hashes) > _MOST_HELD * self._max_words:
-            self._prune()
-
-    def words(self) -> tuple[str, ...]:
-        """Return the words, sorted."""
-        self._prune()
-        return tuple(sorted(self._hashes))
-
-    def _prune(self) -> None:
-        if len(self._hashes) > self._max_words:
-            self._limit = sorted(self._hashes.values())[self._max_words]
-            self._hashes = {w: value for w, value in self._hashes.items() if value < self._limit}
+        words = {word for chunk in chunks for word in words_of(chunk)}
+        self.add_entries((hash64(word), word) for word in words if any(map(str.isalnum, word)))
 
 
 def as_table(pairs: Sequence[Pair], groups: np.ndarray) -> pa.Table:
@@ -216,23 +199,9 @@ def side_named(split: str | None) -> int:
     return _SIDE_NAMES.get((split or "").strip().lower(), _UNKNOWN_SPLIT)
 
 
-def _why_no_pair(
-    document_id: str | None,
-    sources: Sequence[str] | None,
-    references: Sequence[str] | None,
-    side: int,
-) -> str | None:
-    named = {"document_id": document_id, "source": sources, "reference": references}
-    for name, value in named.items():
-        if not value:
-            return f"no {name}"
-    return "no known split" if side == _UNKNOWN_SPLIT else None
-
-
-def _filled(texts: Iterable[str], reason: str, left_out: Counter[str]) -> list[str]:
+def _filled(texts: Sequence[str], reason: str, left_out: Counter[str]) -> list[str]:
     """Return the texts that have a letter or digit; count the others."""
-    listed = list(texts)
-    filled = [text for text in listed if _NOT_WORD.sub("", text)]
-    if len(filled) < len(listed):
-        left_out[reason] += len(listed) - len(filled)
+    filled = [text for text in texts if _NOT_WORD.sub("", text)]
+    if len(filled) < len(texts):
+        left_out[reason] += len(texts) - len(filled)
     return filled

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,25 +126,16 @@ class PrefixScorer:
         from transformers.modeling_outputs import BaseModelOutput
 
         past, own = _select(read.past, row), read.mask[row]
+        given: dict[str, Any] = {"past_key_values": past, "use_cache": True}
         if read.states is not None:
-            return self._model(
-                encoder_outputs=BaseModelOutput(last_hidden_state=read.states[row]),
-                attention_mask=own,
-                decoder_input_ids=ids,
-                past_key_values=past,
-                use_cache=True,
-            ).logits
-        more: Mapping[str, Any] = {}
-        if self._takes_positions:
-            places = torch.arange(ids.shape[1], device=ids.device)
-            more = {"position_ids": own.sum(1, keepdim=True) + places}
-        return self._model(
-            input_ids=ids,
-            attention_mask=torch.cat([own, mask], 1),
-            past_key_values=past,
-            use_cache=True,
-            **more,
-        ).logits
+            states = BaseModelOutput(last_hidden_state=read.states[row])
+            given |= {"encoder_outputs": states, "attention_mask": own, "decoder_input_ids": ids}
+        else:
+            given |= {"input_ids": ids, "attention_mask": torch.cat([own, mask], 1)}
+            if self._takes_positions:
+                places = torch.arange(ids.shape[1], device=ids.device)
+                given["position_ids"] = own.sum(1, keepdim=True) + places
+        return self._model(**given).logits
 
     def _padded(
         self, rows: Sequence[np.ndarray], *, is_left: bool = False
@@ -196,12 +187,9 @@ class _Read:
 
     first: torch.Tensor
     """Log-probabilities of the first token after each, float32, shape (n, n_words)."""
-    past: Any
-    """Their keys and values, a `Cache` of transformers."""
-    mask: torch.Tensor
-    """Places that are theirs, shape (n, width)."""
-    states: torch.Tensor | None = None
-    """What an encoder made of them."""
+    past: Any  # their keys and values, a `Cache` of transformers
+    mask: torch.Tensor  # places that are theirs, shape (n, width)
+    states: torch.Tensor | None = None  # what an encoder made of them
 
 
 def _parts_of(past: Any) -> tuple[Any, ...]:  # noqa: ANN401  (transformers has no types)

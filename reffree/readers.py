@@ -23,23 +23,17 @@ from sms.ragged import Ragged
 from sms.text import Segmenter, TextRules
 from sms.words import CANNOT_BE_SPLIT
 
-TRUNCATIONS = ("longest", "parallel")
-"""What gives way where document and summary are too long together: see `shares`."""
 UNITS = ("sentences", "words")
-RECENT_BYTES = 1 << 30
-"""Vectors of recent texts that a `VectorReader` keeps in memory."""
+RECENT_BYTES = 1 << 30  # vectors of recent texts that a `VectorReader` keeps in memory
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One source and one candidate, as a model reads them."""
 
-    arrays: tuple[np.ndarray, ...]
-    """What the reader's `collate` takes."""
-    length: int
-    """Pairs of about the same length are read together."""
-    is_cut: bool
-    """Whether some text was left out."""
+    arrays: tuple[np.ndarray, ...]  # what the reader's `collate` takes
+    length: int  # pairs of about the same length are read together
+    is_cut: bool  # whether some text was left out
     unseen: tuple[str, ...] = ()
     """Which texts cannot be read, and why, in the words of a status; such a pair has no score."""
 

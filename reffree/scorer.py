@@ -36,8 +36,7 @@ from sms.naming import AnyPath, nearest
 
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
 """Pieces (or vectors) that go through a model together, by device."""
-COLUMN = "reffree"
-"""Of the one score, where a scorer is used without `assay score`."""
+COLUMN = "reffree"  # of the one score, where a scorer is used without `assay score`
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +69,17 @@ class LearnedScorer:
         *,
         head: str | None = None,
     ) -> None:
-        self.signature = signature
-        self.settings = settings
-        self.head = head
-        self.heads: tuple[str, ...] = pairs.heads
-        """Names of the heads; none where there is one without a name."""
-        self.bounds = pairs.bounds
-        """Lowest and highest score."""
+        self.signature, self.settings, self.head = signature, settings, head
+        self.signatures = {COLUMN: signature}
+        self.heads: tuple[str, ...] = pairs.heads  # none where there is one without a name
+        self.bounds = pairs.bounds  # lowest and highest score
         self.encoder_content = pairs.encoder_content
         """Hash of the models that are not among its weights; empty if there are none."""
+        self.linear = pairs if isinstance(pairs, LinearPairs) else None
+        """What computes the scores, if they are weighted sums of features."""
         self._pairs = pairs
         if head is not None:
             self.column_of(head)
-
-    @property
-    def signatures(self) -> dict[str, str]:
-        """The signature, by the one column that `compare` returns."""
-        return {COLUMN: self.signature}
 
     def column_of(self, head: str) -> int:
         """Return the place of a head among the columns.
@@ -97,11 +90,6 @@ class LearnedScorer:
             there = nearest(head, self.heads) if self.heads else "this scorer has one score"
             raise ValueError(f"no head `{head}` in the scorer; {there}")
         return self.heads.index(head)
-
-    @property
-    def linear(self) -> LinearPairs | None:
-        """What computes the scores, if they are weighted sums of features."""
-        return self._pairs if isinstance(self._pairs, LinearPairs) else None
 
     def prepare(self, rows: pa.Table) -> np.ndarray:
         """Score rows with `candidate` and `sources`; NaN where either has no word.
@@ -145,7 +133,7 @@ class LearnedScorer:
                 "`sources` and `candidates` must be equally many, got "
                 f"{len(sources)} and {len(candidates)}"
             )
-        scored = self._pairs.score(sources, candidates)
+        scored = self.score_against_all([[source] for source in sources], candidates)
         return replace(scored, scores=self.chosen(scored.scores))
 
     def score_against_all(
@@ -166,13 +154,12 @@ class LearnedScorer:
         n_scored = np.bincount(repeated[is_scored], minlength=n)
         sums = np.zeros((n, flat.scores.shape[1]))
         np.add.at(sums, repeated[is_scored], flat.scores[is_scored])
-        is_cut = np.bincount(repeated, weights=flat.is_cut, minlength=n) > 0
+        sums[n_scored == 0] = np.nan
         reasons: dict[int, tuple[str, ...]] = {}
-        for pair, why in flat.reasons.items():
-            row = int(repeated[pair])
+        for row, why in ((int(repeated[pair]), why) for pair, why in flat.reasons.items()):
             if not n_scored[row]:
                 reasons.setdefault(row, why)
-        sums[n_scored == 0] = np.nan
+        is_cut = np.bincount(repeated, weights=flat.is_cut, minlength=n) > 0
         return PairScores(sums / np.maximum(n_scored, 1)[:, None], is_cut, reasons)
 
 
@@ -236,22 +223,22 @@ class LinearPairs:
         With the `constant` they add up to the score, unless that is at a bound.
         """
         values = self.features.read([source], [candidate]).values
-        heads = self.heads if head is None else (head,)
-        parts = np.mean([self.model.contributions(values, each)[0] for each in heads], axis=0)
+        parts = np.mean([self.model.contributions(values, h)[0] for h in self._of(head)], axis=0)
         return dict(zip(self.model.features.names, parts.tolist(), strict=True))
+
+    def constant(self, head: str | None) -> float:
+        """Return what a head, or the mean of all, adds to the parts of its features."""
+        heads = [self.model.heads[name] for name in self._of(head)]
+        return -float(np.mean([own.mean / own.deviation for own in heads]))
+
+    def _of(self, head: str | None) -> tuple[str, ...]:
+        return self.heads if head is None else (head,)
 
     @property
     def signature(self) -> str:
         """What identifies the scores."""
         metrics = self.features.metrics
         return signature_of_linear(self.model, metrics.signature if metrics else "")
-
-    def constant(self, head: str | None) -> float:
-        """Return what a head, or the mean of all, adds to the parts of its features."""
-        heads = self.heads if head is None else (head,)
-        return -float(
-            np.mean([self.model.heads[h].mean / self.model.heads[h].deviation for h in heads])
-        )
 
 
 def _has_word(text: str | None) -> bool:
@@ -294,17 +281,13 @@ def load_scorer(
 def _load_neural(
     folder: Path, settings: Mapping[str, Any], device: str, cache_folder: str | None
 ) -> tuple[NeuralPairs, str]:
-    if WEIGHTS_FILE not in settings["hashes"]:
-        raise ValueError(
-            f"`{folder / SCORER_FILE}` must have all its keys, got none of {WEIGHTS_FILE}; copy "
-            "the folder again"
-        )
+    weights = settings["hashes"][WEIGHTS_FILE]
     for name, digest in settings["hashes"].items():
-        if not (folder / name).is_file() or hash_of(folder / name) != digest:
-            state = "another file" if (folder / name).is_file() else "none"
+        is_there = (folder / name).is_file()
+        if not is_there or hash_of(folder / name) != digest:
             raise ValueError(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
-                f"{state}; copy the folder again"
+                f"{'another file' if is_there else 'none'}; copy the folder again"
             )
     config = ModelConfig(**settings["model"])
     built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
@@ -314,8 +297,7 @@ def _load_neural(
         raise ValueError(
             f"`{folder / WEIGHTS_FILE}` must fit the model, got {str(error).splitlines()[0]}"
         ) from error
-    signature = signature_of(built, settings["loss"], settings["hashes"][WEIGHTS_FILE])
-    return NeuralPairs(built, device), signature
+    return NeuralPairs(built, device), signature_of(built, settings["loss"], weights)
 
 
 def _load_linear(
@@ -326,7 +308,6 @@ def _load_linear(
     threads: int | None,
 ) -> tuple[LinearPairs, str]:
     model = linear_model({k: v for k, v in settings["model"].items() if k != "scorer"})
-    named = ", ".join(f"{name} in {path}" for name, path in model.features.paths.items())
     try:
         features = PairFeatures(
             model.features, device=device, threads=threads, cache_folder=cache_folder
@@ -335,6 +316,7 @@ def _load_linear(
         raise ValueError(f"the scorer {folder} cannot load what it reads: {error}") from error
     pairs = LinearPairs(model, features)
     if pairs.encoder_content != settings["encoder_content"]:
+        named = ", ".join(f"{name} in {path}" for name, path in model.features.paths.items())
         raise ValueError(
             f"the models of {folder} ({named}) must be those that it was trained with, got other "
             "files; put the same ones there, or train again"

@@ -31,8 +31,7 @@ from sms.text import TextRules
 if TYPE_CHECKING:
     from reffree.scorer import LinearPairs
 
-FORMAT = 2
-"""Of the folder; another number is refused."""
+FORMAT = 2  # of the folder; another number is refused
 WEIGHTS_FILE = "weights.safetensors"
 SOURCE_SAMPLE = "source_sample"
 """Of what it was trained on, the hashes that `SourceSample` keeps; not for people."""
@@ -40,8 +39,8 @@ CHECKED_LIBRARIES = ("torch", "transformers", "tokenizers")
 """A change of the main version of one may change a score."""
 
 _HASH_LENGTH = 12
-FEATURES = "features"
-"""The scorer that is a weighted sum of features."""
+_KEYS = {"signature": str, "model": dict, "encoder_content": str, "hashes": dict}
+FEATURES = "features"  # the scorer that is a weighted sum of features
 
 logger = logging.getLogger(__name__)
 
@@ -66,11 +65,8 @@ def signature_of(built: Built, loss: str, weights_hash: str) -> str:
 
 def signature_of_linear(model: LinearModel, metrics: str = "") -> str:
     """Build the signature of a scorer of features; `metrics` is that of columns it reads."""
-    said = asdict(model)
-    said["features"] = {
-        "names": model.features.names,
-        "copy_shares": model.features.copy_shares,
-    }
+    features = {"names": model.features.names, "copy_shares": model.features.copy_shares}
+    said = asdict(model) | {"features": features}
     weights = hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16)
     read = f"|reads:{metrics}" if metrics else ""
     return (
@@ -143,14 +139,13 @@ def read_settings(folder: Path) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         raise ValueError(f"`{path}` must be JSON, got {error}; copy the folder again") from error
-    if not isinstance(settings, dict) or settings.get("format") != FORMAT:
-        number = settings.get("format") if isinstance(settings, dict) else None
+    found = settings.get("format") if isinstance(settings, dict) else None
+    if found != FORMAT:
         raise ValueError(
-            f"`{path}` must have format {FORMAT}, got {number}; train again, or load it with "
+            f"`{path}` must have format {FORMAT}, got {found}; train again, or load it with "
             "the version of assay that wrote it"
         )
-    kinds = {"signature": str, "model": dict, "encoder_content": str, "hashes": dict}
-    wrong = [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
+    wrong = [name for name, kind in _KEYS.items() if not isinstance(settings.get(name), kind)]
     if wrong:
         raise ValueError(
             f"`{path}` must have all its keys, got none of {', '.join(wrong)}; copy the folder "

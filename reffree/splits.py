@@ -41,12 +41,10 @@ class Groups:
 
     documents: np.ndarray
     """Keys of the documents that share a text with another one, sorted; uint64, (n,)."""
-    groups: np.ndarray
-    """The smallest key of each one's group; uint64, (n,)."""
+    groups: np.ndarray  # the smallest key of each one's group; uint64, (n,)
     last_side: np.ndarray
     """Where the group's file says it is, its last place in `SIDES`; int8, (n,)."""
-    has_leak: np.ndarray
-    """Whether the file has the group on several sides; bool, (n,)."""
+    has_leak: np.ndarray  # whether the file has the group on several sides; bool, (n,)
 
     def group_of(self, keys: np.ndarray) -> np.ndarray:
         """Return each document's group; one that shares no text is a group of its own."""
@@ -66,10 +64,10 @@ class Groups:
         return is_shared & self.has_leak[places] & (sides != self.last_side[places])
 
     @property
-    def sizes(self) -> np.ndarray:
-        """Documents of every group of two or more, int64."""
+    def n_shared(self) -> int:
+        """Count the documents that share a text with another one."""
         sizes = np.unique(self.groups, return_counts=True)[1]
-        return sizes[sizes > 1]
+        return int(sizes[sizes > 1].sum())
 
     def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places = np.searchsorted(self.documents, keys)
@@ -85,17 +83,16 @@ class TextRegister:
         self._paths = [folder / f"texts-{part:02}.bin" for part in range(_N_PARTS)]
         self._streams: list[BinaryIO] = [path.open("wb") for path in self._paths]
 
-    def add(self, texts: np.ndarray, documents: np.ndarray, sides: np.ndarray) -> None:
-        """Note keys of texts with the document of each and its side; all of shape (n,).
+    def note(self, entries: Sequence[tuple[int | None, int, int]]) -> None:
+        """Note keys of texts with the document of each and its side; a key may be None.
 
         A document's own key counts as one of its texts. Sides are those that a file names.
         """
-        entries = np.empty(texts.size, dtype=_ENTRY)
-        entries["text"], entries["document"], entries["side"] = texts, documents, sides
-        part = (texts % np.uint64(_N_PARTS)).astype(np.int64)
+        noted = np.array([entry for entry in entries if entry[0] is not None], dtype=_ENTRY)
+        part = (noted["text"] % np.uint64(_N_PARTS)).astype(np.int64)
         order = np.argsort(part, kind="stable")
         bounds = np.searchsorted(part[order], np.arange(1, _N_PARTS))
-        for stream, piece in zip(self._streams, np.split(entries[order], bounds), strict=True):
+        for stream, piece in zip(self._streams, np.split(noted[order], bounds), strict=True):
             stream.write(piece.tobytes())
 
     def groups(self) -> Groups:
@@ -171,22 +168,17 @@ def shared_sources(
     """
     keys = np.array([hash64(name) for name in names], dtype=np.uint64)
     texts_of = {text: [text_key(text), *near_keys(text)] for text in dict.fromkeys(sources)}
-    entries = [
-        (text, key, side)
-        for key, source, side in zip(keys.tolist(), sources, sides.tolist(), strict=True)
-        for text in (key, *texts_of[source])
-        if text is not None
-    ]
-    columns = zip(*entries, strict=True) if entries else ((), (), ())
-    texts, owners, places = (
-        np.array(column, dtype=kind)
-        for column, kind in zip(columns, (np.uint64, np.uint64, np.int8), strict=True)
-    )
     with (
         tempfile.TemporaryDirectory(prefix="assay-") as work,
         closing(TextRegister(Path(work) / "texts")) as register,
     ):
-        register.add(texts, owners, places)
+        register.note(
+            [
+                (text, key, side)
+                for key, source, side in zip(keys.tolist(), sources, sides.tolist(), strict=True)
+                for text in (key, *texts_of[source])
+            ]
+        )
         return keys, register.groups()
 
 

@@ -19,7 +19,7 @@ from torch import nn
 from reffree.batches import Batch, batches, count_batches
 from reffree.building import Built, build
 from reffree.checkpoint import TrainNews
-from reffree.examples import PreparedFolder
+from reffree.examples import PreparedPairs
 from reffree.hashing import generator_of
 from reffree.loop import LoopSettings, Ranks, TrainState, precision, run_training
 from reffree.losses import LOSSES, LossSum, fit_scale
@@ -34,18 +34,15 @@ class TrainConfig(LoopSettings):
 
     max_norm: float = 1.0
     log_steps: int = 20
-    loss: str
-    """One of `losses.LOSSES`."""
+    loss: str  # one of `losses.LOSSES`
     optimiser: str = "adamw"
     """`adamw`, whose rate rises and then falls to 0, or `rmsprop`, whose rate stays."""
-    weight_decay: float = 0.01
-    """Of AdamW; not for biases and norms."""
+    weight_decay: float = 0.01  # of AdamW; not for biases and norms
     warmup_share: float = 0.1
     """Part of all steps in which the learning rate rises; then it falls, to 0 by the end."""
     ema_decay: float
     """How much the past counts in the mean of weights that is kept; see `loop.run_training`."""
-    precision: str
-    """Of products, as in `loop.precision`; the loss stays in float32."""
+    precision: str  # of products, as in `loop.precision`; the loss stays in float32
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,24 +72,19 @@ class Recipe:
 class PairBatches:
     """The batches of prepared pairs for one process, the same whenever they are asked for."""
 
-    def __init__(self, pairs: PreparedFolder, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
+    def __init__(self, pairs: PreparedPairs, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
         self._training = pairs.examples("train", recipe.negatives)
         self._validation = pairs.examples("validation", recipe.negatives)
         self._reader, self._ranks, self._seed = reader, ranks, recipe.training.seed
         self._size = recipe.training.batch_size
-        n_examples = pairs.n_training_pairs * recipe.examples_per_pair()
+        n_examples = pairs.n_pairs["train"] * recipe.examples_per_pair()
         self.n_batches = count_batches(n_examples, size=self._size, n_ranks=ranks.size)
 
     def training(self, epoch: int) -> Iterator[Batch]:
         """Give those of an epoch."""
-        return batches(
-            self._training.epoch(epoch),
-            self._reader,
-            rng=generator_of(self._seed, "batches", epoch),
-            rank=self._ranks.rank,
-            n_ranks=self._ranks.size,
-            size=self._size,
-        )
+        rng = generator_of(self._seed, "batches", epoch)
+        groups, (rank, n_ranks) = self._training.epoch(epoch), (self._ranks.rank, self._ranks.size)
+        return batches(groups, self._reader, size=self._size, rng=rng, rank=rank, n_ranks=n_ranks)
 
     def validation(self) -> Iterator[Batch]:
         """Give those of the validation, the same in every epoch."""
@@ -138,9 +130,8 @@ class ScorerTask:
 
     def validation_loss(self, model: nn.Module, batch: Batch) -> LossSum:
         """Compute the loss of a batch."""
-        inputs = {name: tensor.to(self._where) for name, tensor in batch.inputs.items()}
         with precision(self._where, self._config.precision):
-            logits = model(**inputs)
+            logits = model(**_sent(batch, self._where))
         return LOSSES[self._config.loss](logits.float(), batch.labels.to(self._where))
 
     def timings(self) -> Mapping[str, float]:
@@ -150,7 +141,7 @@ class ScorerTask:
 
 def learn(
     recipe: Recipe,
-    pairs: PreparedFolder,
+    pairs: PreparedPairs,
     folder: Path,
     *,
     fingerprint: str,
@@ -189,17 +180,18 @@ def learn(
     return built, state
 
 
-def calibrated(
-    built: Built, recipe: Recipe, pairs: PreparedFolder, *, device: str = "cpu"
-) -> Built:
+def calibrated(built: Built, recipe: Recipe, pairs: PreparedPairs, *, device: str = "cpu") -> Built:
     """Scale and shift a trained model's logits to the least loss on the validation documents."""
     where = torch.device(device)
     model = built.model.to(where).eval()
     logits, labels = [], []
     for batch in PairBatches(pairs, recipe, built.reader, Ranks()).validation():
-        inputs = {name: tensor.to(where) for name, tensor in batch.inputs.items()}
         with torch.inference_mode():  # in fp32, as scores are computed
-            logits.append(model(**inputs).double().cpu().numpy())
+            logits.append(model(**_sent(batch, where)).double().cpu().numpy())
         labels.append(batch.labels.double().numpy())
     scale, shift = fit_scale(np.concatenate(logits), np.concatenate(labels))
     return replace(built, model=Calibrated(model, scale, shift))
+
+
+def _sent(batch: Batch, where: torch.device) -> dict[str, torch.Tensor]:
+    return {name: tensor.to(where) for name, tensor in batch.inputs.items()}

@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from sms import detokenize
-from sms.compiled import kernel
 from sms.metric import Batch, Metric, MetricRequest, Setting
-from sms.overlap import counts_in, number, number_ngrams, rouge_l
+from sms.overlap import counts_in, number_ngrams, rouge_l
+from sms.overlap_kernels import next_occurrences, number, sum_fragments
 from sms.ragged import Ragged, offsets_of, ranges
 
 LEAD_SENTENCES = 3
@@ -25,25 +25,13 @@ LEAD_SENTENCES = 3
 
 
 def length(words: Ragged, candidate: np.ndarray) -> np.ndarray:
-    """Count the candidate's words.
-
-    Examples
-    --------
-    >>> length(Ragged.from_rows([[4, 2, 4], []]), np.array([0, 1]))
-    array([ 3., nan])
-    """
+    """Count the candidate's words."""
     n_words = words.lengths[candidate]
     return np.where(n_words > 0, n_words, np.nan)
 
 
 def compression(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Divide the source's words by the candidate's (Grusky, Naaman and Artzi 2018).
-
-    Examples
-    --------
-    >>> compression(Ragged.from_rows([[4, 2], [1, 2, 3, 4, 5]]), np.array([0]), np.array([1]))
-    array([2.5])
-    """
+    """Divide the source's words by the candidate's (Grusky, Naaman and Artzi 2018)."""
     return _share(words.lengths[source], words.lengths[candidate], words.lengths[source] > 0)
 
 
@@ -56,12 +44,6 @@ def coverage(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.nda
     "Newsroom"): from its first word on, the candidate is cut into the longest
     pieces that occur in the source. As in the paper's algorithm, the search for a piece goes on
     *behind* a match and so misses a longer one that begins inside it.
-
-    Examples
-    --------
-    >>> words = Ragged.from_rows([[1, 2, 9, 5], [1, 2, 3, 4, 5]])
-    >>> coverage(words, np.array([0]), np.array([1]))
-    array([0.75])
     """
     sum_of_lengths, _ = _fragments(words, candidate, source)
     return _share(sum_of_lengths, words.lengths[candidate], words.lengths[source] > 0)
@@ -72,14 +54,7 @@ def density(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndar
 
     .. math:: \frac{1}{|S|} \sum_{f \in F(A, S)} |f|^2
 
-    with the fragments of `coverage` (Grusky, Naaman and Artzi 2018); a word that is
-    not in the source counts 0.
-
-    Examples
-    --------
-    >>> words = Ragged.from_rows([[1, 2, 9, 5], [1, 2, 3, 4, 5]])
-    >>> density(words, np.array([0]), np.array([1]))
-    array([1.25])
+    with the fragments of `coverage`; a word that is not in the source counts 0.
     """
     _, sum_of_squares = _fragments(words, candidate, source)
     return _share(sum_of_squares, words.lengths[candidate], words.lengths[source] > 0)
@@ -90,12 +65,6 @@ def novelty(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndar
 
     After the novel n-grams of See, Liu and Manning (2017, "Get to the point"). Every
     occurrence counts: a novel bigram said twice is two novel bigrams.
-
-    Examples
-    --------
-    >>> words = Ragged.from_rows([[1, 2, 4], [1, 2, 3, 4, 5]])
-    >>> novelty(words, np.array([0]), np.array([1]))
-    array([0.5])
     """
     bigrams, n_distinct = number_ngrams(words, 2)
     counts = counts_in(bigrams, n_distinct, candidate, source)
@@ -109,11 +78,6 @@ def repetition(words: Ragged, candidate: np.ndarray) -> np.ndarray:
 
     This is seq-rep-3 of Welleck et al. (2020, "Neural text generation with unlikelihood training",
     section 6.1); 0 where a text is too short for any.
-
-    Examples
-    --------
-    >>> repetition(Ragged.from_rows([[1, 2, 3, 4, 1, 2, 3], [5]]), np.array([0, 1]))
-    array([0.2, 0. ])
     """
     trigrams, n_distinct = number_ngrams(words, 3)
     keys = trigrams.owners * max(n_distinct, 1) + trigrams.values
@@ -131,15 +95,12 @@ def lead3(
     The lead of a news article is itself a strong summary of it (Nallapati, Zhai and Zhou 2017),
     so this is how much the candidate resembles that summary. Sentences without a word are
     passed over.
-
-    Examples
-    --------
-    >>> sentences = Ragged.from_rows([[1, 2], [3], [4, 5], [6, 7, 8]])
-    >>> texts = Ragged.from_rows([[0, 2], [0, 1, 2, 3]])
-    >>> lead3(sentences, texts, np.array([0]), np.array([1])).round(3)
-    array([0.889])
     """
-    leads = _leads(sentence_words, text_sentences)
+    has_words = sentence_words.lengths[text_sentences.values] > 0
+    offsets = offsets_of(has_words)[text_sentences.offsets]
+    lengths = np.minimum(np.diff(offsets), LEAD_SENTENCES)
+    spoken = text_sentences.values[has_words]
+    leads = Ragged.from_lengths(spoken[ranges(offsets[:-1], lengths)], lengths)
     words = text_sentences.and_rows(leads).expand(sentence_words)
     return rouge_l(words, candidate, source + len(text_sentences)).f
 
@@ -149,75 +110,13 @@ def _share(part: np.ndarray, whole: np.ndarray, is_defined: np.ndarray) -> np.nd
     return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=is_defined & (whole > 0))
 
 
-def _leads(sentence_words: Ragged, text_sentences: Ragged) -> Ragged:
-    """First sentences of each text among those that have a word."""
-    has_words = sentence_words.lengths[text_sentences.values] > 0
-    offsets = offsets_of(has_words)[text_sentences.offsets]
-    lengths = np.minimum(np.diff(offsets), LEAD_SENTENCES)
-    spoken = text_sentences.values[has_words]
-    return Ragged.from_lengths(spoken[ranges(offsets[:-1], lengths)], lengths)
-
-
 def _fragments(
     words: Ragged, candidate: np.ndarray, source: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the lengths, and the squared lengths, of each pair's extractive fragments."""
     numbers, n_distinct = number(words.values)
-    following = _next_occurrences(numbers, words.offsets, n_distinct)
-    return _sum_fragments(numbers, words.offsets, following, candidate, source, n_distinct)
-
-
-@kernel()
-def _next_occurrences(values: np.ndarray, offsets: np.ndarray, n_distinct: int) -> np.ndarray:
-    """Where each value comes next in its row; past the row's end where it does not."""
-    following = np.empty(values.size, np.int64)
-    latest = np.full(n_distinct, values.size, np.int64)
-    # What `latest` has from rows further on is past the end of this one.
-    for position in range(offsets[-1] - 1, -1, -1):
-        following[position] = latest[values[position]]
-        latest[values[position]] = position
-    return following
-
-
-@kernel()
-def _sum_fragments(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    following: np.ndarray,
-    candidate: np.ndarray,
-    source: np.ndarray,
-    n_distinct: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Run the algorithm of Grusky et al. 2018, looking at matching words only."""
-    sum_of_lengths = np.zeros(candidate.size, np.int64)
-    sum_of_squares = np.zeros(candidate.size, np.int64)
-    first = np.full(n_distinct, values.size, np.int64)
-    for pair in range(candidate.size):
-        begin, end = offsets[source[pair]], offsets[source[pair] + 1]
-        for j in range(end - 1, begin - 1, -1):
-            first[values[j]] = j
-        i, i_end = offsets[candidate[pair]], offsets[candidate[pair] + 1]
-        while i < i_end:
-            longest = 0
-            j = first[values[i]]
-            while j < end:
-                n_matched = 1
-                while (
-                    i + n_matched < i_end
-                    and j + n_matched < end
-                    and values[i + n_matched] == values[j + n_matched]
-                ):
-                    n_matched += 1
-                longest = max(longest, n_matched)
-                behind = j + n_matched
-                while j < behind:
-                    j = following[j]
-            sum_of_lengths[pair] += longest
-            sum_of_squares[pair] += longest * longest
-            i += max(longest, 1)
-        for j in range(begin, end):
-            first[values[j]] = values.size
-    return sum_of_lengths, sum_of_squares
+    following = next_occurrences(numbers, words.offsets, n_distinct)
+    return sum_fragments(numbers, words.offsets, following, candidate, source, n_distinct)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,61 +147,25 @@ class Baseline(Metric):
 
 
 _SHARE, _AMOUNT = (0.0, 1.0), (0.0, np.inf)
+_LEAD = "ROUGE-L F against the source's first three sentences"
 
-BASELINES = (
+BASELINES = tuple(
     Baseline(
-        name="length",
-        summary="words of the candidate",
-        higher_is="longer",
-        bounds=_AMOUNT,
-        of_words=length,
-    ),
-    Baseline(
-        name="repetition",
-        summary="share of trigrams that came before",
-        higher_is="more repetitive",
-        bounds=_SHARE,
-        of_words=repetition,
-    ),
-    Baseline(
-        name="compression",
-        summary="source words per candidate word",
-        higher_is="shorter",
-        bounds=_AMOUNT,
-        needs=("source",),
-        of_words=compression,
-    ),
-    Baseline(
-        name="coverage",
-        summary="share of words copied from the source",
-        higher_is="copied",
-        bounds=_SHARE,
-        needs=("source",),
-        of_words=coverage,
-    ),
-    Baseline(
-        name="density",
-        summary="mean length of the copied fragments",
-        higher_is="copied",
-        bounds=_AMOUNT,
-        needs=("source",),
-        of_words=density,
-    ),
-    Baseline(
-        name="novelty",
-        summary="share of bigrams not in the source",
-        higher_is="less copied",
-        bounds=_SHARE,
-        needs=("source",),
-        of_words=novelty,
-    ),
-    Baseline(
-        name="lead3",
-        summary="ROUGE-L F against the source's first three sentences",
-        higher_is="closer to the lead",
-        bounds=_SHARE,
-        needs=("source",),
-        of_words=lead3,
-        by_sentence=True,
-    ),
+        name=of_words.__name__,
+        summary=summary,
+        higher_is=higher_is,
+        bounds=bounds,
+        needs=() if of_words in (length, repetition) else ("source",),
+        of_words=of_words,
+        by_sentence=of_words is lead3,
+    )
+    for of_words, summary, higher_is, bounds in (
+        (length, "words of the candidate", "longer", _AMOUNT),
+        (repetition, "share of trigrams that came before", "more repetitive", _SHARE),
+        (compression, "source words per candidate word", "shorter", _AMOUNT),
+        (coverage, "share of words copied from the source", "copied", _SHARE),
+        (density, "mean length of the copied fragments", "copied", _AMOUNT),
+        (novelty, "share of bigrams not in the source", "less copied", _SHARE),
+        (lead3, _LEAD, "closer to the lead", _SHARE),
+    )
 )

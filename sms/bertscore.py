@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
+from sms.data_files import data_tables
 from sms.encoders import EncoderRuntime
 from sms.file_hashes import hash_of_files
 from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
@@ -32,21 +32,6 @@ PARTS = ("_p", "_r", "_f")
 MINILM = "minilm"
 KEPT_TOKENS = 65_536
 """Tokens whose vectors are in memory at once, 256 MiB of a model of 1,024 dimensions."""
-LAYERS = {
-    "bert-base-uncased": 9,
-    "bert-large-uncased": 18,
-    "bert-base-multilingual-cased": 9,
-    "distilbert-base-uncased": 5,
-    "roberta-base": 10,
-    "roberta-large": 17,
-    "xlm-roberta-large": 17,
-    "deberta-base-mnli": 9,
-    "deberta-large-mnli": 18,
-    "deberta-xlarge-mnli": 40,
-    "scibert_scivocab_uncased": 9,
-}
-"""The layer that agrees best with people, by the last part of a model's name: `model2layers` in
-`bert_score/utils.py` of Tiiiger/bert_score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +39,7 @@ class BertScoreSettings:
     """The settings of a table [models.ALIAS] for BERTScore."""
 
     layer: int | None = None
-    """Layer of the vectors, 0 for the embeddings; by default that of `LAYERS`, or the last."""
+    """Layer of the vectors, 0 for the embeddings; by default that of the library, or the last."""
     idf: str | None = None
     """Text file, one text a line, whose rare tokens weigh more; without it all weigh the same."""
     baseline: str | None = None
@@ -63,10 +48,7 @@ class BertScoreSettings:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> BertScoreSettings:
-        """Read a table.
-
-        Raises `ValueError` if it has another setting, or one of the wrong kind.
-        """
+        """Read a table; raises `ValueError` if a setting is unknown or of the wrong kind."""
         kinds = {"layer": int, "idf": str, "baseline": str}
         for name, value in table.items():
             if name not in kinds:
@@ -78,50 +60,72 @@ class BertScoreSettings:
         return cls(**table)
 
 
-class _TokenVectors:
-    """The tokens of texts, and their vectors by one layer of a model."""
+class TokenAligner:
+    """A model with settings, and the precision, recall and F of texts by their tokens' vectors."""
 
-    def __init__(
-        self, folder: Path, name: str, content_hash: str, layer: int | None, runtime: EncoderRuntime
-    ) -> None:
+    def __init__(self, path: str, settings: BertScoreSettings, runtime: EncoderRuntime) -> None:
         from sms.encoders import hugging_face as hf
         from sms.encoders.batches import Batches
-        from sms.encoders.bert import BLOCK_TOKENS
+        from sms.encoders.bert import BLOCK_TOKENS, minilm_folder
         from sms.encoders.devices import Machine
         from sms.encoders.layers import LayerChoice
 
-        self._machine = Machine.choose(runtime)
-        self.tokenizer = hf.load_tokenizer(folder)
+        folder = minilm_folder() if path == MINILM else hf.find_folder(path, after=f"{NAME}@")
+        hf.check_weights(folder)
+        name, model_hash = hf.name_of(path), hf.hash_of_model(folder)
+        machine = Machine.choose(runtime)
+        self._tokenizer = hf.load_tokenizer(folder)
         model = hf.load_model(folder)
-        self._name, self.content_hash = name, content_hash
+        known = data_tables("bertscore_layers").get(name)
+        layer = known if settings.layer is None else settings.layer
         chosen = "last" if layer is None else f"concat:{layer}"
         choice = LayerChoice.parse(chosen, int(model.config.num_hidden_layers))
-        self.layer = choice.highest
-        self._model = hf.token_model(model, self.tokenizer, choice, self._machine)
-        self._max_tokens = hf.longest_sequence(model.config, self.tokenizer)
+        self._model = hf.token_model(model, self._tokenizer, choice, machine)
+        self._max_tokens = hf.longest_sequence(model.config, self._tokenizer)
         # As the library reads the first word of a text for models with byte-level pieces.
-        self._before = " " if "ByteLevel" in str(self.tokenizer.backend_tokenizer) else ""
-        block_tokens = BLOCK_TOKENS[self._machine.device.type]
+        self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
+        block_tokens = BLOCK_TOKENS[machine.device.type]
         self._batches = Batches(block_tokens, is_padded=self._model.is_padded)
+        hashes, weighting = self._read_weighting(settings, choice.highest)
+        self.content_hash = "+".join([model_hash, *hashes])
+        parts = [name, f"layer:{choice.highest}", f"hash:{model_hash[:12]}", *weighting]
+        self.signature = "|".join(parts) + machine.signature
+        self._n_cut = 0
 
-    def signature(self, weighting: Iterable[str]) -> str:
-        """Name the model, its layer and how its tokens are weighted."""
-        parts = [self._name, f"layer:{self.layer}", f"hash:{self.content_hash[:12]}", *weighting]
-        return "|".join(parts) + self._machine.signature
+    def _read_weighting(
+        self, settings: BertScoreSettings, layer: int
+    ) -> tuple[list[str], list[str]]:
+        """Read how tokens weigh and what unrelated texts score; return hashes and signatures."""
+        self._baseline = np.zeros(3)
+        self._idf: dict[int, float] | None = None
+        hashes, weighting = list[str](), ["idf:no"]
+        if settings.idf:
+            file = Path(settings.idf).expanduser()
+            lines = file.read_text("utf-8").splitlines()
+            self._idf = idf_of(self._cut(line)[0] for line in lines)
+            self._unseen = math.log(len(lines) + 1)
+            hashes.append(hash_of_files([file])[:12])
+            weighting = [f"idf:{hashes[-1]}"]
+        if settings.baseline:
+            file = Path(settings.baseline).expanduser()
+            self._baseline = read_baseline(file, layer)
+            hashes.append(hash_of_files([file])[:12])
+            weighting.append(f"baseline:{hashes[-1]}")
+        return hashes, weighting
 
-    def cut(self, text: str) -> tuple[list[int], bool]:
+    def _cut(self, text: str) -> tuple[list[int], bool]:
         """Return the tokens of a text, special ones included, and whether some were left out."""
-        cut = partial(self.tokenizer, self._before + text.strip())
+        cut = partial(self._tokenizer, self._before + text.strip())
         ids: list[int] = cut(verbose=False)["input_ids"]
         if len(ids) <= self._max_tokens:
             return ids, False
         return cut(truncation=True, max_length=self._max_tokens)["input_ids"], True
 
-    def are_same(self, ids: Sequence[int], others: Sequence[int]) -> bool:
+    def _are_same(self, ids: Sequence[int], others: Sequence[int]) -> bool:
         """Tell whether two texts have equal tokens, or both have unknown ones only."""
-        return ids == others or {*ids, *others} <= set(self.tokenizer.all_special_ids)
+        return ids == others or {*ids, *others} <= set(self._tokenizer.all_special_ids)
 
-    def vectors(self, sequences: Sequence[Sequence[int]]) -> list[Any]:
+    def _vectors(self, sequences: Sequence[Sequence[int]]) -> list[Any]:
         """Encode sequences, the longest first; vectors of length 1, float32, (n_tokens, d)."""
         import torch
 
@@ -139,49 +143,6 @@ class _TokenVectors:
         self._batches.run(lengths, compute)
         return vectors
 
-
-_shared: WeakValueDictionary[tuple[Any, ...], _TokenVectors] = WeakValueDictionary()
-
-
-def _token_vectors(path: str, layer: int | None, runtime: EncoderRuntime) -> _TokenVectors:
-    """Load a model, or return it where somebody has the same one and layer already."""
-    from sms.encoders import hugging_face as hf
-    from sms.encoders.bert import minilm_folder
-
-    folder = minilm_folder() if path == MINILM else hf.find_folder(path, after=f"{NAME}@")
-    hf.check_weights(folder)
-    name, content_hash = hf.name_of(path), hf.hash_of_model(folder)
-    layer = LAYERS.get(name) if layer is None else layer
-    key = (name, content_hash, layer, runtime)
-    if (loaded := _shared.get(key)) is None:
-        _shared[key] = loaded = _TokenVectors(folder, name, content_hash, layer, runtime)
-    return loaded
-
-
-class TokenAligner:
-    """A model with settings, and the precision, recall and F of texts by their tokens' vectors."""
-
-    def __init__(self, path: str, settings: BertScoreSettings, runtime: EncoderRuntime) -> None:
-        self._tokens = tokens = _token_vectors(path, settings.layer, runtime)
-        self._baseline = np.zeros(3)
-        self._idf: dict[int, float] | None = None
-        hashes, weighting = list[str](), ["idf:no"]
-        if settings.idf:
-            file = Path(settings.idf).expanduser()
-            lines = file.read_text("utf-8").splitlines()
-            self._idf = idf_of(tokens.cut(line)[0] for line in lines)
-            self._unseen = math.log(len(lines) + 1)
-            hashes.append(_hash_of(file))
-            weighting = [f"idf:{hashes[-1]}"]
-        if settings.baseline:
-            file = Path(settings.baseline).expanduser()
-            self._baseline = read_baseline(file, tokens.layer)
-            hashes.append(_hash_of(file))
-            weighting.append(f"baseline:{hashes[-1]}")
-        self.content_hash = "+".join([tokens.content_hash, *hashes])
-        self.signature = tokens.signature(weighting)
-        self._n_cut = 0
-
     def state(self) -> Mapping[str, int]:
         """Return how many texts were read in part."""
         return {"cut": self._n_cut}
@@ -192,9 +153,9 @@ class TokenAligner:
         """Compare texts by number: `pairs` of a candidate and another, int64, shape (n, 2).
 
         Returns precision, recall and F, float64, shape (n, 3), whether one of the two was too long
-        for the model, and whether it cannot tell them apart, bool, shape (n,).
+        for the model, and whether it cannot tell them apart.
         """
-        cut = {number: self._tokens.cut(texts[number]) for number in np.unique(pairs).tolist()}
+        cut = {number: self._cut(texts[number]) for number in np.unique(pairs).tolist()}
         self._n_cut += sum(is_cut for _, is_cut in cut.values())
         similarities, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
         order, seen = np.lexsort((pairs[:, 0], pairs[:, 1])), set[int]()
@@ -211,7 +172,7 @@ class TokenAligner:
         self._fill(similarities, pairs, order[first:], cut)
         read = [(cut[a], cut[b]) for a, b in pairs.tolist()]
         is_cut = np.array([a[1] or b[1] for a, b in read], dtype=bool)
-        is_same = np.array([self._tokens.are_same(a[0], b[0]) for a, b in read], dtype=bool)
+        is_same = np.array([self._are_same(a[0], b[0]) for a, b in read], dtype=bool)
         return (similarities - self._baseline) / (1 - self._baseline), is_cut, is_same & ~is_cut
 
     def _fill(
@@ -223,7 +184,7 @@ class TokenAligner:
     ) -> None:
         """Compute some pairs, whose texts are encoded and forgotten."""
         numbers = np.unique(pairs[rows]).tolist()
-        encoded = self._tokens.vectors([cut[k][0] for k in numbers])
+        encoded = self._vectors([cut[k][0] for k in numbers])
         vectors = dict(zip(numbers, encoded, strict=True))
         weights = {k: self._weights(cut[k][0]) for k in numbers}
         for row in rows.tolist():
@@ -235,7 +196,7 @@ class TokenAligner:
 
     def _weights(self, ids: Sequence[int]) -> np.ndarray:
         """Return the share of each token; special ones only stand to be matched."""
-        special = (self._tokens.tokenizer.cls_token_id, self._tokens.tokenizer.sep_token_id)
+        special = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
         if self._idf is None:
             weights = np.array([0.0 if token in special else 1.0 for token in ids])
         else:
@@ -314,16 +275,7 @@ def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
 
 
 def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:
-    r"""Weigh each token by :math:`-\log` of the share of texts that have it (equation 5).
-
-    With the library's one added to both counts.
-
-    Examples
-    --------
-    >>> weights = idf_of([[1, 2], [1, 3]])
-    >>> weights[1], round(weights[2], 4)
-    (0.0, 0.4055)
-    """
+    """Weigh tokens by -log of the share of texts with them, each count plus 1 (equation 5)."""
     counts: Counter[int] = Counter()
     n_texts = 0
     for ids in texts:
@@ -333,10 +285,7 @@ def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:
 
 
 def read_baseline(path: Path, layer: int) -> np.ndarray:
-    """Read the row of a layer of the library's file: precision, recall, F of unrelated texts.
-
-    Raises `ValueError` if the file is missing or has no such row.
-    """
+    """Read the row of a layer of the library's file: precision, recall, F of unrelated texts."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = {int(row["LAYER"]): row for row in csv.DictReader(file)}
@@ -345,10 +294,6 @@ def read_baseline(path: Path, layer: int) -> np.ndarray:
         raise ValueError(
             f"`baseline` must be a file of LAYER,P,R,F with layer {layer}, got {path} ({error!r})"
         ) from error
-
-
-def _hash_of(path: Path) -> str:
-    return hash_of_files([Path(path).expanduser()])[:12]
 
 
 BERTSCORE = BertScore(

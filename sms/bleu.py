@@ -40,10 +40,7 @@ class SacreBleu(Metric):
         return [said, f"sacrebleu:{metadata.version('sacrebleu')}"]
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
-        """Score every row, against all of its references together unless their mean is asked for.
-
-        Texts without a word are left out.
-        """
+        """Score every row, against all its references together unless their mean is asked for."""
         import sacrebleu.metrics
 
         options = self.options_of(batch.setting)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,7 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function on its first call, without the interpreter lock, and cache it.
 
-    An `inner` one is called by other kernels only; without an entrance for Python it compiles
-    faster.
+    An `inner` one is called by other kernels only and compiles faster.
     """
     options |= {"no_cpython_wrapper": inner, "no_cfunc_wrapper": inner}
 
@@ -51,9 +51,8 @@ def kernel(
 def cache_folder() -> Path:
     """Return the folder of the compiled code of exactly these sources.
 
-    A kernel's machine code contains the kernels it calls, which may live in other files. The
-    folder's name is therefore a hash of all of them, so that no code of an older version runs.
-    `NUMBA_CACHE_DIR` names another place for it.
+    Machine code contains the kernels it calls, which may live in other files: the folder's name is
+    a hash of all of them. `NUMBA_CACHE_DIR` names another place for it.
     """
     sources = hashlib.blake2b(digest_size=8)
     for source in sorted(Path(__file__).parent.glob("*.py")):
@@ -61,8 +60,11 @@ def cache_folder() -> Path:
     name = f"kernels-{sources.hexdigest()}"
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR) / name
-    for base in (Path(__file__).parent / "__pycache__", _home_cache()):
-        if base is not None and _is_writable(base):
+    bases = [Path(__file__).parent / "__pycache__"]
+    with suppress(RuntimeError):  # no home
+        bases.append(Path.home() / ".cache" / "assay")
+    for base in bases:
+        if _is_writable(base):
             return base / name
     return Path(tempfile.mkdtemp(prefix="sms-kernels-")) / name
 
@@ -72,19 +74,8 @@ def is_compiled() -> bool:
     return next(cache_folder().rglob("*.nbi"), None) is not None
 
 
-def _home_cache() -> Path | None:
-    try:
-        return Path.home() / ".cache" / "assay"
-    except RuntimeError:  # no home
-        return None
-
-
 def available_threads() -> int:
-    """Return how many threads this process should use.
-
-    `OMP_NUM_THREADS` where it is set (Ray sets it to a worker's share of the machine),
-    otherwise the processors this process may run on.
-    """
+    """Return `OMP_NUM_THREADS`, in Ray a worker's share, or the number of processors."""
     declared = os.environ.get("OMP_NUM_THREADS", "")
     if declared.isdigit() and int(declared) > 0:
         return int(declared)
@@ -101,11 +92,7 @@ _has_lost_threads = False
 
 
 def model_threads(asked: int) -> int:
-    """Return how many of the requested threads a model may use.
-
-    A process forked from one with torch gets one: OpenMP would wait there for threads that are
-    gone.
-    """
+    """Return how many of some threads a model may use: one in a fork, which has lost OpenMP's."""
     return 1 if _has_lost_threads else asked
 
 

@@ -14,7 +14,7 @@ from sms.languages import LANGUAGES
 from sms.metric import ALL, MetricRequest
 from sms.metrics import parse_metric
 from sms.model_tables import models_of
-from sms.naming import several
+from sms.naming import check_choice, several
 from sms.text import TextRules
 
 PRESETS = ("default", "clark2019")
@@ -54,15 +54,9 @@ class ScoringConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", tuple(several(self.metrics)))
-        for name, choices in (
-            ("preset", PRESETS),
-            ("multi_reference", MULTI_REFERENCE),
-            ("precision", PRECISIONS),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
-                )
+        check_choice("preset", self.preset, PRESETS)
+        check_choice("multi_reference", self.multi_reference, MULTI_REFERENCE)
+        check_choice("precision", self.precision, PRECISIONS)
         if self.source_tokens is not None:
             if not isinstance(self.source_tokens, int) or isinstance(self.source_tokens, bool):
                 raise TypeError(f"`source_tokens` must be an integer, got {self.source_tokens!r}")
@@ -90,13 +84,7 @@ class ScoringConfig:
 
     @property
     def requests(self) -> tuple[MetricRequest, ...]:
-        """The metrics, read.
-
-        Raises
-        ------
-        ValueError
-            If a name is wrong; it says so of all that are.
-        """
+        """The metrics, read; raises `ValueError` with all the names that are wrong."""
         encoders, requests, wrong = list(self.encoders), [], []
         for name in self.metrics:
             try:

@@ -25,9 +25,8 @@ def text_vectors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make one vector per text from its sentences, (n_texts, d), and say which have one.
 
-    `mean` weights each sentence by `encoded.pooled_weights`, which for static vectors is the mean
-    over all kept words; `max` takes the largest value of each dimension. A text has none where no
-    sentence has weight; bool, shape (n_texts,).
+    `mean` weights each sentence by `encoded.pooled_weights`; `max` takes the largest value of each
+    dimension. A text has none where no sentence has weight.
     """
     n, d = len(text_sentences), encoded.pooled.shape[1]
     used = encoded.pooled_weights[text_sentences.values] > 0
@@ -48,10 +47,7 @@ def text_vectors(
 def cosine_similarities(
     vectors: np.ndarray, is_defined: np.ndarray, candidate: np.ndarray, reference: np.ndarray
 ) -> np.ndarray:
-    """Return the cosine of every pair; NaN where a side is undefined, 1 for the same text.
-
-    `vectors` and `is_defined` are those of `text_vectors`; pairs are numbers of texts, (n_pairs,).
-    """
+    """Return the cosine of every pair; NaN where a side is undefined, 1 for the same text."""
     norms = np.linalg.norm(vectors, axis=1)
     units = vectors / np.where(norms > 0, norms, 1.0)[:, None]
     similarity = np.einsum("ij,ij->i", units[candidate], units[reference])

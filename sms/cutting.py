@@ -5,7 +5,7 @@ It needs no model, so a `TextReader` may work in a process of its own, ahead of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,45 +14,30 @@ import pyarrow as pa
 from sms.config import ScoringConfig
 from sms.detokenize import detokenized_if_cut
 from sms.encoders import Planner, for_texts
+from sms.metric import BatchTexts
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBatch:
-    """The text of some rows."""
+@dataclass(frozen=True)
+class ReadBatch(BatchTexts):
+    """The text of some rows, read for a run."""
 
-    texts: pa.StringArray
-    """The distinct ones, some of them null."""
-    segmented: SegmentedTexts
-    """The same cut into sentences and words."""
-    candidate: np.ndarray
-    """Text of every row's candidate, int64, shape (n_rows,)."""
-    sides: Mapping[str, Ragged]
-    """Texts of every row's references and sources."""
-    is_null: np.ndarray
-    """Texts that were null, bool, shape (n_texts,)."""
-    whole_words: tuple[Ragged, ...]
-    """Lower-cased words of sentences, and sentences of texts; words that a tokeniser has cut are
-    whole again. Nothing where no metric counts words."""
     plans: Mapping[str, tuple[object, Ragged, np.ndarray]]
     """By encoder, where it plans ahead: the plan, the sentences of each text in it, and which texts
     its tokeniser fails on."""
 
-    def needed(self, config: ScoringConfig, alias: str) -> np.ndarray:
-        """Tell which texts an encoder is asked for, bool, shape (n_texts,)."""
-        needed = np.zeros(len(self.segmented.text_sentences), dtype=bool)
+    def needed(self, sides: Iterable[str]) -> np.ndarray:
+        """Tell which texts are read if candidates are compared with these, bool, (n_texts,)."""
+        needed = np.zeros(len(self.strings), dtype=bool)
         needed[self.candidate] = True
-        for side in config.sides_of(alias):
+        for side in sides:
             needed[self.sides[side].values] = True
         return needed
 
 
 class TextReader:
-    """Cuts the texts of batches, remembering words from one to the next.
-
-    `planners` say what encoders need to know of sentences, by alias.
-    """
+    """Cuts the texts of batches, remembering words; `planners` plan encodings, by alias."""
 
     def __init__(self, config: ScoringConfig, planners: Mapping[str, Planner]) -> None:
         self._config, self._planners = config, planners
@@ -60,18 +45,18 @@ class TextReader:
 
     def read(self, rows: pa.Table) -> ReadBatch:
         """Cut the distinct texts of some rows, and plan their encoding."""
-        texts, candidate, sides, is_null = _distinct_texts(rows, self._config)
-        segmented = self._segmenter.segment(texts)
+        strings, candidate, sides, is_null = _distinct_texts(rows, self._config)
+        texts = self._segmenter.segment(strings)
         counts_words = any(request.metric.counts_words for request in self._config.requests)
-        words = self._whole_words(texts, segmented) if counts_words else ()
-        batch = ReadBatch(texts, segmented, candidate, sides, is_null, words, plans={})
+        words = self._whole_words(strings, texts) if counts_words else ()
+        read = ReadBatch(strings, texts, candidate, sides, is_null, words, plans={})
         plans = {
             alias: for_texts(
-                planner.plan, planner.unit, batch.segmented, batch.needed(self._config, alias)
+                planner.plan, planner.unit, texts, read.needed(self._config.sides_of(alias))
             )
             for alias, planner in self._planners.items()
         }
-        return replace(batch, plans=plans)
+        return replace(read, plans=plans)
 
     def _whole_words(
         self, texts: pa.StringArray, segmented: SegmentedTexts
@@ -96,7 +81,7 @@ class TextReader:
     def read_alone(self, rows: pa.Table) -> ReadBatch:
         """Do the same for another process: words are numbered within the batch."""
         read = self.read(rows)
-        return replace(read, segmented=read.segmented.alone())
+        return replace(read, texts=read.texts.alone())
 
     def __reduce__(self) -> tuple[type, tuple[ScoringConfig, Mapping[str, Planner]]]:
         return TextReader, (self._config, self._planners)

@@ -77,13 +77,7 @@ def detokenized(text: str) -> str:
 
 
 def detokenized_if_cut(text: str) -> str | None:
-    """Return a text as people write it; None if no tokeniser has cut its words.
-
-    Examples
-    --------
-    >>> detokenized_if_cut("They did n't agree ."), detokenized_if_cut("They don’t agree .")
-    ("They didn't agree.", None)
-    """
+    """Return a text as people write it; None if no tokeniser has cut its words."""
     straight = _straight(text)
     whole = _changed(straight, _WORDS)
     return None if whole == straight else _changed(whole, _SPACES)

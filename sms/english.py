@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from itertools import accumulate
 
+from sms.data_files import data_tables
 from sms.sentences import CONTENT, cut_at, library_pieces
 
 ENGLISH = "english1"
@@ -66,34 +67,8 @@ _SPEECH = re.compile(
 )
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_TITLES = _words(
-    "mr mrs ms mx messrs dr drs prof sen sens rep reps gov gen lt ltgen maj majgen col capt cpt "
-    "cmdr comdr adm sgt ssgt cpl pfc pvt spc insp supt det rev fr hon pres amb fmr asst mme mlle mt"
-)
-"""A full stop after one of these ends no sentence: a name follows."""
-_NUMBERED = _words("no nos fig figs vol vols p pp art arts sec secs ch ca approx est ver al")
-"""A full stop after one of these ends no sentence if a number follows."""
-_BEFORE_NAMES = _TITLES | _words("e.g i.e eg ie cf v vs viz a.k.a")
-"""A full stop after one of these ends no sentence."""
-_STARTERS = _words(
-    "he she it they we i you he's she's it's they're we're i'm these there but however "
-    "meanwhile although yes yeah oh okay"
-)
-"""Words that seldom follow an abbreviation in its sentence."""
-_NAMED_AFTER = _words(
-    "est edt et gmt pst pdt cst cdt bst eastern pacific "
-    "local daylight monday tuesday wednesday thursday friday saturday sunday army navy air marine "
-    "marines military troops government president senate house congress department supreme "
-    "officials attorney secretary state embassy dollar dollars citizen citizens soil open "
-    "district court time"
-)
-"""Words that often follow `U.S.` or `a.m.` in its sentence."""
-_PREPOSITIONS = _words("on in at to and or of for from by with as")
-_PRONOUN = _words("i i'm i'll i'd i've")
+_WORDS = {name: frozenset(words.split()) for name, words in data_tables("english").items()}
+_STARTERS, _NAMED_AFTER = _WORDS["starters"], _WORDS["named_after"]
 _UNSEEN = {**dict.fromkeys('"”“‘’«»‹›()[]{}`*_', " "), **dict.fromkeys("!?…;", ",")}  # noqa: RUF001
 """What `sentencex` sees in place of marks."""
 _APOSTROPHE = re.compile(r"'(?:(?<!\w')|(?!\w))")
@@ -102,15 +77,9 @@ _SPACE = re.compile(r"[^\S ]")
 
 
 def english_sentences(text: str, *, is_cased: bool) -> list[str]:
-    """Cut English text into sentences; together they are the text.
+    """Cut a paragraph without line ends and marks into sentences; together they are the text.
 
-    It is a paragraph without line ends and marks, as `without_layout` makes it; `is_cased` is what
-    `has_case` says of the whole text.
-
-    Examples
-    --------
-    >>> english_sentences("he was banned for ` violence ' . but he drove .", is_cased=False)
-    ["he was banned for ` violence ' . ", 'but he drove .']
+    `is_cased` is what `has_case` says of the whole text.
     """
     return _English(text, is_cased).sentences()
 
@@ -222,7 +191,7 @@ class _English:
         if "…" in run or ".." in run or run.count(".") > 2:
             word = self._word(first)
             if self.is_cased:
-                return not is_lower and word not in _PRONOUN
+                return not is_lower and word not in _WORDS["pronouns"]
             return word in _STARTERS
         # as in `the U.S. .`
         return not (is_lower and has_quote and _SPEECH.match(text, first))
@@ -238,10 +207,10 @@ class _English:
         text = self.text
         seen = self._before(start)
         token = _last_token(seen)
-        if token in _BEFORE_NAMES:
+        if token in _WORDS["before_names"]:
             return False
         is_number = text[first].isdigit()
-        if is_number and token in _NUMBERED:
+        if is_number and token in _WORDS["numbered"]:
             return False
         if token == "no":
             return True
@@ -269,7 +238,7 @@ class _English:
         if _SPELLED.search(seen) or (len(token) == 1 and _LETTER_NEXT.match(text, start + 1)):
             return True
         if _ACRONYM.search(token):
-            goes_on = word in _NAMED_AFTER or word in _PREPOSITIONS
+            goes_on = word in _NAMED_AFTER or word in _WORDS["prepositions"]
             return goes_on or (self.is_cased and text[first].islower())
         return len(token) == 1 and token.isalpha() and token != "i" and self._has_basic_tokens
 

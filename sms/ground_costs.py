@@ -131,11 +131,10 @@ def _dots_2x3(x, i, y, j, d, into):
 def cost_block(x, n0, n1, y, m0, m1, squares_x, squares_y, into):
     """Fill `into[n0:n1, m0:m1]` with the Euclidean distances between rows of `x` and `y`.
 
-    Squared distances come from a blocked dot product, `|x|^2 + |y|^2 - 2 x y`; where that
-    loses digits (near points) the differences are summed instead, so that the result is
-    accurate to about 1e-15 and equal points cost exactly 0. Whole blocks are computed: `x`,
-    `y` and `into` have `SPARE_ROWS` more rows, `into` `SPARE_COLUMNS` more columns, whose
-    content does not matter.
+    Squared distances are `|x|^2 + |y|^2 - 2 x y`, or for near points, where that loses digits, sums
+    of squared differences: accurate to about 1e-15, and equal points cost exactly 0. Whole blocks
+    are computed: `x`, `y` and `into` have `SPARE_ROWS` more rows, `into` `SPARE_COLUMNS` more
+    columns, whose content does not matter.
     """
     d = x.shape[1]
     for i in range(n0, n1, 4):

@@ -133,12 +133,9 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A batch after text handling and encoding, with what its metrics make of it."""
+class BatchTexts:
+    """The distinct texts of some rows."""
 
-    setting: Setting
-    rows: pa.Table
-    """As they came: `candidate`, and as needed `references` and `sources`."""
     strings: pa.StringArray
     """The distinct texts as they came, some of them null."""
     texts: SegmentedTexts
@@ -150,7 +147,17 @@ class Batch:
     is_null: np.ndarray
     """Texts that were null, bool, shape (n_texts,)."""
     whole_words: tuple[Ragged, ...]
-    """As in `cutting.ReadBatch`."""
+    """Lower-cased words of sentences, and sentences of texts; words that a tokeniser has cut are
+    whole again. Nothing where no metric counts words."""
+
+
+@dataclass(frozen=True)
+class Batch(BatchTexts):
+    """A batch after text handling and encoding, with what its metrics make of it."""
+
+    setting: Setting
+    rows: pa.Table
+    """As they came: `candidate`, and as needed `references` and `sources`."""
     encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
     """By encoder: its sentences, and the texts in terms of them."""
     cannot_be_split: Mapping[str, np.ndarray]
@@ -256,10 +263,7 @@ class Metric:
         return tuple(f"{name}@{request.name.partition('@')[2]}" for name in self.companions)
 
     def check(self, request: MetricRequest, specs: Mapping[str, EncoderSpec]) -> None:
-        """Refuse encoders that do not give what is needed.
-
-        Raises `ValueError`, with the encoder's name.
-        """
+        """Refuse encoders that do not give what is needed: `ValueError` with the encoder's name."""
         for alias in request.encoders:
             kind = specs[alias].kind
             if "words" in self.needs and "words" not in kind.vectors:
@@ -273,17 +277,11 @@ class Metric:
         return self.bounds
 
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> Model | None:
-        """Load a model of its own, which is at `path`; most metrics have none.
-
-        Requests of one metric with equal paths and settings share it.
-        """
+        """Load a model of its own; requests of equal paths and settings share it."""
         return None
 
     def check_model(self, request: MetricRequest, model: Any) -> None:  # noqa: ANN401
-        """Refuse a request that its model cannot answer.
-
-        Raises `ValueError`, saying what the model has.
-        """
+        """Refuse a request that its model cannot answer: `ValueError` with what the model has."""
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
         """Return what identifies the numbers of each column."""

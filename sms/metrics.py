@@ -15,6 +15,7 @@ from sms.baselines import BASELINES
 from sms.bertscore import BERTSCORE
 from sms.bleu import BLEU
 from sms.cosine import COSINE
+from sms.data_files import data_tables
 from sms.metric import Metric, MetricRequest
 from sms.movers import MOVERS
 from sms.rouge import ROUGE
@@ -25,29 +26,8 @@ METRICS: dict[str, Metric] = {
 """Every metric by name; one that is added is a metric like all others."""
 
 
-ELSEWHERE = {
-    "rouge": "there are rouge1, rouge2, rougeL and more",
-    "rougelsum": "write rougeLsum",
-    "moverscore": "`wms` is the same idea, over all words",
-    "bert_score": "write bertscore",
-    "bert-score": "write bertscore",
-    "sacrebleu": "write bleu",
-    "bartscore": "write likelihood@MODEL, with a table [models.MODEL] and its preset",
-    "gptscore": "write likelihood@MODEL, with a table [models.MODEL] and its preset",
-    **{
-        name: "write pair@MODEL, with a table [models.MODEL] and its preset"
-        for name in ("summac", "alignscore", "minicheck", "unieval", "seahorse", "hhem")
-    },
-}
-"""What to write instead of a name of another tool, which stands here in lower case."""
-
-
 def all_metrics() -> Mapping[str, Metric]:
-    """Return every metric by name, including those of other packages and of `pipelines`.
-
-    Such a package names its module under the entry point `assay.metrics`; importing the module
-    adds to `METRICS`.
-    """
+    """Return every metric by name, including those that `assay.metrics` entry points add."""
     for module in metadata.entry_points(group="assay.metrics"):
         module.load()
     return METRICS
@@ -58,9 +38,8 @@ def parse_metric(
 ) -> MetricRequest:
     """Read a metric's name: `sms`, `wms@glove`, `cosine:source`, `cosine@all`, `rouge1_r`.
 
-    `encoders` are the aliases that may follow `@`, the default first; `models` those with an alias,
-    as in `sms.model_tables`. Raises `ValueError` if a part is unknown (naming the nearest) or does
-    not apply to that metric.
+    `encoders` are the aliases that may follow `@`, the default first; `models` those with an alias.
+    Raises `ValueError` if a part is unknown (naming the nearest) or does not apply to that metric.
     """
     base = re.split("[@:]", name, maxsplit=1)[0]
     known = _by_column(METRICS)
@@ -70,7 +49,7 @@ def parse_metric(
         by_lower = {n.lower(): n for n in known}
         near = difflib.get_close_matches(base.lower(), by_lower, n=1)
         hint = f"did you mean `{by_lower[near[0]]}`?" if near else "see `assay metrics`"
-        hint = ELSEWHERE.get(base.lower(), hint)
+        hint = data_tables("other_names").get(base.lower(), hint)
         raise ValueError(f"unknown metric {name!r}; {hint}")
     return known[base].request(name, encoders, models or {})
 

@@ -17,15 +17,7 @@ PATH = "path"
 
 
 def models_of(given: object) -> dict[str, dict[str, Any]]:
-    """Return the table of every alias.
-
-    Raises `ValueError` if an alias cannot stand in a metric's name, or a table has no path.
-
-    Examples
-    --------
-    >>> models_of({"lm": "models/smollm2"})
-    {'lm': {'path': 'models/smollm2'}}
-    """
+    """Return the table of every alias; raises `ValueError` if it or its path is wrong."""
     if not isinstance(given, Mapping):
         raise ValueError(f"`models` must be tables [models.ALIAS], got {given!r}")
     tables = {}
@@ -43,10 +35,7 @@ def models_of(given: object) -> dict[str, dict[str, Any]]:
 
 
 def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
-    """Return path and settings of the name after `@`: an alias, or a folder, URL or hub id.
-
-    The path of a folder is made absolute: workers may have another current folder.
-    """
+    """Return path (absolute if a folder) and settings of an alias, folder, URL or hub id."""
     settings = dict(models.get(named, {PATH: named}))
     path = os.fspath(settings.pop(PATH))
     local = os.path.abspath(os.path.expanduser(path))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sms.compiled import kernel
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
 from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
@@ -15,7 +14,7 @@ from sms.ragged import Ragged
 from sms.same_texts import SAME_ATOL, only_the_same_to
 from sms.signature import encoder_part
 from sms.transport import MAX_CELLS, Clouds, mover_costs
-from sms.transport_kernels import JOINT, SENTENCES, WORDS
+from sms.transport_kernels import JOINT, SENTENCES, WORDS, fill_clouds
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
 """The transport problem behind each metric."""
@@ -27,10 +26,9 @@ class MoverSimilarities:
     """Of some pairs of texts, under one metric."""
 
     values: np.ndarray
-    """In (0, 1], higher is closer; NaN where a text has no word left or the pair is too large;
-    shape (n_pairs,)."""
+    """In (0, 1], shape (n_pairs,); NaN where a text has no word left or the pair is too large."""
     is_too_large: np.ndarray
-    """Whether the pair's cost matrix is beyond `MAX_CELLS`, bool, shape (n_pairs,)."""
+    """Whether the pair's cost matrix is beyond `MAX_CELLS`."""
 
 
 def mover_similarities(
@@ -41,16 +39,12 @@ def mover_similarities(
     metrics: frozenset[str],
     threads: int,
 ) -> dict[str, MoverSimilarities]:
-    r"""Return the similarity of every pair of texts under each metric.
+    """Return the similarity of every pair of texts under each metric, exp(-EMD) (eq. 3).
 
-    The similarity is :math:`\exp(-\mathrm{EMD})` with Euclidean ground cost (eq. 3). `wms` has a
-    point per distinct word (per occurrence for contextual encoders) weighted by its count
-    (eq. 1), `sms` a point per sentence weighted by its kept words (eq. 4), `s+wms` one problem
-    over the union in which words and sentences each have half the mass (eq. 5).
-
-    `text_sentences` has the encoded sentences of every text, `candidate` and `reference` the texts
-    of every pair, int64, shape (n_pairs,). No metric depends on which others are asked for, but for
-    rounding.
+    `wms` has a point per distinct word (per occurrence for contextual encoders) weighted by its
+    count (eq. 1), `sms` a point per sentence weighted by its kept words (eq. 4), `s+wms` one
+    problem over the union in which words and sentences each have half the mass (eq. 5). No metric
+    depends on which others are asked for, but for rounding.
     """
     clouds = text_clouds(encoded, text_sentences, words=metrics != {"sms"})
     sizes = clouds.members.lengths
@@ -90,7 +84,7 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
     members, weights = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     splits = np.empty(len(bags), dtype=np.int64)
     ends = np.empty(len(bags), dtype=np.int64)
-    _fill_clouds(
+    fill_clouds(
         bags.values,
         bags.offsets,
         text_sentences.values,
@@ -110,58 +104,6 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
         Ragged(weights[:size], offsets),
         splits,
     )
-
-
-@kernel(inner=True)
-def _sorted(row: np.ndarray) -> np.ndarray:
-    """Shell's sort with Ciura's gaps: as fast as `np.sort`, which takes 1.5 s to compile."""
-    ordered = row.copy()
-    for gap in (1750, 701, 301, 132, 57, 23, 10, 4, 1):
-        for i in range(gap, ordered.size):
-            value = ordered[i]
-            j = i - gap
-            while j >= 0 and ordered[j] > value:
-                ordered[j + gap] = ordered[j]
-                j -= gap
-            ordered[j + gap] = value
-    return ordered
-
-
-@kernel()
-def _fill_clouds(
-    words: np.ndarray,
-    word_offsets: np.ndarray,
-    sentences: np.ndarray,
-    sentence_offsets: np.ndarray,
-    sentence_weights: np.ndarray,
-    members: np.ndarray,
-    weights: np.ndarray,
-    splits: np.ndarray,
-    ends: np.ndarray,
-) -> None:
-    at = 0
-    for text in range(splits.size):
-        ordered = _sorted(words[word_offsets[text] : word_offsets[text + 1]])
-        first = at
-        for word in ordered:
-            if at > first and members[at - 1] == word:
-                weights[at - 1] += 1
-            else:
-                members[at] = word
-                weights[at] = 1
-                at += 1
-        splits[text] = first = at
-        ordered = _sorted(sentences[sentence_offsets[text] : sentence_offsets[text + 1]])
-        for sentence in ordered:
-            if sentence_weights[sentence] == 0:
-                continue
-            if at > first and members[at - 1] == sentence:
-                weights[at - 1] += sentence_weights[sentence]
-            else:
-                members[at] = sentence
-                weights[at] = sentence_weights[sentence]
-                at += 1
-        ends[text] = at
 
 
 class Mover(Metric):

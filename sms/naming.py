@@ -23,13 +23,7 @@ count as a metric only where somebody names them."""
 
 
 def is_precision_or_recall(metric: str) -> bool:
-    """Say whether a metric is precision or recall, the parts of an F measure.
-
-    Examples
-    --------
-    >>> [is_precision_or_recall(name) for name in ("rouge1_p", "run/rougeL_r:source", "rougeL_f")]
-    [True, True, False]
-    """
+    """Say whether a metric is precision or recall, the parts of an F measure."""
     return metric.rpartition("/")[2].partition(":")[0].endswith(("_p", "_r"))
 
 
@@ -41,51 +35,30 @@ def cache_folder() -> Path:
 
 
 def several(given: OneOrMore) -> list[str]:
-    """List what is given, one or several paths or names, as texts.
-
-    A text is one name, though it can be walked through letter by letter.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> several("sms"), several(Path("a.csv")), several(["a.csv", Path("b.csv")])
-    (['sms'], ['a.csv'], ['a.csv', 'b.csv'])
-    """
+    """List what is given, one or several paths or names, as texts."""
     each = [given] if isinstance(given, str | os.PathLike) else given
     return [os.fspath(one) for one in each]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Ask whether the most similar known name was meant, or list them all.
-
-    Examples
-    --------
-    >>> nearest("poling", ["pooling", "layers"]), nearest("x", ["pooling", "layers"])
-    ('did you mean `pooling`?', 'there are pooling, layers')
-    """
+    """Ask whether the most similar known name was meant, or list them all."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known) or 'none'}"
 
 
 def counted(n: int, singular: str, plural: str | None = None) -> str:
-    """Write a count with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "system"), counted(1200, "document"), counted(2, "entry", "entries")
-    ('1 system', '1,200 documents', '2 entries')
-    """
+    """Write a count with its noun: `1 system`, `1,200 documents`."""
     return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """Sort names by this key as people do: numbers inside them by size.
-
-    Examples
-    --------
-    >>> sorted(["M10", "M2", "M1"], key=natural)
-    ['M1', 'M2', 'M10']
-    """
+    """Sort names by this key as people do: numbers inside them by size."""
     parts = re.split("([0-9]+)", name)
     return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in parts]
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise `ValueError` unless a value is one of some choices."""
+    if value not in (listed := list(choices)):
+        raise ValueError(f"`{name}` must be one of {', '.join(listed)}, got {value!r}")

@@ -11,27 +11,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sms.compiled import kernel
+from sms.overlap_kernels import (
+    BLOCK,
+    count_shared,
+    counts_of_values_in,
+    lcs_lengths,
+    number,
+    union_lcs_hits,
+    weighted_lcs,
+)
 from sms.ragged import Ragged, ranges
-from sms.subsequences import BLOCK, lcs_lengths, union_lcs_hits, weighted_lcs
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 divided by the golden ratio: Knuth's multiplier for hashing integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
     """How much of each candidate is in its reference and the other way round, in [0, 1].
 
-    NaN where the candidate or the reference has no token.
+    NaN where the candidate or the reference has no token; arrays of shape (n_pairs,).
     """
 
     precision: np.ndarray
-    """Share of the candidate that is matched, shape (n_pairs,)."""
     recall: np.ndarray
-    """Share of the reference that is matched, shape (n_pairs,)."""
     f: np.ndarray
-    """Harmonic mean of the two, 0 where both are 0, shape (n_pairs,)."""
+    """Harmonic mean of the two, 0 where both are 0."""
 
 
 def rouge_n(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray, n: int) -> Overlap:
@@ -39,31 +41,16 @@ def rouge_n(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray, n: int
 
     An n-gram matches as often as it occurs in both texts. A pair where a text has tokens but
     fewer than `n` scores 0, as in rouge-score.
-
-    Examples
-    --------
-    >>> tokens = Ragged.from_rows([[1, 2, 3], [1, 2, 4]])
-    >>> rouge_n(tokens, np.array([0]), np.array([1]), n=2).f
-    array([0.5])
     """
     ngrams, n_distinct = number_ngrams(tokens, n)
-    hits = _count_shared(ngrams.values, ngrams.offsets, candidate, reference, n_distinct)
+    hits = count_shared(ngrams.values, ngrams.offsets, candidate, reference, n_distinct)
     n_ngrams = np.maximum(ngrams.lengths, 1)
     has_tokens = (tokens.lengths[candidate] > 0) & (tokens.lengths[reference] > 0)
     return _overlap(hits / n_ngrams[candidate], hits / n_ngrams[reference], has_tokens)
 
 
 def rouge_l(tokens: Ragged, candidate: np.ndarray, reference: np.ndarray) -> Overlap:
-    """Score each candidate by its longest common subsequence with the reference.
-
-    Each text is one sequence (Lin 2004, section 3.1).
-
-    Examples
-    --------
-    >>> tokens = Ragged.from_rows([[1, 9, 2, 3], [1, 2, 3, 4]])
-    >>> rouge_l(tokens, np.array([0]), np.array([1])).recall
-    array([0.75])
-    """
+    """Score each candidate by its longest common subsequence with the reference (section 3.1)."""
     numbers, n_distinct = number(tokens.values)
     n_candidate, n_reference = tokens.lengths[candidate], tokens.lengths[reference]
     longest = n_candidate.max(initial=0)
@@ -79,15 +66,6 @@ def rouge_lsum(
     Every reference sentence keeps the tokens that are in its LCS with *some* candidate sentence
     (Lin 2004, section 3.2). Not in the paper but in ROUGE 1.5.5 and rouge-score: a token counts
     at most as often as the candidate has it. Of several LCS, rouge-score's is taken.
-
-    Examples
-    --------
-    Lin's example, w1 to w5 against w1 w2 w6 w7 w8 and w1 w3 w8 w9 w5:
-
-    >>> sentences = Ragged.from_rows([[1, 2, 3, 4, 5], [1, 2, 6, 7, 8], [1, 3, 8, 9, 5]])
-    >>> texts = Ragged.from_rows([[0], [1, 2]])
-    >>> rouge_lsum(sentences, texts, np.array([1]), np.array([0])).recall
-    array([0.8])
     """
     sentences = sentence_tokens.take(text_sentences.values)
     numbers, n_distinct = number(sentences.values)
@@ -122,14 +100,6 @@ def rouge_w(
     for a candidate of n and a reference of m tokens. The recurrence is the paper's: it takes
     every match it meets, so the value may lie below the best over all common subsequences.
     A `weight` w of 1 is ROUGE-L; ROUGE 1.5.5 is usually run with 1.2.
-
-    Examples
-    --------
-    Lin's example: A B C D E F G against A B C D H I K.
-
-    >>> tokens = Ragged.from_rows([[1, 2, 3, 4, 8, 9, 11], [1, 2, 3, 4, 5, 6, 7]])
-    >>> rouge_w(tokens, np.array([0]), np.array([1]), weight=2.0).f.round(3)
-    array([0.571])
     """
     n_candidate, n_reference = tokens.lengths[candidate], tokens.lengths[reference]
     longest = max(n_candidate.max(initial=1), n_reference.max(initial=1))
@@ -143,10 +113,7 @@ def rouge_w(
 
 
 def number_ngrams(tokens: Ragged, n: int) -> tuple[Ragged, int]:
-    """Give each distinct n-gram of a batch a number; return each text's, and how many there are.
-
-    They are in order, int64; a text with fewer than `n` tokens has none.
-    """
+    """Give each distinct n-gram of a batch a number; return each text's, and how many."""
     token_numbers, n_distinct_tokens = number(tokens.values)
     numbers, n_distinct = token_numbers, n_distinct_tokens
     for extra in range(1, n):
@@ -157,78 +124,9 @@ def number_ngrams(tokens: Ragged, n: int) -> tuple[Ragged, int]:
     return Ragged.from_lengths(numbers[starts], lengths), n_distinct
 
 
-@kernel()
-def number(keys: np.ndarray) -> tuple[np.ndarray, int]:
-    """Give distinct int64 keys numbers from 0, in order of appearance; also return how many.
-
-    Open addressing with linear probing: several times faster than sorting the keys. The table
-    grows with the distinct keys, which are few, so that it stays in the processor's cache.
-    """
-    numbers = np.empty(keys.size, np.int64)
-    distinct = np.empty(keys.size, np.int64)
-    n_distinct = 0
-    n_bits = 10
-    slots = np.full(1 << n_bits, -1, np.int64)
-    for position in range(keys.size):
-        key = keys[position]
-        slot = _find_slot(key, slots, distinct, n_bits)
-        if slots[slot] < 0:
-            slots[slot] = n_distinct
-            distinct[n_distinct] = key
-            n_distinct += 1
-        numbers[position] = slots[slot]
-        if 2 * n_distinct > slots.size:
-            n_bits += 2
-            slots = np.full(1 << n_bits, -1, np.int64)
-            for known in range(n_distinct):
-                slots[_find_slot(distinct[known], slots, distinct, n_bits)] = known
-    return numbers, n_distinct
-
-
-@kernel(inner=True)
-def _find_slot(key: int, slots: np.ndarray, distinct: np.ndarray, n_bits: int) -> np.int64:
-    """Slot that holds `key`'s number, or the empty one where it belongs."""
-    slot = np.int64((np.uint64(key) * _GOLDEN) >> np.uint64(64 - n_bits))
-    while slots[slot] >= 0 and distinct[slots[slot]] != key:
-        slot = (slot + 1) & (slots.size - 1)
-    return slot
-
-
 def counts_in(rows: Ragged, n_distinct: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Count how often each value of the row `first` is in the row `second`; int64, flat.
-
-    Examples
-    --------
-    >>> counts_in(Ragged.from_rows([[1, 2], [2, 2, 3]]), 4, np.array([0]), np.array([1]))
-    array([0, 2])
-    """
-    return _counts_in(rows.values, rows.offsets, first, second, n_distinct)
-
-
-@kernel()
-def _counts_in(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    n_distinct: int,
-) -> np.ndarray:
-    total = 0
-    for row in first:
-        total += offsets[row + 1] - offsets[row]
-    counted = np.zeros(total, np.int64)
-    counts = np.zeros(n_distinct, np.int64)
-    at = 0
-    for pair in range(first.size):
-        begin, end = offsets[second[pair]], offsets[second[pair] + 1]
-        for k in range(begin, end):
-            counts[values[k]] += 1
-        for k in range(offsets[first[pair]], offsets[first[pair] + 1]):
-            counted[at] = counts[values[k]]
-            at += 1
-        for k in range(begin, end):
-            counts[values[k]] = 0
-    return counted
+    """Count how often each value of the row `first` is in the row `second`; int64, flat."""
+    return counts_of_values_in(rows.values, rows.offsets, first, second, n_distinct)
 
 
 def _longest_rows(lengths: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -252,27 +150,3 @@ def _overlap(precision: np.ndarray, recall: np.ndarray, has_tokens: np.ndarray) 
     total = precision + recall
     f = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
     return Overlap(*(np.where(has_tokens, share, np.nan) for share in (precision, recall, f)))
-
-
-@kernel()
-def _count_shared(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    candidate: np.ndarray,
-    reference: np.ndarray,
-    n_distinct: int,
-) -> np.ndarray:
-    """Size of the multiset intersection of each pair of rows; `values` are below `n_distinct`."""
-    shared = np.zeros(candidate.size, np.int64)
-    unmatched = np.zeros(n_distinct, np.int32)
-    for pair in range(candidate.size):
-        begin, end = offsets[candidate[pair]], offsets[candidate[pair] + 1]
-        for k in range(begin, end):
-            unmatched[values[k]] += 1
-        for k in range(offsets[reference[pair]], offsets[reference[pair] + 1]):
-            if unmatched[values[k]] > 0:
-                unmatched[values[k]] -= 1
-                shared[pair] += 1
-        for k in range(begin, end):
-            unmatched[values[k]] = 0
-    return shared

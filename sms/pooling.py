@@ -13,10 +13,9 @@ def pool_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and, where asked for, the maximum of every group of rows of `vectors`.
 
-    Rows, (n_rows, d), may be in a group several times. They are added in order of their numbers, so
-    that the order within a group cannot change the last digit. Both are float64, (n_groups, d); of
-    an empty group the mean is zero and the maximum minus infinity. Where that is not asked for, the
-    means stand in its place.
+    Rows are added in order of their numbers, so that the order within a group cannot change the
+    last digit. Both are float64, (n_groups, d); of an empty group the mean is zero and the maximum
+    minus infinity. Where that is not asked for, the means stand in its place.
     """
     first_key = groups.owners * len(vectors)
     in_order = np.sort(first_key + groups.values) - first_key

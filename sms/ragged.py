@@ -10,10 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of unequal length, packed.
-
-    Row `i` is `values[offsets[i]:offsets[i + 1]]`.
-    """
+    """Rows of unequal length, packed: row `i` is `values[offsets[i]:offsets[i + 1]]`."""
 
     values: np.ndarray
     """All rows one after the other, shape (n_values,)."""
@@ -37,13 +34,7 @@ class Ragged:
         return owners_of(self.lengths)
 
     def sums(self, numbers: np.ndarray) -> np.ndarray:
-        """Add up a whole number (or truth) for each value over every row, int64, shape (n_rows,).
-
-        Examples
-        --------
-        >>> Ragged.from_rows([[7, 8], [], [9]]).sums(np.array([True, True, False]))
-        array([2, 0, 0])
-        """
+        """Add up a whole number (or truth) of each value over every row, int64, shape (n_rows,)."""
         return np.diff(offsets_of(numbers)[self.offsets])
 
     @classmethod
@@ -71,11 +62,7 @@ class Ragged:
         return Ragged.from_lengths(self.values[ranges(self.offsets[rows], lengths)], lengths)
 
     def expand(self, rows_of_values: Ragged) -> Ragged:
-        """Replace every value of `self`, a row number, by that row of `rows_of_values`.
-
-        With `self` the sentences of each text and `rows_of_values` the words of each
-        sentence, the result has the words of each text.
-        """
+        """Replace every value of `self`, a row number, by that row of `rows_of_values`."""
         picked = rows_of_values.take(self.values)
         return Ragged(picked.values, picked.offsets[self.offsets])
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # What takes a moment to import is imported when a reward is made.
 
-CANDIDATE_ROLE = "assistant"
-"""Whose message of a conversation is the candidate."""
+ROLE = "assistant"
+"""Whose last message of a conversation is the candidate."""
 
 Message = Mapping[str, Any]
 Completion = str | Sequence[Message] | None
@@ -45,19 +45,15 @@ class Reward:
     weight, is one reward; TRL's log has the mean of each part. A reward alone is gamed: a policy
     finds what the metric does not see. A second part that sees it holds the policy back.
 
-    **Never NaN.** A candidate without a word (a policy will write some) gets `undefined`. TRL
-    leaves a NaN out of the group's mean and sets its advantage to 0, and with several rewards
-    counts it as 0, which is not a low cosine: either way an empty text goes unpunished. The lower
-    bound is the worst reward. Where it is the reference that has no word, all
-    candidates of the group get the same value, so that no advantage comes of it.
+    **Never NaN.** A candidate without a word (a policy will write some) gets `undefined`, by
+    default the worst reward: of a NaN TRL makes an advantage of 0 or a reward of 0, so that an
+    empty text goes unpunished. Where it is the reference that has no word, all candidates of the
+    group get the same value, so that no advantage comes of it.
 
-    **Cost.** A call encodes the distinct sentences that the encoder does not remember (on a CPU
-    nearly all of the time; a reference is encoded once, however often it comes back) and then
-    solves one small transport problem per candidate in a compiled call; ROUGE encodes nothing.
-    `benchmarks/reward.py` measures it. The embeddings that are remembered take up to 256 MiB
-    per encoder.
-
-    A pickled reward takes no weights along and loads them again when it is first called.
+    **Cost.** A call encodes the distinct sentences that the encoder does not remember (nearly all
+    of the time on a CPU) and then solves one small transport problem per candidate. Remembered
+    embeddings take up to 256 MiB per encoder. A pickled reward takes no weights along and loads
+    them again when it is first called.
 
     Parameters
     ----------
@@ -78,7 +74,7 @@ class Reward:
         What the encoder computes in; `auto` is fp32 on a CPU and bf16 on a GPU. A reward can do
         with bf16, which is faster on processors that have it.
     batch_rows : int
-        Longer calls are cut into batches of so many rows, which bounds the memory.
+        Longer calls are cut into batches of so many rows.
     models : mapping, optional
         By alias the model of a likelihood or pair and its settings, as in `assay score`.
     threads : int, optional
@@ -124,14 +120,17 @@ class Reward:
         if batch_rows < 1:
             raise ValueError(f"`batch_rows` must be at least 1, got {batch_rows}")
         self._batch_rows = batch_rows
-        self._load: Callable[[], Scorer] | None = None
-        """Makes a metric's scorer; None for a scorer that was handed in."""
+        self._load: Callable[[], Scorer] | None = None  # of a metric's scorer
         self.higher_is = "better"
-        """What a higher reward means."""
         if isinstance(metric, str | Mapping):
             self.weights = weights_of(metric)
             config = _config_of(
-                self.weights, encoder, multi_reference, language, precision, models or {}
+                self.weights,
+                encoder,
+                multi_reference=multi_reference,
+                language=language,
+                precision=precision,
+                models=models or {},
             )
             columns = [_only_column(request.columns) for request in config.requests]
             bounds = _bounds_of_sum(config.requests, self.weights)
@@ -148,7 +147,6 @@ class Reward:
             bounds = bounds or getattr(scorer, "bounds", None) or (-math.inf, math.inf)
         self._scorer: Scorer | None = scorer
         self.column = written(self.weights)
-        """Name of the metric's column, or the sum."""
         if not bounds[0] < bounds[1]:
             raise ValueError(f"`bounds` must be a lower and a higher value, got {bounds}")
         self.bounds = bounds
@@ -188,7 +186,7 @@ class Reward:
         log_metric: Callable[[str, float], object] | None = None,
         **_columns: object,
     ) -> list[float]:
-        """Return the reward of each candidate.
+        """Return the reward of each candidate: higher is better, `undefined` where there is none.
 
         Parameters
         ----------
@@ -202,11 +200,6 @@ class Reward:
         **_columns
             Whatever else TRL hands over; not read.
 
-        Returns
-        -------
-        list of float
-            Higher is better, `undefined` where there is nothing to score.
-
         Raises
         ------
         ValueError
@@ -219,15 +212,7 @@ class Reward:
                 log_metric(f"reward/{name}", mean)
         return self.combined(parts)
 
-    def score(
-        self,
-        candidates: Sequence[str | None],
-        *,
-        references: Against = None,
-        sources: Against = None,
-    ) -> list[float]:
-        """Return the reward of each text; see `__call__`."""
-        return self.combined(self.parts(candidates, references=references, sources=sources))
+    score = __call__
 
     def parts(
         self,
@@ -236,10 +221,7 @@ class Reward:
         references: Against = None,
         sources: Against = None,
     ) -> dict[str, np.ndarray]:
-        """Return each metric of the sum, without its weight, NaN where it is undefined.
-
-        By metric, float64, shape (n,).
-        """
+        """Return each metric of the sum, float64, without its weight, NaN where it is undefined."""
         import numpy as np
 
         from sms.scoring import to_rows
@@ -283,21 +265,11 @@ class Reward:
 def candidate_texts(
     candidates: Sequence[Completion] | None, completions: Sequence[Completion] | None
 ) -> list[str | None]:
-    """Return the texts of the argument that is given.
-
-    Raises `ValueError` if both are given or neither; `TypeError` if one text stands where a list of
-    them belongs, or a message is not one.
-
-    Examples
-    --------
-    >>> candidate_texts(None, ["A text.", [{"role": "assistant", "content": "A reply."}]])
-    ['A text.', 'A reply.']
-    """
-    if (candidates is None) == (completions is None):
-        which = "neither" if candidates is None else "both"
+    """Return the texts of the argument that is given; raises if both are, or one is no text."""
+    given = candidates if completions is None else completions
+    if given is None or (candidates is not None and completions is not None):
+        which = "neither" if given is None else "both"
         raise ValueError(f"`candidates` or `completions` must be given, got {which}")
-    given = candidates if candidates is not None else completions
-    assert given is not None  # noqa: S101  (one of the two)
     if isinstance(given, str):
         raise TypeError("`candidates` must be a list of texts, got one text; put it in a list")
     return [_text_of(completion) for completion in given]
@@ -307,41 +279,28 @@ def _text_of(completion: Completion) -> str | None:
     """Return a completion's text; of a conversation the assistant's last message."""
     if completion is None or isinstance(completion, str):
         return completion
-    if not isinstance(completion, Sequence):
+    try:
+        said = [message.get("content") for message in completion if message["role"] == ROLE]
+    except (AttributeError, KeyError, TypeError) as error:
         raise TypeError(
-            "a completion must be a text or a list of messages, got a "
+            "a completion must be a text or a list of messages with `role` and `content`, got a "
             f"{type(completion).__name__}: {completion!r:.60}"
-        )
-    for message in reversed(completion):
-        if not isinstance(message, Mapping) or "role" not in message:
-            raise TypeError(
-                f"a completion must be a text or a list of messages with `role` and `content`, got "
-                f"{type(message).__name__} in it"
-            )
-        if message["role"] == CANDIDATE_ROLE:
-            text = message.get("content")
-            if text is None or isinstance(text, str):
-                return text
-            raise TypeError(f"a message's `content` must be a text, got {type(text).__name__}")
-    return None
+        ) from error
+    text = said[-1] if said else None
+    if text is None or isinstance(text, str):
+        return text
+    raise TypeError(f"a message's `content` must be a text, got {type(text).__name__}")
 
 
 def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
-    """Read a sum of metrics, each with its weight.
+    """Read a sum of metrics, each with its weight, such as `s+wms + .5*rougeL_f - repetition`.
 
     Raises `ValueError` if a term is no metric with or without a number before it, a weight is 0 or
     not finite, or a metric stands twice.
-
-    Examples
-    --------
-    >>> weights_of("s+wms + .5*rougeL_f - repetition")
-    {'s+wms': 1.0, 'rougeL_f': 0.5, 'repetition': -1.0}
     """
     if isinstance(metric, str):
-        terms = re.split(r"\s+([+-])\s+", metric.strip())
-        pairs = [
-            _term(term, sign) for sign, term in zip(["+", *terms[1::2]], terms[::2], strict=True)
-        ]
+        terms = ["+", *re.split(r"\s+([+-])\s+", metric.strip())]
+        pairs = [_term(*each) for each in zip(terms[::2], terms[1::2], strict=True)]
     else:
         pairs = [(name, float(weight)) for name, weight in metric.items()]
     weights = dict(pairs)
@@ -353,7 +312,7 @@ def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
     return weights
 
 
-def _term(term: str, sign: str) -> tuple[str, float]:
+def _term(sign: str, term: str) -> tuple[str, float]:
     number, times, name = term.rpartition("*")
     try:
         weight = float(number) if times else 1.0
@@ -365,13 +324,7 @@ def _term(term: str, sign: str) -> tuple[str, float]:
 
 
 def written(weights: Mapping[str, float]) -> str:
-    """Write a sum as `weights_of` reads it.
-
-    Examples
-    --------
-    >>> written({"sms": 1.0, "repetition": -0.1})
-    'sms - 0.1*repetition'
-    """
+    """Write a sum as `weights_of` reads it."""
     terms = [
         f"{'-' if weight < 0 else '+'} {'' if abs(weight) == 1 else f'{abs(weight):g}*'}{name}"
         for name, weight in weights.items()
@@ -390,22 +343,13 @@ def means_of(parts: Mapping[str, np.ndarray]) -> dict[str, float]:
 def _config_of(
     weights: Mapping[str, float],
     encoder: str | Sequence[str],
-    multi_reference: str,
-    language: str,
-    precision: str,
-    models: Mapping[str, Any],
+    **options: Any,  # noqa: ANN401
 ) -> ScoringConfig:
     from sms.config import ScoringConfig
 
     named = several(encoder)
-    config = ScoringConfig(
-        metrics=tuple(weights),
-        encoders={f"encoder{k}": spec for k, spec in enumerate(named, 1)},
-        multi_reference=multi_reference,
-        language=language,
-        precision=precision,
-        models=models,
-    )
+    encoders = {f"encoder{k}": spec for k, spec in enumerate(named, 1)}
+    config = ScoringConfig(metrics=tuple(weights), encoders=encoders, **options)
     if len(named) > 1 and not any(request.is_average for request in config.requests):
         raise ValueError(
             f"`encoder` must be one for {written(weights)!r}, got {len(named)}; `cosine@all` takes "

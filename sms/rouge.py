@@ -74,16 +74,7 @@ def _cut(batch: Batch) -> Ragged:
 
 
 def rouge_tokens(chunk: str) -> list[str]:
-    """Return rouge-score's tokens of a piece of text: lower-cased runs of ``a-z0-9``.
-
-    A token never crosses white space, so the tokens of a text are those of its white-space
-    chunks, one chunk after the other: a caller may tokenise each distinct chunk only once.
-
-    Examples
-    --------
-    >>> rouge_tokens("Well-founded!")
-    ['well', 'founded']
-    """
+    """Return rouge-score's tokens, runs of ``a-z0-9``; none crosses white space."""
     return tokenize(chunk, None)  # without a stemmer
 
 

@@ -18,9 +18,9 @@ in a model takes them about 1e-6 apart, one other word in a thousand about 5e-3.
 def only_the_same_to(alias: str, of: Pairs, is_near: np.ndarray, batch: Batch) -> np.ndarray:
     """Tell which near pairs differ in a word that counts, bool, shape (n_pairs,).
 
-    The encoder does not know the words or, if it is a model, cannot tell them apart, so a score
-    of 1 would be made up. (Static vectors of known words may have equal means: then 1 is right.)
-    The released code that `clark2019` reproduces does score 1.
+    The encoder does not know the words or cannot tell them apart, so a score of 1 would be made up.
+    (Static vectors of known words may have equal means: then 1 is right.) The released code that
+    `clark2019` reproduces does score 1.
     """
     is_same = np.zeros(is_near.size, dtype=bool)
     if batch.setting.preset == "clark2019":

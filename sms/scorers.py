@@ -99,11 +99,6 @@ class SentenceMover:
         """Metric, parameters and versions as one string."""
         return self._scorer.signatures[self._column]
 
-    @property
-    def needs_references(self) -> bool:
-        """Whether the second argument of `score` is references; otherwise it is sources."""
-        return self._side == "references"
-
     def score(self, candidates: Sequence[Candidate], against: Sequence[Against]) -> np.ndarray:
         """Return the similarity of each candidate to its reference or source.
 

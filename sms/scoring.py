@@ -8,6 +8,7 @@ one is being compared.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from sms.cutting import ReadBatch, TextReader
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, PlansAhead, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
-from sms.metric import Batch, Model, Setting
+from sms.metric import Batch, BatchTexts, Model, Setting
 from sms.ragged import Ragged
 from sms.sentences import joined
 from sms.text import Segmenter
@@ -36,21 +37,10 @@ LEAST_KNOWN = 0.5
 class SummaryScorer:
     """Scores batches under a configuration.
 
-    Parameters
-    ----------
-    config : ScoringConfig
-    threads : int, optional
-        Threads of the compiled kernels and of the encoders.
-    device : {"auto", "cpu", "cuda"}
-        Where neural encoders run; the scores' signatures do not name it.
-    cache_folder : str, optional
-        Folder of embeddings that outlive the run.
-
-    Raises
-    ------
-    ValueError
-        If an encoder's file is missing or damaged, with its path and line, or a tokeniser does not
-        know the words of the language.
+    `threads` are those of the compiled kernels and of the encoders, `device` (`auto`, `cpu` or
+    `cuda`) is where neural encoders run, `cache_folder` that of embeddings that outlive the run;
+    none of them is in a signature. Raises `ValueError` if an encoder's file is missing or damaged,
+    with its path and line, or a tokeniser does not know the words of the language.
 
     Examples
     --------
@@ -119,10 +109,7 @@ class SummaryScorer:
         return {column: by_column[column] for column in self.score_fields}
 
     def counters(self) -> dict[str, int]:
-        """Return the counts so far of every encoder and model, as `ALIAS.NAME`.
-
-        A model shared by several metrics is named after the first of them.
-        """
+        """Return counts so far, as `ALIAS.NAME`; a shared model has its first metric's name."""
         counted = {id(loaded): name for name, loaded in reversed(self._loaded.items())}
         return {
             f"{name}.{what}": n
@@ -191,12 +178,8 @@ class SummaryScorer:
     def prepare(self, rows: pa.Table, read: ReadBatch | None = None) -> Batch:
         """Cut the distinct texts of a batch and encode their distinct sentences.
 
-        Parameters
-        ----------
-        rows : pyarrow.Table
-            `candidate` (string) and, as needed, `references` and `sources` (list of string).
-        read : ReadBatch, optional
-            The texts as read by `reader`, perhaps in another process.
+        `rows` has `candidate` (string) and, as needed, `references` and `sources` (list of string);
+        `read` the texts as read by `reader`, perhaps in another process.
         """
         read = read or self._reader.read(rows)
         encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}
@@ -206,20 +189,15 @@ class SummaryScorer:
                 plan, text_sentences, failed = read.plans[alias]
                 own = encoder.run(plan)
             else:
-                needed = read.needed(self.config, alias)
-                own, text_sentences, failed = encode_texts(encoder, read.segmented, needed)
+                needed = read.needed(self.config.sides_of(alias))
+                own, text_sentences, failed = encode_texts(encoder, read.texts, needed)
             encoded[alias], cannot_be_split[alias] = (own, text_sentences), failed
         batch = Batch(
-            self._setting,
-            rows,
-            read.texts,
-            read.segmented,
-            read.candidate,
-            read.sides,
-            read.is_null,
-            read.whole_words,
-            encoded,
-            cannot_be_split,
+            **{field.name: getattr(read, field.name) for field in fields(BatchTexts)},
+            setting=self._setting,
+            rows=rows,
+            encoded=encoded,
+            cannot_be_split=cannot_be_split,
         )
         for request in self._setting.requests:
             request.metric.prepare(request, batch)
@@ -228,11 +206,8 @@ class SummaryScorer:
     def compare(self, batch: Batch) -> pa.Table:
         """Score a prepared batch.
 
-        Returns
-        -------
-        pyarrow.Table
-            One float64 column per name in `score_fields`, null where undefined, and `status`,
-            null where every score is defined and no text was cut.
+        Returns one float64 column per name in `score_fields`, null where undefined, and `status`,
+        null where every score is defined and no text was cut.
         """
         scores: dict[str, np.ndarray] = {}
         for request in self._setting.requests:
@@ -252,29 +227,24 @@ def score_texts(
     sources: Sequence[Against] | None = None,
     **options: Any,  # noqa: ANN401
 ) -> pa.Table:
-    """Score a list of texts.
+    """Score a list of texts: one float64 column per metric and `status`.
 
     Parameters
     ----------
     candidates : sequence of str
         With `sentences="given"` of list of str, the sentences.
     references, sources : sequence of str or of list of str, optional
-        As many as candidates; several references or sources for one candidate as a list. With
-        `sentences="given"` a list of str is one text, and a list of such lists is several.
+        As many as candidates; several for one candidate as a list. With `sentences="given"` a list
+        of str is one text, and a list of such lists is several.
     **options
         Fields of `ScoringConfig`, for example `metrics=("sms", "rougeL")`.
-
-    Returns
-    -------
-    pyarrow.Table
-        One float64 column per metric and `status`, as many rows as candidates.
 
     Raises
     ------
     ValueError
         If lengths differ or an option is wrong.
     TypeError
-        If one text is given where a list of texts belongs, or an option is of the wrong type.
+        If one text is given where a list belongs, or an option is of the wrong type.
 
     Examples
     --------
@@ -297,11 +267,7 @@ def to_rows(
     *,
     sentences: str = "split",
 ) -> pa.Table:
-    """Make the table that `SummaryScorer` reads from lists of texts, as in `score_texts`.
-
-    Raises `ValueError` if lengths differ; `TypeError` if something else is given where a text
-    belongs.
-    """
+    """Make the table that `SummaryScorer` reads from lists of texts, as in `score_texts`."""
     is_given = sentences == "given"
     for name, given in (
         ("candidates", candidates),

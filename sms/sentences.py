@@ -18,6 +18,8 @@ from itertools import accumulate, pairwise
 import regex
 import sentencex
 
+from sms.words import is_panic
+
 LINES = "lines1"
 """What signatures call the rules of `blocks`."""
 SENTENCES = ("split", "given")
@@ -29,18 +31,13 @@ _MARK = re.compile(r"</?(?:t|s|q|n|p|br)\s*/?>", re.IGNORECASE)
 _MARKS_AROUND = re.compile(rf"^(?:\s*+{_MARK.pattern})++|(?:{_MARK.pattern}\s*+)++$", re.IGNORECASE)
 
 _MOST_SHOWN = 10_000  # characters
-_SHOWN = 40  # characters of a text's ends in a message
 # White space of several bytes, as a no-break space, between a capital and a full stop: there
 # `sentencex` cuts inside a character and panics, which is no exception that anything catches.
 _PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one here
 
 
 def library_pieces(code: str, text: str) -> list[str]:
-    """Cut a text as `sentencex` does; together the pieces are the text.
-
-    Of a long text it sees a part at a time: on some it takes time that grows with the square.
-    Raises `RuntimeError` if `sentencex` panics.
-    """
+    """Cut a text as `sentencex` does, a part at a time: on some its time grows with the square."""
     starts: list[int] = []
     at = 0
     while at < len(text):
@@ -59,10 +56,10 @@ def _library_segments(code: str, text: str) -> list[str]:
         pieces: list[str] = sentencex.segment(code, shown)
     except BaseException as error:
         # A panic in Rust is no `Exception`: nothing else would keep it from ending the process.
-        if type(error).__name__ != "PanicException":
+        if not is_panic(error):
             raise
         raise RuntimeError(
-            f"sentencex cannot find the sentences of {_ends_of(text)!r} ({error}); change that text"
+            f"sentencex cannot find the sentences of {text!r:.80} ({error}); change that text"
         ) from None
     return pieces
 
@@ -94,11 +91,6 @@ def cut_at(text: str, starts: Sequence[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise([0, *starts, len(text)])]
 
 
-def _ends_of(text: str) -> str:
-    """Shorten a text for a message."""
-    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}...{text[-_SHOWN:]}"
-
-
 # Lines and marks
 
 _LINE_END = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
@@ -123,17 +115,10 @@ def has_breaks(text: str) -> bool:
 
 
 def blocks(text: str, *, has_spaces: bool = True) -> list[str]:
-    r"""Cut a text where a line or mark ends a sentence; together the pieces are the text.
+    """Cut a text where a line or mark ends a sentence; together the pieces are the text.
 
     A line ends a sentence, and a blank line always does, unless it was wrapped: a wrapped line is
     as long as its paragraph allows, and the sentence goes on in the next one.
-
-    Examples
-    --------
-    >>> blocks("Storm hits coast\nThree people are missing\n")
-    ['Storm hits coast\n', 'Three people are missing\n']
-    >>> blocks("a storm . </t> <t> three are missing .")
-    ['a storm . </t> ', '<t> three are missing .']
     """
     if not has_breaks(text):
         return [text]

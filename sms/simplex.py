@@ -28,12 +28,9 @@ Rows are the smaller side; `transport` turns a problem round when it has more ro
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from sms.compiled import kernel
-from sms.simplex_start import BIG, bit_length, padded, row_minimum_start, vogel_start
+from sms.simplex_start import BIG, highest_bit, padded, row_minimum_start, vogel_start
 
 COST_BITS = 50
 """The largest scaled cost lies in [2**(COST_BITS - 1), 2**COST_BITS]; fewer bits are used
@@ -53,19 +50,9 @@ _PRICED_ROWS = 6  # rows priced before the best candidate among them enters
 _PRICED_CELLS = 6_144  # and fewer rows where they have more cells than that
 
 
-@intrinsic
-def _as_float(typing_context, bits):
-    """Return the float64 with these 64 bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
 @kernel(inner=True, forceinline=True)
 def _power_of_two(exponent):
-    return _as_float((exponent + 1023) << 52)
+    return _I((exponent + 1023) << 52).view(np.float64)
 
 
 @kernel(inner=True)
@@ -288,30 +275,15 @@ def solve(
 ):  # fmt: skip
     """Solve one problem with supplies `a` and demands `b`, which are used up.
 
-    Parameters
-    ----------
-    cost : ndarray of float64, flat
-        Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`. One of the strides is 1.
-    cost_as_int : ndarray of int64, flat
-        The same memory as `cost`, seen as integers: for non-negative floats the order is
-        the same, integer maxima are vectorised, and what is negative or no number shows.
-    n, m : int
-        Rows and columns, `1 <= n <= m`; supplies and demands are positive integers with
-        equal sums.
-    plan : ndarray of int64, shape (3, n_cells)
-        From `plan_at` on filled with the row, column and mass of the cells that carry mass, unless
-        that is negative.
-    scaled_memory, ..., cycle : ndarray
-        Work arrays from `allocate`, in its order. They are passed one by one, since taking
-        them out of a tuple costs more than solving a small problem.
+    Cell (i, j) is `cost[start + i * row_stride + j * column_stride]`, where one stride is 1 and `1
+    <= n <= m`. `cost_as_int` is the same memory seen as integers: for non-negative floats the order
+    is the same, integer maxima are vectorised, and what is negative or no number shows. From
+    `plan_at` on, unless that is negative, `plan` is filled with the row, column and mass of the
+    cells that carry mass. The rest are work arrays from `allocate`, passed one by one, since taking
+    them out of a tuple costs more than solving a small problem.
 
-    Returns
-    -------
-    cost : float
-        Sum of integer mass times cost; divide by the total mass.
-    n_cells : int
-        Number of plan cells written; -1 if a cost is negative (be it -0.0), NaN or too large, and
-        nothing was solved.
+    Returns the sum of integer mass times cost, and the number of plan cells; -1 if a cost is
+    negative (be it -0.0), NaN or too large, and nothing was solved.
     """
     turned = column_stride != 1
     n_lines, n_in_line, line_stride = (m, n, column_stride) if turned else (n, m, row_stride)
@@ -340,7 +312,7 @@ def solve(
     scaled = scaled_memory[: n * mp].reshape(n, mp)
     if largest == 0:
         largest = _I(1023) << 52  # all costs are zero: any scale will do
-    cost_bits = min(COST_BITS, 59 - bit_length(n + m))
+    cost_bits = min(COST_BITS, 58 - highest_bit(n + m))
     # 2**exponent brings the largest cost, in [2**e, 2**(e+1)), to [2**(bits-1), 2**bits]; in two
     # steps, since the factor itself may leave the range of a float
     exponent = cost_bits - 1 - ((largest >> 52) - 1023)
@@ -361,7 +333,7 @@ def solve(
         for j in range(m, mp):
             scaled[i, j] = _PAD_COST
 
-    shift = bit_length(2 * n + 1)
+    shift = highest_bit(2 * n + 1) + 1
     for i in range(n):
         a[i] = (a[i] << shift) + 1
     for j in range(m):

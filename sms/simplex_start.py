@@ -23,41 +23,18 @@ _LANES = 8
 _LOW_HALF = np.int64(2**32 - 1)
 
 
-@intrinsic
-def _lowest_bit(typing_context, word):
-    """Index of the lowest set bit of a non-zero 64-bit word."""
-
-    def generate(context, builder, signature, arguments):
-        i64, i1 = ir.IntType(64), ir.IntType(1)
-        cttz = builder.module.declare_intrinsic(
-            "llvm.cttz", (i64,), ir.FunctionType(i64, (i64, i1))
-        )
-        return builder.call(cttz, (arguments[0], ir.Constant(i1, 1)))
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def bit_length(typing_context, number):
-    """Bits that a positive 64-bit integer needs."""
-
-    def generate(context, builder, signature, arguments):
-        i64, i1 = ir.IntType(64), ir.IntType(1)
-        ctlz = builder.module.declare_intrinsic(
-            "llvm.ctlz", (i64,), ir.FunctionType(i64, (i64, i1))
-        )
-        leading = builder.call(ctlz, (arguments[0], ir.Constant(i1, 1)))
-        return builder.sub(ir.Constant(i64, 64), leading)
-
-    return types.int64(types.int64), generate
+@kernel(inner=True, forceinline=True)
+def highest_bit(number):
+    """Place of the highest bit of a positive number below 2**53, or of a power of two."""
+    return ((np.float64(_I(number)).view(np.int64) >> 52) & 0x7FF) - 1023
 
 
 @intrinsic
 def _two_smallest(typing_context, keys, lessened, n_vectors):
     """Return the two smallest of `keys - lessened`, the second one in the upper half.
 
-    Both are addresses of int32, `n_vectors` times eight of each. One pass: of what a lane has met
-    it keeps the two smallest, which the compiler does not make of a plain loop.
+    Both are addresses of int32, `n_vectors` times eight of each. The compiler makes no single pass
+    of a plain loop.
     """
 
     def generate(context, builder, signature, arguments):
@@ -126,14 +103,14 @@ def vogel_start(
 ):  # fmt: skip
     """Fill parents, flows and the order of exhaustion with a feasible basis tree.
 
-    Each allocation exhausts one row or one column, which becomes a child of the other: the
-    order of exhaustion lists every node before its parent, the root last.
+    Each allocation exhausts one row or column, which becomes a child of the other; the root is
+    last.
     """
     keys = key_memory[: n * mp].reshape(n, mp)
     words = (n + 63) >> 6
     users = user_memory[: mp * words].reshape(mp, words)
     first_column = _U(n)
-    column_bits = bit_length(mp - 1)
+    column_bits = highest_bit(mp - 1) + 1
     shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
     low = np.int32((1 << column_bits) - 1)
     first_key, first_w = keys.ctypes.data, w.ctypes.data
@@ -189,8 +166,8 @@ def vogel_start(
             for word in range(words):
                 bits = users[column, word]
                 while bits != _U(0):
-                    i = _I(_lowest_bit(bits)) + (word << 6)
                     bit = bits & ~(bits - _ONE)
+                    i = highest_bit(bit) + (word << 6)
                     bits ^= bit
                     if regret[i] >= 0:
                         both = _two_smallest(first_key + i * row_bytes, first_w, n_vectors)

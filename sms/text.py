@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import regex
 
 from sms.languages import LANGUAGES
+from sms.naming import check_choice
 from sms.ragged import Ragged, offsets_of, owners_of
 from sms.sentences import SENTENCE_END, SENTENCES, without_marks
 from sms.words import INVISIBLE, Splitter, attempt, clark2019_words
@@ -46,16 +47,9 @@ class TextRules:
     """`split`, or `given`: `SENTENCE_END` stands between the sentences of a text."""
 
     def __post_init__(self) -> None:
-        if self.language not in LANGUAGES:
-            raise ValueError(
-                f"`language` must be one of {', '.join(LANGUAGES)}, got {self.language!r}"
-            )
-        if self.words not in ("default", "clark2019"):
-            raise ValueError(f"`words` must be default or clark2019, got {self.words!r}")
-        if self.sentences not in SENTENCES:
-            raise ValueError(
-                f"`sentences` must be one of {', '.join(SENTENCES)}, got {self.sentences!r}"
-            )
+        check_choice("language", self.language, LANGUAGES)
+        check_choice("words", self.words, ("default", "clark2019"))
+        check_choice("sentences", self.sentences, SENTENCES)
         if self.words == "clark2019" and self.language != "en":
             raise ValueError(
                 f"`words` clark2019 is for English, got language {self.language!r}; use default"
@@ -85,13 +79,10 @@ class TextRules:
         """Return what cuts a chunk into words."""
         if self.words == "clark2019":
             return clark2019_words
-        return LANGUAGES[self.language].splitter()
+        return LANGUAGES[self.language].words()
 
     def counts(self, word: str) -> bool:
-        """Tell whether a word counts in a score.
-
-        It has a letter or digit (under `clark2019` nothing but letters) and is no stop word.
-        """
+        """Tell whether a word counts: it has a letter or digit and is no stop word."""
         if not (word.isalpha() if self.words == "clark2019" else _HAS_CONTENT.search(word)):
             return False
         return not _BRACKET.fullmatch(word) and word.lower().replace("’", "'") not in stop_words(
@@ -118,7 +109,7 @@ class SegmentedTexts:
     is_kept: np.ndarray
     """Whether each word counts: neither punctuation nor a stop word; bool, (n_words,)."""
     lower: np.ndarray
-    """Number of each word's lower-cased form, -1 for punctuation; int64, (n_words,)."""
+    """Number of each word's lower-cased form, -1 for punctuation."""
     cannot_be_split: np.ndarray
     """Texts that a splitter failed on, here without any sentence; bool, (n_texts,)."""
 
@@ -135,11 +126,7 @@ class SegmentedTexts:
 
     @property
     def has_piece_words(self) -> bool:
-        """Whether each word is a union of the pieces that BERT's basic tokeniser makes.
-
-        Then a BERT encoder may cut a sentence into word pieces word by word. If not, it must cut
-        the whole sentence; `word_spans` says where the words are.
-        """
+        """Whether each word is a union of pieces; if not, a BERT encoder cuts whole sentences."""
         return self.vocabulary.rules.has_piece_words
 
     def restrict(self, needed: np.ndarray) -> SegmentedTexts:
@@ -204,22 +191,11 @@ def _known_only(chunk: str) -> None:
 
 
 def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
-    """Find where the words of a sentence stand in its text.
+    """Find where the words of a sentence stand in its text: first character, one past the last.
 
-    For encoders that cut the sentence in their own way and need to know which of their pieces
-    belong to which word; where `SegmentedTexts.has_piece_words`, words may be cut one by one
-    instead. Invisible characters that `words` deletes may lie inside a span.
-
-    Returns the first character of each word of `texts.sentence_words[sentence]` in
-    `texts.sentences[sentence]`, and one past its last, int64, shape (n_words, 2). Spans follow each
-    other without overlap; one is empty only if its word does not stand in the text as it is, as the
-    quotation marks of `clark2019`.
-
-    Examples
-    --------
-    >>> texts = Segmenter().segment(pa.array(["A team's cat."]))
-    >>> word_spans(texts, 0).tolist()
-    [[0, 1], [2, 6], [6, 8], [9, 12], [12, 13]]
+    For encoders that cut the sentence in their own way. int64, shape (n_words, 2); spans do not
+    overlap, may have invisible characters inside, and one is empty only if its word does not stand
+    in the text as it is, as the quotation marks of `clark2019`.
     """
     rules = texts.vocabulary.rules
     visible, places = _visible(texts.sentences[sentence], rules)
@@ -259,10 +235,8 @@ class ChunkTable:
     """Tokens of whitespace-separated chunks, each chunk tokenised once.
 
     The table outlives a batch, so a batch that breaks off anywhere (a tokeniser that raises,
-    Ctrl-C) must not leave half a change: chunks are tokenised before anything is changed, and
-    then nothing refers to what is added until the last step makes the chunks known.
-
-    `tokenise` returns the tokens of a chunk, or None if it cannot.
+    Ctrl-C) must not leave half a change: nothing refers to what is added until the last step makes
+    the chunks known. `tokenise` returns the tokens of a chunk, or None if it cannot.
     """
 
     def __init__(self, tokenise: Callable[[str], Sequence[str] | None]) -> None:
@@ -280,10 +254,7 @@ class ChunkTable:
         return len(self._chunk_rows) > MAX_CHUNKS
 
     def tokens_of(self, chunks: Sequence[str]) -> tuple[Ragged, np.ndarray]:
-        """Return the numbers of every chunk's tokens, and say which chunks cannot be tokenised.
-
-        Those, bool, shape (n_chunks,), have no token and are not remembered.
-        """
+        """Return the numbers of every chunk's tokens, and which chunks cannot be cut."""
         rows = [*map(self._chunk_rows.get, chunks)]
         unknown = [chunk for chunk, row in zip(chunks, rows, strict=True) if row is None]
         if unknown:
@@ -334,10 +305,7 @@ class Vocabulary:
 
     @property
     def lower(self) -> np.ndarray:
-        """Number of each word's lower-cased form, -1 for punctuation; int64, (n_words,).
-
-        Its apostrophes are straight.
-        """
+        """Number of each word's lower-cased form (apostrophes straight), -1 for punctuation."""
         return self.column("lower", self._lowered)
 
     def column(self, name: str, compute: Callable[[list[str]], np.ndarray]) -> np.ndarray:
@@ -433,26 +401,12 @@ class Segmenter:
 
 
 def folded(word: str) -> str:
-    """Return a word without differences of case and of width, as in full-width letters.
-
-    Examples
-    --------
-    >>> folded("CAFÉ"), folded("Straße")
-    ('café', 'strasse')
-    """
+    """Return a word without differences of case and of width, as in full-width letters."""
     return unicodedata.normalize("NFKC", word).casefold()
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
-    """Split a text into sentences, each with the white space around it.
-
-    Together they are the text. A line ends a sentence unless it was wrapped.
-
-    Examples
-    --------
-    >>> split_sentences("The cat sat . It slept .")
-    ['The cat sat . ', 'It slept .']
-    """
+    """Split a text into sentences with the white space around each; together they are the text."""
     return LANGUAGES[language].sentences(text) if text else []
 
 

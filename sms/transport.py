@@ -41,7 +41,6 @@ class Transport:
     """The solution of one problem."""
 
     cost: float
-    """Mass times ground cost, summed over the plan."""
     plan: np.ndarray
     """Mass moved from i to j, shape (n, m)."""
 
@@ -51,11 +50,9 @@ class Plan:
     """The cells of a plan that carry mass."""
 
     rows: np.ndarray
-    """Row of every such cell, shape (n_cells,)."""
     columns: np.ndarray
-    """Its column."""
     mass: np.ndarray
-    """Its mass, > 0."""
+    """Greater than 0; all of shape (n_cells,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +141,6 @@ def exact_transport_batch(
     threads : int, optional
         By default one per processor of this process.
 
-    Returns
-    -------
-    ndarray, shape (n_problems,)
-
     Raises
     ------
     ValueError
@@ -178,24 +171,17 @@ def mover_costs(
 ) -> np.ndarray:
     """Word, sentence and joint mover's distances of pairs of texts (Clark et al. 2019, eq. 2).
 
-    One block of distances serves all three problems; the joint problem is over the union of words
-    and sentences and gives each half the mass (eq. 5). Mass that two texts share on the same
-    point stays where it is, which is optimal by the triangle inequality and makes the problem
-    smaller.
-
-    `left` and `right` are the two texts of every pair, shape (n_pairs,); neither is empty, see
-    `MAX_CELLS`. `problems` is a sum of `WORDS`, `SENTENCES` and `JOINT`. Gives distances by words,
-    by sentences and joint, shape (n_pairs, 3), NaN where not asked for. Raises `ValueError` if a
-    point of a pair is not finite.
+    One block of distances serves all three problems. Mass that two texts share on the same point
+    stays where it is, which is optimal by the triangle inequality and makes the problem smaller.
+    `left` and `right` are the two texts of every pair; neither is empty, see `MAX_CELLS`.
+    `problems` is a sum of `WORDS`, `SENTENCES` and `JOINT`. Gives a column for each, shape
+    (n_pairs, 3), NaN where not asked for. Raises `ValueError` if a point is not finite.
     """
     return _solve_clouds(texts, left, right, problems, threads or available_threads())[0]
 
 
 def mover_plan(texts: Clouds, left: int, right: int, problem: int) -> tuple[float, Plan]:
-    """Solve one of the three problems of a pair of texts, as `mover_costs` does.
-
-    Rows and columns of the plan count within the two texts, words first.
-    """
+    """Solve one problem of a pair of texts; rows and columns count within them, words first."""
     costs, plan = _solve_clouds(texts, np.array([left]), np.array([right]), problem, 1, plan=True)
     return float(costs[0, (WORDS, SENTENCES, JOINT).index(problem)]), plan
 

@@ -33,15 +33,7 @@ _OPTION = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Put stars for the secrets in a text: those of URLs, and those of the environment.
-
-    Examples
-    --------
-    >>> redacted("no bucket s3://KEY:SECRET@bucket/a.parquet?region=eu-west-1")
-    'no bucket s3://***@bucket/a.parquet?region=eu-west-1'
-    >>> redacted("https://host/a?X-Amz-Signature=0a1b&part=2")
-    'https://host/a?X-Amz-Signature=***&part=2'
-    """
+    """Put stars for the secrets in a text: those of URLs, and those of the environment."""
     text = _OPTION.sub(r"\1=***", _PASSWORD_IN_OPTION.sub("***@", _PASSWORD.sub("***@", text)))
     for name in SECRET_VARIABLES:
         secret = os.environ.get(name, "")
@@ -51,10 +43,7 @@ def redacted(text: str) -> str:
 
 
 def check_no_secrets(text: str) -> None:
-    """Refuse a URL, or a text that holds URLs, with a password, a key or a signature in it.
-
-    Raises `ValueError`, with the secret left out of the message.
-    """
+    """Refuse a text with a password, a key or a signature in a URL; the message leaves it out."""
     if "://" in text and (shown := redacted(text)) != text:
         raise ValueError(
             f"{shown} must not hold a password or key, which would end up in files and logs; set "

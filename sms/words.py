@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import regex
@@ -74,35 +74,17 @@ def is_panic(error: BaseException) -> bool:
 
 
 def split_words(chunk: str) -> list[str]:
-    """Split where BERT's basic tokeniser does, but keep contractions, numbers and acronyms.
-
-    Examples
-    --------
-    >>> split_words("team's"), split_words("$2,000-a-year"), split_words("don't.")
-    (['team', "'s"], ['$', '2,000', '-', 'a', '-', 'year'], ["don't", '.'])
-    """
+    """Split where BERT's basic tokeniser does, but keep contractions, numbers and acronyms."""
     return _WORD.findall(_visible(chunk))
 
 
 def french_words(chunk: str) -> list[str]:
-    """Split as `split_words` does, and after an elided article, pronoun or conjunction.
-
-    Examples
-    --------
-    >>> french_words("l'homme"), french_words("Jusqu’aujourd’hui")
-    (["l'", 'homme'], ['Jusqu’', 'aujourd’hui'])
-    """
+    """Split as `split_words` does, and after an elided article, pronoun or conjunction."""
     return _FRENCH_WORD.findall(_visible(chunk))
 
 
 def clark2019_words(chunk: str) -> list[str]:
-    """Split as the released sentence mover code does: lower-cased Treebank tokens.
-
-    Examples
-    --------
-    >>> clark2019_words("won't"), clark2019_words("well-known"), clark2019_words("Online.")
-    (['wo', "n't"], ['well-known'], ['online', '.'])
-    """
+    """Split as the released sentence mover code does: lower-cased Treebank tokens."""
     return _treebank()(chunk.lower())
 
 
@@ -146,3 +128,12 @@ def _treebank() -> Splitter:
     from nltk.tokenize import NLTKWordTokenizer
 
     return NLTKWordTokenizer().tokenize
+
+
+SPLITTERS: Mapping[str, Callable[[], Splitter]] = {
+    "plain": lambda: split_words,
+    "french": lambda: french_words,
+    "chinese": chinese_words,
+    "japanese": japanese_words,
+}
+"""By name what makes a splitter, and loads a library where one is needed."""

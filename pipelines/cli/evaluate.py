@@ -12,84 +12,31 @@ from pipelines.cli.common import DONE, show
 from pipelines.cli.options import command, shown_progress
 from pipelines.cli.train import figures_table, shown
 from pipelines.settings.evaluate import EvaluateSettings
-from sms.naming import counted
 
 if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
-    from pipelines.evaluate_by_ratings import RatedResult
 
 
-@command(EvaluateSettings, "SCORER", "[PAIRS...]")
+@command(EvaluateSettings, "SCORER", "PAIRS...")
 def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) -> int:
     """Measure how well SCORER tells references from negatives.
 
     The scorer is tested on each file of PAIRS. Only documents that it was not trained on count.
     With several files of PAIRS, or several scorers, a table with a row for each scorer and a column
-    for each file comes first. With `--corpus` and `--ratings`, the scorer is also compared with
-    human ratings; PAIRS may then be left out.
+    for each file comes first.
     """
     from cluster.output import Output
 
     output = Output.named("--json", settings.json) if settings.json is not None else None
     if output:
         output.check_file()
-        inputs = (settings.corpus, settings.ratings)
-        output.check_apart([*pairs, *(str(path) for path in inputs if path)])
+        output.check_apart(pairs)
     with shown_progress(settings) as settings:
-        every_result = verbs.evaluate(scorer, pairs, settings)
-    from pipelines.evaluate import DomainResult
-    from pipelines.evaluate_by_ratings import RatedResult
-
-    results = [result for result in every_result if isinstance(result, DomainResult)]
-    rated = [result for result in every_result if isinstance(result, RatedResult)]
-    show("\n".join([*_report(results), *([""] if results and rated else []), *_rated(rated)]))
+        results = verbs.evaluate(scorer, pairs, settings)
+    show("\n".join(_report(results)))
     if output:
-        output.write(f"{json.dumps([*map(asdict, every_result)], indent=1)}\n".encode())
+        output.write(f"{json.dumps([*map(asdict, results)], indent=1)}\n".encode())
     return DONE
-
-
-def _rated(results: Sequence[RatedResult]) -> list[str]:
-    """Show how scores agree with ratings, and what is left without each trait."""
-    from pipelines.evaluate_by_ratings import COEFFICIENT
-    from pipelines.reports.terminal import table_text
-
-    lines = []
-    for scorer in dict.fromkeys(result.scorer for result in results):
-        own = [result for result in results if result.scorer == scorer]
-        traits = list(own[0].with_trait)
-        header = (
-            "aspect", "level", "systems", "documents",
-            "score~rating", *(f"score~rating|{name}" for name in traits),
-            *(f"score~{name}" for name in traits), *(f"{name}~rating" for name in traits),
-        )  # fmt: skip
-        rows = [
-            (
-                result.aspect,
-                result.level,
-                f"{result.n_systems:,}",
-                f"{result.n_documents:,}",
-                shown(result.with_rating),
-                *map(shown, result.with_rating_given.values()),
-                *map(shown, result.with_trait.values()),
-                *map(shown, result.trait_with_rating.values()),
-            )
-            for result in own
-        ]
-        lines += [
-            f"{scorer} and people, {COEFFICIENT}",
-            "",
-            table_text(header, rows, n_left=2),
-            "a~b: correlation of a and b; a~b|c: the same with c held fixed",
-        ]
-        lines += [f"{note}." for note in dict.fromkeys(n for result in own for n in result.notes)]
-        if n_seen := own[0].n_seen:
-            lines.append(
-                f"The scorer was trained on at least {n_seen:,} of these "
-                f"{counted(own[0].n_documents, 'document')}, so its figures are too good. Judge "
-                "it by other documents."
-            )
-        lines.append("")
-    return lines[:-1]
 
 
 def _report(results: Sequence[DomainResult]) -> list[str]:

@@ -119,11 +119,10 @@ def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
             for kind in kinds
         ]
         rows.append((f"{point.n_documents:,}", f"{point.steps:,}", *map(shown, figures)))
-    place = f"{out.rstrip('/')}/{CURVE_FILE}"
     return [
         table_text(header, rows, n_left=0),
         "",
-        f"All figures: {place}.json; the curve: {place}.svg and .png",
+        f"All figures: {out.rstrip('/')}/{CURVE_FILE}",
     ]
 
 
@@ -149,7 +148,7 @@ def _summary(trained: TrainedScorer) -> list[str]:
             f"{state.best_loss:.{_SHOWN_LOSS}f}, came after step {state.best_step:,}."
         )
     if trained.tried:
-        from pipelines.development import STATISTIC
+        from pipelines.train_on_ratings import STATISTIC
 
         lines += [f"Tried {len(trained.tried)} recipes on the development set ({STATISTIC}):"]
         lines += [f"  {shown(value)}  {name}" for name, value in trained.tried.items()]

@@ -6,6 +6,7 @@ reads all pairs, and a correction for all of them asks for many times as many sw
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, product
@@ -14,18 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from agreement import (
-    Correlation,
-    bonferroni,
-    compare_correlations,
-    correlate,
-    holm,
-    swap_tests,
-    systems_for_difference,
-)
-from agreement.intervals import bootstrap_name, percentile_interval, too_few_units
+import agreement
+from agreement.intervals import bootstrap_interval
 from pipelines.correlation.estimates import (
-    CONFIDENCE,
     MOST_CELLS_IN_PAIRS,
     Estimates,
     SampleKey,
@@ -50,6 +42,8 @@ FAMILY = ["aspect", "level", "coefficient", "test", "against"]
 """Pairs of metrics that share these are corrected together."""
 
 Pair: TypeAlias = tuple[int, int]
+Asked: TypeAlias = Mapping[Pair, Mapping[int, Sequence[str]]]
+"""Pairs of metrics to be tested; for each, by aspect, the families it belongs to."""
 
 
 def difference_rows(
@@ -64,22 +58,17 @@ def difference_rows(
     `tell` hears how many of how many tests are done; slow and quick ones take turns.
     """
     pairs = list(combinations(range(len(study.metrics)), 2))
-    keys, aspects = list(product(settings.levels, settings.correlations)), range(len(study.aspects))
-    families = {
-        key: [_families(study, settings, estimates.points[key], k) for k in aspects] for key in keys
-    }
-    asked = {key: _aspects_by_pair(of_aspects) for key, of_aspects in families.items()}
+    keys = list(product(settings.levels, settings.correlations))
+    asked = {key: _asked(study, settings, estimates.points[key]) for key in keys}
     # Every pair has its own stream: which others are tested, and in what order, changes nothing.
     streams = {key: dict(zip(pairs, rng.spawn(len(pairs)), strict=True)) for key in keys}
-    n_most = {
-        key: max(settings.resamples, SWAPS_PER_PAIR * _largest(families[key])) for key in keys
-    }
+    n_most = {key: _n_most(settings, asked[key]) for key in keys}
     tests = [(key, pair) for pair in pairs for key in keys if pair in asked[key]]
 
     def test(one: tuple[SampleKey, Pair]) -> list[dict[str, Any]]:
         key, pair = one
-        asked_for, rng_of_pair = asked[key][pair], streams[key][pair]
-        return _swap_results(study, settings, key, n_most[key], pair, asked_for, rng_of_pair)
+        aspects, stream = [*asked[key][pair]], streams[key][pair]
+        return _swap_results(study, settings, key, n_most[key], pair, aspects, stream)
 
     results = {}
     with ThreadPoolExecutor(n_processors()) as pool:
@@ -87,12 +76,10 @@ def difference_rows(
             results[one] = outcome
             tell(len(results), len(tests))
     for key in keys:
-        for pair, chosen in asked[key].items():
-            for k, swap in zip(chosen, results[key, pair], strict=True):
+        for pair, of_pair in asked[key].items():
+            for (k, families), swap in zip(of_pair.items(), results[key, pair], strict=True):
                 rows = _rows(study, estimates, key, pair, k, swap)
-                for against, members in families[key][k].items():
-                    if pair in members:
-                        yield from ({**row, "against": against} for row in rows)
+                yield from ({**row, "against": family} for family in families for row in rows)
 
 
 def best_metric(metrics: Sequence[str], values: Sequence[float | None]) -> int | None:
@@ -110,84 +97,73 @@ def best_metric(metrics: Sequence[str], values: Sequence[float | None]) -> int |
 
 def corrected(differences: pl.DataFrame) -> pl.DataFrame:
     """Fill in `p_holm` and `p_bonferroni`, over all pairs of metrics of a family."""
-    parts = [
-        group.with_columns(
-            pl.Series("p_holm", holm(_p_values(group)), pl.Float64).fill_nan(None),
-            pl.Series("p_bonferroni", bonferroni(_p_values(group)), pl.Float64).fill_nan(None),
-        )
-        for group in differences.partition_by(FAMILY, maintain_order=True)
-    ]
-    return pl.concat(parts) if parts else differences
+    parts = [differences.clear()]
+    for group in differences.partition_by(FAMILY, maintain_order=True):
+        p_values = group["p_value"].fill_null(np.nan).to_numpy()
+        adjusted = {
+            "p_holm": agreement.holm(p_values),
+            "p_bonferroni": agreement.bonferroni(p_values),
+        }
+        parts.append(group.with_columns(pl.Series(*each) for each in adjusted.items()))
+    return pl.concat(parts).with_columns(pl.selectors.float().fill_nan(None))
 
 
 def with_best(correlations: pl.DataFrame, differences: pl.DataFrame) -> pl.DataFrame:
     """Fill in which metric is the best, and which cannot be told apart from it."""
     key = ["aspect", "level", "coefficient"]
+    best_of: dict[tuple[Any, ...], str | None] = {}
+    for place, rows in correlations.partition_by(key, as_dict=True).items():
+        best = best_metric(rows["metric"].to_list(), rows["value"].to_list())
+        best_of[place] = None if best is None else rows["metric"][best]
     tests = differences.filter(test="perm-both", against=BEST)
     p_best = {
-        (*row[:3], frozenset(row[3:5])): row[5]
-        for row in tests.select(*key, "metric_a", "metric_b", "p_holm").iter_rows()
+        (*place, frozenset({one, other})): p_value
+        for *place, one, other, p_value in tests.select(
+            *key, "metric_a", "metric_b", "p_holm"
+        ).iter_rows()
     }
-    parts = []
-    for (*place,), rows in correlations.partition_by(key, as_dict=True).items():
-        metrics = rows["metric"].to_list()
-        best = best_metric(metrics, rows["value"].to_list())
-        pairs = [None if best is None else frozenset({metrics[best], name}) for name in metrics]
-        p_values = [p_best.get((*place, pair)) for pair in pairs]
-        is_best = [i == best for i in range(len(metrics))]
-        tied = [i == best or (p is not None and p > ALPHA) for i, p in enumerate(p_values)]
-        parts.append(
-            rows.with_columns(
-                pl.Series("is_best", is_best, pl.Boolean),
-                pl.Series("is_tied", tied, pl.Boolean),
-                pl.Series("p_best", p_values, pl.Float64),
-            )
-        )
-    order = correlations.select("aspect", "level", "coefficient", "metric")
-    return order.join(pl.concat(parts), on=order.columns, maintain_order="left").select(
-        correlations.columns
-    )
+    marks = []
+    for *where, metric in correlations.select(*key, "metric").iter_rows():
+        best_here = best_of[*where]
+        p_value = p_best.get((*where, frozenset({best_here, metric})))
+        is_best = metric == best_here
+        marks.append((is_best, is_best or (p_value is not None and p_value > ALPHA), p_value))
+    columns = {"is_best": pl.Boolean, "is_tied": pl.Boolean, "p_best": pl.Float64}
+    return correlations.with_columns(pl.DataFrame(marks, columns, orient="row").get_columns())
 
 
-def _families(
-    study: Study,
-    settings: CorrelateSettings,
-    points: Sequence[Sequence[Correlation]],
-    k: int,
-) -> dict[str, list[Pair]]:
-    """Pairs that answer one question: is the best one better, is any better than a baseline."""
+def _asked(
+    study: Study, settings: CorrelateSettings, points: Sequence[Sequence[agreement.Correlation]]
+) -> Asked:
+    """Choose pairs that answer: is the best one better, and is any better than a baseline."""
     places = range(len(study.metrics))
-    best = best_metric(study.metrics, [row[k].value for row in points])
     baselines = [i for i in places if is_baseline(study.metrics[i])]
-    families: dict[str, list[Pair]] = {}
-    if best is not None:
-        families[BEST] = [_pair(best, i) for i in places if i != best]
-    for baseline in baselines:
-        others = [i for i in places if i not in baselines]
-        families[study.metrics[baseline]] = [_pair(baseline, i) for i in others]
-    if settings.pairs == "all":
-        families[ALL] = list(combinations(places, 2))
-    return families
-
-
-def _pair(one: int, other: int) -> Pair:
-    return (one, other) if one < other else (other, one)
-
-
-def _largest(families: Sequence[Mapping[str, Sequence[Pair]]]) -> int:
-    return max((len(pairs) for each in families for pairs in each.values()), default=0)
-
-
-def _aspects_by_pair(families: Sequence[Mapping[str, Sequence[Pair]]]) -> dict[Pair, list[int]]:
-    asked: dict[Pair, list[int]] = {}
-    for k, each in enumerate(families):
-        for pair in sorted({pair for pairs in each.values() for pair in pairs}):
-            asked.setdefault(pair, []).append(k)
+    judged = [i for i in places if i not in baselines]
+    asked: dict[Pair, dict[int, list[str]]] = {}
+    for k in range(len(study.aspects)):
+        best = best_metric(study.metrics, [row[k].value for row in points])
+        families = {} if best is None else {BEST: [(best, i) for i in places if i != best]}
+        families |= {study.metrics[one]: [(one, i) for i in judged] for one in baselines}
+        if settings.pairs == "all":
+            families[ALL] = list(combinations(places, 2))
+        of_pair: dict[Pair, list[str]] = {}
+        for family, pairs in families.items():
+            for one, other in pairs:
+                of_pair.setdefault((min(one, other), max(one, other)), []).append(family)
+        for pair in sorted(of_pair):
+            asked.setdefault(pair, {})[k] = of_pair[pair]
     return asked
 
 
-def _p_values(group: pl.DataFrame) -> np.ndarray:
-    return group["p_value"].fill_null(np.nan).to_numpy()
+def _n_most(settings: CorrelateSettings, asked: Asked) -> int:
+    """Return how many swaps the largest family needs."""
+    sizes = Counter(
+        (k, family)
+        for of_pair in asked.values()
+        for k, families in of_pair.items()
+        for family in families
+    )
+    return max(settings.resamples, SWAPS_PER_PAIR * max(sizes.values(), default=0))
 
 
 def _swap_results(
@@ -204,7 +180,7 @@ def _swap_results(
     if not can_be_resampled(study, level, coefficient):
         return [{"reason": f"not tested: more than {MOST_CELLS_IN_PAIRS:,} cells"}] * len(aspects)
     a, b = (study.scores[i] for i in pair)
-    tests = swap_tests(
+    tests = agreement.swap_tests(
         a,
         b,
         study.ratings[aspects],
@@ -214,7 +190,7 @@ def _swap_results(
         n_most=n_most,
         rng=rng,
     )
-    return [{"p_value": each.p_value, "n_resamples": each.n_resamples or None} for each in tests]
+    return [{"p_value": p_value, "n_resamples": n or None} for p_value, n in tests]
 
 
 def _rows(
@@ -222,14 +198,8 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Lay out all tests of one pair of metrics under one aspect."""
     points = [estimates.points[key][i][k] for i in pair]
-    reason = next(
-        (
-            f"{study.metrics[i]}: {point.reason}"
-            for i, point in zip(pair, points, strict=True)
-            if point.reason
-        ),
-        None,
-    )
+    named = zip((study.metrics[i] for i in pair), points, strict=True)
+    reason = next((f"{name}: {point.reason}" for name, point in named if point.reason), None)
     difference = points[0].value - points[1].value
     common = {
         "aspect": study.aspects[k],
@@ -247,13 +217,7 @@ def _rows(
     }
     if key in estimates.draws:
         draws = estimates.draws[key][:, pair, k]
-        interval = percentile_interval(
-            draws[:, 0] - draws[:, 1],
-            difference,
-            CONFIDENCE,
-            bootstrap_name(points[0]),
-            reason or too_few_units(points[0]),
-        )
+        interval = bootstrap_interval(draws[:, 0] - draws[:, 1], difference, points[0], reason)
         common |= {"low": interval.low, "high": interval.high}
     rows = [{**common, "test": "perm-both", **swap, "reason": reason or swap.get("reason")}]
     if key == ("system", "pearson"):
@@ -266,21 +230,12 @@ def _formula_rows(
 ) -> Iterator[dict[str, Any]]:
     a, b, y = *(study.scores[i] for i in pair), study.ratings[k]
     for name, formula in FORMULAE.items():
-        by_formula = compare_correlations(a, b, y, level="system", test=formula)
-        row = {
-            **common,
-            "test": name,
-            "statistic": by_formula.statistic,
-            "p_value": by_formula.p_value,
-            "reason": common["reason"] or by_formula.reason,
-        }
-        if name == "williams" and by_formula.reason is None:
-            row |= {"systems_needed": _systems_needed(a, b, common)}
-        yield row
-
-
-def _systems_needed(a: np.ndarray, b: np.ndarray, common: dict[str, Any]) -> int | None:
-    r_ab = correlate(a, b, level="system").value
-    if max(abs(common["value_a"]), abs(common["value_b"]), abs(r_ab)) >= 1.0:
-        return None
-    return systems_for_difference(common["value_a"], common["value_b"], r_ab)
+        tested = agreement.compare_correlations(a, b, y, level="system", test=formula)
+        reason = common["reason"] or tested.reason
+        row = {"test": name, "statistic": tested.statistic, "p_value": tested.p_value}
+        if name == "williams" and tested.reason is None:
+            r_ab = agreement.correlate(a, b, level="system").value
+            values = common["value_a"], common["value_b"], r_ab
+            if max(map(abs, values)) < 1.0:
+                row["systems_needed"] = agreement.systems_for_difference(*values)
+        yield {**common, **row, "reason": reason}

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from agreement import (
-    correlate,
-    documents_for_correlation,
-    krippendorff_alpha,
-    leave_one_out,
-    rank_systems,
-    sample_size_curve,
-    shared_cells,
-    systems_for_correlation,
-    systems_for_width,
-)
-from pipelines.correlation.estimates import CONFIDENCE, can_be_resampled
+import agreement
+from pipelines.correlation.estimates import can_be_resampled
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study
 
@@ -37,32 +29,23 @@ N_DISAGREEMENTS = 10
 def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.raters`; none where the ratings name no raters."""
     for aspect, stack in study.by_rater.items():
-        common = {"aspect": aspect, "pool": study.pool}
+        common = {
+            "aspect": aspect,
+            "pool": study.pool,
+            "n_raters": len(stack),
+            "n_missing": int(np.isnan(stack).sum()),
+        }
         flat = stack.reshape(len(stack), -1)
         for measurement in ALPHAS:
-            alpha = krippendorff_alpha(flat, measurement=measurement)
-            yield {
-                **common,
-                "statistic": f"krippendorff_alpha_{measurement}",
-                "value": alpha.value,
-                "n_raters": alpha.n_raters,
-                "n_units": alpha.n_units,
-                "n_missing": alpha.n_missing,
-                "reason": alpha.reason,
-            }
-        for level in settings.levels:
-            for coefficient in settings.correlations:
-                agreement = leave_one_out(stack, level=level, coefficient=coefficient)
-                yield {
-                    **common,
-                    "statistic": f"leave_one_out_{coefficient}",
-                    "level": level,
-                    "value": agreement.value,
-                    "n_raters": agreement.n_raters,
-                    "n_units": len(study.systems) if level == "system" else alpha.n_units,
-                    "n_missing": int(np.isnan(stack).sum()),
-                    "reason": agreement.reason,
-                }
+            statistic = f"krippendorff_alpha_{measurement}"
+            alpha = agreement.krippendorff_alpha(flat, measurement=measurement)
+            yield {**common, "statistic": statistic, **asdict(alpha)}
+        for level, coefficient in product(settings.levels, settings.correlations):
+            row: dict[str, Any] = {"statistic": f"leave_one_out_{coefficient}", "level": level}
+            row |= asdict(agreement.leave_one_out(stack, level=level, coefficient=coefficient))
+            if level == "system":
+                row["n_units"] = len(study.systems)
+            yield {**common, **row}
 
 
 def system_rows(
@@ -74,7 +57,7 @@ def system_rows(
     named += [("metric", *each) for each in zip(study.metrics, study.scores, strict=True)]
     for kind, name, matrix in named:
         kept = np.where(rated, matrix, np.nan)
-        ranking = rank_systems(kept, n_resamples=settings.resamples, confidence=CONFIDENCE, rng=rng)
+        ranking = agreement.rank_systems(kept, n_resamples=settings.resamples, rng=rng)
         n_documents = (~np.isnan(kept)).sum(1)
         for i, system in enumerate(study.systems):
             rank = int(ranking.ranks[i])
@@ -100,40 +83,32 @@ def sample_size_rows(
     sizes = np.unique(
         np.geomspace(min(SMALLEST_SIZE, n_documents), n_documents, N_SIZES).round().astype(int)
     )
-    for level in settings.levels:
-        for coefficient in settings.correlations:
-            if not can_be_resampled(study, level, coefficient):
-                continue
-            curve = sample_size_curve(
-                study.scores,
-                study.ratings,
-                sizes,
-                level=level,
-                coefficient=coefficient,
-                n_draws=N_DRAWS,
-                confidence=CONFIDENCE,
-                rng=np.random.default_rng(seed),
-            )
-            for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
-                yield {
-                    "aspect": study.aspects[k],
-                    "metric": study.metrics[m],
-                    "level": level,
-                    "coefficient": coefficient,
-                    "n_documents": int(sizes[s]),
-                    "n_draws": N_DRAWS,
-                    "n_undefined": int(curve.n_undefined[s, m, k]),
-                    "mean": curve.means[s, m, k],
-                    "low": curve.low[s, m, k],
-                    "high": curve.high[s, m, k],
-                }
+    for level, coefficient in product(settings.levels, settings.correlations):
+        if not can_be_resampled(study, level, coefficient):
+            continue
+        how = {"level": level, "coefficient": coefficient}
+        rng = np.random.default_rng(seed)
+        curve = agreement.sample_size_curve(
+            study.scores, study.ratings, sizes, **how, n_draws=N_DRAWS, rng=rng
+        )
+        for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
+            yield how | {
+                "aspect": study.aspects[k],
+                "metric": study.metrics[m],
+                "n_documents": int(sizes[s]),
+                "n_draws": N_DRAWS,
+                "n_undefined": int(curve.n_undefined[s, m, k]),
+                "mean": curve.means[s, m, k],
+                "low": curve.low[s, m, k],
+                "high": curve.high[s, m, k],
+            }
 
 
 def disagreement_rows(study: Study) -> Iterator[dict[str, Any]]:
     """Yield the rows of `AgreementResult.disagreements`, without texts."""
     for k, aspect in enumerate(study.aspects):
         for m, metric in enumerate(study.metrics):
-            scores, ratings = shared_cells(study.scores[m], study.ratings[k])
+            scores, ratings = agreement.shared_cells(study.scores[m], study.ratings[k])
             score_ranks, rating_ranks = _rank_shares(scores), _rank_shares(ratings)
             gaps = score_ranks - rating_ranks
             cells = np.argwhere(~np.isnan(gaps))
@@ -157,7 +132,7 @@ def power_rows(study: Study) -> Iterator[dict[str, Any]]:
     for k, aspect in enumerate(study.aspects):
         for m, metric in enumerate(study.metrics):
             x, y = study.scores[m], study.ratings[k]
-            point = correlate(x, y, level="system")
+            point = agreement.correlate(x, y, level="system")
             row = {
                 "aspect": aspect,
                 "metric": metric,
@@ -167,10 +142,10 @@ def power_rows(study: Study) -> Iterator[dict[str, Any]]:
                 "reason": point.reason,
             }
             if point.reason is None and abs(point.value) < 1.0:
-                documents = documents_for_correlation(x, y)
+                documents = agreement.documents_for_correlation(x, y)
                 row |= {
-                    "systems_for_correlation": systems_for_correlation(point.value),
-                    "systems_for_width": systems_for_width(point.value, WIDTH),
+                    "systems_for_correlation": agreement.systems_for_correlation(point.value),
+                    "systems_for_width": agreement.systems_for_width(point.value, WIDTH),
                     "limit": documents.limit,
                     "documents_for_correlation": documents.n,
                     "reason": documents.reason,

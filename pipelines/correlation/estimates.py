@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from agreement import (
-    Correlation,
-    Resamples,
-    calibrate_ties,
-    correlate,
-    correlation_test,
-    count_tied_cells,
-    draw_resamples,
-    fisher_interval,
-    partial_correlate,
-    resampled_correlations,
-    shared_cells,
-    soft_pairwise_accuracy,
-)
-from agreement.intervals import bootstrap_name, percentile_interval, too_few_units
+import agreement
+from agreement.intervals import bootstrap_interval
 from agreement.levels import merged_means
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study, is_baseline
@@ -36,38 +24,32 @@ SOFT_RESAMPLES = 1_000
 SampleKey = tuple[str, str]
 """A level and a coefficient."""
 
-CONFIDENCE = 0.95
-"""Of all intervals."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimates:
     """Coefficients at every level, each metric and aspect on the cells both have."""
 
-    points: Mapping[SampleKey, Sequence[Sequence[Correlation]]]
+    points: Mapping[SampleKey, Sequence[Sequence[agreement.Correlation]]]
     """By level and coefficient: a row per metric, an entry per aspect."""
     draws: Mapping[SampleKey, np.ndarray]
     """Shape (n_resamples, n_metrics, n_aspects); absent where it would take too long."""
-    resamples: Resamples
 
 
 def estimate(study: Study, settings: CorrelateSettings, rng: np.random.Generator) -> Estimates:
     """Compute every coefficient of every metric with every aspect, and its bootstrap."""
     shape = len(study.systems), len(study.documents)
-    resamples = draw_resamples(*shape, n_resamples=settings.resamples, rng=rng)
+    resamples = agreement.draw_resamples(*shape, n_resamples=settings.resamples, rng=rng)
     points, draws = {}, {}
-    for level in settings.levels:
-        for coefficient in settings.correlations:
-            key = level, coefficient
-            points[key] = [
-                [correlate(x, y, level=level, coefficient=coefficient) for y in study.ratings]
-                for x in study.scores
-            ]
-            if can_be_resampled(study, level, coefficient):
-                draws[key] = resampled_correlations(
-                    study.scores, study.ratings, resamples, level=level, coefficient=coefficient
-                )
-    return Estimates(points=points, draws=draws, resamples=resamples)
+    for key in product(settings.levels, settings.correlations):
+        how = dict(zip(("level", "coefficient"), key, strict=True))
+        points[key] = [
+            [agreement.correlate(x, y, **how) for y in study.ratings] for x in study.scores
+        ]
+        if can_be_resampled(study, *key):
+            draws[key] = agreement.resampled_correlations(
+                study.scores, study.ratings, resamples, **how
+            )
+    return Estimates(points=points, draws=draws)
 
 
 def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
@@ -83,7 +65,7 @@ def correlation_rows(
     """Yield the rows of `AgreementResult.correlations`, by aspect, metric and level."""
     for k, aspect in enumerate(study.aspects):
         for m, metric in enumerate(study.metrics):
-            x, y = shared_cells(study.scores[m], study.ratings[k])
+            x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
             for level in settings.levels:
                 common = {
                     "aspect": aspect,
@@ -108,47 +90,23 @@ def correlation_rows(
 
 
 def _described(
-    x: np.ndarray, y: np.ndarray, point: Correlation, draws: np.ndarray | None
+    x: np.ndarray, y: np.ndarray, point: agreement.Correlation, draws: np.ndarray | None
 ) -> dict[str, Any]:
-    row = _counted(point)
+    row = asdict(point)
     if draws is None:
-        row |= {"reason": point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"}
+        row["reason"] = point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
     else:
-        reason = point.reason or too_few_units(point)
-        interval = percentile_interval(
-            draws, point.value, CONFIDENCE, bootstrap_name(point), reason
-        )
-        row |= {
-            "low": interval.low,
-            "high": interval.high,
-            "interval": None if interval.reason else interval.method,
-            "n_undefined": interval.n_undefined,
-            "reason": interval.reason,
-        }
+        row |= asdict(interval := bootstrap_interval(draws, point.value, point, point.reason))
+        row["interval"] = None if interval.reason else interval.method
     if point.level == "system" and point.reason is None:
-        fisher = fisher_interval(
-            point.value,
-            point.n_systems,
-            confidence=CONFIDENCE,
-            coefficient=point.coefficient,
+        fisher = agreement.fisher_interval(
+            point.value, point.n_systems, coefficient=point.coefficient
         )
         row |= {"fisher_low": fisher.low, "fisher_high": fisher.high}
     if point.level != "summary":
-        p_value = correlation_test(x, y, level=point.level, coefficient=point.coefficient)
+        p_value = agreement.correlation_test(x, y, level=point.level, coefficient=point.coefficient)
         row |= {"p_value": p_value}
     return row
-
-
-def _counted(point: Correlation) -> dict[str, Any]:
-    return {
-        "coefficient": point.coefficient,
-        "value": point.value,
-        "n_systems": point.n_systems,
-        "n_documents": point.n_documents,
-        "n_missing": point.n_missing,
-        "n_skipped": point.n_skipped,
-        "reason": point.reason,
-    }
 
 
 def _partial_rows(
@@ -157,9 +115,11 @@ def _partial_rows(
     if study.lengths is None:
         return
     for coefficient in settings.correlations:
-        point = partial_correlate(x, y, study.lengths, level=level, coefficient=coefficient)
-        n_cells = int((~np.isnan(sum(shared_cells(x, study.lengths)))).sum())
-        yield {**_counted(point), "coefficient": f"partial_{coefficient}", "n_cells": n_cells}
+        point = agreement.partial_correlate(
+            x, y, study.lengths, level=level, coefficient=coefficient
+        )
+        n_cells = int((~np.isnan(sum(agreement.shared_cells(x, study.lengths)))).sum())
+        yield {**asdict(point), "coefficient": f"partial_{coefficient}", "n_cells": n_cells}
 
 
 def _accuracy_rows(
@@ -169,9 +129,9 @@ def _accuracy_rows(
     have = ~np.isnan(x)
     accuracies = {}
     if "pairwise_accuracy" in settings.coefficients and level != "global":
-        accuracies["pairwise_accuracy"] = calibrate_ties(x, y, level=level)
+        accuracies["pairwise_accuracy"] = agreement.calibrate_ties(x, y, level=level)
     if "soft_pairwise_accuracy" in settings.coefficients and level == "system":
-        soft = soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
+        soft = agreement.soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
         accuracies["soft_pairwise_accuracy"] = soft
     for name, accuracy in accuracies.items():
         yield {
@@ -186,5 +146,5 @@ def _accuracy_rows(
 def _tied_units(matrix: np.ndarray, level: str) -> int:
     """Count what has the value of another unit it is compared with."""
     if level == "system":
-        return count_tied_cells(merged_means(matrix)[:, None])
-    return count_tied_cells(matrix if level == "summary" else matrix.reshape(-1, 1))
+        return agreement.count_tied_cells(merged_means(matrix)[:, None])
+    return agreement.count_tied_cells(matrix if level == "summary" else matrix.reshape(-1, 1))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from agreement.intervals import CONFIDENCE
 from pipelines.correlation.comparisons import corrected, difference_rows, with_best
 from pipelines.correlation.details import (
     disagreement_rows,
@@ -20,7 +21,7 @@ from pipelines.correlation.details import (
     sample_size_rows,
     system_rows,
 )
-from pipelines.correlation.estimates import CONFIDENCE, correlation_rows, estimate
+from pipelines.correlation.estimates import correlation_rows, estimate
 from pipelines.correlation.files import ABOUT_FILE, clear_folder, report_folder, write_tables
 from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.runs.progress import Progress
@@ -29,11 +30,11 @@ from pipelines.settings.form import as_options
 from pipelines.tables.keyed import KEYS, check_columns, files_of
 from pipelines.tables.overlap import shared_rows
 from pipelines.tables.ratings import Ratings, columns_apart, read_ratings
-from pipelines.tables.records import DISAGREEMENTS, About, AgreementResult, InputRecord, table
+from pipelines.tables.records import TABLES, About, AgreementResult, InputRecord, table
 from pipelines.tables.scores import Scores, find_scores, read_scores
 from pipelines.tables.study import Study, find_lengths, make_study, remarks
 from pipelines.tables.texts import TEXTS, read_texts
-from sms.naming import AnyPath, OneOrMore, several
+from sms.naming import OneOrMore, several
 from sms.signature import version
 
 LIBRARIES = ("numpy", "scipy", "polars")
@@ -51,11 +52,20 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
         output = report_folder(settings.out, is_replacing=settings.fresh)
     tell(Progress(stage="reading ratings and scores"))
     rated, scored, compared = _shared(paths, settings)
-    columns, _ = columns_apart(settings.columns)
-    study, texts, text_records, notes = _study(rated, scored, settings.corpus, columns)
+    study = make_study(rated, scored)
+    texts: pl.DataFrame | None = None
+    text_notes: list[str] = []
+    inputs = [*scored.records, *rated.records]
+    if settings.corpus is not None:
+        columns, _ = columns_apart(settings.columns)
+        corpus = os.fspath(settings.corpus)
+        texts, records, text_notes = read_texts(corpus, rated.keys, columns)
+        inputs += records
+    lengths, said = find_lengths(study, texts)
+    study = replace(study, lengths=lengths)
+    notes = [compared, *rated.notes, *scored.notes, *text_notes, *remarks(study), *said]
     command = shlex.join(["assay", "correlate", *paths, *as_options(settings)])
-    records = [*scored.records, *rated.records, *text_records]
-    about = _about(command, settings, study, rated, scored, records, [compared, *notes])
+    about = _about(command, settings, study, rated, scored, inputs, notes)
     result = _analyse(study, settings, about, texts, tell)
     if output is not None:
         with output.filled(last=ABOUT_FILE) as folder:
@@ -86,7 +96,6 @@ def _shared(paths: Sequence[str], settings: CorrelateSettings) -> tuple[Ratings,
     scored = read_scores(
         inputs,
         rated.keys,
-        all_rated=rated.all_keys,
         metrics=settings.metrics,
         with_parts=False,
         columns=columns,
@@ -131,21 +140,6 @@ def _analyse(
     )
 
 
-def _study(
-    rated: Ratings, scored: Scores, corpus: AnyPath | None, columns: Mapping[str, str]
-) -> tuple[Study, pl.DataFrame | None, Sequence[InputRecord], list[str]]:
-    """Lay the numbers out, and say what a reader must know about them."""
-    texts: pl.DataFrame | None = None
-    records: Sequence[InputRecord] = ()
-    notes: Sequence[str] = ()
-    if corpus is not None:
-        texts, records, notes = read_texts(os.fspath(corpus), rated.keys, columns)
-    study = make_study(rated, scored)
-    lengths, said = find_lengths(study, texts)
-    notes = [*rated.notes, *scored.notes, *notes, *remarks(study), *([said] if said else [])]
-    return replace(study, lengths=lengths), texts, records, notes
-
-
 def _write(result: AgreementResult, folder: Path, *, all_tables: bool) -> None:
     from pipelines.reports.agreement_report import write_report  # brings a library of charts
 
@@ -157,7 +151,7 @@ def _with_texts(rows: pl.DataFrame, texts: pl.DataFrame | None) -> pl.DataFrame:
     if texts is None:
         return rows
     joined = rows.drop(TEXTS).join(texts, on=KEYS, how="left", maintain_order="left")
-    return joined.select(DISAGREEMENTS.names())
+    return joined.select(TABLES["disagreements"].names())
 
 
 def _explain(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -36,10 +36,7 @@ def summary_text(
         f"({about.n_resamples:,} resamples)"
     )
     heading = f"{coefficient} {'without intervals' if coefficient in ACCURACIES else intervals}"
-    rows_of = f"{counted(about.n_rows, 'row')} of {counted(len(about.systems), 'system')}"
-    parts = [
-        f"{heading}\n{rows_of} and {counted(about.n_documents, 'document')}, raters: {about.raters}"
-    ]
+    parts = [f"{heading}\n{about.compared}, raters: {about.raters}"]
     if coefficient in CORRELATIONS:
         verdict = verdict_of(result, about.main_level, coefficient)
         lines = [*verdict.lines(), f"({verdict.title})", verdict.meaning]
@@ -77,30 +74,26 @@ def _cell(row: dict[str, Any]) -> str:
 
 
 def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
-    undefined: dict[str, list[dict[str, Any]]] = {}
-    for row in rows.filter(pl.col("value").is_null()).iter_rows(named=True):
-        undefined.setdefault(row["reason"], []).append(row)
-    for reason, places in undefined.items():
-        yield f"Undefined: {_places(places)}: {reason}"
+    coefficient = result.about.main_coefficient
+    undefined = rows.filter(pl.col("value").is_null())
+    for (reason,), cells in undefined.group_by("reason", maintain_order=True):
+        yield f"Undefined: {_places(cells)}: {reason}"
     defined = rows.drop_nulls("value")
-    if rows["coefficient"][0] in CORRELATIONS:
+    if coefficient in CORRELATIONS:
         without = defined.filter(pl.col("low").is_null())
         for (reason,), cells in without.group_by("reason", maintain_order=True):
-            why = str(reason).removeprefix("no interval: ")
-            yield f"No interval: {_places(cells.to_dicts())}: {why}"
-    skipped = defined.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
+            yield f"No interval: {_places(cells)}: {str(reason).removeprefix('no interval: ')}"
     why = "on which scores or ratings are constant"
-    if rows["coefficient"][0] in ACCURACIES:
+    if coefficient in ACCURACIES:
         why = "of which fewer than two systems have a score and a rating"
-    for aspect, n_documents in (
-        skipped.group_by("aspect", maintain_order=True).agg(pl.col("n_skipped").max()).iter_rows()
-    ):
-        skipped_text = counted(n_documents, "document")
-        yield f"Summary level, {aspect}: up to {skipped_text} skipped, {why}"
+    skipped = defined.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
+    for (aspect,), cells in skipped.group_by("aspect", maintain_order=True):
+        most = counted(max(cells["n_skipped"]), "document")
+        yield f"Summary level, {aspect}: up to {most} skipped, {why}"
     yield from result.about.notes
 
 
-def _places(rows: Sequence[dict[str, Any]], most: int = 3) -> str:
-    shown = [f"{row['metric']} and {row['aspect']}, {row['level']} level" for row in rows[:most]]
-    more = f" and {len(rows) - most} more" if len(rows) > most else ""
-    return "; ".join(shown) + more
+def _places(cells: pl.DataFrame, most: int = 3) -> str:
+    named = cells.select("metric", "aspect", "level").head(most).iter_rows()
+    shown = "; ".join(f"{metric} and {aspect}, {level} level" for metric, aspect, level in named)
+    return shown + (f" and {len(cells) - most} more" if len(cells) > most else "")

@@ -14,33 +14,20 @@ from cluster.store import write_whole
 from pipelines.reports.agreement_view import Grid, Row, grids, report_view
 from pipelines.reports.charts import draw_files, paper_plots
 from pipelines.reports.file_names import file_stem
-from pipelines.reports.numbers import (
-    UNDEFINED,
-    count_text,
-    interval_text,
-    number_text,
-    range_text,
-)
+from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, range_text
 from pipelines.reports.pages import render_page
 from pipelines.reports.tables import (
-    Column,
     PaperTable,
     escape_markdown,
-    number_column,
-    text_column,
+    table_of,
     to_latex,
     to_markdown,
 )
 from pipelines.reports.verdict import verdict_of
-from pipelines.reports.words import selection, sentence, statistic_name
+from pipelines.reports.words import STATISTICS, selection, sentence
 from pipelines.settings.correlate import CORRELATIONS
 from pipelines.tables.records import About, AgreementResult
 from sms.naming import natural
-
-PAGE_FILE = "report.html"
-MARKDOWN_FILE = "report.md"
-TABLES_FOLDER = "tables"
-PLOTS_FOLDER = "plots"
 
 COUNTS = {
     "n_systems": "systems",
@@ -59,15 +46,15 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
     """
     tables = list(paper_tables(result))
     files = {
-        PAGE_FILE: _utf8(render_report(result, out)),
-        MARKDOWN_FILE: _utf8(render_markdown(result, tables)),
+        "report.html": _utf8(render_report(result, out)),
+        "report.md": _utf8(render_markdown(result, tables)),
     }
     if all_tables:
         for table in tables:
-            files[f"{TABLES_FOLDER}/{table.name}.tex"] = _utf8(to_latex(table))
+            files[f"tables/{table.name}.tex"] = _utf8(to_latex(table))
         for name, plot in paper_plots(result).items():
             for suffix, content in draw_files(plot).items():
-                files[f"{PLOTS_FOLDER}/{name}{suffix}"] = content
+                files[f"plots/{name}{suffix}"] = content
     for name, content in files.items():
         write_whole(out / name, content)
 
@@ -88,22 +75,18 @@ def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
     """Write the report as Markdown: verdict, tables, and where the numbers come from."""
     about = result.about
     verdict = verdict_of(result, about.main_level, about.main_coefficient)
-    lines = ["# Which metric agrees with people", ""]
-    if about.main_coefficient in CORRELATIONS:
-        lines += [*map(_item, verdict.lines()), ""]
-    lines += [
+    is_judged = about.main_coefficient in CORRELATIONS
+    parts = [
+        "# Which metric agrees with people",
+        *(["\n".join(map(_item, verdict.lines()))] if is_judged else []),
         f"{verdict.title}.",
-        "",
         verdict.meaning,
-        "",
-        *(f"- {escape_markdown(note)}" for note in about.notes),
-        "",
+        "\n".join(f"- {escape_markdown(note)}" for note in about.notes),
     ]
     for table in tables:
-        lines += [f"## {escape_markdown(table.title)}", "", escape_markdown(table.caption), ""]
-        lines += [to_markdown(table)]
-    lines += ["## How this was made", "", *_provenance(about)]
-    return "\n".join(lines) + "\n"
+        parts += [f"## {escape_markdown(table.title)}", escape_markdown(table.caption)]
+        parts += [to_markdown(table).strip()]
+    return "\n\n".join([*parts, "## How this was made", "\n".join(_provenance(about))]) + "\n"
 
 
 def _item(paragraph: str) -> str:
@@ -149,35 +132,30 @@ def paper_tables(result: AgreementResult) -> Iterator[PaperTable]:
 
 
 def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
-    # Columns have numbers for names, whatever the aspects are called.
-    rows = [
-        {"metric": metric, **{str(i): dict(cell) for i, cell in enumerate(cells)}}
-        for metric, _, cells in grid.cells(result)
-    ]
+    rows = [(metric, cells) for metric, _, cells in grid.cells(result)]
     return PaperTable(
         name=file_stem("correlations", grid.level, grid.coefficient),
         title=f"{grid.name} with ratings, {grid.level} level",
         caption=_correlation_caption(grid.rows, result),
-        frame=pl.DataFrame(rows, infer_schema_length=None),
-        columns=[
-            text_column("metric", "Metric"),
-            *(_estimate(str(i), aspect) for i, aspect in enumerate(result.aspects)),
+        header=["Metric", *result.aspects],
+        alignment="l" + "r" * len(result.aspects),
+        rows=[[metric, *map(_estimate, cells)] for metric, cells in rows],
+        bold=[
+            (i, j)
+            for i, (_, cells) in enumerate(rows)
+            for j, cell in enumerate(cells, 1)
+            if cell["is_best"]
         ],
     )
 
 
-def _estimate(name: str, header: str) -> Column:
-    """Show a value with its interval; bold for the best, with the reason if undefined."""
-
-    def show(row: Row) -> str:
-        cell = row[name]
-        if cell["value"] is None:
-            return f"{UNDEFINED} ({cell['reason'] or 'undefined'})"
-        interval = interval_text(cell["low"], cell["high"], 2)
-        value = number_text(cell["value"])
-        return value if interval == UNDEFINED else f"{value} {interval}"
-
-    return Column(header=header, show=show, is_best=lambda row: bool(row[name]["is_best"]))
+def _estimate(cell: Row) -> str:
+    """Show a value with its interval, or the reason if undefined."""
+    if cell["value"] is None:
+        return f"{UNDEFINED} ({cell['reason'] or 'undefined'})"
+    interval = interval_text(cell["low"], cell["high"], 2)
+    value = number_text(cell["value"])
+    return value if interval == UNDEFINED else f"{value} {interval}"
 
 
 def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
@@ -193,30 +171,42 @@ def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
 
 
 def _raters_table(result: AgreementResult) -> PaperTable:
-    names = {name: statistic_name(name) for name in result.raters["statistic"]}
-    return PaperTable(
+    return table_of(
+        result.raters.with_columns(pl.col("statistic").replace(STATISTICS)),
+        {
+            "aspect": "Aspect",
+            "pool": "Pool",
+            "statistic": "Statistic",
+            "level": "Level",
+            "value": "Value",
+            "n_raters": "Raters",
+            "n_units": "Units",
+            "reason": "Undefined because",
+        },
         name="raters",
         title="Agreement among raters",
         caption=(
             "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
             "compared with the mean of all, which is less noisy."
         ),
-        frame=result.raters,
-        columns=[
-            text_column("aspect", "Aspect"),
-            text_column("pool", "Pool"),
-            text_column("statistic", "Statistic", names),
-            text_column("level", "Level"),
-            number_column("value", "Value"),
-            number_column("n_raters", "Raters", count_text),
-            number_column("n_units", "Units", count_text),
-            text_column("reason", "Undefined because"),
-        ],
     )
 
 
 def _power_table(result: AgreementResult) -> PaperTable:
-    return PaperTable(
+    return table_of(
+        result.power,
+        {
+            "aspect": "Aspect",
+            "metric": "Metric",
+            "value": "r",
+            "n_systems": "Systems",
+            "n_documents": "Documents",
+            "systems_for_correlation": "Systems for power",
+            "systems_for_width": "Systems for width",
+            "limit": "r with unlimited documents",
+            "documents_for_correlation": "Documents to come within 0.05",
+            "reason": "Undefined because",
+        },
         name="power",
         title="What a larger study would need (system-level Pearson)",
         caption=(
@@ -224,17 +214,4 @@ def _power_table(result: AgreementResult) -> PaperTable:
             "no wider than 0.2; the correlation expected with unlimited documents, and the number "
             "of documents that brings it within 0.05 of that."
         ),
-        frame=result.power,
-        columns=[
-            text_column("aspect", "Aspect"),
-            text_column("metric", "Metric"),
-            number_column("value", "r"),
-            number_column("n_systems", "Systems", count_text),
-            number_column("n_documents", "Documents", count_text),
-            number_column("systems_for_correlation", "Systems for power", count_text),
-            number_column("systems_for_width", "Systems for width", count_text),
-            number_column("limit", "r with unlimited documents"),
-            number_column("documents_for_correlation", "Documents to come within 0.05", count_text),
-            text_column("reason", "Undefined because"),
-        ],
     )

@@ -6,7 +6,7 @@ Only selection and order; nothing is computed anew, and how it looks is in the t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,21 +19,19 @@ from pipelines.reports.numbers import range_text
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import (
     COEFFICIENTS,
-    LEAVE_ONE_OUT,
     LEVEL_MEANINGS,
     LEVELS,
     SIGNIFICANCE,
+    STATISTICS,
     TESTS,
     in_order,
-    listed,
     selection,
-    statistic_name,
 )
 from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.settings.correlate import ACCURACIES
 from pipelines.settings.correlate import CORRELATIONS as TESTED
-from pipelines.tables.records import CORRELATIONS, AgreementResult
-from sms.naming import counted, natural
+from pipelines.tables.records import AgreementResult
+from sms.naming import natural
 
 SHOWN_DISAGREEMENTS = 6
 """Per aspect and metric; the table on disk has all."""
@@ -41,8 +39,6 @@ AXIS_STEPS = ((0.3, 0.1), (1.6, 0.2), (math.inf, 0.5))
 """Up to which span of an axis its ticks are so far apart."""
 
 Row = Mapping[str, Any]
-
-_NOT_COMPUTED: Row = dict.fromkeys(CORRELATIONS) | {"reason": "not computed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,7 +55,7 @@ class Grid:
     @property
     def name(self) -> str:
         """Return the coefficient in words."""
-        return COEFFICIENTS.get(self.coefficient, self.coefficient)
+        return COEFFICIENTS[self.coefficient]
 
     @property
     def title(self) -> str:
@@ -73,11 +69,13 @@ class Grid:
 
     def cells(self, result: AgreementResult) -> Iterator[tuple[str, bool, list[Row]]]:
         """Yield metric, whether it is a baseline, and its row for each aspect; baselines last."""
-        cell_of = {(row["metric"], row["aspect"]): row for row in self.rows.iter_rows(named=True)}
-        baselines = {metric for (metric, _), row in cell_of.items() if row["is_baseline"]}
-        for metric in sorted(result.score_names, key=baselines.__contains__):
-            rows = [cell_of.get((metric, aspect), _NOT_COMPUTED) for aspect in result.aspects]
-            yield metric, metric in baselines, rows
+        rows = {(row["metric"], row["aspect"]): row for row in self.rows.iter_rows(named=True)}
+        of_metric: dict[str, list[Row]] = {
+            metric: [rows[metric, aspect] for aspect in result.aspects]
+            for metric in result.score_names
+        }
+        for metric, cells in sorted(of_metric.items(), key=lambda each: each[1][0]["is_baseline"]):
+            yield metric, cells[0]["is_baseline"], cells
 
 
 def grids(result: AgreementResult) -> Iterator[Grid]:
@@ -85,50 +83,42 @@ def grids(result: AgreementResult) -> Iterator[Grid]:
     for level in in_order(result.correlations["level"], LEVELS):
         at_level = result.correlations.filter(level=level)
         for coefficient in at_level["coefficient"].unique(maintain_order=True):
-            raters = result.raters.filter(level=level, statistic=f"{LEAVE_ONE_OUT}{coefficient}")
-            # Pools are never mixed: an aspect with several has no one ceiling.
-            single = raters.drop_nulls("value").filter(pl.len().over("aspect") == 1)
+            raters = result.raters.filter(level=level, statistic=f"leave_one_out_{coefficient}")
             yield Grid(
                 level=level,
                 coefficient=coefficient,
                 rows=at_level.filter(coefficient=coefficient),
-                ceilings=dict(single.select("aspect", "value").iter_rows()),
+                ceilings=dict(raters.drop_nulls("value").select("aspect", "value").iter_rows()),
             )
 
 
 def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
     """Arrange a result for the page `agreement_report.html`, besides its `about`.
 
-    Pages in the `explain` folder of `folder`, where the page will be, are linked to. Without a
-    correlation there is no report: a `ValueError`.
+    Pages in the `explain` folder of `folder`, where the page will be, are linked to.
     """
+    about = result.about
     all_grids = list(grids(result))
     panels = [panel for grid in all_grids for panel in _panels(grid, result)]
-    if not panels:
-        raise ValueError("`result.correlations` must have rows, got none; there is no report")
-    about = result.about
     main = {"level": about.main_level, "coefficient": about.main_coefficient}
-    first = next((panel for panel in panels if main.items() <= panel.items()), panels[0])
+    first = next(panel for panel in panels if main.items() <= panel.items())
     chosen = {name: first[name] for name in ("level", "aspect", "coefficient")}
-    chosen["metric"] = _shown_first(first["rows"])
+    best = [row["metric"] for row in first["rows"] if row["is_best"]]
+    chosen["metric"] = best[0] if best else first["rows"][0]["metric"]
     tests = in_order(result.differences["test"], TESTS)
-    shown = result.disagreements.group_by("aspect", "metric", maintain_order=True).head(
-        SHOWN_DISAGREEMENTS
-    )
-    texts = _texts(shown)
+    disagreements, texts = _disagreements(result.disagreements, folder)
     return {
-        "lead": _lead(result),
-        "n": _n(result),
+        "n": about.compared,
         "selection": selection(about.raters, about.excluded_systems),
         "systems": sorted(about.systems, key=natural),
         "confidence": f"{100 * about.confidence:g}\N{NO-BREAK SPACE}%",
         "significance": f"{SIGNIFICANCE:g}",
         "chosen": chosen,
-        "levels": _labels((panel["level"] for panel in panels), LEVELS),
-        "aspects": _labels(panel["aspect"] for panel in panels),
-        "coefficients": _labels((panel["coefficient"] for panel in panels), COEFFICIENTS),
-        "metrics": _labels(result.score_names),
-        "tests": _labels(tests, TESTS),
+        "levels": {grid.level: LEVELS[grid.level] for grid in all_grids},
+        "aspects": {name: name for name in result.aspects},
+        "coefficients": {grid.coefficient: grid.name for grid in all_grids},
+        "metrics": {name: name for name in result.score_names},
+        "tests": {test: TESTS[test] for test in tests},
         "verdicts": [
             verdict_of(result, grid.level, grid.coefficient)
             for grid in all_grids
@@ -142,37 +132,10 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
             for aspect in result.aspects
             if not (rows := result.power.filter(aspect=aspect)).is_empty()
         ],
-        "disagreements": list(_disagreements(shown, texts, folder)),
-        "texts": list(texts.values()),
+        "disagreements": disagreements,
+        "texts": texts,
         "charts": page_charts(result, chosen, tests),
     }
-
-
-def _shown_first(rows: Sequence[Row]) -> str:
-    """Choose the best metric, which is no baseline where there is another."""
-    best = next((row for row in rows if row["is_best"]), rows[0])
-    return str(best["metric"])
-
-
-def _lead(result: AgreementResult) -> str:
-    """Say what was held against what."""
-    return (
-        f"How well the scores of {counted(len(result.score_names), 'metric')} agree with what "
-        f"people say about {listed(result.aspects)}: {_n(result)}."
-    )
-
-
-def _n(result: AgreementResult) -> str:
-    """Say what every number is about."""
-    about = result.about
-    return (
-        f"{counted(about.n_rows, 'row')} of {counted(len(about.systems), 'system')} and "
-        f"{counted(about.n_documents, 'document')}"
-    )
-
-
-def _labels(values: Iterable[str], names: Mapping[str, str] | None = None) -> dict[str, str]:
-    return {value: (names or {}).get(value, value) for value in values}
 
 
 # Correlations
@@ -210,19 +173,18 @@ def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
     ticks = _ticks([grid.origin, *(value for value in drawn if value is not None)])
     for aspect in result.aspects:
         rows = grid.rows.filter(aspect=aspect).sort("value", descending=True, nulls_last=True)
-        if not rows.is_empty():
-            yield {
-                "level": grid.level,
-                "aspect": aspect,
-                "coefficient": grid.coefficient,
-                "title": f"{aspect}: {grid.title}",
-                "meaning": LEVEL_MEANINGS.get(grid.level),
-                "origin": grid.origin,
-                "ticks": ticks,
-                "ceiling": grid.ceilings.get(aspect),
-                "n_skipped": rows.drop_nulls("value")["n_skipped"].max(),
-                "rows": rows.to_dicts(),
-            }
+        yield {
+            "level": grid.level,
+            "aspect": aspect,
+            "coefficient": grid.coefficient,
+            "title": f"{aspect}: {grid.title}",
+            "meaning": LEVEL_MEANINGS[grid.level],
+            "origin": grid.origin,
+            "ticks": ticks,
+            "ceiling": grid.ceilings.get(aspect),
+            "n_skipped": rows.drop_nulls("value")["n_skipped"].max(),
+            "rows": rows.to_dicts(),
+        }
 
 
 def _ticks(shown: Sequence[float]) -> list[float]:
@@ -235,42 +197,38 @@ def _ticks(shown: Sequence[float]) -> list[float]:
 
 
 def _raters(result: AgreementResult) -> Iterator[dict[str, Any]]:
-    """Put the aspects of each statistic side by side; None where there is no such row."""
+    """Put the aspects of each statistic side by side."""
     index = ["pool", "statistic", "level"]
     for (pool, statistic, level), rows in result.raters.group_by(index, maintain_order=True):
-        by_aspect = {row["aspect"]: row for row in rows.iter_rows(named=True)}
         yield {
             "pool": pool,
-            "statistic": statistic_name(str(statistic)),
+            "statistic": STATISTICS[str(statistic)],
             "level": level,
-            "cells": [by_aspect.get(aspect) for aspect in result.aspects],
+            "cells": rows.to_dicts(),
         } | {name: range_text(rows[name]) for name in ("n_raters", "n_units", "n_missing")}
 
 
-_TextKey = tuple[str, str | None, str | None]
-
-
-def _texts(disagreements: pl.DataFrame) -> dict[_TextKey, dict[str, str | None]]:
-    """Collect each reference and source once, however many disagreements name it."""
-    names = ("document_id", "reference", "source")
-    kept = disagreements.select(names).unique(maintain_order=True)
-    return {
-        key: {"id": f"text-{index}", **dict(zip(names, key, strict=True))}
-        for index, key in enumerate(kept.iter_rows())
-        if key[1] is not None or key[2] is not None
-    }
-
-
 def _disagreements(
-    disagreements: pl.DataFrame, texts: Mapping[_TextKey, Row], folder: Path
-) -> Iterator[dict[str, Any]]:
-    for (aspect, metric), rows in disagreements.group_by("aspect", "metric", maintain_order=True):
-        items = []
-        for row in rows.iter_rows(named=True):
-            text = texts.get((row["document_id"], row["reference"], row["source"]))
-            name = explain_file(row["document_id"], row["system_id"], row["metric"])
-            page = f"{EXPLAIN_FOLDER}/{name}"
-            row["text_id"] = text["id"] if text else None
-            row["explain"] = page if (folder / page).is_file() else None
-            items.append(row)
-        yield {"aspect": aspect, "metric": metric, "rows": items}
+    disagreements: pl.DataFrame, folder: Path
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Arrange them by aspect and metric, and each reference and source once, whoever names it."""
+    of_text = ["document_id", "reference", "source"]
+    shown = disagreements.group_by("aspect", "metric", maintain_order=True).head(
+        SHOWN_DISAGREEMENTS
+    )
+    texts = (
+        shown.filter(pl.any_horizontal(pl.col(of_text[1:]).is_not_null()))
+        .select(of_text)
+        .unique(maintain_order=True)
+        .with_columns(text_id=pl.format("text-{}", pl.int_range(pl.len())))
+    )
+    names = shown.select("document_id", "system_id", "metric").iter_rows()
+    pages = [f"{EXPLAIN_FOLDER}/{explain_file(*each)}" for each in names]
+    links = [page if (folder / page).is_file() else None for page in pages]
+    linked = shown.with_columns(explain=pl.Series(links, dtype=pl.String)).join(
+        texts, on=of_text, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return [
+        {"aspect": aspect, "metric": metric, "rows": rows.to_dicts()}
+        for (aspect, metric), rows in linked.group_by("aspect", "metric", maintain_order=True)
+    ], texts.to_dicts()

@@ -34,32 +34,9 @@ LONGEST_LABEL = 20
 """Characters of a system's name in a plot; pointing at its dot shows all."""
 
 Spec = dict[str, Any]
-Look = Mapping[str, str | int]
-"""Colours, font (sizes in pixels) and pixels per row of a matrix."""
-
-PAGE: Look = {
-    "ink": "var(--ink)",
-    "muted": "var(--muted)",
-    "rule": "var(--rule)",
-    "accent": "var(--accent)",
-    "counter": "var(--counter)",
-    "surface": "var(--paper)",
-    "background": "transparent",
-    "font": "sans-serif",
-    "font_size": 12,
-}
 # One column of a two-column paper is about 240 points wide: at that width the text has 8 points.
-PAPER: Look = {
-    "ink": "#000000",
-    "muted": "#333333",
-    "rule": "#dddddd",
-    "accent": "#17568c",
-    "counter": "#b4500f",
-    "surface": "#ffffff",
-    "background": "#ffffff",
-    "font": "Liberation Sans, Helvetica, Arial, sans-serif",
-    "font_size": 11,
-}
+PAGE, PAPER = json.loads((TEMPLATES / "charts" / "looks.json").read_text("utf-8")).values()
+"""Colours, font (sizes in pixels)."""
 PAGE_STEP, PAPER_STEP = 26, 13
 """Pixels per row of a matrix."""
 
@@ -161,44 +138,24 @@ def page_charts(
     `compact`), and `matching`, the columns whose values must be as chosen.
     """
     here = {name: chosen[name] for name in ("level", "aspect", "coefficient")}
-    label = COEFFICIENTS.get(chosen["coefficient"], chosen["coefficient"])
-    systems = _specified(
-        "systems",
-        PAGE,
-        x_title={"signal": "'Mean score, ' + metric"},
-        y_title={"signal": "'Mean rating, ' + aspect"},
-    )
-    differences = _specified("differences", PAGE, p_value="datum['p_' + test]")
-    curves = _specified(
-        "sample-size", PAGE, chosen="metric", y_title={"signal": "coefficient_label"}
-    )
+    of_system = {name: chosen[name] for name in ("aspect", "metric")}
+    of_curve = {"metric": chosen["metric"], "coefficient_label": COEFFICIENTS[here["coefficient"]]}
+    titles = {"x_title": {"signal": "'Mean score, ' + metric"}}
+    titles |= {"y_title": {"signal": "'Mean rating, ' + aspect"}}
+    label = {"signal": "coefficient_label"}
+    scatter = _specified("systems", PAGE, **titles)
+    matrix = _specified("differences", PAGE, p_value="datum['p_' + test]")
+    curves = _specified("sample-size", PAGE, chosen="metric", y_title=label)
+    cells, height = difference_cells(result.differences), PAGE_STEP * len(result.score_names)
     charts = {
-        "systems": _live(
-            systems,
-            system_points(result.systems),
-            {name: chosen[name] for name in ("aspect", "metric")},
-            440,
-        ),
-        "differences": _live(
-            differences,
-            difference_cells(result.differences),
-            here,
-            PAGE_STEP * len(result.score_names),
-            test=next(iter(tests), ""),
-        ),
-        "sample-size": _live(
-            curves,
-            curve_points(result.sample_size),
-            here,
-            360,
-            metric=chosen["metric"],
-            coefficient_label=label,
-        ),
+        "systems": _live(scatter, system_points(result.systems), of_system, 440),
+        "differences": _live(matrix, cells, here, height, test=next(iter(tests), "")),
+        "sample-size": _live(curves, curve_points(result.sample_size), here, 360, **of_curve),
     }
     return {name: chart for name, chart in charts.items() if chart["data"]["rows"]}
 
 
-def _specified(name: str, look: Look, **values: object) -> Spec:
+def _specified(name: str, look: Mapping[str, str | int], **values: object) -> Spec:
     """Read the specification of a chart, without data and size."""
     values |= {"look": look, "significance": SIGNIFICANCE}
     return json.loads(_TEMPLATES.get_template(f"{name}.json").render(values))
@@ -249,7 +206,7 @@ def _plots_of(
     defined = defined.sort("is_baseline", "value", descending=[False, True])
     if defined.is_empty():
         return
-    best, title = defined["metric"][0], COEFFICIENTS.get(coefficient, coefficient)
+    best, title = defined["metric"][0], COEFFICIENTS[coefficient]
     size = PAPER_STEP * len(defined)
     spec = _specified("correlations", PAPER, x_title=title)
     yield "correlations", paper_chart(spec, defined, width=130, height=size)

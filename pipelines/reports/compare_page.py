@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from pipelines.reports.comparison import RUNS, MetricComparison, ScoreComparison, comparison_sheet
-from pipelines.reports.numbers import UNDEFINED
 from pipelines.reports.pages import render_page
 from pipelines.reports.sheet import MAX_ROWS
 from pipelines.reports.tables import to_markdown
-from pipelines.reports.terminal import decimals, number
+from pipelines.reports.terminal import decimals, number, span
 from sms.naming import counted
 from sms.signature import version
 
@@ -70,23 +69,14 @@ def _row_view(row: MetricComparison) -> dict[str, Any]:
     named = [*ordered[:N_EXTREMES], *ordered[N_EXTREMES:][-N_EXTREMES:]]
     systems = row.system_a if row.system_a == row.system_b else f"{row.system_a}, {row.system_b}"
     return {
-        "metric": row.metric,
+        "own": row,
         "systems": systems,
         "mean_a": number(row.mean_a, n_decimals),
         "mean_b": number(row.mean_b, n_decimals),
-        "difference": None if np.isnan(row.difference) else row.difference,
         "shown": number(row.difference, n_decimals + 1),
-        "low": None if np.isnan(row.low) else row.low,
-        "high": None if np.isnan(row.high) else row.high,
-        "interval": UNDEFINED
-        if np.isnan(row.low)
-        else f"[{number(row.low, n_decimals)}, {number(row.high, n_decimals)}]",
+        "interval": span(row.low, row.high, n_decimals),
         "from": min(ends),
         "to": max(ends) if max(ends) > min(ends) else min(ends) + 1.0,
-        "p_holm": None if np.isnan(row.p_holm) else row.p_holm,
-        "higher": row.higher,
-        "reason": row.reason,
-        "n_documents": row.n_documents,
         "counts": f"A higher on {row.wins:,}, equal on {row.ties:,}, lower on {row.losses:,}",
         "bars": _bars([value for _, value in reversed(ordered)]),
         "named": [(name, number(value, n_decimals + 1)) for name, value in reversed(named)],

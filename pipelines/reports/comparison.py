@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from pipelines.reports.numbers import UNDEFINED, p_value_text, range_text
-from pipelines.reports.sheet import Sheet
-from pipelines.reports.tables import Column, PaperTable, number_column, text_column
-from pipelines.reports.terminal import decimals, number
+from pipelines.reports.sheet import Sheet, frame_of
+from pipelines.reports.tables import PaperTable
+from pipelines.reports.terminal import decimals, number, span
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
 
@@ -83,64 +82,53 @@ class ScoreComparison:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as a table; undefined is null."""
-        names = [each.name for each in fields(MetricComparison) if each.name != "documents"]
-        rows = [{name: getattr(row, name) for name in names} for row in self.rows]
-        frame = pl.DataFrame(rows, infer_schema_length=None)
-        return frame.with_columns(pl.selectors.float().fill_nan(None))
+        return frame_of(self.rows, without="documents")
 
 
 def comparison_sheet(result: ScoreComparison) -> Sheet:
     """Lay a comparison out."""
-    frame = result.frame()
     return Sheet(
         record=result,
-        table=PaperTable(
-            name="comparison",
-            title="Comparison of scores",
-            caption="",
-            frame=frame,
-            columns=_columns(result, frame),
-        ),
+        frame=result.frame(),
+        table=_table(result),
         head=list(_head(result)),
-        foot=list(_foot(result, frame)),
+        foot=list(_foot(result)),
         codes=list(result.signatures.values()),
     )
 
 
-def _columns(result: ScoreComparison, frame: pl.DataFrame) -> list[Column]:
-    sizes = (
-        decimals([*rows["mean_a"].drop_nulls(), *rows["mean_b"].drop_nulls()])
-        for _, rows in frame.group_by("metric")
-    )
-    n_decimals = max(sizes, default=0)  # one format for a column, in which nothing is lost
-
-    def shown(row: Mapping[str, Any], name: str, more: int) -> str:
-        value = row[name]
-        return UNDEFINED if value is None else number(value, n_decimals + more)
-
-    def mean(name: str, more: int = 0) -> Callable[[Mapping[str, Any]], str]:
-        return lambda row: shown(row, name, more)
-
-    def interval(row: Mapping[str, Any]) -> str:
-        ends = [shown(row, end, 1) for end in ("low", "high")]
-        return UNDEFINED if UNDEFINED in ends else f"[{', '.join(ends)}]"
-
+def _table(result: ScoreComparison) -> PaperTable:
+    means: dict[str, list[float]] = {}
+    for row in result.rows:
+        means.setdefault(row.metric, []).extend([row.mean_a, row.mean_b])
+    digits = max(map(decimals, means.values()))  # one format for a column; nothing is lost
     systems = {"system": "system_a"} if result.kind == RUNS else {"A": "system_a", "B": "system_b"}
     if result.kind == SYSTEMS and result.is_one_pair:
         systems = {}  # the lines above the table name them
-    counts = {"wins": "wins", "ties": "ties", "losses": "losses", "documents": "n_documents"}
-    return [
-        text_column("metric", "metric"),
-        *(text_column(name, header) for header, name in systems.items()),
-        Column(header="mean A", show=mean("mean_a")),
-        Column(header="mean B", show=mean("mean_b")),
-        Column(header="A - B", show=mean("difference", 1)),
-        Column(header=f"{100 * result.confidence:g} % interval", show=interval),
-        number_column("p_value", "p", p_value_text),
-        number_column("p_holm", "p (Holm)", p_value_text),
-        *(text_column(name, header, is_numeric=True) for header, name in counts.items()),
-        Column(header="higher", show=lambda row: (row["higher"] or UNDEFINED).upper()),
+    interval = f"{100 * result.confidence:g} % interval"
+    numbers = ("mean A", "mean B", "A - B", interval, "p", "p (Holm)")
+    header = ["metric", *systems, *numbers, "wins", "ties", "losses", "documents", "higher"]
+    rows = [
+        [
+            row.metric,
+            *(getattr(row, name) for name in systems.values()),
+            *(number(mean, digits) for mean in (row.mean_a, row.mean_b)),
+            number(row.difference, digits + 1),
+            span(row.low, row.high, digits + 1),
+            *(p_value_text(p_value) for p_value in (row.p_value, row.p_holm)),
+            *(str(n) for n in (row.wins, row.ties, row.losses, row.n_documents)),
+            (row.higher or UNDEFINED).upper(),
+        ]
+        for row in result.rows
     ]
+    n_left = 1 + len(systems)
+    return PaperTable(
+        name="comparison",
+        title="Comparison of scores",
+        header=header,
+        alignment="l" * n_left + "r" * (len(header) - n_left),
+        rows=rows,
+    )
 
 
 def _head(result: ScoreComparison) -> Iterator[str]:
@@ -155,9 +143,9 @@ def _head(result: ScoreComparison) -> Iterator[str]:
         yield f"{side.upper()}: {named}{getattr(result, f'scores_{side}')}"
 
 
-def _foot(result: ScoreComparison, frame: pl.DataFrame) -> Iterator[str]:
+def _foot(result: ScoreComparison) -> Iterator[str]:
     yield from result.meanings
-    n_tested = frame["p_value"].count()
+    n_tested = sum(not math.isnan(row.p_value) for row in result.rows)
     yield (
         f"Interval: paired bootstrap over documents, {result.n_resamples:,} resamples, seed "
         f"{result.seed}; p: two-sided permutation test, A and B being swapped on each document; "
@@ -179,6 +167,7 @@ def _foot(result: ScoreComparison, frame: pl.DataFrame) -> Iterator[str]:
     missing = [row.n_missing for row in result.rows]
     if any(missing):
         yield f"Documents left out because A or B has no score for them: {range_text(missing)}"
-    for row in frame.drop_nulls("reason").iter_rows(named=True):
-        yield f"Undefined: {row['metric']}, {row['system_a']}, {row['system_b']}: {row['reason']}"
+    for row in result.rows:
+        if row.reason is not None:
+            yield f"Undefined: {row.metric}, {row.system_a}, {row.system_b}: {row.reason}"
     yield from result.notes

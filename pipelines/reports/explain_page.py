@@ -109,16 +109,12 @@ def _scale(highest: float) -> list[dict[str, Any]]:
 def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
     explanation = system.explanation
     return {
+        "own": explanation,
         "system_id": system.system_id,
-        "score": explanation.score,
-        "status": explanation.status,
         "ratings": system.ratings,
         "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
         "picture": Markup(explanation.svg(is_live=True)) if explanation.effects else "",
         "effects": _effects_view(explanation),
-        "tokens": explanation.tokens,
-        "evidence": explanation.evidence,
-        "parts": explanation.parts,
         "similarities": _similarities_view(explanation),
         "conclusion": _conclusion(explanation),
     }
@@ -137,7 +133,6 @@ def _similarities_view(explanation: Explanation) -> list[str]:
 
 def _conclusion(explanation: Explanation) -> str:
     """Say how the scores of several plans become one, or which of several texts has one."""
-    n_defined = sum(each is not None for each in explanation.similarities)
     n_others = len(explanation.others)
     if len(explanation.moves) > 1:
         return (
@@ -146,16 +141,15 @@ def _conclusion(explanation: Explanation) -> str:
         )
     if n_others == 1 or not explanation.moves:
         return ""
-    side = explanation.others[0].side
-    if n_defined == 1:  # whether the best counts or the mean
-        return f"Only one of {n_others} {side}s could be compared."
-    return f"The best of {n_others} {side}s counts."
+    texts = f"{n_others} {explanation.others[0].side}s"
+    if sum(each is not None for each in explanation.similarities) == 1:  # best or mean
+        return f"Only one of {texts} could be compared."
+    return f"The best of {texts} counts."
 
 
 def _plan_view(explanation: Explanation, number: int, highest: float) -> dict[str, Any]:
     moves = explanation.moves[number]
     ours, theirs = mean_costs(moves)
-    picture = explanation.svg(number=number, highest=highest, is_live=True)
     return {
         "name": explanation.name_of(moves.other),
         "side": moves.other.side,
@@ -163,7 +157,7 @@ def _plan_view(explanation: Explanation, number: int, highest: float) -> dict[st
         "table": _flow_table(moves, highest),
         "lacks": _costliest(moves.other, theirs, highest),
         "adds": _costliest(moves.candidate, ours, highest),
-        "picture": Markup(picture),
+        "picture": Markup(explanation.svg(number=number, highest=highest, is_live=True)),
         "data": {
             "flows": [
                 [flow.candidate, flow.other, round(flow.mass, 6), round(flow.cost, 4)]

@@ -19,7 +19,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
-from pipelines.reports.words import statistic_name
 
 TEMPLATES = Path(__file__).with_name("templates")
 BASE_STYLE = "base.css"
@@ -86,7 +85,6 @@ def _environment(folder: Path) -> Environment:
     environment.filters["breakable"] = breakable
     environment.filters["number"] = number_text
     environment.filters["count"] = count_text
-    environment.filters["statistic"] = statistic_name
     environment.filters["p_value"] = p_value_text
     environment.globals["interval_text"] = interval_text
     return environment

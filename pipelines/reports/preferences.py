@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import polars as pl
 
 from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, p_value_text
-from pipelines.reports.sheet import Sheet
-from pipelines.reports.tables import Column, PaperTable, number_column, text_column
+from pipelines.reports.sheet import Sheet, frame_of
+from pipelines.reports.tables import PaperTable
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
 
@@ -69,58 +68,43 @@ class Preferences:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as a table; undefined is null."""
-        frame = pl.DataFrame([asdict(row) for row in self.rows], infer_schema_length=None)
-        return frame.with_columns(pl.selectors.float().fill_nan(None))
+        return frame_of(self.rows)
 
 
 def preferences_sheet(result: Preferences) -> Sheet:
     """Lay preferences out."""
     is_repeated = any(row.n_items_repeated for row in result.rows)
-    return Sheet(
-        record=result,
-        table=PaperTable(
-            name="preferences",
-            title="Preferences of judges",
-            caption="",
-            frame=result.frame(),
-            columns=_columns(result, is_repeated=is_repeated),
-        ),
-        foot=list(_foot(result, is_repeated=is_repeated)),
+    interval = f"{100 * result.confidence:g} % interval"
+    of_items = ["items A : B : =", "p (items)", "alpha", "% agree"] if is_repeated else []
+    header = ["criterion", "A", "B", "A wins", "B wins", "=", "% for B", interval]
+    header += ["p", "p (Holm)", *of_items, "preferred"]
+    table = PaperTable(
+        name="preferences",
+        title="Preferences of judges",
+        header=header,
+        alignment="lll" + "r" * (len(header) - 3),
+        rows=[_cells(row, is_repeated=is_repeated) for row in result.rows],
     )
+    foot = list(_foot(result, is_repeated=is_repeated))
+    return Sheet(record=result, frame=result.frame(), table=table, foot=foot)
 
 
-def _columns(result: Preferences, *, is_repeated: bool) -> list[Column]:
+def _cells(row: HeadToHead, *, is_repeated: bool) -> list[str]:
     of_items = [
-        Column(
-            header="items A : B : =",
-            show=lambda row: f"{row['items_a']} : {row['items_b']} : {row['items_tied']}",
-        ),
-        number_column("p_items", "p (items)", p_value_text),
-        number_column("alpha", "alpha"),
-        Column(header="% agree", show=_percent("share_equal")),
+        f"{row.items_a} : {row.items_b} : {row.items_tied}",
+        p_value_text(row.p_items),
+        number_text(row.alpha),
+        number_text(100 * row.share_equal, 1),
     ]
-    counts = {"A wins": "wins_a", "B wins": "wins_b", "=": "ties"}
     return [
-        text_column("criterion", "criterion"),
-        text_column("system_a", "A"),
-        text_column("system_b", "B"),
-        *(number_column(name, header, lambda n: f"{n:,}") for header, name in counts.items()),
-        Column(header="% for B", show=_percent("share_b")),
-        Column(header=f"{100 * result.confidence:g} % interval", show=_interval),
-        number_column("p_value", "p", p_value_text),
-        number_column("p_holm", "p (Holm)", p_value_text),
+        *(row.criterion, row.system_a, row.system_b),
+        *(f"{n:,}" for n in (row.wins_a, row.wins_b, row.ties)),
+        number_text(100 * row.share_b, 1),
+        interval_text(100 * row.low, 100 * row.high, 1),
+        *(p_value_text(p_value) for p_value in (row.p_value, row.p_holm)),
         *(of_items if is_repeated else ()),
-        Column(header="preferred", show=lambda row: (row["preferred"] or UNDEFINED).upper()),
+        (row.preferred or UNDEFINED).upper(),
     ]
-
-
-def _percent(name: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda row: number_text(None if row[name] is None else 100 * row[name], 1)
-
-
-def _interval(row: Mapping[str, Any]) -> str:
-    low, high = (None if row[end] is None else 100 * row[end] for end in ("low", "high"))
-    return interval_text(low, high, 1)
 
 
 def _foot(result: Preferences, *, is_repeated: bool) -> Iterator[str]:

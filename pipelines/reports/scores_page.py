@@ -14,17 +14,10 @@ import polars as pl
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
 from cluster.store import join, read_whole
-from pipelines.reports.numbers import UNDEFINED, range_text
+from pipelines.reports.numbers import range_text
 from pipelines.reports.pages import render_page
-from pipelines.reports.tables import (
-    Column,
-    PaperTable,
-    shown_rows,
-    text_column,
-    to_latex,
-    to_markdown,
-)
-from pipelines.reports.terminal import decimals, number
+from pipelines.reports.tables import PaperTable, to_latex, to_markdown
+from pipelines.reports.terminal import decimals, number, span
 from pipelines.runs.manifest import SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
@@ -41,6 +34,9 @@ N_REMARKS = 50
 """Rows with a status that are shown."""
 CONFIDENCE = 0.95
 
+Means = dict[str, tuple[float, float, float, int]]
+"""By system: mean, ends of its interval (NaN where there is none), documents."""
+
 
 def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     """Render the page of a finished run; `meanings` says what a higher value of a column means."""
@@ -56,7 +52,6 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         sample=None if len(rows) == run.n_rows else counted(len(rows), "row"),
         confidence=f"{CONFIDENCE:.0%}",
         table=table,
-        cells=[column_cells for _, column_cells in shown_rows(table)],
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
             | {"extremes": list(_extremes(run.out, rows, name))}
@@ -73,7 +68,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     )
 
 
-def document_means(rows: pl.DataFrame, metric: str) -> dict[str, tuple[float, float, float, int]]:
+def document_means(rows: pl.DataFrame, metric: str) -> Means:
     """Average a metric by system: mean, ends of its interval, documents.
 
     Rows of one document belong together: the interval is Student's over documents, of a ratio of
@@ -112,59 +107,38 @@ def read_rows(run: ScoreRun) -> pl.DataFrame:
     return collect(lazy, place(files))
 
 
-def _means_table(
-    run: ScoreRun, means: Mapping[str, Mapping[str, tuple[float, float, float, int]]]
-) -> PaperTable:
+def _means_table(run: ScoreRun, means: Mapping[str, Means]) -> PaperTable:
     """Lay the means of all rows out, with half the width of their intervals."""
     systems = sorted(run.means, key=natural)
-    rows = [
-        {
-            "system": system or "(none)",
-            **{str(i): run.means[system][n] for i, n in enumerate(means)},
-        }
-        | {f"{i}_half": _half(means[n].get(system)) for i, n in enumerate(means)}
-        for system in systems
-    ]
-
-    def cell(i: int, name: str) -> Column:
-        n_decimals = decimals(run.means[system][name] for system in systems)
-
-        def show(row: Mapping[str, Any]) -> str:
-            mean, half = row[str(i)], row[f"{i}_half"]
-            if np.isnan(mean):
-                return UNDEFINED
-            shown = number(mean, n_decimals)
-            return shown if np.isnan(half) else f"{shown} ± {number(half, n_decimals)}"
-
-        return Column(header=name, show=show)
-
+    columns = [[_means_cell(run, means, name, system) for system in systems] for name in means]
     return PaperTable(
         name="scores",
         title="Mean scores",
         caption=f"Mean and half of the {CONFIDENCE:.0%} interval over documents.",
-        frame=pl.DataFrame(rows, infer_schema_length=None),
-        columns=[
-            text_column("system", "System"),
-            *(cell(i, name) for i, name in enumerate(means)),
-        ],
+        header=["System", *means],
+        alignment="l" + "r" * len(means),
+        rows=[*zip([system or "(none)" for system in systems], *columns, strict=True)],
     )
 
 
-def _documents_text(means: Mapping[str, Mapping[str, tuple[float, float, float, int]]]) -> str:
+def _means_cell(run: ScoreRun, means: Mapping[str, Means], name: str, system: str) -> str:
+    n_decimals = decimals(each[name] for each in run.means.values())
+    shown = number(run.means[system][name], n_decimals)
+    mean, _, high, _ = means[name].get(system, (np.nan, np.nan, np.nan, 0))
+    return shown if np.isnan(high) else f"{shown} ± {number(high - mean, n_decimals)}"
+
+
+def _documents_text(means: Mapping[str, Means]) -> str:
     """Say how many documents a mean is over."""
     numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
     return f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}"
-
-
-def _half(mean: tuple[float, float, float, int] | None) -> float:
-    return np.nan if mean is None else mean[2] - mean[0]
 
 
 def _metric_view(
     run: ScoreRun,
     rows: pl.DataFrame,
     metric: str,
-    means: Mapping[str, tuple[float, float, float, int]],
+    means: Means,
     meaning: str | None,
 ) -> dict[str, Any]:
     values = rows[metric].drop_nulls().to_numpy()
@@ -185,12 +159,10 @@ def _metric_view(
                 "name": system or "(none)",
                 "mean": mean,
                 "shown": number(mean, n_decimals),
-                "low": None if np.isnan(low) else low,
-                "high": None if np.isnan(high) else high,
-                "interval": UNDEFINED
-                if np.isnan(low)
-                else f"[{number(low, n_decimals)}, {number(high, n_decimals)}]",
-                "half": UNDEFINED if np.isnan(low) else number(mean - low, n_decimals),
+                "low": low,
+                "high": high,
+                "interval": span(low, high, n_decimals),
+                "half": number(mean - low, n_decimals),
                 "n": n,
             }
             for system, (mean, low, high, n) in ranked

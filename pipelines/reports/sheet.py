@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from pipelines.reports.tables import PaperTable, escape_markdown, shown_rows, to_markdown
+import polars as pl
+
+from pipelines.reports.tables import PaperTable, escape_markdown, to_markdown
 from pipelines.reports.terminal import table_blocks
 from sms.naming import counted
 from sms.signature import version
@@ -24,6 +26,8 @@ class Sheet:
 
     record: Any
     """The result, a dataclass."""
+    frame: pl.DataFrame
+    """The cells with all digits."""
     table: PaperTable
     head: Sequence[str] = ()
     foot: Sequence[str] = ()
@@ -32,11 +36,11 @@ class Sheet:
 
     def text(self, *, is_terminal: bool = False, width: int | None = None) -> str:
         """Lay it out for people; a table that needs more characters than `width` gets more."""
-        rows = [cells for _, cells in shown_rows(self.table)]
+        rows = self.table.rows
         table = table_blocks(
-            [column.header for column in self.table.columns],
+            self.table.header,
             rows[:MAX_ROWS],
-            n_left=sum(not column.is_numeric for column in self.table.columns),
+            n_left=self.table.alignment.count("l"),
             is_terminal=is_terminal,
             width=width,
         )
@@ -48,11 +52,19 @@ class Sheet:
     def content(self, suffix: str) -> str:
         """Write all rows for a file whose name ends with one of `SUFFIXES`."""
         if suffix == ".csv":
-            return self.table.frame.write_csv()
+            return self.frame.write_csv()
         if suffix == ".json":
-            rows = self.table.frame.to_dicts()
-            values = {"version": version(), **asdict(self.record), "rows": rows}
+            values = {"version": version(), **asdict(self.record), "rows": self.frame.to_dicts()}
             return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         lines = [f"- {escape_markdown(line)}\n" for line in (*self.head, *self.foot)]
         lines += [f"- `{code}`\n" for code in self.codes]
         return f"# {self.table.title}\n\n{to_markdown(self.table)}\n{''.join(lines)}"
+
+
+def frame_of(rows: Sequence[Any], *, without: str = "") -> pl.DataFrame:
+    """Turn records of one kind into a table, undefined numbers into nulls."""
+    names = [field.name for field in fields(rows[0]) if field.name != without]
+    frame = pl.DataFrame(
+        [{name: getattr(row, name) for name in names} for row in rows], infer_schema_length=None
+    )
+    return frame.with_columns(pl.selectors.float().fill_nan(None))

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.reports.numbers import UNDEFINED
+
 _PLAIN_WIDTH = 80
 _BETWEEN = 2  # characters between columns
 _WIDEST = 10_000
@@ -112,4 +114,10 @@ def number(mean: float, n_decimals: int) -> str:
     >>> number(1234.5, 2), number(-0.00001, 3), number(math.nan, 3)
     ('1,234.50', '0.000', '–')
     """
-    return "–" if math.isnan(mean) else f"{mean:z,.{n_decimals}f}"
+    return UNDEFINED if math.isnan(mean) else f"{mean:z,.{n_decimals}f}"
+
+
+def span(low: float, high: float, n_decimals: int) -> str:
+    """Write an interval in brackets; an en dash where it is undefined."""
+    ends = f"[{number(low, n_decimals)}, {number(high, n_decimals)}]"
+    return UNDEFINED if math.isnan(low) else ends

@@ -89,7 +89,7 @@ class Verdict:
     @property
     def title(self) -> str:
         """Return level and coefficient in words."""
-        return f"{LEVELS.get(self.level, self.level)} level, {self.coefficient_name}"
+        return f"{LEVELS[self.level]} level, {self.coefficient_name}"
 
     @property
     def meaning(self) -> str:
@@ -99,7 +99,7 @@ class Verdict:
     @property
     def coefficient_name(self) -> str:
         """Return the coefficient in words."""
-        return COEFFICIENTS.get(self.coefficient, self.coefficient)
+        return COEFFICIENTS[self.coefficient]
 
     @property
     def judged(self) -> tuple[AspectVerdict, ...]:

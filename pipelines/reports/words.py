@@ -1,78 +1,20 @@
-"""The names readers see for levels, coefficients, tests and statistics, and in which order.
-
-A name that is not listed is shown as it is, after the listed ones.
-"""
+"""The names readers see for levels, coefficients, tests and statistics, and in which order."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 
-LEVELS = {
-    "system": "System",
-    "summary": "Summary",
-    "global": "Global",
-}
-LEVEL_MEANINGS = {
-    "system": "the systems’ means are correlated",
-    "summary": "systems are correlated inside each document, then documents are averaged",
-    "global": "all pairs of a system and a document are correlated at once",
-}
-_QUESTIONS = {
-    "system": "does a metric rank the systems as people do? For summaries of one document, read "
-    "summary level.",
-    "summary": "does a metric order the summaries of one document as people do? For a ranking of "
-    "systems, read system level.",
-    "global": "does a metric order all rows as people do? It needs no second summary of a "
-    "document, and mixes differences between documents with those between summaries.",
-}
-_WHY_COEFFICIENT = {
-    "pearson": "Pearson r asks for a straight line between scores and ratings.",
-    "spearman": "Spearman \N{GREEK SMALL LETTER RHO} compares order alone, so the scale of a "
-    "metric does not matter.",
-    "kendall_b": "Kendall \N{GREEK SMALL LETTER TAU} counts pairs in the same order.",
-}
-_WHY_COEFFICIENT["kendall_c"] = _WHY_COEFFICIENT["kendall_b"]
-_PLAIN = {
-    "pearson": "Pearson r",
-    "spearman": "Spearman \N{GREEK SMALL LETTER RHO}",
-    "kendall_b": "Kendall \N{GREEK SMALL LETTER TAU}-b",
-    "kendall_c": "Kendall \N{GREEK SMALL LETTER TAU}-c",
-}
-COEFFICIENTS = {
-    **_PLAIN,
-    **{f"partial_{name}": f"{title} given length" for name, title in _PLAIN.items()},
-    "pairwise_accuracy": "Pairwise accuracy",
-    "soft_pairwise_accuracy": "Soft pairwise accuracy",
-}
-TESTS = {
-    "perm-both": "Permutation (Perm-Both)",
-    "williams": "Williams",
-    "steiger": "Steiger",
-}
-STATISTICS = {
-    "krippendorff_alpha_ordinal": "Krippendorff’s \N{GREEK SMALL LETTER ALPHA}, ordinal",
-    "krippendorff_alpha_interval": "Krippendorff’s \N{GREEK SMALL LETTER ALPHA}, interval",
-}
-LEAVE_ONE_OUT = "leave_one_out_"
-"""Before a coefficient: each rater against the mean of the others."""
+_WORDS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    files(__package__).joinpath("words.toml").read_text("utf-8")
+)
+LEVELS, LEVEL_MEANINGS = _WORDS["levels"], _WORDS["level_meanings"]
+COEFFICIENTS, TESTS, STATISTICS = _WORDS["coefficients"], _WORDS["tests"], _WORDS["statistics"]
 MOST_NAMED = 3
 """Systems left out that are named beside every number; the header names all."""
 SIGNIFICANCE = 0.05
 """After Holm's correction."""
-
-
-def statistic_name(statistic: str) -> str:
-    """Name a statistic of agreement among raters.
-
-    Examples
-    --------
-    >>> statistic_name("leave_one_out_pearson")
-    'Leave one out, Pearson r'
-    """
-    coefficient = statistic.removeprefix(LEAVE_ONE_OUT)
-    if coefficient != statistic:
-        return f"Leave one out, {COEFFICIENTS.get(coefficient, coefficient)}"
-    return STATISTICS.get(statistic, statistic)
 
 
 def lead_text(level: str, coefficient: str) -> str:
@@ -83,23 +25,14 @@ def lead_text(level: str, coefficient: str) -> str:
     >>> lead_text("system", "kendall_b").partition("?")[0]
     'System level asks: does a metric rank the systems as people do'
     """
-    why = _WHY_COEFFICIENT.get(coefficient)
-    asks = f"{LEVELS[level]} level asks: {_QUESTIONS[level]}"
-    return f"{asks} {why}" if why else asks
+    why = _WORDS["reasons"].get(coefficient, "")
+    return f"{LEVELS[level]} level asks: {_WORDS['questions'][level]} {why}".strip()
 
 
 def in_order(values: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Return the distinct values: those with a name in its order, then the others.
-
-    Examples
-    --------
-    >>> in_order(["global", "other", "system", "global"], LEVELS)
-    ['system', 'global', 'other']
-    """
-    distinct = list(dict.fromkeys(values))
-    return [name for name in names if name in distinct] + [
-        other for other in distinct if other not in names
-    ]
+    """Return the names that are among the values, each once, in their order."""
+    present = set(values)
+    return [name for name in names if name in present]
 
 
 def selection(raters: str, excluded_systems: Sequence[str]) -> str:

@@ -109,7 +109,7 @@ def _read_at_all(
         if file.outline is None:
             n_rows = sum(table.num_rows for table in read_files([file], wanted, limit=limit))
         else:
-            n_rows = sum(file.outline.rows())
+            n_rows = file.outline.n_rows
         if n_rows:
             read.append(file)
             limit -= n_rows

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster.rereading import reads_again
 from cluster.schema import IDS
-from cluster.store import open_input
+from cluster.store import open_input, reads_again
 from cluster.worker import one_line
 
 N_FILES = 128

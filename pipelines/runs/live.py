@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from cluster import ShardReport, write_whole
 from cluster.seals import read_sealed_json, sealed_json
-from cluster.store import check_no_links, delete_file, is_url, join
+from cluster.store import check_no_links, delete_file, is_url, join, read_whole
 from cluster.worker import node_name
 from pipelines.runs.history import HistoryWriter
 from pipelines.runs.manifest import PROGRESS_FILE, Manifest, delete_history
@@ -64,6 +64,7 @@ class LiveRun:
         self._file_lock: FileLock | None = None
         self._made: list[Path] = []
         self._loss = ""
+        self._left: bytes | None = None  # by a driver that did not end its run
         self._fingerprint = ""
         self._history: HistoryWriter | None = None
         self._lock = threading.Lock()
@@ -89,7 +90,9 @@ class LiveRun:
         self._stop.set()
         self._thread.join()
         try:
-            if not self._loss:
+            if not self._fingerprint and self._left is not None:  # refused: as it was found
+                write_whole(self._path, self._left)
+            elif not self._loss:
                 delete_file(self._path)
                 if self._history is not None:
                     delete_history(self._out)
@@ -162,6 +165,8 @@ class LiveRun:
             except Timeout:
                 self._file_lock = None
                 raise _in_use(self._out, read_progress(self._out, is_checked=False)) from None
+        with suppress(FileNotFoundError):
+            self._left = read_whole(self._path)
         other = read_progress(self._out, is_checked=False)
         is_here = other is not None and other["host"] == node_name()
         if other is None or (is_here and (self._file_lock or not is_running(other["pid"]))):

@@ -23,15 +23,6 @@ class EvaluateSettings(PairSettings):
     """Use the documents of this side of the split."""
     embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
     """Keep the vectors of `sentence` and `word` in this folder for later runs."""
-    corpus: Annotated[AnyPath | None, "FILE"] = None
-    """Also compare the scorers with human ratings: FILE has the rated candidates and their sources.
-    Needs `--ratings`."""
-    ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Read human ratings of the candidates in `--corpus` from FILE. The table also shows the
-    agreement that is left when length or density is held fixed."""
-    raters: Annotated[Sequence[str], "rare"] = ()
-    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
-    their names show several pools, such as expert-1 and turker-1."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Device of the scorers."""
     json: Annotated[AnyPath | None, "FILE"] = None

@@ -20,8 +20,6 @@ class PairSettings(Settings):
     """Read only the first N rows."""
     split_anew: Annotated[bool, "rare"] = False
     """Split by document, even if the files have a split."""
-    leaks: Annotated[Literal["drop", "refuse"], "rare"] = "drop"
-    """If the files' own split has a text on two sides, drop those rows, or refuse the files."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Called with a `Progress` at every stage."""
 

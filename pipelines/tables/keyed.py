@@ -10,6 +10,7 @@ import glob
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -36,7 +37,6 @@ NOT_NUMBERS = frozenset(
 SHOWN = 3
 """Examples in a message."""
 
-_BLOCK_BYTES = 1 << 20
 _LIKE_A_NUMBER = r"^[-+\u2212]?[\d.,'\u2019\s]*\d[\d.,'\u2019\s]*[%\u2030]?$"
 
 
@@ -47,25 +47,16 @@ def scan_files(
 
     `columns` has our column name to the files'; a file that lacks the latter is left as it is.
     `role` stands before our name in `--columns` where a second file is read, for messages.
-    Nothing is read yet but what tells the columns.
-
-    Raises ValueError if a key column is missing or is not text or whole numbers, or a file is
-    damaged.
     """
     where = place(files)
-    formats = {file.format for file in files}
-    if len(formats) > 1:
-        raise ValueError(
-            "files of one input must be of one kind, got "
-            f"{', '.join(sorted(formats))}; name one kind"
-        )
+    if len(formats := {file.format for file in files}) > 1:
+        kinds = ", ".join(sorted(formats))
+        raise ValueError(f"files of one input must be of one kind, got {kinds}; name one kind")
     if empty := [file.path for file in files if not file.size]:
         raise ValueError(f"{empty[0]} must have rows, got an empty file")
-    try:
-        lazy = _scan(files, formats.pop())
+    with _reading(where):
+        lazy = _scan(files)
         schema = lazy.collect_schema()
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"cannot read {where}: {_first_line(error)}") from error
     theirs = {name: ours for ours, name in columns.items() if name in schema}
     taken = set(theirs.values())
     # By selector: `pl.col` would take the names `*` and `^a.*$` for patterns.
@@ -99,31 +90,34 @@ def check_columns(
 
 
 def _names_in(inputs: Sequence[Sequence[InputFile]]) -> set[str]:
-    firsts = [files[0] for files in inputs if files]
-    return {name for one in firsts for name in _scan([one], one.format).collect_schema()}
+    return {name for files in inputs if files for name in _scan(files[:1]).collect_schema()}
 
 
 def read_table(file: InputFile) -> pl.DataFrame:
     """Read a file of any of our formats; all columns of CSV as text, blank as null."""
-    try:
-        with open_input(file.path) as stream:
-            content = stream.read()
+    with _reading(file.path), open_input(file.path) as stream:
+        content = stream.read()
         if file.format == "parquet":
             return pl.read_parquet(content)
         if file.format == "jsonl":
             return pl.read_ndjson(content, infer_schema_length=None)
         # As text: a number is then told from a text value by value, and "007" stays an id.
         return pl.read_csv(content, infer_schema=False, separator=csv_separator(file.path))
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"cannot read {file.path}: {_first_line(error)}") from error
 
 
 def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
     """Read a lazy table with the streaming engine, which holds no more than the result."""
-    try:
+    with _reading(where):
         return lazy.collect(engine="streaming")
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    try:
+        yield
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"cannot read {where}: {_first_line(error)}") from error
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"cannot read {where}: {first_line}") from error
 
 
 def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.DataFrame:
@@ -177,16 +171,15 @@ def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list
 
     A pattern that matches none is refused, with what there is.
     """
+    chosen: set[str] = set()
     for pattern in patterns:
-        if not any(name == pattern or fnmatchcase(name, pattern) for name in names):
+        matches = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
+        if not matches:
             raise ValueError(
                 f"`{option}` must match something, got `{pattern}`; there are {listed(names)}"
             )
-    return [
-        name
-        for name in names
-        if any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
-    ]
+        chosen |= matches
+    return [name for name in names if name in chosen]
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
@@ -227,18 +220,18 @@ def record_of(file: InputFile, role: str) -> InputRecord:
     """Describe a file by its size and the hash of its content."""
     digest = hashlib.sha256()
     with open_input(file.path) as stream:
-        while block := stream.read(_BLOCK_BYTES):
+        while block := stream.read(1 << 20):
             digest.update(block)
     return InputRecord(path=file.path, bytes=file.size, sha256=digest.hexdigest(), role=role)
 
 
-def _scan(files: Sequence[InputFile], file_format: str) -> pl.LazyFrame:
+def _scan(files: Sequence[InputFile]) -> pl.LazyFrame:
     paths = [file.path for file in files]
     if any(map(is_url, paths)):  # polars would go to the store by ways of its own
         return register_io_source(partial(_read_in_turn, files), schema=read_table(files[0]).schema)
-    if file_format == "parquet":
+    if files[0].format == "parquet":
         return pl.scan_parquet(paths, glob=False)
-    if file_format == "csv":
+    if files[0].format == "csv":
         separators = {csv_separator(path) for path in paths}
         if len(separators) > 1:
             raise ValueError(
@@ -311,7 +304,3 @@ def _refuse(
             f"column `{name}` in {where} must hold {rule}, got {row[name]!r} for document "
             f"{row[KEYS[0]]}, system {row[KEYS[1]]} ({bad.height:,} such rows); {remedy}"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

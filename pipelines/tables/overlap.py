@@ -58,15 +58,9 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
     frame = ratings.frame.join(kept, on=KEYS, how="semi", maintain_order="left")
     raters = set(frame[RATER]) if ratings.rater_names else ()
     names = [name for name in ratings.rater_names if name in raters]
-    return (
-        replace(ratings, frame=frame, aspects=aspects, rater_names=names),
-        replace(
-            scores,
-            frame=scores.frame.join(kept, on=KEYS, how="semi", maintain_order="left"),
-            metrics=metrics,
-        ),
-        said,
-    )
+    cut = replace(ratings, frame=frame, aspects=aspects, rater_names=names)
+    frame = scores.frame.join(kept, on=KEYS, how="semi", maintain_order="left")
+    return cut, replace(scores, frame=frame, metrics=metrics), said
 
 
 def _with_values(frame: pl.DataFrame, names: Sequence[str]) -> list[str]:

@@ -10,22 +10,8 @@ from dataclasses import dataclass
 import polars as pl
 from polars import selectors
 
-from pipelines.tables.keyed import (
-    KEYS,
-    NOT_NUMBERS,
-    OF_RATINGS,
-    RATER,
-    check_unique,
-    collect,
-    files_of,
-    listed,
-    matching,
-    notes_on_dropped,
-    number_columns,
-    place,
-    record_of,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS, RATER
 from pipelines.tables.records import InputRecord
 from sms.naming import AnyPath
 
@@ -42,8 +28,6 @@ class Ratings:
     frame: pl.DataFrame
     """`document_id`, `system_id`, `rater` where raters are named, and a float64 column per
     aspect; one row per candidate (and rater), sorted by all of these."""
-    all_keys: pl.DataFrame
-    """Candidates rated by these raters, each once, before systems were left out."""
     aspects: Sequence[str]
     raters: str
     """See `About.raters`."""
@@ -76,49 +60,54 @@ def read_ratings(
 ) -> Ratings:
     """Read ratings (Parquet, CSV or JSONL) and keep what is asked for.
 
-    A row has `document_id`, `system_id`, maybe `rater`, and numbers: an aspect per column. Where
-    empty, `aspects` are all columns of numbers, all `raters` must be of one pool, all `systems` are
-    kept and none is excluded; names may be patterns such as `expert-*`. `columns` has our column
-    name to the file's. `has_option`: whether raters are chosen by `--raters`, which errors name, or
-    in the `--config` file.
-
-    Raises ValueError if a column is missing or holds text, an aspect is named twice, a pattern
-    matches nothing, keys repeat, or there are several pools of raters and none was chosen.
+    Where empty, `aspects` are all columns of numbers, all `raters` must be of one pool, all
+    `systems` are kept and none is excluded; names may be patterns such as `expert-*`. `columns` has
+    our column name to the file's. `has_option`: whether errors may name `--raters`.
     """
-    files = files_of(os.fspath(path))
-    where = place(files)
-    whole = collect(scan_files(files, columns, OF_RATINGS), where)
+    files = keyed.files_of(os.fspath(path))
+    where = keyed.place(files)
+    whole = keyed.collect(keyed.scan_files(files, columns, keyed.OF_RATINGS), where)
     frame = whole.drop_nulls(KEYS)
     if frame.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
-    n_without_key = whole.height - frame.height
-    notes = [f"{n_without_key:,} rows of {where} have no key and are left out"] * (
-        n_without_key > 0
-    )
-    names = [name for name in frame.columns if name not in NOT_NUMBERS]
-    frame, kept_aspects, dropped = _with_aspects(frame, aspects, names, where)
-    frame, pool, rater_names, said = _choose_raters(frame, raters, where, has_option=has_option)
-    all_systems = frame["system_id"].unique().sort().to_list()
-    kept_systems = _kept_systems(all_systems, systems, exclude_systems)
-    excluded = [name for name in all_systems if name not in kept_systems]
-    if excluded:
-        notes.append(
-            f"{len(kept_systems)} of {len(all_systems)} systems are kept; left out: "
-            f"{', '.join(excluded)}"
+    notes = []
+    if n_without_key := whole.height - frame.height:
+        notes.append(f"{n_without_key:,} rows of {where} have no key and are left out")
+    frame, kept_aspects, dropped = _with_aspects(frame, aspects, where)
+    names: list[str] = []
+    said: list[str] = []
+    by, pool = [*KEYS], MEAN_COLUMN
+    remedy = "keep one row of each, or name the raters with `--columns rater=NAME`"
+    option = "--raters" if has_option else "raters"
+    if RATER in frame.columns:
+        by, remedy, pool = (
+            [*KEYS, RATER],
+            "keep one rating of each rater",
+            ",".join(raters) or "all",
         )
-    by, remedy = [*KEYS], "keep one row of each, or name the raters with `--columns rater=NAME`"
-    if rater_names:
-        by, remedy = [*KEYS, RATER], "keep one rating of each rater"
-    kept = frame.filter(pl.col("system_id").is_in(kept_systems))
-    check_unique(kept, by, where, remedy)
+        frame = with_rater_names(frame, where)
+        names, said = _chosen_raters(frame[RATER], raters, where, option)
+        frame = frame.filter(pl.col(RATER).is_in(names))
+    elif raters:
+        raise ValueError(
+            f"`{option}` needs a column `{RATER}`, which {where} lacks; leave it out, "
+            "or name the column with `--columns ratings.rater=NAME`"
+        )
+    all_systems = frame["system_id"].unique().sort().to_list()
+    kept = _kept_systems(all_systems, systems, exclude_systems)
+    if excluded := [name for name in all_systems if name not in kept]:
+        notes.append(
+            f"{len(kept)} of {len(all_systems)} systems are kept; left out: {', '.join(excluded)}"
+        )
+    frame = frame.filter(pl.col("system_id").is_in(kept))
+    keyed.check_unique(frame, by, where, remedy)
     return Ratings(
-        frame=kept.select(*by, *kept_aspects).sort(by),
-        all_keys=frame.select(KEYS).unique().sort(KEYS),
+        frame=frame.select(*by, *kept_aspects).sort(by),
         aspects=kept_aspects,
         raters=pool,
-        rater_names=rater_names,
+        rater_names=names,
         excluded_systems=excluded,
-        records=[record_of(file, "ratings") for file in files],
+        records=[keyed.record_of(file, "ratings") for file in files],
         notes=[*notes, *dropped, *said],
     )
 
@@ -137,63 +126,56 @@ def columns_apart(columns: Mapping[str, str] | None) -> tuple[dict[str, str], di
     """
     named = columns or {}
     own = {
-        ours.removeprefix(OF_RATINGS): theirs
+        ours.removeprefix(keyed.OF_RATINGS): theirs
         for ours, theirs in named.items()
-        if ours.startswith(OF_RATINGS)
+        if ours.startswith(keyed.OF_RATINGS)
     }
     if unknown := [ours for ours in own if ours not in (*KEYS, RATER)]:
         raise ValueError(
             "of the ratings, `--columns` can rename only "
-            f"{', '.join(OF_RATINGS + ours for ours in (*KEYS, RATER))}, got "
-            f"`{OF_RATINGS}{unknown[0]}`; aspects keep their names"
+            f"{', '.join(keyed.OF_RATINGS + ours for ours in (*KEYS, RATER))}, got "
+            f"`{keyed.OF_RATINGS}{unknown[0]}`; aspects keep their names"
         )
     both = {ours: theirs for ours, theirs in named.items() if ours in (*KEYS, RATER)}
     texts = {
         ours: theirs
         for ours, theirs in named.items()
-        if ours != RATER and not ours.startswith(OF_RATINGS)
+        if ours != RATER and not ours.startswith(keyed.OF_RATINGS)
     }
     return texts, both | own
 
 
 def _with_aspects(
-    frame: pl.DataFrame, asked: Sequence[str], names: Sequence[str], where: str
+    frame: pl.DataFrame, asked: Sequence[str], where: str
 ) -> tuple[pl.DataFrame, list[str], list[str]]:
     """Turn aspects into numbers; return them, and what to say of columns that are left out."""
+    names = [name for name in frame.columns if name not in keyed.NOT_NUMBERS]
     for i, name in enumerate(asked):
         if name in asked[:i]:
             raise ValueError(f"`aspects` must not repeat a name, got {name!r} twice")
         if name not in names:
-            raise ValueError(f"aspect `{name}` is not in {where}, which has {listed(names)}")
+            raise ValueError(f"aspect `{name}` is not in {where}, which has {keyed.listed(names)}")
     wanted = [*(asked or names)]
-    numbers = number_columns(frame, wanted, where)
+    numbers = keyed.number_columns(frame, wanted, where)
     kept = [name for name in wanted if name in numbers.columns]
     if text := [name for name in asked if name not in kept]:
         raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
-    notes = notes_on_dropped(frame, wanted, numbers, where)
+    notes = keyed.notes_on_dropped(frame, wanted, numbers, where)
     if not kept:
+        firsts = {name: frame[name].drop_nulls().head(1).to_list() for name in names[: keyed.SHOWN]}
+        shown = (f"{name} ({str(cells[0])[:20]!r})" for name, cells in firsts.items() if cells)
         raise ValueError(
             f"{where} must have a column of numbers besides the keys, got "
-            + (_described(frame, names) or "none")
+            + (", ".join(shown) or "none")
             + "".join(f". {note}" for note in notes)
         )
     return numbers, kept, notes
 
 
-def _described(frame: pl.DataFrame, names: Sequence[str], most: int = 3) -> str:
-    """Name the first columns, each with its first entry."""
-    shown = {name: frame[name].drop_nulls().head(1).to_list() for name in names[:most]}
-    return ", ".join(
-        f"{name} ({str(cells[0])[:20]!r})" if cells else name for name, cells in shown.items()
-    )
-
-
-def _kept_systems(
-    names: Sequence[str], kept: Sequence[str], dropped: Sequence[str]
-) -> Sequence[str]:
-    chosen = matching(names, kept, "--systems") if kept else names
-    left_out = set(matching(names, dropped, "--exclude-systems")) if dropped else set()
-    chosen = [name for name in chosen if name not in left_out]
+def _kept_systems(names: list[str], kept: Sequence[str], left_out: Sequence[str]) -> list[str]:
+    chosen = keyed.matching(names, kept, "--systems") if kept else names
+    excluded = keyed.matching(names, left_out, "--exclude-systems")
+    chosen = [name for name in chosen if name not in excluded]
     if not chosen:
         raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
     return chosen
@@ -227,39 +209,29 @@ def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
     return pools if any(_NUMBER_AT_END.search(name) for name in raters) else {"": list(raters)}
 
 
-def _choose_raters(
-    frame: pl.DataFrame, patterns: Sequence[str], where: str, *, has_option: bool
-) -> tuple[pl.DataFrame, str, list[str], list[str]]:
-    """Keep the raters asked for; return them, what to call them, and what to say about it."""
-    option = "--raters" if has_option else "raters"
-    if RATER not in frame.columns:
-        if patterns:
-            raise ValueError(
-                f"`{option}` needs a column `{RATER}`, which {where} lacks; leave it out, "
-                "or name the column with `--columns ratings.rater=NAME`"
-            )
-        return frame, MEAN_COLUMN, [], []
-    frame = with_rater_names(frame, where)
-    n_unnamed = frame[RATER].null_count()
-    if n_unnamed:
+def _chosen_raters(
+    column: pl.Series, patterns: Sequence[str], where: str, option: str
+) -> tuple[list[str], list[str]]:
+    """Return the raters asked for, all of one pool where none are, and what to say about it."""
+    if n_unnamed := column.null_count():
         raise ValueError(f"`{RATER}` in {where} must be filled in, but {n_unnamed:,} rows lack it")
-    names = frame[RATER].unique().sort().to_list()
+    names = column.unique().sort().to_list()
     pools = pools_of(names)
-    if not patterns:
-        if len(pools) > 1:
-            shown = "; ".join(f"{pool}: {listed(members, 6)}" for pool, members in pools.items())
-            first = f"'{next(iter(pools))}*'"
-            how = (
-                f"`--raters {first}`" if has_option else f"`raters = {first}` in a `--config` file"
-            )
-            raise ValueError(
-                f"the names of the raters in {where} show {len(pools)} pools ({shown}), which "
-                f"are mixed only if you ask for it; choose with {how}"
-            )
-        return frame, "all", names, [f"Raters: all {len(names)} ({listed(names)})"]
-    kept = matching(names, patterns, option)
-    mixed = [pool for pool, members in pools.items() if set(members) & set(kept)]
-    notes = [f"Raters kept: {len(kept)} of {len(names)} ({listed(kept)})"]
-    if len(mixed) > 1:
-        notes.append(f"Raters of {len(mixed)} pools are mixed, as asked: {', '.join(mixed)}")
-    return frame.filter(pl.col(RATER).is_in(kept)), ",".join(patterns), kept, notes
+    if patterns:
+        kept = keyed.matching(names, patterns, option)
+        mixed = [pool for pool, members in pools.items() if set(members) & set(kept)]
+        notes = [f"Raters kept: {len(kept)} of {len(names)} ({keyed.listed(kept)})"]
+        if len(mixed) > 1:
+            notes.append(f"Raters of {len(mixed)} pools are mixed, as asked: {', '.join(mixed)}")
+        return kept, notes
+    if len(pools) > 1:
+        shown = "; ".join(f"{pool}: {keyed.listed(members, 6)}" for pool, members in pools.items())
+        first = f"'{next(iter(pools))}*'"
+        how = f"`--raters {first}`"
+        if not option.startswith("--"):
+            how = f"`raters = {first}` in a `--config` file"
+        raise ValueError(
+            f"the names of the raters in {where} show {len(pools)} pools ({shown}), which "
+            f"are mixed only if you ask for it; choose with {how}"
+        )
+    return names, [f"Raters: all {len(names)} ({keyed.listed(names)})"]

@@ -1,85 +1,28 @@
 """What `correlate` finds: tables of agreement, and where they come from.
 
-The tables are polars DataFrames with the columns declared here, in this order. A number that is
-undefined is null, never NaN, and where a table has a column `reason`, that says why.
+The tables are polars DataFrames with the columns that `records.toml` declares.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import polars as pl
 
-
-def _columns(*groups: tuple[type[pl.DataType], str]) -> pl.Schema:
-    """Make a schema of groups of columns of one type, their names separated by blanks."""
-    return pl.Schema({name: kind for kind, names in groups for name in names.split()})
-
-
-CORRELATIONS = _columns(
-    (pl.String, "aspect metric level coefficient"),
-    (pl.Float64, "value low high"),
-    (pl.String, "interval"),
-    (pl.Float64, "fisher_low fisher_high p_value"),
-    (pl.Int64, "n_systems n_documents n_cells n_missing n_skipped n_ties n_rating_ties"),
-    (pl.Float64, "threshold"),
-    (pl.Int64, "n_undefined"),
-    (pl.String, "raters reason"),
-    (pl.Boolean, "is_baseline is_best is_tied"),
-    (pl.Float64, "p_best"),
-)
-DIFFERENCES = _columns(
-    (pl.String, "aspect level coefficient metric_a metric_b"),
-    (pl.Float64, "value_a value_b difference low high"),
-    (pl.String, "test against"),  # test: "perm-both", "williams", "steiger"
-    (pl.Float64, "statistic p_value p_holm p_bonferroni"),
-    (pl.Int64, "n_resamples n_systems n_documents n_cells systems_needed"),
-    (pl.String, "reason"),
-)
-RATERS = _columns(
-    (pl.String, "aspect pool statistic level"),
-    (pl.Float64, "value"),
-    (pl.Int64, "n_raters n_units n_missing"),
-    (pl.String, "reason"),
-)
-SYSTEMS = _columns(
-    (pl.String, "system_id name kind"),  # of "rating" or "metric"
-    (pl.Float64, "mean low high"),
-    (pl.Int64, "rank rank_low rank_high n_documents"),
-)
-SAMPLE_SIZE = _columns(
-    (pl.String, "aspect metric level coefficient"),
-    (pl.Int64, "n_documents"),
-    (pl.Float64, "mean low high"),
-    (pl.Int64, "n_draws n_undefined"),
-)
-DISAGREEMENTS = _columns(
-    (pl.String, "aspect metric document_id system_id"),
-    (pl.Float64, "score rating score_rank rating_rank gap"),
-    (pl.String, "candidate reference source"),
-)
-POWER = _columns(
-    (pl.String, "aspect metric"),
-    (pl.Float64, "value"),
-    (pl.Int64, "n_systems n_documents systems_for_correlation systems_for_width"),
-    (pl.Float64, "limit"),
-    (pl.Int64, "documents_for_correlation"),
-    (pl.String, "reason"),
-)
+from sms.naming import counted
 
 BEST, ALL = "best", "all"
 """Families of tests, besides those against a baseline, which are called by its name."""
 
 TABLES: Mapping[str, pl.Schema] = {
-    "correlations": CORRELATIONS,
-    "differences": DIFFERENCES,
-    "raters": RATERS,
-    "systems": SYSTEMS,
-    "sample_size": SAMPLE_SIZE,
-    "disagreements": DISAGREEMENTS,
-    "power": POWER,
+    name: pl.Schema({column: getattr(pl, kind) for column, kind in columns.items()})
+    for name, columns in tomllib.loads(
+        files(__package__).joinpath("records.toml").read_text("utf-8")
+    ).items()
 }
 """Columns of every table, by its name in `AgreementResult`."""
 
@@ -129,6 +72,14 @@ class About:
     """Sentences a reader must see; the first says which rows are compared."""
 
     @property
+    def compared(self) -> str:
+        """What every number is about."""
+        return (
+            f"{counted(self.n_rows, 'row')} of {counted(len(self.systems), 'system')} and "
+            f"{counted(self.n_documents, 'document')}"
+        )
+
+    @property
     def resampled(self) -> str:
         """What intervals are over, in words: what there is one of only never varies."""
         drawn = {"systems": len(self.systems), "documents": self.n_documents}
@@ -141,69 +92,20 @@ class AgreementResult:
     """Everything `correlate` has computed. Cells are pairs of a system and a document."""
 
     about: About
-
     correlations: pl.DataFrame
-    """One row per aspect, metric, level ("system", "summary", "global") and coefficient.
-
-    - `coefficient`: "pearson", "spearman", "kendall_b", "kendall_c"; the same with `partial_`
-      before it: given the length of the candidate; "pairwise_accuracy", with ties calibrated;
-      "soft_pairwise_accuracy" (system level).
-    - `value`; `low`, `high`: interval of the method in `interval`; null where there is none.
-    - `fisher_low`, `fisher_high`: Fisher's interval at system level; too narrow.
-    - `p_value`: textbook test that the correlation is 0 (system and global level); at global
-      level too sure of itself, for cells are not independent.
-    - `n_systems`, `n_documents`, `n_cells`: that metric and ratings share; `n_missing`: cells of
-      the matrix that either lacks; `n_skipped`: documents on which the coefficient is undefined
-      (summary level), most often because ratings are constant.
-    - `n_ties`, `n_rating_ties`: units (system means; cells inside a document; cells) whose score,
-      or rating, another unit of the same comparison has too.
-    - `threshold`: for pairwise accuracy, scores no further apart are tied.
-    - `n_undefined`: resamples in which the coefficient is undefined, left out of the interval.
-    - `raters`: as `About.raters`. `reason`: why the value (or, if there is a value, its interval)
-      is undefined. `is_baseline`: whether the metric is a trivial one.
-    - `is_best`: the highest value of its aspect, level and coefficient, of a metric that is no
-      baseline. `p_best`: against the best one, permutation test after Holm's correction over the
-      metrics; `is_tied`: the best one, and those that cannot be told apart from it at .05."""
-
+    """One row per aspect, metric, level and coefficient."""
     differences: pl.DataFrame
-    """One row per aspect, level, coefficient, pair of metrics, test and family of tests.
-
-    `against` says which family: "best", every metric with the best one; the name of a baseline,
-    every other metric with it; "all", every pair, where that was asked for. `difference` is
-    `value_a - value_b` with its bootstrap interval `low`, `high`; `p_value` is two-sided; `p_holm`
-    and `p_bonferroni` are corrected over the pairs of one family.
-    `statistic` is t for "williams", z for "steiger", null for "perm-both". `n_resamples` is the
-    number of swaps made, null for a formula. `systems_needed`: systems that would be enough to
-    find this difference with a power of 0.8 (on the rows of "williams"; null: out of reach)."""
-
+    """One row per aspect, level, coefficient, pair of metrics, test and family of tests."""
     raters: pl.DataFrame
-    """Agreement among the raters of one pool, the ceiling for a metric: `statistic` is
-    "krippendorff_alpha_ordinal", "krippendorff_alpha_interval" (`level` null), or
-    "leave_one_out_pearson" and so on at each `level`. No rows where ratings name no raters."""
-
+    """Agreement among the raters of one pool, the ceiling for a metric."""
     systems: pl.DataFrame
-    """Mean of each system under each aspect and metric, `name`, over the cells that
-    have a rating and this value; interval and ranks by bootstrap over documents; ranks count
-    from 1 for the highest mean. Systems without any value have a null mean and rank, those with a
-    value on one document only no interval."""
-
+    """Mean and rank of each system under each aspect and metric."""
     sample_size: pl.DataFrame
-    """Correlation on random subsets of `n_documents` documents: mean and
-    percentiles over `n_draws` draws."""
-
+    """Correlations on random subsets of the documents."""
     disagreements: pl.DataFrame
-    """Candidates that metric and people rank most differently inside their document,
-    worst first: ranks are shares from 0 (lowest) to 1 (highest) of the systems
-    of the document, `gap` is `score_rank - rating_rank` (positive: the metric is kinder). Texts
-    are null where no corpus was given."""
-
+    """Candidates that metric and people rank most differently inside their document."""
     power: pl.DataFrame
-    """What a larger study would need, system-level Pearson: `systems_for_correlation`
-    to find the correlation different from 0 with a power of 0.8, `systems_for_width` for a Fisher
-    interval no wider than 0.2, `limit` the correlation expected with unlimited documents,
-    `documents_for_correlation` after which it is within .05 of that. Null: no number is enough,
-    `reason` says why."""
-
+    """What a larger study would need: see `agreement.power`."""
     score_names: Sequence[str]
     """Metrics, in the order they were found."""
     aspects: Sequence[str]

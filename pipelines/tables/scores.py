@@ -17,22 +17,8 @@ from cluster import InputFile, committed_parts
 from cluster.scores_files import check_parts, is_part
 from cluster.store import absolute, filesystem_for, list_names, naming, real_path
 from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
-from pipelines.tables.keyed import (
-    KEYS,
-    NOT_NUMBERS,
-    check_unique,
-    collect,
-    examples,
-    files_of,
-    listed,
-    matching,
-    names_of_paths,
-    notes_on_dropped,
-    number_columns,
-    place,
-    record_of,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS
 from pipelines.tables.records import InputRecord
 from sms.naming import ABOUT_ROWS, AnyPath, is_precision_or_recall
 from sms.signature import without_content
@@ -68,22 +54,18 @@ class Scores:
     """By metric that `assay score` computed: the folder of the run, and its column there."""
     records: Sequence[InputRecord]
     notes: Sequence[str]
-    left_out: Sequence[str] = ()
-    """Those of the notes that tell of columns which are no numbers, but look like some."""
 
 
 def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> ScoreInput:
     """Find the files of one input: the committed parts of a run, or the files themselves.
 
     A folder's files are those its `_SUCCESS` lists, not whatever lies there; of an unfinished run
-    what it has committed so far, if that is accepted.
-
-    Raises ValueError if a folder holds no run, or one that has not finished, or a scores file of a
-    run is not as it was written; OSError if there is nothing of that name.
+    what it has committed so far, if that is accepted. ValueError if a folder holds no run, or one
+    that has not finished, or a scores file of a run is not as it was written.
     """
     path = os.fspath(path)
     if not is_folder(path):
-        files = files_of(path)
+        files = keyed.files_of(path)
         check_parts([file.path for file in files if is_part(file.path)])
         return ScoreInput(path=absolute(path), files=files, signatures={})
     folder = absolute(path).rstrip("/")
@@ -111,7 +93,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     check_parts(parts)
     return ScoreInput(
         path=folder,
-        files=[file for part in parts for file in files_of(part)],
+        files=[file for part in parts for file in keyed.files_of(part)],
         signatures=manifest.signatures,
         asked=manifest.configuration["metrics"],
         notes=notes,
@@ -129,7 +111,6 @@ def read_scores(
     inputs: Sequence[ScoreInput],
     rated: pl.DataFrame,
     *,
-    all_rated: pl.DataFrame | None = None,
     metrics: Sequence[str] = (),
     with_parts: bool = True,
     columns: Mapping[str, str],
@@ -137,29 +118,26 @@ def read_scores(
     """Read the scores of rated candidates out of all inputs.
 
     A column of numbers is a metric; a name that several inputs have is written `INPUT/METRIC` in
-    all of them. `rated` has the keys of the rated candidates, sorted, each once; `all_rated` those
-    before systems were left out. `metrics` are names or patterns to keep, all where empty (but,
-    without `with_parts`, precision and recall that the run was not asked for by name); `columns`
-    has our column name to the file's.
+    all of them. `rated` has the keys of the rated candidates, sorted, each once. `metrics` are
+    names or patterns to keep, all where empty (but, without `with_parts`, precision and recall that
+    the run was not asked for by name); `columns` has our column name to the file's.
 
-    Raises ValueError if an input has no rated candidate (of the systems that are kept), a key
-    repeats, a column holds text and numbers, or a metric was computed in the same way with other
-    weights or vectors.
+    Raises ValueError if an input has no rated candidate, a key repeats, a column holds text and
+    numbers, or a metric was computed in the same way with other weights or vectors.
     """
-    _refuse_repeated(inputs)
-    all_rated = rated if all_rated is None else all_rated
-    lazies = [scan_files(each.files, columns) for each in inputs]
-    calls, wanted = _named(inputs, lazies, metrics, with_parts=with_parts)
+    times = Counter(real_path(each.path) for each in inputs)
+    if repeated := [path for path, n in times.items() if n > 1]:
+        raise ValueError(f"`scores` must name every input once, got {repeated[0]} twice")
+    lazies = [keyed.scan_files(each.files, columns) for each in inputs]
+    calls = _calls(inputs, lazies, metrics)
+    wanted = _wanted(inputs, calls, metrics, with_parts=with_parts)
     _refuse_other_content(inputs, calls, wanted)
     frame, notes = rated, [note for each in inputs for note in each.notes]
-    left_out: list[str] = []
     origins: dict[str, tuple[ScoreInput, str]] = {}
     for source, lazy, called in zip(inputs, lazies, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
         if kept:
-            where = place(source.files)
-            part, dropped = _rated_rows(lazy, [*kept], rated, all_rated, where, metrics)
-            left_out += dropped
+            part, dropped = _rated_rows(lazy, [*kept], rated, keyed.place(source.files), metrics)
             notes += dropped
             kept = {name: call for name, call in kept.items() if name in part.columns}
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
@@ -169,55 +147,79 @@ def read_scores(
         raise ValueError("the scores must have a column of numbers besides the keys, got none")
     plain = {name for called in calls for name in called}
     if shared := sorted({*kept_metrics} - plain):
-        notes.append(f"Columns that several inputs have are named by input: {listed(shared)}")
+        notes.append(f"Columns that several inputs have are named by input: {keyed.listed(shared)}")
     return Scores(
         frame=frame,
         metrics=kept_metrics,
         signatures={call: source.signatures[name] for call, (source, name) in origins.items()},
         origins={call: (source.path, name) for call, (source, name) in origins.items()},
-        records=[record_of(file, "scores") for each in inputs for file in each.files],
+        records=[keyed.record_of(file, "scores") for each in inputs for file in each.files],
         notes=notes,
-        left_out=left_out,
     )
 
 
+def _calls(
+    inputs: Sequence[ScoreInput], lazies: Sequence[pl.LazyFrame], asked: Sequence[str]
+) -> list[dict[str, str]]:
+    """Name every metric of every input, with the input before it where others have it too."""
+    names = [
+        [
+            name
+            for name in lazy.collect_schema()
+            # Of a run, other columns are those of the corpus, which it was asked to keep.
+            if (name in each.signatures or not each.signatures)
+            and (name in asked if name.startswith(ABOUT_ROWS) else name not in keyed.NOT_NUMBERS)
+        ]
+        for each, lazy in zip(inputs, lazies, strict=True)
+    ]
+    n_inputs = Counter(name for columns in names for name in columns)
+    labels = keyed.names_of_paths([each.path for each in inputs])
+    return [
+        {name: f"{label}/{name}" if n_inputs[name] > 1 else name for name in columns}
+        for label, columns in zip(labels, names, strict=True)
+    ]
+
+
+def _wanted(
+    inputs: Sequence[ScoreInput],
+    calls: Sequence[Mapping[str, str]],
+    patterns: Sequence[str],
+    *,
+    with_parts: bool,
+) -> set[str]:
+    """Return the metrics a user wants, named as they are called or by their column in any input."""
+    known = [
+        (call, name, with_parts or not each.is_unasked(name))
+        for each, called in zip(inputs, calls, strict=True)
+        for name, call in called.items()
+    ]
+    if not patterns:
+        return {call for call, _, is_asked in known if is_asked}
+    names = dict.fromkeys([call for call, *_ in known] + [name for _, name, _ in known])
+    chosen = set(keyed.matching([*names], patterns, "--metrics"))
+    return {call for call, name, _ in known if call in chosen or name in chosen}
+
+
 def _rated_rows(
-    lazy: pl.LazyFrame,
-    names: Sequence[str],
-    rated: pl.DataFrame,
-    all_rated: pl.DataFrame,
-    where: str,
-    asked: Sequence[str],
+    lazy: pl.LazyFrame, names: Sequence[str], rated: pl.DataFrame, where: str, asked: Sequence[str]
 ) -> tuple[pl.DataFrame, list[str]]:
     """Read rows that have a rating; also say which columns are left out."""
-    rows = collect(lazy.select(*KEYS, *names).join(all_rated.lazy(), on=KEYS, how="semi"), where)
+    rows = keyed.collect(lazy.select(*KEYS, *names).join(rated.lazy(), on=KEYS, how="semi"), where)
     if not rows.height:
-        n_rows = collect(lazy.select(pl.len()), where).item()
-        theirs = collect(lazy.select(KEYS).head(3), where)
+        n_rows = keyed.collect(lazy.select(pl.len()), where).item()
+        theirs = keyed.collect(lazy.select(KEYS).head(3), where)
         raise ValueError(
             f"no row of {where} has a rating: 0 of its {n_rows:,} keys are among the "
-            f"{all_rated.height:,} rated ones; scores have {examples(theirs)}, ratings "
-            f"{examples(all_rated)}; name the right columns with `--columns`"
+            f"{rated.height:,} rated ones of the systems that are kept; scores have "
+            f"{keyed.examples(theirs)}, ratings {keyed.examples(rated)}; name the right columns "
+            "with `--columns`, or other systems"
         )
-    rows = rows.join(rated, on=KEYS, how="semi")
-    if not rows.height:
-        raise ValueError(
-            f"no row of {where} is of a system that is kept; choose others with `--systems` and "
-            "`--exclude-systems`"
-        )
-    check_unique(rows, KEYS, where, "keep one row of each")
-    numbers = number_columns(rows, names, where)
+    keyed.check_unique(rows, KEYS, where, "keep one row of each")
+    numbers = keyed.number_columns(rows, names, where)
     texts = [name for name in names if name not in numbers.columns]
     if texts and asked:
         raise ValueError(f"metric `{texts[0]}` in {where} must hold numbers, got text only")
-    return numbers, notes_on_dropped(rows, names, numbers, where)
-
-
-def _refuse_repeated(inputs: Sequence[ScoreInput]) -> None:
-    times = Counter(real_path(each.path) for each in inputs)
-    repeated = [path for path, n in times.items() if n > 1]
-    if repeated:
-        raise ValueError(f"`scores` must name every input once, got {repeated[0]} twice")
+    return numbers, keyed.notes_on_dropped(rows, names, numbers, where)
 
 
 def _refuse_other_content(
@@ -240,48 +242,3 @@ def _refuse_other_content(
                     "again under another name (`--encoder ALIAS=...` and METRIC@ALIAS), or leave "
                     "one out"
                 )
-
-
-def _may_be_metric(name: str, asked: Sequence[str]) -> bool:
-    if name.startswith(ABOUT_ROWS):
-        return name in asked
-    return name not in NOT_NUMBERS
-
-
-def _named(
-    inputs: Sequence[ScoreInput],
-    lazies: Sequence[pl.LazyFrame],
-    patterns: Sequence[str],
-    *,
-    with_parts: bool,
-) -> tuple[list[dict[str, str]], set[str]]:
-    """Name every metric of every input, with the input before it where others have it too.
-
-    Also returns those a user wants, named as they are called here or by their column in any input.
-    """
-    names = [
-        [
-            name
-            for name in lazy.collect_schema()
-            # Of a run, other columns are those of the corpus, which it was asked to keep.
-            if _may_be_metric(name, patterns) and (name in each.signatures or not each.signatures)
-        ]
-        for each, lazy in zip(inputs, lazies, strict=True)
-    ]
-    n_inputs = Counter(name for columns in names for name in columns)
-    labels = names_of_paths([each.path for each in inputs])
-    calls = [
-        {name: f"{label}/{name}" if n_inputs[name] > 1 else name for name in columns}
-        for label, columns in zip(labels, names, strict=True)
-    ]
-    known = {call: name for called in calls for name, call in called.items()}
-    if not patterns:
-        unasked = {
-            call
-            for each, called in zip(inputs, calls, strict=True)
-            for name, call in called.items()
-            if each.is_unasked(name) and not with_parts
-        }
-        return calls, {*known} - unasked
-    chosen = set(matching([*dict.fromkeys([*known, *known.values()])], patterns, "--metrics"))
-    return calls, {call for call, name in known.items() if call in chosen or name in chosen}

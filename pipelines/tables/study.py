@@ -53,16 +53,20 @@ def make_study(ratings: Ratings, scores: Scores) -> Study:
 
     A cell's rating is the mean over the raters who rated it.
     """
-    systems = ratings.frame["system_id"].unique().sort().to_list()
-    documents = ratings.frame["document_id"].unique().sort().to_list()
-    i, j = (
-        _places(ratings.frame[key], names)
-        for key, names in (("system_id", systems), ("document_id", documents))
+    rated = ratings.frame
+    systems, documents = (
+        rated[key].unique().sort().to_list() for key in ("system_id", "document_id")
     )
-    values = {
-        aspect: ratings.frame[aspect].fill_null(np.nan).to_numpy() for aspect in ratings.aspects
-    }
     shape = len(systems), len(documents)
+    cells = _places(rated["system_id"], systems), _places(rated["document_id"], documents)
+    values = {name: rated[name].fill_null(np.nan).to_numpy() for name in ratings.aspects}
+    raters = list(ratings.rater_names)
+    by_rater = {}
+    if raters and len(raters) * math.prod(shape) <= MOST_RATER_CELLS:
+        k = _places(rated[RATER], raters)
+        for aspect, column in values.items():
+            by_rater[aspect] = np.full((len(raters), *shape), np.nan)
+            by_rater[aspect][k, *cells] = column
     return Study(
         systems=systems,
         documents=documents,
@@ -71,8 +75,8 @@ def make_study(ratings: Ratings, scores: Scores) -> Study:
         scores=np.stack(
             [cell_matrix(scores.frame, name, systems, documents) for name in scores.metrics]
         ),
-        ratings=np.stack([_cell_means(each, i, j, shape) for each in values.values()]),
-        by_rater=_by_rater(ratings, values, i, j, shape),
+        ratings=np.stack([_cell_means(each, cells, shape) for each in values.values()]),
+        by_rater=by_rater,
         pool=ratings.raters,
     )
 
@@ -110,19 +114,19 @@ def unlabelled(metric: str) -> str:
     return metric if "@" in metric else metric.rpartition("/")[2]
 
 
-def find_lengths(study: Study, texts: pl.DataFrame | None) -> tuple[np.ndarray | None, str | None]:
-    """Find the candidates' lengths, and say where they come from.
-
-    That is a metric `length`, or the words of the texts.
-    """
+def find_lengths(
+    study: Study, texts: pl.DataFrame | None
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """Find the candidates' lengths, a metric or the words of the texts, and say which."""
+    said = "Length given in partial correlations"
     for index, metric in enumerate(study.metrics):
         if unlabelled(metric) == "length":
-            return study.scores[index], f"Length given in partial correlations: metric {metric}"
+            return study.scores[index], (f"{said}: metric {metric}",)
     if texts is None:
-        return None, None
+        return None, ()
     words = texts.with_columns(pl.col("candidate").str.count_matches(r"\S+").alias("length"))
     lengths = cell_matrix(words, "length", study.systems, study.documents)
-    return lengths, "Length given in partial correlations: words of the candidates"
+    return lengths, (f"{said}: words of the candidates",)
 
 
 def remarks(study: Study) -> list[str]:
@@ -147,24 +151,21 @@ def remarks(study: Study) -> list[str]:
 
 def _duplicates(study: Study) -> list[str]:
     """Systems that are one system twice by a metric with fine steps and by no metric are not."""
-    pairs: dict[tuple[int, int], list[str]] = {}
-    n_judging = 0
-    for name, matrix in zip(study.metrics, study.scores, strict=True):
-        if is_baseline(name) or np.isnan(matrix).all():
-            continue
-        n_judging += 1
-        for pair in duplicate_systems(matrix):
-            pairs.setdefault(pair, []).append(name)
+    judging = {
+        name: duplicate_systems(matrix)
+        for name, matrix in zip(study.metrics, study.scores, strict=True)
+        if not is_baseline(name) and not np.isnan(matrix).all()
+    }
+    in_all = set.intersection(*map(set, judging.values())) if judging else set()
     return [
         f"{study.systems[first]} and {study.systems[second]} have the same scores on every "
-        f"document under {listed(names, 3)}: probably one system listed twice"
-        for (first, second), names in pairs.items()
-        if len(names) == n_judging
+        f"document under {listed([*judging], 3)}: probably one system listed twice"
+        for first, second in sorted(in_all)
     ]
 
 
 def _cell_means(
-    values: np.ndarray, i: np.ndarray, j: np.ndarray, shape: tuple[int, int]
+    values: np.ndarray, cells: tuple[np.ndarray, np.ndarray], shape: tuple[int, int]
 ) -> np.ndarray:
     """Mean over the values of each cell; NaN where there is none.
 
@@ -172,30 +173,12 @@ def _cell_means(
     are equal.
     """
     present = ~np.isnan(values)
+    i, j = (each[present] for each in cells)
     sums, counts = np.zeros(shape), np.zeros(shape)
-    np.add.at(sums, (i[present], j[present]), values[present])
-    np.add.at(counts, (i[present], j[present]), 1.0)
+    np.add.at(sums, (i, j), values[present])
+    np.add.at(counts, (i, j), 1.0)
     means = np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
     return means if (counts <= 1.0).all() else merge_close(means.ravel()).reshape(shape)
-
-
-def _by_rater(
-    ratings: Ratings,
-    values: Mapping[str, np.ndarray],
-    i: np.ndarray,
-    j: np.ndarray,
-    shape: tuple[int, int],
-) -> dict[str, np.ndarray]:
-    """Lay every rater's ratings out, if raters are named and this fits."""
-    raters = list(ratings.rater_names)
-    if not raters or len(raters) * math.prod(shape) > MOST_RATER_CELLS:
-        return {}
-    k = _places(ratings.frame[RATER], raters)
-    stacks = {}
-    for aspect, column in values.items():
-        stacks[aspect] = np.full((len(raters), *shape), np.nan)
-        stacks[aspect][k, i, j] = column
-    return stacks
 
 
 def _places(values: pl.Series, names: Sequence[str]) -> np.ndarray:

@@ -6,17 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from pipelines.tables.keyed import (
-    KEYS,
-    check_unique,
-    collect,
-    examples,
-    files_of,
-    listed,
-    place,
-    record_of,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS
 from pipelines.tables.records import InputRecord
 
 TEXTS = ("candidate", "reference", "source")
@@ -38,26 +29,26 @@ def read_texts(
 
     Raises ValueError if a column is missing, a key repeats, or no rated candidate is there.
     """
-    files = files_of(path)
-    where = place(files)
-    lazy = scan_files(files, columns)
+    files = keyed.files_of(path)
+    where = keyed.place(files)
+    lazy = keyed.scan_files(files, columns)
     schema = lazy.collect_schema()
     if "candidate" not in schema:
         raise ValueError(
-            f"column `candidate` is missing in {where}, which has {listed(schema.names())}; "
+            f"column `candidate` is missing in {where}, which has {keyed.listed(schema.names())}; "
             "name it with `--columns candidate=NAME`"
         )
     wanted = [*KEYS, *(_text(schema, name) for name in TEXTS)]
-    frame = collect(lazy.select(wanted).join(rated.lazy(), on=KEYS, how="semi"), where)
+    frame = keyed.collect(lazy.select(wanted).join(rated.lazy(), on=KEYS, how="semi"), where)
     if not frame.height:
         raise ValueError(
-            f"no row of {where} is rated; ratings have {examples(rated)}; name the right columns "
-            "with `--columns`"
+            f"no row of {where} is rated; ratings have {keyed.examples(rated)}; name the right "
+            "columns with `--columns`"
         )
-    check_unique(frame, KEYS, where, "keep one row of each")
+    keyed.check_unique(frame, KEYS, where, "keep one row of each")
     n_missing = rated.height - frame.height
     notes = [f"{n_missing:,} rated candidates have no text in {where}"] * (n_missing > 0)
-    return frame, [record_of(file, "texts") for file in files], notes
+    return frame, [keyed.record_of(file, "texts") for file in files], notes
 
 
 def _text(schema: pl.Schema, name: str) -> pl.Expr:

@@ -24,12 +24,9 @@ _AT_ONCE = 4_096  # pairs; what a tokeniser says of one takes 100 bytes a token
 class Input:
     """One pair as a model reads it."""
 
-    ids: np.ndarray
-    """Tokens, special ones included; int64."""
-    types: np.ndarray
-    """To which of two texts a token belongs, for models that ask; int64."""
-    is_cut: bool
-    """Whether tokens were left out."""
+    ids: np.ndarray  # tokens, special ones included; int64
+    types: np.ndarray  # to which of two texts a token belongs, for models that ask; int64
+    is_cut: bool  # whether tokens were left out
 
 
 class InputMaker:

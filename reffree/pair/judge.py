@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from reffree.language_models import batches
-from reffree.pair.aggregation import Convolution, by_summary_piece, score_of
+from reffree.language_models import Remembered, batches
 from reffree.pair.cutting import document_pieces, summary_pieces
-from reffree.pair.inputs import Input, InputMaker, Pair
+from reffree.pair.inputs import InputMaker, Pair
 from reffree.pair.models import AFTER, load_answerer, most_tokens, reading
 from reffree.pair.presets import CONV_FILE, needs_of, settings_of
 from reffree.pair.settings import HISTOGRAM, PairSettings
 from reffree.scorer import PairScores
 from sms.encoders import EncoderRuntime
-from sms.encoders.hugging_face import find_folder
-from sms.encoders.recent import Recent
-from sms.encoders.vector_cache import VectorCache, key_of
+from sms.encoders.hugging_face import find_folder, one_line
+from sms.encoders.vector_cache import key_of
 from sms.file_hashes import hash_of_files
 from sms.metric import Evidence
 from sms.text import TextRules
 from sms.words import CANNOT_BE_SPLIT, attempt
 
-RECENT_BYTES = 64 << 20
-"""Answers for recent pairs that are kept for later batches."""
-_KEY_BYTES = 150  # of a key and what holds an answer
 _HASH_LENGTH = 12
+_OVER: Mapping[str, Callable[..., Any]] = {"max": np.max, "mean": np.mean, "min": np.min}
+_LOW = (0, 0.01, 0.02, 0.03, 0.04, 0.07, 0.13, 0.37, 0.9, 0.91, 0.92, 0.93, 0.94)
+_HIGH = (0.95, 0.955, 0.96, 0.965, 0.97, 0.975, 0.98, 0.985, 0.99, 0.995, 1)
+PERCENTILES = np.array([*_LOW, *_HIGH])
+"""Edges of SummaC-Conv's bins, by what share of probabilities lies below them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,7 @@ class _Matrix:
 
     document: Sequence[str]
     summary: Sequence[str]
-    values: np.ndarray
-    """Shape (n_document, n_summary, n_answers), float64."""
+    values: np.ndarray  # shape (n_document, n_summary, n_answers), float64
     is_cut: bool
 
 
@@ -65,18 +66,17 @@ class PairModel:
     ) -> None:
         table = table or {}
         self.settings = settings_of(table)
-        runtime = runtime or EncoderRuntime()
         try:
-            self._load(path, self.settings, runtime)
+            self._load(path, runtime or EncoderRuntime())
         except ValueError as error:
             raise ValueError(f"{error}{needs_of(table)}") from error
 
-    def _load(self, path: str, settings: PairSettings, runtime: EncoderRuntime) -> None:
+    def _load(self, path: str, runtime: EncoderRuntime) -> None:
+        settings = self.settings
         self._answerer = load_answerer(path, settings.model, runtime)
         own = self._answerer.pretrained
         self._maker = InputMaker(own.tokenizer, settings, most_tokens(own, settings.max_tokens))
         self._read = reading(own, settings)
-        self._n_answers = 2 if settings.value == "difference" else 1
         self._batches = batches(own.machine)
         self._convolution = None
         self.content_hash = own.content_hash
@@ -85,14 +85,9 @@ class PairModel:
             self._convolution = Convolution.read(file)
             both = f"{own.content_hash}+{hash_of_files([file])}"
             self.content_hash = blake2b(both.encode(), digest_size=16).hexdigest()
-        self._recent: Recent[np.ndarray] = Recent(lambda value: value.nbytes + _KEY_BYTES)
-        self._disk: VectorCache | None = None
-        if runtime.cache_folder is not None:
-            self._disk = VectorCache(
-                runtime.cache_folder,
-                owner=f"pair|{self.signature}|{self.content_hash}",
-                dimension=self._n_answers + 1,
-            )
+        self._remembered = Remembered(
+            f"answers|{self.signature}|{self.content_hash}", runtime.cache_folder
+        )
         self._counts: Counter[str] = Counter(pairs=0, asked=0, tokens=0, cut=0)
 
     @property
@@ -136,33 +131,28 @@ class PairModel:
 
         That is the one with the highest answer or, for the minimum over the document, the lowest.
         """
+        pick = np.argmin if self.settings.over_document == "min" else np.argmax
         evidence: list[tuple[Evidence, ...]] = []
         for own in self._matrices(documents, summaries, rules or TextRules()):
             if isinstance(own, str):
                 evidence.append(())
                 continue
-            pick = np.argmin if self.settings.over_document == "min" else np.argmax
-            best = pick(own.values[:, :, 0], axis=0).tolist()
+            best = [own.document[k] for k in pick(own.values[:, :, 0], axis=0).tolist()]
             values = by_summary_piece(own.values, self.settings).tolist()
-            evidence.append(
-                tuple(
-                    Evidence(piece, own.document[k], value)
-                    for piece, k, value in zip(own.summary, best, values, strict=True)
-                )
-            )
+            evidence.append(tuple(map(Evidence, own.summary, best, values)))
         return evidence
 
     def _matrices(
         self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules
     ) -> list[_Matrix | str]:
         """Return the answers for every row, or which text cannot be split."""
-        cut_document = partial(
-            document_pieces,
-            settings=self.settings,
-            rules=rules,
-            count_tokens=self._maker.count_tokens,
-        )
-        cut_summary = partial(summary_pieces, settings=self.settings, rules=rules)
+
+        def cut_document(text: str) -> list[str]:
+            return document_pieces(text, self.settings, rules, self._maker.count_tokens)
+
+        def cut_summary(text: str) -> list[str]:
+            return summary_pieces(text, self.settings, rules)
+
         if self.settings.against == "none":
             documents = [""] * len(summaries)
         of_documents = {text: attempt(cut_document, text) for text in dict.fromkeys(documents)}
@@ -171,11 +161,7 @@ class PairModel:
             (of_documents[document], of_summaries[summary])
             for document, summary in zip(documents, summaries, strict=True)
         ]
-        wanted: dict[Pair, None] = {}
-        for document_own, summary_own in cut:
-            wanted.update(
-                dict.fromkeys((d, s) for d in document_own or () for s in summary_own or ())
-            )
+        wanted = dict.fromkeys(pair for d, s in cut for pair in product(d or (), s or ()))
         answers = self._answers(list(wanted))
         return [self._matrix(d, s, answers) for d, s in cut]
 
@@ -187,7 +173,7 @@ class PairModel:
     ) -> _Matrix | str:
         if document is None or summary is None:
             return "document" if document is None else "summary"
-        each = [answers[d, s] for d in document for s in summary]
+        each = [answers[pair] for pair in product(document, summary)]
         known = [own for own in each if own is not None]
         if len(known) < len(each):  # the tokeniser fails on some pair
             return "summary"
@@ -196,46 +182,99 @@ class PairModel:
 
     def _answers(self, pairs: Sequence[Pair]) -> dict[Pair, np.ndarray | None]:
         """Return for every pair its answers and whether it was cut; None if it cannot be split."""
-        keys = [
-            key_of("pair", f"{len(document)}\n{document}{summary}") for document, summary in pairs
-        ]
-        names = [key.hex() for key in keys]
-        missing = self._recent.missing(names)
-        lacking = {names[k] for k in missing}
-        known = {name: self._recent[name] for name in names if name not in lacking}
-        kept: dict[str, np.ndarray] = {}
-        if self._disk is not None and missing:
-            none = np.zeros(len(missing), dtype=np.int64)
-            read = self._disk.read([keys[k] for k in missing], none)
-            kept = {names[missing[place]]: own for place, (_, own) in read.items()}
-            missing = [k for k in missing if names[k] not in kept]
-        asked = self._asked([pairs[k] for k in missing])
-        fresh = {names[missing[place]]: own for place, own in asked.items()}
-        if self._disk is not None and fresh:
-            nothing = np.empty((0, 1), dtype=np.float32)
-            self._disk.write({bytes.fromhex(name): (nothing, own) for name, own in fresh.items()})
-        self._recent.add(kept | fresh, RECENT_BYTES)
+        named = {key_of("pair", f"{len(d)}\n{d}{s}").hex(): (d, s) for d, s in pairs}
+        n_values = 2 + (self.settings.value == "difference")
+
+        def ask(names: list[str]) -> dict[str, np.ndarray]:
+            return self._asked({name: named[name] for name in names})
+
+        answers, _ = self._remembered.values(dict.fromkeys(named, n_values), ask)
         self._counts["pairs"] += len(pairs)
-        answers = known | kept | fresh
-        return {pair: answers.get(name) for pair, name in zip(pairs, names, strict=True)}
+        return {pair: answers.get(name) for name, pair in named.items()}
 
-    def _asked(self, pairs: Sequence[Pair]) -> dict[int, np.ndarray]:
-        """Ask the model about pairs, by their number; those that cannot be split are left out.
-
-        An answer is float32, so that it is the same when it comes back from a disk.
-        """
-        made = {place: own for place, own in enumerate(self._maker.make(pairs)) if own is not None}
-        places, inputs = list(made), list(made.values())
-        lengths = np.array([own.ids.size for own in inputs], dtype=np.int64)
-        answers: dict[int, np.ndarray] = {}
+    def _asked(self, named: Mapping[str, Pair]) -> dict[str, np.ndarray]:
+        """Ask the model about pairs; those that cannot be split are left out."""
+        made = zip(named, self._maker.make(list(named.values())), strict=True)
+        inputs = {name: own for name, own in made if own is not None}
+        names, listed = list(inputs), list(inputs.values())
+        lengths = np.array([own.ids.size for own in listed], dtype=np.int64)
+        answers: dict[str, np.ndarray] = {}
 
         def compute(batch: np.ndarray) -> None:
-            some: list[Input] = [inputs[k] for k in batch.tolist()]
+            some = [listed[k] for k in batch.tolist()]
             values = self._answerer.answers(some, self._read)
             for k, own, value in zip(batch.tolist(), some, values, strict=True):
-                answers[places[k]] = np.append(value, np.float32(own.is_cut))
+                answers[names[k]] = np.append(value, np.float32(own.is_cut))
 
         self._batches.run(lengths, compute)
-        self._counts["asked"] += len(inputs)
+        self._counts["asked"] += len(listed)
         self._counts["tokens"] += int(lengths.sum())
         return answers
+
+
+# From the answers for every two pieces to one score
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Convolution:
+    """The trained layers of SummaC-Conv: a value by bins for every piece, and one for their mean.
+
+    Laban et al. 2022, section 4.2; `SummaCConv` of summac/model_summac.py.
+    """
+
+    by_bin: np.ndarray  # weight of every bin, then a constant; float64, (n_bins + 1,)
+    final: np.ndarray
+    """Weights of three means, which are one, then a constant, for both classes; (2, 4)."""
+
+    @classmethod
+    def read(cls, path: Path) -> Convolution:
+        """Read the published file, as numbers alone.
+
+        Raises `ValueError` if it is missing, damaged or another.
+        """
+        if not path.is_file():
+            raise ValueError(f"no file `{path}`")
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+            parts = [
+                np.column_stack([state[f"{name}.weight"].numpy(), state[f"{name}.bias"].numpy()])
+                for name in ("mlp", "layer_final")
+            ]
+        except Exception as error:  # whatever a damaged pickle does
+            raise ValueError(
+                f"`{path}` must be the state of SummaC-Conv, got {type(error).__name__}: "
+                f"{one_line(error)}"
+            ) from error
+        if (parts[0].shape, parts[1].shape) != ((1, PERCENTILES.size), (2, 4)):
+            raise ValueError(
+                f"`{path}` must have the layers of SummaC-Conv for one class, got shapes "
+                f"{parts[0].shape} and {parts[1].shape}"
+            )
+        return cls(parts[0][0].astype(np.float64), parts[1].astype(np.float64))
+
+    def score(self, values: np.ndarray) -> float:
+        """Return the score of a summary by its values, shape (n_document, n_summary)."""
+        counts = np.array([np.histogram(own, bins=PERCENTILES)[0] for own in values.T])
+        mean = float((counts @ self.by_bin[:-1] + self.by_bin[-1]).mean())
+        logits = self.final[:, :3].sum(axis=1) * mean + self.final[:, 3]
+        return float(1 / (1 + np.exp(logits[0] - logits[1])))
+
+
+def score_of(
+    values: np.ndarray, settings: PairSettings, convolution: Convolution | None = None
+) -> float:
+    """Put the answers for every two pieces together, shape (n_document, n_summary, n_answers).
+
+    They are of the positive answer and, for a `difference`, the negative one.
+    """
+    if settings.over_document == HISTOGRAM:
+        assert convolution is not None, "it is loaded with the model"  # noqa: S101
+        return convolution.score(values[:, :, 0])
+    return float(_OVER[settings.over_summary](by_summary_piece(values, settings)))
+
+
+def by_summary_piece(values: np.ndarray, settings: PairSettings) -> np.ndarray:
+    """Return the value of every piece of the summary, shape (n_summary,)."""
+    over = "max" if settings.over_document == HISTOGRAM else settings.over_document
+    each = _OVER[over](values, axis=0)
+    return each[:, 0] - each[:, 1] if settings.value == "difference" else each[:, 0]

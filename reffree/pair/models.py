@@ -48,8 +48,7 @@ class Answerer:
 
     pretrained: Pretrained
     logits: Logits
-    pads_left: bool = False
-    """Whether the answer is at the end of the input."""
+    pads_left: bool = False  # whether the answer is at the end of the input
 
     @torch.inference_mode()
     def answers(
@@ -157,18 +156,13 @@ def _load_alignscore(path: str, runtime: EncoderRuntime) -> Answerer:
         ) from error
     config = load_config(folder)
     config.num_labels = _ALIGNSCORE_CLASSES
-    parts = torch.nn.ModuleDict(
-        {
-            "base_model": AutoModel.from_config(config),
-            _ALIGNSCORE_HEAD: torch.nn.Linear(config.hidden_size, _ALIGNSCORE_CLASSES),
-        }
-    )
-    _fill(parts, state, files[0])
-    content = hash_of_files(
-        [files[0], *sorted(folder.glob("*.json")), *sorted(folder.glob("*.txt"))]
-    )
-    own = _pretrained(parts, folder, path, content, runtime, config)
-    base, head = own.model["base_model"], own.model[_ALIGNSCORE_HEAD]
+    base = AutoModel.from_config(config)
+    head = torch.nn.Linear(config.hidden_size, _ALIGNSCORE_CLASSES)
+    model: Any = torch.nn.ModuleDict({"base_model": base, _ALIGNSCORE_HEAD: head})
+    model.config = config
+    _fill(model, state, files[0])
+    described = [*sorted(folder.glob("*.json")), *sorted(folder.glob("*.txt"))]
+    own = _pretrained(model, folder, path, hash_of_files([files[0], *described]), runtime)
     has_types = "token_type_ids" in own.tokenizer.model_input_names
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
@@ -204,20 +198,11 @@ def _pretrained(
     path: str,
     content: str,
     runtime: EncoderRuntime,
-    config: Any = None,  # noqa: ANN401
 ) -> Pretrained:
-    machine = Machine.choose(runtime)
-    if config is not None:
-        model.config = config
-    tokenizer = load_tokenizer(folder)
-    return Pretrained(
-        model.to(machine.device, machine.dtype).eval(),
-        tokenizer,
-        machine,
-        name_of(path),
-        content,
-        min(tokenizer.model_max_length, SANE_LENGTH),
-    )
+    machine, tokenizer = Machine.choose(runtime), load_tokenizer(folder)
+    most = min(tokenizer.model_max_length, SANE_LENGTH)
+    model = model.to(machine.device, machine.dtype).eval()
+    return Pretrained(model, tokenizer, machine, name_of(path), content, most)
 
 
 # What is read of the answers

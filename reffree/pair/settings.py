@@ -6,21 +6,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
-
-from sms.naming import nearest
 
 DOCUMENT, SUMMARY, END_OF_TEXT = "{document}", "{summary}", "{eos}"
 WHOLE, SENTENCES = "whole", "sentences"
-MODELS = ("classifier", "generator", "hhem", "alignscore")
-VALUES = ("probability", "share", "difference", "logit")
-OVER = ("max", "mean", "min")
 HISTOGRAM = "histogram"
-CUTS = ("document", "longest")
-AGAINST = ("source", "reference", "none")
 
+_OVER = ("max", "mean", "min")
+_CHOICES = {
+    "model": ("classifier", "generator", "hhem", "alignscore"),
+    "summary": (WHOLE, SENTENCES),
+    "cut": ("document", "longest"),
+    "value": ("probability", "share", "difference", "logit"),
+    "over_document": (*_OVER, HISTOGRAM),
+    "over_summary": _OVER,
+    "against": ("source", "reference", "none"),
+}
 _CHUNKS = re.compile(r"(words|even-words|tokens):([1-9]\d{0,5})")
 
 Answer = str | int | tuple[str, ...] | None
@@ -37,14 +38,12 @@ class PairSettings:
     document: str = WHOLE
     """`whole`; `sentences`; `words:N` or `tokens:N`, sentences together as long as there are at
     most N; `even-words:N`, equally many sentences each, about N words."""
-    summary: str = WHOLE
-    """`whole` or `sentences`."""
+    summary: str = WHOLE  # `whole` or `sentences`
     shortest: int = 1
     """Characters: shorter sentences are left out, unless a text has no other."""
     most_document: int | None = None
     """Pieces of a document that are read, from its beginning."""
-    most_summary: int | None = None
-    """Pieces of a summary that are read."""
+    most_summary: int | None = None  # pieces of a summary that are read
     template: str | None = None
     """What the model reads, with `{document}`, `{summary}` and, for the token that ends a text,
     `{eos}`. Default: both texts, the document first, joined as the tokeniser joins two texts."""
@@ -54,18 +53,15 @@ class PairSettings:
     cut: str = "document"
     """What gives way in a pair that is too long: the end of the `document` piece, or of the
     `longest` of both."""
-    positive: Answer = "entailment"
-    """The answer that speaks for the summary."""
-    negative: Answer = None
-    """The answer against it, for `share` and `difference`."""
+    positive: Answer = "entailment"  # the answer that speaks for the summary
+    negative: Answer = None  # the answer against it, for `share` and `difference`
     value: str = "probability"
     """Of the positive answer: its `probability` among all, its `share` of both, its probability
     less that of the negative one (`difference`; each over the document by itself), its `logit`."""
     over_document: str = "max"
     """`max`, `mean` or `min` over the document's pieces, for every piece of the summary; or
     `histogram`, SummaC's trained layers over bins of the values, for the whole summary."""
-    over_summary: str = "mean"
-    """`mean`, `min` or `max` over the summary's pieces."""
+    over_summary: str = "mean"  # `mean`, `min` or `max` over the summary's pieces
     against: str = "source"
     """What `{document}` is: the `source` or the `reference`; `none` asks about the summary
     alone."""
@@ -74,60 +70,46 @@ class PairSettings:
         for name in ("positive", "negative"):
             if isinstance(value := getattr(self, name), list):  # as TOML writes it
                 object.__setattr__(self, name, tuple(value))
-        for name, choices in (
-            ("model", MODELS),
-            ("summary", (WHOLE, SENTENCES)),
-            ("cut", CUTS),
-            ("value", VALUES),
-            ("over_document", (*OVER, HISTOGRAM)),
-            ("over_summary", OVER),
-            ("against", AGAINST),
-        ):
+        for name, choices in _CHOICES.items():
             if (value := getattr(self, name)) not in choices:
-                raise ValueError(
-                    f"`{name}` of a pair must be one of {', '.join(choices)}, got {value!r}"
-                )
+                raise _wrong(f"`{name}`", f"be one of {', '.join(choices)}, got {value!r}")
         if self.document not in (WHOLE, SENTENCES) and not _CHUNKS.fullmatch(str(self.document)):
-            raise ValueError(
-                "`document` of a pair must be whole, sentences, words:N, even-words:N or tokens:N, "
-                f"got {self.document!r}"
-            )
+            rule = "be whole, sentences, words:N, even-words:N or tokens:N, got"
+            raise _wrong("`document`", f"{rule} {self.document!r}")
         for name in ("shortest", "most_document", "most_summary", "max_tokens"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
-                raise ValueError(f"`{name}` of a pair must be a whole number from 1, got {value!r}")
+                raise _wrong(f"`{name}`", f"be a whole number from 1, got {value!r}")
         self._check_answers()
         self._check_template()
 
     def _check_answers(self) -> None:
-        for name in ("positive", "negative"):
+        for name, is_needed in (
+            ("positive", True),
+            ("negative", self.value in ("share", "difference")),
+        ):
             value = getattr(self, name)
             parts = value if isinstance(value, tuple) else (value,)
             if value == () or not all(isinstance(p, str | int | None) and p != "" for p in parts):
-                raise ValueError(f"`{name}` of a pair must be an answer, got {value!r}")
-        if self.positive is None or (
-            self.value in ("share", "difference") and self.negative is None
-        ):
-            missing = "positive" if self.positive is None else "negative"
-            raise ValueError(f"`{missing}` of a pair must be given for value `{self.value}`")
-        if self.model == "generator" and self.template is None:
-            raise ValueError(
-                "`template` of a pair must be given for a generator, for example 'premise: "
-                "{document} hypothesis: {summary}'"
-            )
+                raise _wrong(f"`{name}`", f"be an answer, got {value!r}")
+            if is_needed and value is None:
+                raise _wrong(f"`{name}`", f"be given for value `{self.value}`")
 
     def _check_template(self) -> None:
         if self.template is None:
+            if self.model == "generator":
+                example = "'premise: {document} hypothesis: {summary}'"
+                raise _wrong("`template`", f"be given for a generator, for example {example}")
             if self.against == "none":
-                raise ValueError("`template` of a pair must be given if `against` is none")
+                raise _wrong("`template`", "be given if `against` is none")
             return
         wanted = [SUMMARY, *([] if self.against == "none" else [DOCUMENT])]
         if not isinstance(self.template, str) or any(
             self.template.count(place) != (place in wanted) for place in (DOCUMENT, SUMMARY)
         ):
-            raise ValueError(
-                f"`template` of a pair against {self.against} must hold {' and '.join(wanted)} "
-                f"once, got {self.template!r}"
+            held = " and ".join(wanted)
+            raise _wrong(
+                "the template", f"hold {held} once against {self.against}, got {self.template!r}"
             )
 
     @property
@@ -158,12 +140,5 @@ def _written(value: object) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def check_keys(table: Mapping[str, Any]) -> None:
-    """Refuse keys that are not settings.
-
-    Raises `ValueError`, naming the nearest.
-    """
-    known = ["preset", "aspect", *(field.name for field in fields(PairSettings))]
-    for key in table:
-        if key not in known:
-            raise ValueError(f"unknown key `{key}` of a pair; {nearest(key, known)}")
+def _wrong(what: str, rule: str) -> ValueError:
+    return ValueError(f"{what} of a pair must {rule}")

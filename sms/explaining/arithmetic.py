@@ -14,16 +14,7 @@ _MOST_DIGITS = 12
 
 
 def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str]:
-    """Round parts so that the printed ones add up to the printed total.
-
-    Every part is rounded down; then those that lost most are rounded up instead, as many as are
-    needed (largest remainders). Parts are non-negative, with sum `total` up to rounding.
-
-    Examples
-    --------
-    >>> printed_parts([1 / 3, 1 / 3, 1 / 3], 1.0, 2)
-    ['0.34', '0.33', '0.33']
-    """
+    """Round parts so that the printed ones add up to the printed total (largest remainders)."""
     unit = 10**digits
     exact = [part * unit for part in parts]
     whole = [math.floor(value) for value in exact]
@@ -37,13 +28,7 @@ def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str
 
 
 def signed_text(value: float) -> str:
-    """Write a number with its sign; one that rounds to zero has none.
-
-    Examples
-    --------
-    >>> signed_text(0.25), signed_text(-1e-17)
-    ('+0.2500', '0.0000')
-    """
+    """Write a number with its sign; one that rounds to zero has none."""
     sign = "+" if value > 0 else MINUS
     return f"{sign if is_shown(value) else ''}{abs(value):.{DROP_DIGITS}f}"
 

@@ -56,24 +56,12 @@ class Explanation:
         highest: float | None = None,
         is_live: bool = False,
     ) -> str:
-        """Draw the explanation.
+        """Draw the explanation as an `<svg>` element, which is a document of its own as well.
 
-        Parameters
-        ----------
-        title : str
-            For the head of the picture; the metric is named in any case.
-        number : int
-            Which of `moves`. Without moves, the picture has the text that matters most to the
-            score.
-        highest : float, optional
-            Cost at the end of the colour scale; by default the highest of the plan.
-        is_live : bool
-            For a page with scripts: more sentences, and all moves between them.
-
-        Returns
-        -------
-        str
-            An `<svg>` element that is a document of its own as well.
+        `title` is for the head of the picture; the metric is named in any case. `number` is which
+        of `moves`; without moves, the picture has the text that matters most to the score.
+        `highest` is the cost at the end of the colour scale, by default the highest of the plan.
+        `is_live` is for a page with scripts: more sentences, and all moves between them.
         """
         shown = f"{self.metric}: no score ({self.status})"
         if self.score is not None:

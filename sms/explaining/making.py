@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -18,14 +18,12 @@ from sms.explaining.records import (
     CANDIDATE,
     LIST_COLUMN,
     REFERENCE,
-    SENTENCE,
-    WORD,
     Moves,
     SentenceEffect,
     TextUnits,
     Unit,
 )
-from sms.explaining.units import placed_sentences
+from sms.explaining.units import units_of
 from sms.metric import Batch, MetricRequest
 from sms.movers import Mover
 from sms.scorers import Scorer
@@ -48,25 +46,11 @@ def explain(
     encoder: str = "minilm",
     **options: Any,  # noqa: ANN401
 ) -> Explanation:
-    """Explain the score of one candidate.
+    """Explain the score of one candidate; in a notebook the explanation shows itself.
 
-    Parameters
-    ----------
-    candidate : str
-        With `sentences="given"` a list of str.
-    reference, source : str or sequence of str, optional
-        What the metric compares with, as in `score_texts`.
-    metric : str
-        As in `sms.metrics.parse_metric`; of a ROUGE variant without a part, the F measure.
-    encoder : str
-        As in `assay encoders`.
-    **options
-        Further fields of `ScoringConfig`, for example `preset="clark2019"`.
-
-    Returns
-    -------
-    Explanation
-        In a notebook it shows itself.
+    `reference` and `source` are one text or several, as in `score_texts`; `metric` is a metric's
+    name (of a ROUGE variant without a part, the F measure), `options` are further fields of
+    `ScoringConfig`.
 
     Raises
     ------
@@ -94,13 +78,7 @@ def explain(
 
 
 def column_of(metric: str, columns: Sequence[str]) -> str:
-    """Choose the score column that a metric's name stands for.
-
-    Raises
-    ------
-    ValueError
-        If there is none of that name.
-    """
+    """Choose the score column that a metric's name stands for; raises `ValueError` without one."""
     if metric in columns:
         return metric
     head, colon, against = metric.partition(":")
@@ -115,22 +93,11 @@ def column_of(metric: str, columns: Sequence[str]) -> str:
 
 
 def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanation]:
-    """Explain one score of every row.
+    """Explain one score of every row; each explanation has the very number the scorer returns.
 
-    Parameters
-    ----------
-    scorer : Scorer
-        Mover's similarities of a `SummaryScorer` are explained by their plans, everything else
-        by leaving sentences out.
-    rows : pyarrow.Table
-        The columns in `scorer.input_columns`, as the scorer reads them.
-    column : str
-        One of `scorer.score_fields`.
-
-    Returns
-    -------
-    list of Explanation
-        The score of each is the very number that the scorer returns.
+    Mover's similarities of a `SummaryScorer` are explained by their plans, everything else by
+    leaving sentences out. `rows` has the columns in `scorer.input_columns`, `column` is one of
+    `scorer.score_fields`.
     """
     if column not in scorer.score_fields:
         raise ValueError(
@@ -138,7 +105,6 @@ def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanatio
         )
     prepared = scorer.prepare(rows)
     scored = scorer.compare(prepared)
-    about = _about(scorer, column)
     listed = [_row(row, scorer.input_columns) for row in rows.to_pylist()]
     scores = [
         # the status of a row with a score may be about something else
@@ -147,26 +113,35 @@ def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanatio
             _numbers(scored[column]), scored["status"].to_pylist(), strict=True
         )
     ]
-    if isinstance(scorer, SummaryScorer):
-        request = about.request
-        if request is not None and isinstance(request.metric, Mover):
+    signature = dict(getattr(scorer, "signatures", {})).get(column, column)
+    sides = tuple(side for side, name in LIST_COLUMN.items() if name in scorer.input_columns)
+    if not isinstance(scorer, SummaryScorer):
+        about = _About(
+            column, signature, dict(getattr(scorer, "meanings", {})).get(column, "closer")
+        )
+        return list(_by_omission(scorer, about, sides, TextRules(), listed, scores))
+    request = next((r for r in scorer.config.requests if column in r.columns), None)
+    about = _About(column, signature, "known" if request is None else request.metric.higher_is)
+    details: dict[str, Sequence[Any] | None] = {}
+    if request is not None:
+        metric, sides = request.metric, () if request.against is None else (request.against,)
+        if isinstance(metric, Mover):
             return list(_by_plans(scorer, prepared, about, request, listed, scores))
-        if request is None or request.metric.reads_texts:
-            listed = [_as_read(row, scorer.config) for row in listed]
-        tokens = None if request is None else request.metric.tokens(request, prepared, column)
-        if tokens is not None:
-            own = replace(about, sides=())  # what a source adds would take a pass for each sentence
-            explained = _by_omission(scorer, own, listed, scores)
-            return [replace(e, tokens=t) for e, t in zip(explained, tokens, strict=True)]
-        evidence = None if request is None else request.metric.evidence(request, prepared)
-        if evidence is not None:
-            explained = _by_omission(scorer, about, listed, scores)
-            return [replace(e, evidence=own) for e, own in zip(explained, evidence, strict=True)]
-        parts = None if request is None else request.metric.parts(request, prepared)
-        if parts is not None:
-            explained = _by_omission(scorer, about, listed, scores)
-            return [replace(e, parts=own) for e, own in zip(explained, parts, strict=True)]
-    return list(_by_omission(scorer, about, listed, scores))
+        details = {
+            "tokens": metric.tokens(request, prepared, column),
+            "evidence": metric.evidence(request, prepared),
+            "parts": metric.parts(request, prepared),
+        }
+        if details["tokens"] is not None:
+            sides = ()  # what a source adds would take a pass for each sentence
+    if request is None or request.metric.reads_texts:
+        listed = [_as_read(row, scorer.config) for row in listed]
+    explained = list(_by_omission(scorer, about, sides, scorer.config.rules, listed, scores))
+    for name, of_rows in details.items():
+        if of_rows is not None:
+            each = zip(explained, of_rows, strict=True)
+            explained = [replace(whole, **{name: own}) for whole, own in each]
+    return explained
 
 
 def _numbers(scores: pa.ChunkedArray) -> list[float | None]:
@@ -176,31 +151,12 @@ def _numbers(scores: pa.ChunkedArray) -> list[float | None]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
-    """What is known of the metric behind a column."""
+class _About(NamedTuple):
+    """What an explanation says of the metric behind a column."""
 
-    column: str
+    metric: str
     signature: str
     higher_is: str
-    sides: tuple[str, ...]
-    """What the candidate is compared with, of `reference` and `source`."""
-    request: MetricRequest | None
-    rules: TextRules
-
-
-def _about(scorer: Scorer, column: str) -> _About:
-    sides = tuple(side for side, name in LIST_COLUMN.items() if name in scorer.input_columns)
-    signature = dict(getattr(scorer, "signatures", {})).get(column, column)
-    if not isinstance(scorer, SummaryScorer):
-        higher_is = dict(getattr(scorer, "meanings", {})).get(column, "closer")
-        return _About(column, signature, higher_is, sides, None, TextRules())
-    rules = scorer.config.rules
-    request = next((r for r in scorer.config.requests if column in r.columns), None)
-    if request is None:
-        return _About(column, signature, "known", sides, None, rules)
-    sides = () if request.against is None else (request.against,)
-    return _About(column, signature, request.metric.higher_is, sides, request, rules)
 
 
 def _row(row: _Row, columns: Sequence[str]) -> dict[str, Any]:
@@ -218,9 +174,6 @@ def _as_read(row: dict[str, Any], config: ScoringConfig) -> dict[str, Any]:
     return read
 
 
-# Mover's similarities
-
-
 def _by_plans(
     scorer: SummaryScorer,
     batch: Batch,
@@ -229,7 +182,7 @@ def _by_plans(
     rows: Sequence[_Row],
     scores: Sequence[tuple[float | None, str | None]],
 ) -> Iterator[Explanation]:
-    """Explain rows of a prepared batch by their plans."""
+    """Explain mover's similarities of a prepared batch by their plans."""
     finder = PlanFinder(scorer, batch, request)
     is_best = request.against == REFERENCE and scorer.config.multi_reference == "best"
     for number, (row, (score, status)) in enumerate(zip(rows, scores, strict=True)):
@@ -239,15 +192,13 @@ def _by_plans(
         defined = [move for move in moves if move is not None and score is not None]
         if is_best:
             defined = sorted(defined, key=lambda move: move.distance)[:1]
-        _check_score(about.column, score, defined)
+        _check_score(about.metric, score, defined)
         yield Explanation(
-            metric=about.column,
-            signature=about.signature,
-            higher_is=about.higher_is,
+            **about._asdict(),
             score=score,
             status=status,
-            candidate=finder.text_units(candidate),
-            others=tuple(map(finder.text_units, others)),
+            candidate=candidate.units,
+            others=tuple(other.units for other in others),
             moves=tuple(defined),
             similarities=tuple(None if move is None else move.similarity for move in moves),
         )
@@ -255,101 +206,81 @@ def _by_plans(
 
 def _check_score(column: str, score: float | None, moves: Sequence[Moves]) -> None:
     """Hold the plans to the score they explain."""
-    if score is None or not moves:
-        if score is not None or moves:
-            raise RuntimeError(f"`{column}` is {score}, but there are {len(moves)} plans")
+    if score is None and not moves:
         return
-    explained = sum(move.similarity for move in moves) / len(moves)
-    if abs(explained - score) > SCORE_ATOL:
-        raise RuntimeError(f"`{column}` is {score!r}, but its plans give {explained!r}")
-
-
-# All other metrics
-
-
-@dataclass(frozen=True, slots=True)
-class _Omission:
-    """A row without one sentence."""
-
-    text: TextUnits
-    unit: Unit
-    row: _Row
+    explained = sum(move.similarity for move in moves) / max(len(moves), 1)
+    if score is None or not moves or abs(explained - score) > SCORE_ATOL:
+        raise RuntimeError(
+            f"`{column}` is {score!r}, but its {len(moves)} plans give {explained!r}"
+        )
 
 
 def _by_omission(
     scorer: Scorer,
     about: _About,
+    sides: Sequence[str],
+    rules: TextRules,
     rows: Sequence[_Row],
     scores: Sequence[tuple[float | None, str | None]],
 ) -> Iterator[Explanation]:
     """Score every row without each of its sentences, all in one batch."""
-    texts = [_plain_texts(about, row) for row in rows]
+    texts = [_plain_texts(sides, rules, row) for row in rows]
     left_out = [
         list(_omissions(row, own)) if score is not None else []
         for row, own, (score, _) in zip(rows, texts, scores, strict=True)
     ]
-    without = iter(_scores_without([o for own in left_out for o in own], scorer, about.column))
+    rows_without = [row for own in left_out for _, _, row in own]
+    without = iter(_scores_of(rows_without, scorer, about.metric))
     for (candidate, *others), own, (score, status) in zip(texts, left_out, scores, strict=True):
+        effects = []
+        for text, unit, _ in own:
+            rest = next(without)
+            drop = None if rest is None or score is None else score - rest
+            effects.append(SentenceEffect(text.side, text.number, unit, rest, drop))
         yield Explanation(
-            metric=about.column,
-            signature=about.signature,
-            higher_is=about.higher_is,
+            **about._asdict(),
             score=score,
             status=status,
             candidate=candidate,
             others=tuple(others),
-            effects=tuple(_effect(omission, score, next(without)) for omission in own),
+            effects=tuple(effects),
         )
 
 
-def _omissions(row: _Row, texts: Sequence[TextUnits]) -> Iterator[_Omission]:
-    """Leave every sentence of the texts of a row out, one at a time."""
+def _omissions(row: _Row, texts: Sequence[TextUnits]) -> Iterator[tuple[TextUnits, Unit, _Row]]:
+    """Leave every sentence of the texts of a row out, one at a time: its text, itself, the row."""
     for text in texts:
         sentences = [unit for unit, _ in text.sentences()]
         bounds = [*(unit.start for unit in sentences), len(text.text)]
         for unit, (start, end) in zip(sentences, pairwise(bounds), strict=True):
             rest = text.text[:start] + text.text[end:]
             if text.side == CANDIDATE:
-                yield _Omission(text, unit, {**row, CANDIDATE: rest})
+                yield text, unit, {**row, CANDIDATE: rest}
                 continue
             column = LIST_COLUMN[text.side]
             listed = list(row[column])
             listed[text.number] = rest
-            yield _Omission(text, unit, {**row, column: listed})
+            yield text, unit, {**row, column: listed}
 
 
-def _effect(omission: _Omission, whole: float | None, score: float | None) -> SentenceEffect:
-    drop = None if score is None or whole is None else whole - score
-    text = omission.text
-    return SentenceEffect(text.side, text.number, omission.unit, score, drop)
-
-
-def _scores_without(
-    left_out: Sequence[_Omission], scorer: Scorer, column: str
-) -> Sequence[float | None]:
-    if not left_out:
+def _scores_of(rows: Sequence[_Row], scorer: Scorer, column: str) -> Sequence[float | None]:
+    if not rows:
         return []
     lists = pa.list_(pa.string())
     fields = {name: pa.string() if name == CANDIDATE else lists for name in scorer.input_columns}
-    rows = pa.Table.from_pylist([dict(o.row) for o in left_out], schema=pa.schema(fields))
-    return _numbers(scorer.compare(scorer.prepare(rows))[column])
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(fields))
+    return _numbers(scorer.compare(scorer.prepare(table))[column])
 
 
-def _plain_texts(about: _About, row: _Row) -> list[TextUnits]:
-    """Return the candidate and what it is compared with, cut into sentences and words."""
+def _plain_texts(sides: Sequence[str], rules: TextRules, row: _Row) -> list[TextUnits]:
+    """Return the candidate and what it is compared with, cut up; no word is dropped."""
     given = [(CANDIDATE, 0, row[CANDIDATE] or "")]
-    for side in about.sides:
+    for side in sides:
         given += [(side, k, text or "") for k, text in enumerate(row[LIST_COLUMN[side]])]
     distinct = list(dict.fromkeys(text for _, _, text in given))
-    segmented = Segmenter(about.rules).segment(pa.array(distinct, pa.string()))
-
-    def units(text: str) -> Iterator[Unit]:
-        """Yield units without mass; no metric here says which words count."""
-        placed = placed_sentences(text, segmented, distinct.index(text), about.rules)
-        for k, sentence in enumerate(placed):
-            places = [(SENTENCE, sentence.start, sentence.stop)]
-            places += [(WORD, word.start, word.stop) for word in sentence.words]
-            for kind, start, stop in places:
-                yield Unit(text=text[start:stop], kind=kind, sentence=k, start=start, stop=stop)
-
-    return [TextUnits(side, number, text, tuple(units(text))) for side, number, text in given]
+    segmented = Segmenter(rules).segment(pa.array(distinct, pa.string()))
+    units = {
+        text: tuple(replace(u, dropped=None) for u in units_of(text, segmented, number, rules))
+        for number, text in enumerate(distinct)
+    }
+    return [TextUnits(side, number, text, units[text]) for side, number, text in given]

@@ -125,10 +125,7 @@ class Moves:
         return plan
 
     def blocks(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """Return mass and contribution of each block of the plan (Clark et al. 2019, figure 2).
-
-        A block's key are the kinds of the two points, for example ``("word", "sentence")``.
-        """
+        """Return mass and contribution by the kinds of the two points (Clark et al., figure 2)."""
         parts: dict[tuple[str, str], list[Flow]] = {}
         for flow in self.flows:
             ours, theirs = self.candidate.points[flow.candidate], self.other.points[flow.other]

@@ -7,78 +7,56 @@ found again, in order, in the text they came from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from sms.explaining.records import NOT_ALPHABETIC, PUNCTUATION, STOP_WORD
+from sms.explaining.records import NOT_ALPHABETIC, PUNCTUATION, SENTENCE, STOP_WORD, WORD, Unit
 from sms.text import SegmentedTexts, TextRules, stop_words, word_spans
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedWord:
-    """A word at its place in the text."""
+def units_of(text: str, texts: SegmentedTexts, number: int, rules: TextRules) -> Iterator[Unit]:
+    """Yield each sentence and then its words, of text number `number` of a batch made by `rules`.
 
-    start: int
-    stop: int
-    word: str | None
-    """What the segmenter calls it; None for a quotation mark that it writes as another."""
-    dropped: str | None
-    """Why it does not count, whatever the encoder."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedSentence:
-    """A sentence at its place in the text, with its words."""
-
-    start: int
-    stop: int
-    words: tuple[PlacedWord, ...]
-
-
-def placed_sentences(
-    text: str, texts: SegmentedTexts, number: int, rules: TextRules
-) -> list[PlacedSentence]:
-    """Find the sentences and words of a text, number `number` of a batch made with `rules`.
-
-    Raises `RuntimeError` if a sentence is not in the text; the segmenter then changes what it cuts.
+    Words say why they do not count, whatever the encoder. Raises `RuntimeError` if a sentence is
+    not in the text; the segmenter then changes what it cuts.
     """
-    placed: list[PlacedSentence] = []
     stop = 0
-    for sentence in texts.text_sentences[number].tolist():
+    for k, sentence in enumerate(texts.text_sentences[number].tolist()):
         own = texts.sentences[sentence]
         start = text.find(own, stop)
         if start < 0:
-            raise RuntimeError(f"sentence {len(placed)} of a text is not in it as it was cut out")
+            raise RuntimeError(f"sentence {k} of a text is not in it as it was cut out")
         stop = start + len(own)
-        words = tuple(_placed_words(texts, sentence, start, rules))
-        placed.append(PlacedSentence(start, stop, words))
-    return placed
+        yield Unit(text=own, kind=SENTENCE, sentence=k, start=start, stop=stop)
+        for first, end, dropped in _places(texts, sentence, rules):
+            yield Unit(
+                text=own[first:end], kind=WORD, sentence=k, start=start + first, stop=start + end,
+                dropped=dropped,
+            )  # fmt: skip
 
 
-def _placed_words(
-    texts: SegmentedTexts, sentence: int, offset: int, rules: TextRules
-) -> Iterator[PlacedWord]:
+def _places(
+    texts: SegmentedTexts, sentence: int, rules: TextRules
+) -> Iterator[tuple[int, int, str | None]]:
     """Yield every word, and what the tokeniser writes in another way than the text."""
     own = texts.sentences[sentence]
     words = texts.sentence_words[sentence].tolist()
     done = 0
     for number, (start, stop) in zip(words, word_spans(texts, sentence).tolist(), strict=True):
-        if start == stop and not texts.is_kept[number]:
+        is_kept = texts.is_kept[number]
+        if start == stop and not is_kept:
             continue  # `_between` has what stands there
-        yield from _between(own, done, start, offset)
-        word = texts.vocabulary.words[number]
-        dropped = None if texts.is_kept[number] else _why_dropped(word, rules)
-        yield PlacedWord(offset + start, offset + stop, word, dropped)
+        yield from _between(own, done, start)
+        yield start, stop, None if is_kept else _why_dropped(texts.vocabulary.words[number], rules)
         done = stop
-    yield from _between(own, done, len(own), offset)
+    yield from _between(own, done, len(own))
 
 
-def _between(sentence: str, start: int, stop: int, offset: int) -> Iterator[PlacedWord]:
+def _between(sentence: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
     """Yield what is seen between two words: quotation marks that became other tokens."""
     at = start
     for piece in sentence[start:stop].split():
         at = sentence.index(piece, at)
         if any(character.isprintable() for character in piece):
-            yield PlacedWord(offset + at, offset + at + len(piece), None, PUNCTUATION)
+            yield at, at + len(piece), PUNCTUATION
         at += len(piece)
 
 

@@ -9,8 +9,6 @@ from hypothesis.extra import numpy as hnp
 from agreement import calibrate_ties, soft_pairwise_accuracy
 from agreement.accuracy import _groups, _one_sided_p_values, _pairs, _sweep
 
-GOLD = np.array([[1.0, 2, 2, 3, 4]]).T
-METRIC = np.array([[2.0, 1, 1.5, 5, 3]]).T
 MATRICES = hnp.arrays(np.float64, (2, 4, 3), elements=st.integers(0, 5).map(float))
 
 
@@ -32,21 +30,23 @@ def by_counting(scores, ratings, threshold):
     return np.mean(shares)
 
 
-def test_accuracy_matches_publication():
-    # The accuracy of Deutsch, Foster and Freitag 2023: without ties, with 2 as a tie, calibrated.
-    accuracies = dict(zip(*tie_curve(METRIC, GOLD, level="summary"), strict=True))
-    assert (accuracies[0.0], accuracies[2.0]) == pytest.approx((0.6, 0.4))
-    best = calibrate_ties(METRIC, GOLD, level="summary")
-    assert (best.value, best.threshold) == (pytest.approx(0.7), 0.5)
-
-
-def test_threshold_search_matches_publication():
-    human, metric = np.array([[1.0, 1, 1, 4]]).T, np.array([[0.0, 2, 6, 8]]).T
-    thresholds, accuracies = tie_curve(metric, human, level="global")
-    np.testing.assert_allclose(thresholds, [0, 2, 4, 6, 8])
-    np.testing.assert_allclose(accuracies, [1 / 2, 1 / 2, 2 / 3, 2 / 3, 1 / 2])
-    best = calibrate_ties(metric, human, level="global")
-    assert (best.threshold, best.value) == (4.0, pytest.approx(2 / 3))
+# Deutsch, Foster and Freitag 2023: accuracies by threshold, and the best of them.
+@pytest.mark.parametrize(
+    ("gold", "metric", "level", "curve", "best"),
+    [
+        ([1, 2, 2, 3, 4], [2, 1, 1.5, 5, 3], "summary", {0.0: 0.6, 2.0: 0.4}, (0.5, 0.7)),
+        (
+            *([1, 1, 1, 4], [0, 2, 6, 8], "global"),
+            *({0.0: 1 / 2, 2.0: 1 / 2, 4.0: 2 / 3, 6.0: 2 / 3, 8.0: 1 / 2}, (4.0, 2 / 3)),
+        ),
+    ],
+)
+def test_accuracy_matches_publication(gold, metric, level, curve, best):
+    gold, metric = (np.array(each, dtype=float)[:, None] for each in (gold, metric))
+    accuracies = dict(zip(*tie_curve(metric, gold, level=level), strict=True))
+    assert {each: accuracies[each] for each in curve} == pytest.approx(curve)
+    found = calibrate_ties(metric, gold, level=level)
+    assert (found.threshold, found.value) == pytest.approx(best)
 
 
 @given(pair=MATRICES)
@@ -57,34 +57,41 @@ def test_calibration_finds_the_best_threshold(pair):
     assert best.threshold == tried.index(pytest.approx(max(tried)))
 
 
-def test_one_threshold_serves_all_documents_and_documents_weigh_the_same():
-    scores = np.array([[0.0, 0.0], [1.0, 3.0], [np.nan, 9.0]])
-    ratings = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]])
-    result = calibrate_ties(scores, ratings, level="summary")
-    assert (result.threshold, result.value) == (1.0, 1.0)
+NAN = np.nan
 
 
-def test_document_with_one_cell_is_skipped_and_counted():
-    scores = np.array([[0.0, 1.0], [1.0, np.nan]])
-    result = calibrate_ties(scores, np.array([[1.0, 1.0], [2.0, 1.0]]), level="summary")
-    assert (result.value, result.n_skipped) == (1.0, 1)
+@pytest.mark.parametrize(
+    ("scores", "ratings", "value", "threshold", "n_skipped"),
+    [
+        # one threshold serves all documents, and documents weigh the same
+        ([[0, 0], [1, 3], [NAN, 9.0]], [[1, 1], [1, 2], [1, 3.0]], 1.0, 1.0, 0),
+        ([[0, 1], [1, NAN]], [[1, 1], [2, 1.0]], 1.0, 0.0, 1),  # a document with one cell
+        ([[1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]], NAN, NAN, 3),
+    ],
+)
+def test_documents_weigh_the_same_and_those_without_a_pair_are_skipped(
+    scores, ratings, value, threshold, n_skipped
+):
+    found = calibrate_ties(np.array(scores), np.array(ratings), level="summary")
+    assert (found.value, found.threshold) == pytest.approx((value, threshold), nan_ok=True)
+    assert found.n_skipped == n_skipped
+    assert found.reason == ("no two units share ratings and scores" if np.isnan(value) else None)
 
 
-def test_no_pair_is_undefined_with_its_reason():
-    result = calibrate_ties(np.ones((1, 3)), np.ones((1, 3)), level="summary")
-    assert np.isnan(result.value)
-    assert result.reason == "no two units share ratings and scores"
+@pytest.mark.parametrize("level", ["system", "summary", "global"])
+def test_one_exact_copy_does_not_tie_small_scores(level):
+    scores = 1e-14 * np.array([[4.0], [3], [2], [1e14]])
+    ratings = np.array([[3.0], [2], [1], [4]])
+    thresholds, accuracies = tie_curve(scores, ratings, level=level)
+    assert accuracies[0] == pytest.approx(1.0)
+    assert thresholds == pytest.approx([0.0, 1e-14, 2e-14, 1.0])
 
 
-def test_soft_accuracy_of_ratings_with_themselves_is_one(pilot, rng):
+def test_soft_accuracy_is_one_of_the_ratings_and_near_zero_of_their_opposite(pilot, rng):
     _, _, ratings = pilot
     assert soft_pairwise_accuracy(3 * ratings, ratings, n_resamples=50, rng=rng).value == 1.0
-
-
-def test_soft_accuracy_of_the_opposite_is_near_zero_when_sure(rng):
-    ratings = np.arange(4.0)[:, None] + 0.1 * rng.normal(size=(4, 50))
-    result = soft_pairwise_accuracy(-ratings, ratings, n_resamples=500, rng=rng)
-    assert result.value < 0.01
+    sure = np.arange(4.0)[:, None] + 0.1 * rng.normal(size=(4, 50))
+    assert soft_pairwise_accuracy(-sure, sure, n_resamples=500, rng=rng).value < 0.01
 
 
 def test_one_sided_p_values_match_all_signs():
@@ -110,12 +117,3 @@ def test_soft_accuracy_without_shared_documents_is_undefined(rng):
     result = soft_pairwise_accuracy(scores, np.ones((2, 2)), rng=rng)
     assert np.isnan(result.value)
     assert result.reason == "no two systems share a document"
-
-
-@pytest.mark.parametrize("level", ["system", "summary", "global"])
-def test_one_exact_copy_does_not_tie_small_scores(level):
-    scores = 1e-14 * np.array([[4.0], [3], [2], [1e14]])
-    ratings = np.array([[3.0], [2], [1], [4]])
-    thresholds, accuracies = tie_curve(scores, ratings, level=level)
-    assert accuracies[0] == pytest.approx(1.0)
-    assert thresholds == pytest.approx([0.0, 1e-14, 2e-14, 1.0])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agreement import compare_correlations
+from agreement import bonferroni, compare_correlations, holm
 from agreement.differences import DEPENDENT_TESTS, dependent_test
 
 # Test, r_a, r_b, r_ab, n, statistic: examples published with four digits and recomputed in full.
@@ -48,14 +48,11 @@ def test_williams_has_n_minus_three_degrees_of_freedom():
     result = dependent_test(0.65, 0.55, 0.3, 50)
     assert result.degrees_of_freedom == 47
     assert result.p_greater == pytest.approx(0.20928617286753579, rel=1e-9)
-
-
-def test_williams_on_five_units_by_publication():
-    gold = np.array([[1.0, 2, 3, 4, 5]]).T
-    first = np.array([[1.1, 2, 3.1, 4, 5.1]]).T
-    second = np.array([[1.5, 2, 3.1, 4, 5.5]]).T
-    result = compare_correlations(first, second, gold, level="system")
-    assert result.p_greater == pytest.approx(0.019, abs=5e-4)
+    gold, first, second = np.array(
+        [[1.0, 2, 3, 4, 5], [1.1, 2, 3.1, 4, 5.1], [1.5, 2, 3.1, 4, 5.5]]
+    )[..., None]
+    published = compare_correlations(first, second, gold, level="system")
+    assert published.p_greater == pytest.approx(0.019, abs=5e-4)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -83,11 +80,16 @@ def test_perfect_and_identical_metrics_are_undefined_not_infinite():
     assert "perfectly with each other" in dependent_test(0.5, 0.5, 1.0, 10).reason
 
 
-def test_impossible_correlations_rejected():
-    with pytest.raises(ValueError, match="`r_ab` must be possible next to the others"):
-        dependent_test(0.9, -0.9, 0.9, 10)
-    with pytest.raises(ValueError, match=r"`r_a` must lie in \[-1, 1\], got 1.5"):
-        dependent_test(1.5, 0.0, 0.0, 10)
+@pytest.mark.parametrize(
+    ("r_a", "r_b", "r_ab", "message"),
+    [
+        (0.9, -0.9, 0.9, "`r_ab` must be possible next to the others"),
+        (1.5, 0.0, 0.0, r"`r_a` must lie in \[-1, 1\], got 1.5"),
+    ],
+)
+def test_impossible_correlations_rejected(r_a, r_b, r_ab, message):
+    with pytest.raises(ValueError, match=message):
+        dependent_test(r_a, r_b, r_ab, 10)
 
 
 def test_comparison_uses_cells_that_all_three_have(pilot):
@@ -107,13 +109,44 @@ def test_comparison_of_kendall_c_is_undefined(test):
     assert result.difference == 0.0
 
 
-def test_comparison_at_summary_level_is_undefined(pilot):
-    result = compare_correlations(*pilot, level="summary")
-    assert math.isnan(result.p_value)
-    assert "permutation" in result.reason
-
-
-def test_comparison_with_constant_ratings_is_undefined(pilot):
+@pytest.mark.parametrize(
+    ("level", "has_constant_ratings", "reason"),
+    [
+        ("summary", False, "a mean over documents is not one correlation; use a permutation test"),
+        ("system", True, "r_a is undefined: ratings are constant"),
+    ],
+)
+def test_undefined_comparison_says_why(pilot, level, has_constant_ratings, reason):
     first, second, ratings = pilot
-    result = compare_correlations(first, second, np.ones_like(ratings), level="system")
-    assert result.reason == "r_a is undefined: ratings are constant"
+    ratings = np.ones_like(ratings) if has_constant_ratings else ratings
+    result = compare_correlations(first, second, ratings, level=level)
+    assert math.isnan(result.p_value)
+    assert result.reason == reason
+
+
+# Corrections for many
+
+P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=12).map(np.array)
+
+
+def test_holm_by_hand():
+    # 4 x .01, 3 x .02, 2 x .03 (raised to the one before), 1 x .04 (likewise).
+    adjusted = holm(np.array([0.04, 0.01, 0.03, 0.02]))
+    np.testing.assert_allclose(adjusted, [0.06, 0.04, 0.06, 0.06], atol=1e-12)
+
+
+@given(p=P_VALUES, alpha=st.floats(0.01, 0.5))
+def test_holm_rejects_like_its_definition_and_lies_between_raw_and_bonferroni(p, alpha):
+    rejected = 0
+    for step, value in enumerate(np.sort(p)):
+        if value * (p.size - step) > alpha:
+            break
+        rejected += 1
+    adjusted = holm(p)
+    assert (adjusted <= alpha).sum() == rejected
+    assert ((adjusted >= p) & (adjusted <= bonferroni(p))).all()
+
+
+def test_undefined_tests_are_not_counted():
+    np.testing.assert_allclose(bonferroni(np.array([[0.01, np.nan], [0.3, np.nan]]))[0, 0], 0.02)
+    np.testing.assert_allclose(holm(np.array([0.01, np.nan, 0.3])), [0.02, np.nan, 0.3])

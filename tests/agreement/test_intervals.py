@@ -1,4 +1,4 @@
-"""Intervals: percentiles of a bootstrap, its name, Fisher's formula; on simulated systems too."""
+"""Intervals: percentiles of a bootstrap, Fisher's formula; on simulated systems too."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agreement import correlate, draw_resamples, fisher_interval, resampled_correlations
-from agreement.intervals import bootstrap_name, percentile_interval
+from agreement.intervals import bootstrap_interval, percentile_interval
 
 N_REPETITIONS = 1_000
 
@@ -14,32 +14,40 @@ N_REPETITIONS = 1_000
 def test_ends_are_percentiles_of_the_defined_draws(rng):
     draws = np.append(rng.normal(size=99), np.nan)
     interval = percentile_interval(draws, 0.1, 0.9, "bootstrap-both")
-    assert (interval.low, interval.high) == pytest.approx(
-        tuple(np.quantile(draws[:99], [0.05, 0.95]))
-    )
+    ends = interval.low, interval.high
+    assert ends == pytest.approx(tuple(np.quantile(draws[:99], [0.05, 0.95])))
     assert (interval.value, interval.n_undefined, interval.reason) == (0.1, 1, None)
 
 
-def test_mostly_undefined_resamples_give_no_interval():
-    interval = percentile_interval(np.array([0.5, np.nan, np.nan]), 0.5, 0.95, "bootstrap-both")
-    assert np.isnan(interval.low)
-    assert interval.reason == "undefined in 2 of 3 resamples"
-
-
-def test_undefined_value_has_no_interval():
-    interval = percentile_interval(np.zeros(9), np.nan, 0.95, "bootstrap-both", "constant")
+@pytest.mark.parametrize(
+    ("draws", "reason", "said"),
+    [([0.5, np.nan, np.nan], None, "undefined in 2 of 3 resamples"), ([0, 0], "flat", "flat")],
+)
+def test_undefined_intervals_say_why(draws, reason, said):
+    interval = percentile_interval(np.array(draws), 0.5, 0.95, "bootstrap-both", reason)
     assert np.isnan([interval.low, interval.high]).all()
-    assert interval.reason == "constant"
+    assert interval.reason == said
 
 
 @pytest.mark.parametrize(
-    ("kept", "name"),
-    [(np.s_[:, :], "both"), (np.s_[:, :1], "systems"), (np.s_[:1, :], "documents")],
+    ("kept", "level", "name", "reason"),
+    [
+        (np.s_[:, :], "global", "both", None),
+        (np.s_[:, :1], "global", "systems", None),
+        (np.s_[:1, :], "global", "documents", None),
+        (np.s_[:3, :], "system", "both", "needs at least 4 systems, got 3"),
+        (np.s_[:3, :], "summary", "both", None),
+        (np.s_[:3, :1], "summary", "systems", "needs at least 4 systems, got 3"),
+        (np.s_[:3, :1], "global", "systems", "needs at least 4 rows, got 3"),
+    ],
 )
-def test_bootstrap_is_called_after_what_varies(kept, name, pilot):
+def test_bootstrap_is_called_after_what_varies_and_asks_for_enough(
+    kept, level, name, reason, pilot
+):
     scores, _, ratings = pilot
-    point = correlate(scores[kept], ratings[kept], level="global")
-    assert bootstrap_name(point) == f"bootstrap-{name}"
+    point = correlate(scores[kept], ratings[kept], level=level)
+    found = bootstrap_interval(np.zeros(9), 0.0, point, None)
+    assert (found.method, found.reason) == (f"bootstrap-{name}", reason)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +57,8 @@ def test_bootstrap_is_called_after_what_varies(kept, name, pilot):
 def test_fisher_interval_by_hand(coefficient, error):
     interval = fisher_interval(0.5, 28, coefficient=coefficient)
     half = 1.959963984540054 * error
-    assert interval.low == pytest.approx(math.tanh(math.atanh(0.5) - half), abs=1e-12)
-    assert interval.high == pytest.approx(math.tanh(math.atanh(0.5) + half), abs=1e-12)
+    ends = math.tanh(math.atanh(0.5) - half), math.tanh(math.atanh(0.5) + half)
+    assert (interval.low, interval.high) == pytest.approx(ends, abs=1e-12)
 
 
 @pytest.mark.parametrize(("r", "n", "reason"), [(0.5, 3, "at least 4"), (1.0, 9, "strictly")])

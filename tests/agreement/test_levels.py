@@ -101,29 +101,6 @@ def test_one_exact_copy_does_not_tie_small_scores(level, expected):
     assert draws.item() == pytest.approx(expected, abs=1e-12)
 
 
-def test_resample_without_the_exact_copy_is_not_constant():
-    # the system with the copy is not drawn; what is left is 4, 3, 2, 1
-    resamples = Resamples(np.array([[1.0, 1, 1, 1, 0]]), np.array([[1.0, 1.0]]))
-    for level in LEVELS:
-        for coefficient in COEFFICIENTS:
-            draws = resampled_correlations(
-                TINY_WITH_COPY[None],
-                ITS_RATINGS[None],
-                resamples,
-                level=level,
-                coefficient=coefficient,
-            )
-            assert draws.item() == pytest.approx(1.0, abs=1e-9), (level, coefficient)
-
-
-def test_only_cells_that_both_have_are_used():
-    scores = np.array([[1.0, 100.0], [2.0, 2.0], [3.0, 3.0]])
-    ratings = np.array([[1.0, np.nan], [2.0, 2.0], [3.0, 3.0]])
-    result = correlate(scores, ratings, level="system")
-    assert result.value == 1.0
-    assert (result.n_missing, result.n_systems, result.n_documents) == (1, 3, 2)
-
-
 UNDEFINED = [
     pytest.param(
         np.ones((1, 3)), np.ones((1, 3)), "system", "fewer than 2 systems, got 1", id="one"

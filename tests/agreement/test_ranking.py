@@ -17,13 +17,6 @@ def test_ranks_means_and_ties_by_hand(rng):
     assert (ranking.rank_low[1], ranking.rank_high[1]) == (1, 1)
 
 
-def test_identical_systems_cannot_be_told_apart(rng):
-    scores = np.tile(rng.normal(size=10), (2, 1))
-    ranking = rank_systems(scores, n_resamples=100, rng=rng)
-    assert ranking.ranks.tolist() == [1, 1]
-    assert (ranking.rank_low.tolist(), ranking.rank_high.tolist()) == ([1, 1], [1, 1])
-
-
 def test_system_without_scores_has_no_rank(rng):
     scores = np.array([[1.0, 2.0], [np.nan, np.nan], [3.0, 4.0]])
     ranking = rank_systems(scores, n_resamples=50, rng=rng)
@@ -47,21 +40,6 @@ def test_comparison_without_shared_documents_is_undefined(rng):
     assert result.reason == result.difference.reason == "no document has both scores"
 
 
-def test_comparison_on_one_document_is_undefined(rng):
-    result = compare_systems(np.array([2.0, 3.0]), np.array([1.0, np.nan]), rng=rng)
-    assert result.reason == result.difference.reason == "needs at least 2 documents, got 1"
-    assert result.difference.value == 1.0
-    undefined = result.p_value, result.difference.low, result.difference.high
-    assert np.isnan(undefined).all()
-
-
-def test_ranking_on_one_document_has_no_intervals(rng):
-    ranking = rank_systems(np.array([[1.0], [2.0]]), n_resamples=50, rng=rng)
-    assert ranking.ranks.tolist() == [2, 1]
-    assert {each.reason for each in ranking.means} == {"needs at least 2 documents, got 1"}
-    assert (ranking.rank_low.tolist(), ranking.rank_high.tolist()) == ([0, 0], [0, 0])
-
-
 @pytest.mark.parametrize("n_scored", [1, 2, 3])
 def test_certain_order_has_certain_ranks_however_few_documents_a_system_has(n_scored, rng):
     scores = np.arange(4.0)[:, None] + 0.1 * rng.uniform(size=(4, 30))
@@ -72,26 +50,12 @@ def test_certain_order_has_certain_ranks_however_few_documents_a_system_has(n_sc
     assert ranking.rank_low.tolist() == ranking.rank_high.tolist() == [4, 3, 2, last]
 
 
-def test_ranks_have_no_ends_where_most_resamples_leave_a_system_out(rng):
-    scores = np.full((20, 40), np.nan)
-    scores[np.arange(40) // 2, np.arange(40)] = np.arange(40.0)  # no two share a document
-    ranking = rank_systems(scores, n_resamples=200, rng=rng)
-    assert ranking.ranks.tolist() == list(range(20, 0, -1))
-    assert not ranking.rank_low.any()
-    assert not ranking.rank_high.any()
-
-
 @pytest.mark.parametrize("n_ties", [0, 3])
 @pytest.mark.parametrize("n_documents", [2, 5])
 def test_p_value_is_no_smaller_than_the_sign_test_allows(n_documents, n_ties, rng):
     a = np.array([*range(1, n_documents + 1), *[0] * n_ties], dtype=float)
     result = compare_systems(a, np.zeros(a.size), n_resamples=10_000, rng=rng)
     assert result.p_value == stats.binomtest(n_documents, n_documents).pvalue
-
-
-def test_comparison_of_different_lengths_rejected(rng):
-    with pytest.raises(ValueError, match="`scores_b` must have 2 documents like `scores_a`, got 3"):
-        compare_systems(np.ones(2), np.ones(3), rng=rng)
 
 
 def test_many_documents_are_resampled_in_little_memory(rng):
@@ -148,3 +112,12 @@ def test_few_documents_are_not_too_sure(n_documents, rng):
     assert np.mean([each.p_value <= 0.05 for each in results]) <= 0.08
     covered = [each.difference.low <= 0.0 <= each.difference.high for each in results]
     assert np.mean(covered) >= 0.91
+
+
+def test_ranks_have_no_ends_where_most_resamples_leave_a_system_out(rng):
+    scores = np.full((20, 40), np.nan)
+    scores[np.arange(40) // 2, np.arange(40)] = np.arange(40.0)  # no two share a document
+    ranking = rank_systems(scores, n_resamples=200, rng=rng)
+    assert ranking.ranks.tolist() == list(range(20, 0, -1))
+    assert not ranking.rank_low.any()
+    assert not ranking.rank_high.any()

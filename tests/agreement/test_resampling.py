@@ -61,22 +61,6 @@ def test_resampled_values_match_resampled_matrices(level, coefficient, over, wit
     np.testing.assert_allclose(fast, slow, atol=1e-9)
 
 
-@pytest.mark.parametrize("coefficient", COEFFICIENTS)
-@pytest.mark.parametrize("level", LEVELS)
-def test_small_steps_change_nothing(level, coefficient, rng, monkeypatch):
-    scores, ratings = stacks(rng, with_holes=True)
-    resamples = draw_resamples(6, 7, n_resamples=150, rng=rng)
-    at_once = resampled_correlations(
-        scores, ratings, resamples, level=level, coefficient=coefficient
-    )
-    monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 1)
-    monkeypatch.setattr(cell_pairs, "FORM_NUMBERS", 100)
-    in_steps = resampled_correlations(
-        scores, ratings, resamples, level=level, coefficient=coefficient
-    )
-    np.testing.assert_allclose(in_steps, at_once, atol=1e-12)
-
-
 def test_nearly_equal_values_keep_their_digits(rng):
     # Resamples without the outlier see values that differ by 1e-7 of its size.
     scores = np.array([[1.0, 1.0 + 1e-7, 1.0 + 3e-7, 2.0, 1.0 + 2e-7]])
@@ -98,3 +82,19 @@ def test_stacks_of_other_cells_rejected(rng, scores, ratings, message):
     resamples = draw_resamples(4, 5, n_resamples=3, rng=rng)
     with pytest.raises(ValueError, match=message):
         resampled_correlations(np.ones(scores), np.ones(ratings), resamples, level="system")
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_small_steps_change_nothing(level, coefficient, rng, monkeypatch):
+    scores, ratings = stacks(rng, with_holes=True)
+    resamples = draw_resamples(6, 7, n_resamples=150, rng=rng)
+    at_once = resampled_correlations(
+        scores, ratings, resamples, level=level, coefficient=coefficient
+    )
+    monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 1)
+    monkeypatch.setattr(cell_pairs, "FORM_NUMBERS", 100)
+    in_steps = resampled_correlations(
+        scores, ratings, resamples, level=level, coefficient=coefficient
+    )
+    np.testing.assert_allclose(in_steps, at_once, atol=1e-12)

@@ -23,6 +23,7 @@ from cluster import (
 )
 from cluster.reading import parquet_copy
 from cluster.schema import Wanted
+from tests.cluster.object_stores import proxy, server  # noqa: F401  (fixtures)
 from tests.cluster.toy_scorer import MakeScorer
 
 FORMATS = ["parquet", "jsonl", "csv"]

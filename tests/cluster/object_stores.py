@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow.fs as pafs
+import pytest
 
 FAULTS = ("busy", "reset", "cut request", "cut response", "lost response", "stall")
 """What may happen to a request: answered 503; the connection reset before anything is read;
@@ -103,6 +105,35 @@ def s3_environment(address: str) -> dict[str, str]:
         "AWS_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
+    """Have an S3 server for the tests of a module that import this."""
+    with s3_server(tmp_path_factory.mktemp("s3")) as address:
+        yield address
+
+
+@pytest.fixture
+def proxy(server, monkeypatch, tmp_path) -> Iterator[FaultyProxy]:
+    """Have a proxy before it, which the environment names."""
+    with FaultyProxy(server, seed=7) as proxy:
+        for name, value in s3_environment(proxy.address).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+        yield proxy
+
+
+def bucket_of(server: str, folder: Path | None = None) -> str:
+    """Make a bucket with the files of a folder; return its name."""
+    name = f"bucket-{uuid4().hex[:12]}"
+    store = direct(server)
+    store.create_dir(name)
+    for path in () if folder is None else folder.rglob("*"):
+        if path.is_file():
+            with store.open_output_stream(f"{name}/{path.relative_to(folder)}") as stream:
+                stream.write(path.read_bytes())
+    return name
 
 
 def free_port() -> int:

@@ -1,12 +1,10 @@
 """What makes a node unfit for a driver's run, and what is sent to it."""
 
-import shutil
 from dataclasses import replace
 
 import pytest
 
-import cluster
-from cluster.node_check import ABSENT, NodeFacts, node_facts, package_files, refusal
+from cluster.node_check import ABSENT, NodeFacts, node_facts, refusal
 
 DRIVER = NodeFacts(
     node="laptop",
@@ -82,11 +80,3 @@ def test_hash_follows_sources_and_data_but_not_caches(tmp_path, monkeypatch):
     assert digest() == first
     (package / "data" / "words.txt").write_text("b")
     assert digest() != first
-
-
-def test_files_of_a_package_are_listed_without_caches(tmp_path):
-    copy = tmp_path / "cluster"
-    shutil.copytree(cluster.__path__[0], copy)
-    files = list(package_files(str(copy)))
-    assert "worker.py" in files
-    assert not [file for file in files if "__pycache__" in file]

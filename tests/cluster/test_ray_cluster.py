@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
-from cluster.ray_process import import_path
+from cluster.children import import_path
 from sms.scoring import ScoringConfig, SummaryScorer
 from tests.cluster.toy_scorer import Slowly
 
@@ -168,7 +168,7 @@ import ray
 from cluster import ray_cluster
 ray.__version__ = "2.59.0"
 try:
-    ray_cluster._join(sys.argv[1], [])
+    ray_cluster._join(sys.argv[1], ".")
 except ValueError as error:
     print(error)
 """

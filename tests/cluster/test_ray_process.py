@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.ray_process import ProcessLost, call_apart, import_path
+from cluster.children import import_path
+from cluster.ray_process import ProcessLost, call_apart
 from tests.cluster import drivers
 
 ROOT = Path(__file__).resolve().parents[2]

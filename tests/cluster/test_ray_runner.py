@@ -88,17 +88,6 @@ def test_killed_worker_loses_and_doubles_nothing(
     assert capfd.readouterr().out == ""  # where results go
 
 
-@pytest.mark.slow
-def test_shard_that_always_kills_its_worker_is_reported_and_the_others_finish(
-    plan, make_scorer, job, run, make_rows
-):
-    how = {"kills_on": make_rows(48)[9]["candidate"]}
-    reports = run(plan, make_scorer(**how), job, workers=2, max_attempts=2)
-    assert [report.attempts for report in reports] == [1, 2, 1, 1, 1, 1]
-    assert reports[1].error.startswith("the worker was lost while scoring it (Actor")
-    assert committed(job.out, plan, job.fingerprint) == {0, 2, 3, 4, 5}
-
-
 def fail(rows):
     raise OSError("this node is broken")
 
@@ -138,13 +127,6 @@ def test_run_ends_when_no_worker_works(write_corpus, job, run, make_scorer, make
     message = r"no worker is left: shards kept failing on 1 of 1.*OSError: this"
     with pytest.raises(RuntimeError, match=message):
         run(plan, make_scorer(fail), job, workers=1)
-
-
-@pytest.mark.slow
-def test_shard_whose_worker_is_lost_after_the_commit_is_done(plan, make_scorer, job, run):
-    """The file is the commit, whoever reports it."""
-    reports = run(plan[:1], dies_after_commit(make_scorer), job, workers=1, max_attempts=1)
-    assert [(report.error, report.n_rows) for report in reports] == [(None, 8)]
 
 
 @pytest.mark.slow
@@ -270,8 +252,3 @@ def test_worker_says_what_its_scorer_is(ray_cluster, make_scorer, tmp_path):
     assert fields == ("characters", "half")
     with pytest.raises(FileNotFoundError, match="no weights"):
         describe_on_ray(CannotBeMade(), of_this_process, str(tmp_path), RayOptions())
-
-
-def test_wrong_number_of_workers_rejected(plan, job, run):
-    with pytest.raises(ValueError, match="`workers` must be at least 1, got 0"):
-        run(plan, None, job, workers=0)

@@ -5,7 +5,6 @@ import io
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -56,7 +55,6 @@ ODD_FILES = [
     between_good_lines(row_with(b'"\xff"'), NO_UTF8, "no-utf8"),
     between_good_lines(row_with(b'"\\ud800"'), NO_UTF8, "half-a-surrogate"),
     pytest.param("a.jsonl", b"{\n" + GOOD, [None, "c"], [MALFORMED, None], id="first-line"),
-    # Arrow 26 crashes on a block that begins with `null`
     pytest.param(
         "a.jsonl",
         b"null\n" + GOOD + b"\nnullx\n" + GOOD,
@@ -109,13 +107,6 @@ def test_odd_file_has_a_row_for_every_row(tmp_path, name, content, candidates, r
     assert [row["unreadable"] for row in rows] == reasons
 
 
-def test_jsonl_text_that_looks_like_a_date_stays_text(tmp_path):
-    line = b'{"document_id": "2020-01-01", "system_id": 7, "candidate": "2020-01-01T00:00:00"}'
-    (row,) = read(jsonl(tmp_path, line), ("candidate",))
-    assert (row["document_id"], row["system_id"]) == ("2020-01-01", "7")
-    assert row["candidate"] == "2020-01-01T00:00:00"
-
-
 def test_jsonl_types_may_change_from_line_to_line(tmp_path):
     path = jsonl(
         tmp_path,
@@ -128,11 +119,6 @@ def test_jsonl_types_may_change_from_line_to_line(tmp_path):
     assert [row["document_id"] for row in rows] == ["1", "2", "3.5", "true"]
     assert [row["references"] for row in rows] == [["a"], ["b", "c"], None, None]
     assert all(row["unreadable"] is None for row in rows)
-
-
-def test_jsonl_key_missing_everywhere_rejected(tmp_path):
-    with pytest.raises(ValueError, match="column `candidate` is missing"):
-        read(jsonl(tmp_path, b'{"document_id": 1, "system_id": 2}'), ("candidate",))
 
 
 STRAY = "malformed CSV: a quotation mark in line {} is stray"
@@ -183,34 +169,18 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize("suffix", [b"", b"\xff"])
-def test_csv_cell_with_a_list_is_read_as_one_or_refused(tmp_path, suffix):
-    """By Arrow, and, for the sake of a last row that is no UTF-8, one by one."""
+def test_csv_cell_with_a_list_is_read_as_one_or_refused(tmp_path):
     path = tmp_path / "corpus.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(["document_id", "system_id", "candidate", "references"])
         table.writerows(["d", "s", "c", cell] for cell, _ in LISTS)
-    with path.open("ab") as file:
-        file.write(b"d,s,c," + suffix + b"\n")
     rows = read(path, ("candidate", "references"))
-    assert [row["references"] for row in rows[:-1]] == [texts for _, texts in LISTS]
+    assert [row["references"] for row in rows] == [texts for _, texts in LISTS]
     said = "`references` begins like a list of texts but is not one; write it as JSON"
-    assert [row["unreadable"] for row in rows[:-1]] == [
+    assert [row["unreadable"] for row in rows] == [
         said if texts is None else None for _, texts in LISTS
     ]
-
-
-def test_csv_written_by_pandas_is_read_as_it_was(tmp_path):
-    """What it writes of a list or of an array is their `str`."""
-    texts = [["a", "b, c"], ['it\'s "so"\nand so'], ["[x]", "", "é\\n"]]
-    for written in (texts, [np.array(each, dtype=object) for each in texts]):
-        with (tmp_path / "corpus.csv").open("w", encoding="utf-8", newline="") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(["document_id", "system_id", "references"])
-            table.writerows(["d", "s", str(each)] for each in written)
-        rows = read(tmp_path / "corpus.csv", ("references",))
-        assert [row["references"] for row in rows] == texts
 
 
 def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
@@ -248,30 +218,19 @@ def test_column_names(write_corpus, make_rows, format):
     assert column_names(path, format) == ["document_id", "system_id", "candidate"]
 
 
-@pytest.mark.parametrize("broken", [[], [b"{"], [b'{"document_id": 3, "candidate": ["x"]}']])
-def test_jsonl_of_sentences(tmp_path, broken):
-    """Whether Arrow reads the lines or, where they differ in kind, each is read by itself."""
+def test_jsonl_of_sentences(tmp_path):
     lines = [
         b'{"document_id": 1, "system_id": 1, "candidate": ["a.", "b"], "reference": ["c", "d"]}',
         b'{"document_id": 2, "system_id": 1, "candidate": "a. b", "reference": [["c"], ["d","e"]]}',
         b'{"document_id": 3, "system_id": 1, "candidate": [], "reference": null}',
         b'{"document_id": 4, "system_id": 1, "candidate": [["a"]], "reference": "c"}',
     ]
-    path = jsonl(tmp_path, *lines, *broken)
+    path = jsonl(tmp_path, *lines)
     rows = read(path, ("candidate", "references"), sentence_end="|")
     assert [row["candidate"] for row in rows[:4]] == ["a.|b", "a. b", "", None]
     assert [row["references"] for row in rows[:3]] == [["c|d"], ["c", "d|e"], None]
     assert [row["unreadable"] for row in rows[:3]] == [None] * 3
     assert "must be text or a list of text" in rows[3]["unreadable"]
-
-
-def test_jsonl_of_sentences_of_one_kind(tmp_path):
-    line = (
-        b'{"document_id": "1", "system_id": "s", "candidate": ["a."], "reference": [["c"], ["d"]]}'
-    )
-    rows = read(jsonl(tmp_path, line, line), ("candidate", "references"), sentence_end="|")
-    assert [row["candidate"] for row in rows] == ["a."] * 2
-    assert [row["references"] for row in rows] == [["c", "d"]] * 2
 
 
 def test_ids_that_a_file_lacks_are_its_rows_and_one_system(tmp_path):
@@ -316,11 +275,10 @@ def test_compressed_text_reads_like_the_text(write_corpus, make_rows, suffix, fo
         read(packed, ("candidate",))
 
 
-@pytest.mark.parametrize("block_bytes", [7, 64, 4 << 20])
-def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch, block_bytes):
+def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch):
     """However far a quoted text seems to go on."""
-    monkeypatch.setattr(lines, "_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", max(200, 4 * block_bytes))
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", 7)
+    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", 200)
     path = tmp_path / "corpus.csv"
     written = [f"{i},s,c{i}\n" for i in range(100)]
     written[3], written[50] = '3,s,"open\n', '50,s,"an ""end"" \nof, two, lines"\n'

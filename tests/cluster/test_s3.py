@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from uuid import uuid4
 
 import pyarrow.fs as pafs
 import pytest
@@ -14,32 +13,16 @@ import pytest
 from cluster import list_inputs, store
 from cluster.fetching import fetch
 from cluster.store import delete_file, join, list_names, open_input, version_of, write_whole
-from tests.cluster.object_stores import FAULTS, FaultyProxy, direct, s3_environment, s3_server
+from tests.cluster.object_stores import FAULTS, bucket_of, direct
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
 
 SMALL, LARGE = 100_000, 21_000_000  # one request; an upload of three parts
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with s3_server(tmp_path_factory.mktemp("s3")) as address:
-        yield address
-
-
-@pytest.fixture
-def proxy(server, monkeypatch):
-    with FaultyProxy(server, seed=7) as proxy:
-        for name, value in s3_environment(proxy.address).items():
-            monkeypatch.setenv(name, value)
-        yield proxy
-
-
 @pytest.fixture
 def bucket(server):
-    name = f"bucket-{uuid4().hex[:12]}"
-    direct(server).create_dir(name)
-    return name
+    return bucket_of(server)
 
 
 def found(server, bucket):
@@ -129,30 +112,6 @@ def test_nothing_is_seen_of_an_upload_that_fails(proxy, server, bucket, monkeypa
     assert found(server, bucket) == {"x": b"old"}
 
 
-@pytest.mark.slow
-def test_only_whole_objects_are_seen_at_any_time(proxy, server, bucket):
-    proxy.weather.rate = 0.3
-    payloads = [bytes([i]) * LARGE for i in range(2)]
-    names, seen = ("x",), []
-    is_over = threading.Event()
-
-    def look():
-        while not is_over.wait(0.02):
-            seen.extend(found(server, bucket).values())
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        for payload in payloads:
-            for name in names:
-                write_whole(f"s3://{bucket}/{name}", payload)
-    finally:
-        is_over.set()
-        watcher.join()
-    assert {hash(one) for one in seen} <= {hash(one) for one in payloads}
-    assert found(server, bucket) == dict.fromkeys(names, payloads[1])
-
-
 def test_nothing_is_seen_of_a_writer_that_is_killed(proxy, server, bucket):
     proxy.weather.rate, proxy.weather.kinds = 1.0, ("stall",)
     code = f"from cluster import write_whole; write_whole('s3://{bucket}/x', bytes({LARGE}))"
@@ -173,15 +132,6 @@ def test_store_that_is_away_for_some_seconds_is_waited_for(proxy, server, bucket
     write_whole(f"s3://{bucket}/x", b"x")
     assert found(server, bucket) == {"x": b"x"}
     assert {fault for *_, fault in proxy.weather.seen} == {"busy", None}
-
-
-@pytest.mark.slow  # a minute and a half
-def test_store_that_is_away_for_a_minute_is_waited_for(proxy, server, bucket):
-    proxy.weather.is_out = True
-    timer = threading.Timer(60.0, setattr, (proxy.weather, "is_out", False))
-    timer.start()
-    write_whole(f"s3://{bucket}/x", b"x")
-    assert found(server, bucket) == {"x": b"x"}
 
 
 @pytest.fixture

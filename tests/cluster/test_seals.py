@@ -3,7 +3,6 @@
 import io
 import json
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -40,11 +39,6 @@ def checked(request, monkeypatch):
     """What reads a file whole, and what does so in small blocks."""
     monkeypatch.setattr(seals, "_BLOCK_BYTES", 7)
     return request.param
-
-
-def test_sealed_parquet_reads_like_any_other(part):
-    assert pq.read_table(part) == TABLE
-    assert pl.scan_parquet(part).collect().equals(pl.from_arrow(TABLE))
 
 
 def test_every_flipped_bit_of_a_parquet_file_is_found(part, checked):

@@ -4,7 +4,6 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from threading import Barrier
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from cluster import (
     Piece,
     Shard,
-    inputs,
     is_unchanged,
     list_inputs,
     longest_first,
@@ -79,18 +77,6 @@ def test_small_files_share_a_shard(write_corpus, make_rows, tmp_path):
     assert plan[0].places() == (paths[:2], [0, 0], [3, 3])
     assert [piece.number for shard in plan for piece in shard.pieces] == [0, 3, 6, 9, 12]
     assert str(plan[1]) == f"rows 0 to 2 of {paths[2]} and 1 more"
-
-
-def test_rest_of_a_file_shares_its_shard_with_the_next(write_corpus, make_rows):
-    files = list_inputs(
-        [write_corpus(make_rows(n), name=name) for n, name in ((10, "a"), (3, "b"))]
-    )
-    assert sizes(plan_shards(files, rows_per_shard=8)) == [
-        (0, 5, (0, 1)),
-        (5, 5, (0, 1)),
-        (0, 3, (0, 1)),
-    ]
-    assert [len(shard.pieces) for shard in plan_shards(files, rows_per_shard=8)] == [1, 2]
 
 
 def test_small_files_of_a_store_are_read_ahead_and_in_order(write_corpus, make_rows, monkeypatch):
@@ -168,21 +154,11 @@ def test_files_share_one_schema_and_others_have_their_own(write_corpus, make_row
     assert first.without_outline() == first
 
 
-def test_threads_that_meet_a_new_schema_at_once_share_it(write_corpus, make_rows, monkeypatch):
-    # Both look for it before either has added it.
-    found_nothing = Barrier(2)
-    find = inputs._Schemas._find
-
-    def find_together(self, footer):
-        found = find(self, footer)
-        if found is None and not self._adding.locked():
-            found_nothing.wait(timeout=10)
-        return found
-
-    monkeypatch.setattr(inputs._Schemas, "_find", find_together)
-    paths = [write_corpus(make_rows(2), name=name) for name in "ab"]
-    first, second = list_inputs(paths)
-    assert first.outline.schema is second.outline.schema
+def test_footer_that_is_larger_than_what_is_read_of_it_first(tmp_path, make_rows):
+    table = pa.Table.from_pylist(make_rows(3)).replace_schema_metadata({"about": "x" * 200_000})
+    pq.write_table(table, tmp_path / "a.parquet")
+    (file,) = list_inputs([str(tmp_path)])
+    assert file.outline.n_rows == 3
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -248,22 +224,6 @@ def test_folder_is_listed_sorted_without_hidden_files(tmp_path, write_corpus, ma
     assert [Path(file.path).name for file in files] == ["a.csv", "b.csv", "d.jsonl"]
 
 
-def test_url_reads_like_a_path(write_corpus, make_rows):
-    path = write_corpus(make_rows(9))
-    files = list_inputs([f"file://{path}"])
-    assert with_content(files)[0].content == with_content(list_inputs([path]))[0].content
-    assert len(candidates_of(plan_shards(files)[0])) == 9
-
-
-@pytest.mark.parametrize("format", FORMATS)
-def test_changed_file_has_another_hash(write_corpus, make_rows, format):
-    before = with_content(list_inputs([write_corpus(make_rows(5), format)]))
-    same = with_content(list_inputs([write_corpus(make_rows(5), format)]))
-    after = with_content(list_inputs([write_corpus(make_rows(6), format)]))
-    assert before == same
-    assert before[0].content != after[0].content
-
-
 @pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.csv"])
 def test_edit_in_the_middle_has_another_hash(tmp_path, name):
     path = tmp_path / name
@@ -305,7 +265,7 @@ REFUSED = [
     pytest.param("", b"", "*.parquet", "no file matches", id="no-match"),
     *(
         pytest.param(
-            "a.parquet", content, "", r"not a Parquet file.*a\.parquet", id=f"no-parquet-{i}"
+            "a.parquet", content, "", r"not a .*Parquet file.*a\.parquet", id=f"no-parquet-{i}"
         )
         for i, content in enumerate((b"", b"PAR1", b"this is none", b"\xff" * 4 + b"PAR1"))
     ),
@@ -313,7 +273,7 @@ REFUSED = [
         "a.parquet",
         b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1",
         "",
-        r"not a readable Parquet file: .*a\.parquet",
+        r"not a readable Parquet file.*a\.parquet",
         id="broken-footer",
     ),
     pytest.param("a.txt", b"", "a.txt", r"a.txt must end in .parquet, .* got `\.txt`", id="kind"),

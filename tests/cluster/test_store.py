@@ -9,11 +9,9 @@ import pyarrow.fs as pafs
 import pytest
 
 from cluster import store
-from cluster.rereading import reads_again
 from cluster.store import (
     StorageFull,
     base_name,
-    check_location,
     check_no_links,
     delete_file,
     filesystem_for,
@@ -21,10 +19,10 @@ from cluster.store import (
     join,
     list_names,
     open_input,
+    reads_again,
     url_like,
     write_whole,
 )
-from sms.urls import redacted
 
 
 def test_file_is_replaced_whole(tmp_path):
@@ -33,11 +31,6 @@ def test_file_is_replaced_whole(tmp_path):
     write_whole(str(path), b"second")
     assert path.read_bytes() == b"second"
     assert list_names(str(path.parent)) == ["part.bin"]
-
-
-def test_url_is_written_like_a_path(tmp_path):
-    write_whole(f"file://{tmp_path}/part.bin", b"x")
-    assert (tmp_path / "part.bin").read_bytes() == b"x"
 
 
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -54,13 +47,12 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch
     assert list_names(str(tmp_path)) == ["part.bin"]
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_full_disk_is_one_clear_line_and_leaves_the_old_file(tmp_path, monkeypatch, number):
+def test_full_disk_is_one_clear_line_and_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "part.bin"
     write_whole(path, b"old")
 
     def is_full(_):
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", is_full)
     with pytest.raises(StorageFull, match=f"for {path}; make room and run the same command again"):
@@ -86,10 +78,6 @@ def test_link_inside_the_folder_rejected_the_folder_may_be_one(tmp_path):
     (tmp_path / "real" / "errors").symlink_to(tmp_path)
     with pytest.raises(ValueError, match=r"errors must not be a link, got one to .*: remove"):
         check_no_links(str(tmp_path / "out"), "scores", "errors")
-
-
-def test_folder_that_is_not_there_has_no_files(tmp_path):
-    assert list_names(str(tmp_path / "nowhere")) == []
 
 
 def test_missing_file_named(tmp_path):
@@ -202,47 +190,9 @@ def test_endpoint_of_the_url_wins_over_the_environment(s3_settings, monkeypatch)
     assert found["access_key"] is None  # the SDK looks for it itself, on every machine
 
 
-def test_same_store_is_connected_once(s3_settings, monkeypatch):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store.example")
-    assert filesystem_for("s3://b/x")[0] is filesystem_for("s3://b/y/z")[0]
-
-
 def test_unknown_option_of_a_url_rejected(s3_settings):
     with pytest.raises(ValueError, match=r"may have the options region, scheme, .* got `regoin`"):
         filesystem_for("s3://b/x?regoin=eu")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "s3://AKIAEXAMPLE:hush/hush@bucket/x",
-        "hdfs://me:hush@host:8020/x",
-        "s3://bucket/x?secret_key=hush",
-        "gs://bucket/x?access_token=hush",
-    ],
-)
-def test_secret_in_a_url_rejected_and_not_repeated(url):
-    with pytest.raises(ValueError, match=r"\*\*\*.* must not hold a password or key") as caught:
-        check_location(url)
-    assert "hush" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "url", ["gs://anonymous@b/x", "hdfs://me@host:8020/a@b", "s3://b/a:b@c/d", "/data/a:b@c"]
-)
-def test_url_without_a_secret_accepted(url):
-    check_location(url)
-
-
-def test_other_scheme_rejected():
-    with pytest.raises(ValueError, match=r"must begin with one of file, s3, .* got `ftp`"):
-        check_location("ftp://host/x")
-
-
-def test_secret_of_the_environment_left_out_of_messages(monkeypatch):
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush/hush")
-    text = redacted("signed with hush/hush for s3://key:also@b/x, see http://h:5000/a@b")
-    assert text == "signed with *** for s3://***@b/x, see http://h:5000/a@b"
 
 
 def test_inside_goes_by_names():

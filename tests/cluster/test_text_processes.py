@@ -13,7 +13,6 @@ import pytest
 
 from cluster import list_inputs, plan_shards, run_local, worker
 from cluster.ahead import gathered
-from cluster.shared_scorer import SharedScorer, Spoiled
 from cluster.text_processes import TextProcesses
 from tests.cluster.toy_scorer import CountCharacters, Reader, ReadsApart
 
@@ -67,7 +66,7 @@ def test_processes_read_rows_and_return_arrays_that_may_be_changed():
         assert processes.read(rows_of("d"))[0]["texts"].to_pylist() == ["d"]  # it goes on
     finally:
         processes.close()
-    assert all(process.returncode is not None for _, process in processes._all)
+    assert all(process.returncode is not None for process, _ in processes._all)
 
 
 def test_text_processes_change_no_bit_and_are_used(plan, job, gpu_job, tmp_path):
@@ -90,15 +89,6 @@ def test_text_processes_change_no_bit_and_are_used(plan, job, gpu_job, tmp_path)
     assert 1 <= len({*apart.seen}) <= 2
     assert None not in apart.seen
     assert "text" in reports[0].stage_seconds
-
-
-def test_no_process_is_started_without_a_gpu_or_with_one_core(plan, job, monkeypatch):
-    def refuse(*_):
-        raise AssertionError("a process was started")
-
-    monkeypatch.setattr("cluster.text_processes._started", refuse)
-    for how in ({"threads": 1}, {"threads": 2}, {"threads": 1, "has_gpu": True}):
-        run_local(plan, lambda threads: ReadsApart(), replace(job, **how))
 
 
 @pytest.mark.parametrize(
@@ -134,35 +124,25 @@ def test_spoilt_scorer_gives_no_scores_to_the_shard_beside(plan, gpu_job, job, t
         assert fine[name] == written
 
 
-def test_everybody_stops_at_the_next_turn_once_a_batch_has_failed():
-    shared = SharedScorer(CountCharacters(fails_on="bad"), 0)
-    shared.prepare(rows_of("good"))
-    with pytest.raises(RuntimeError, match="cannot score bad"):
-        shared.prepare(rows_of("bad"))
-    with pytest.raises(Spoiled):
-        shared.prepare(rows_of("good"))
+@pytest.mark.parametrize("how", [{"threads": 1}, {"threads": 2, "has_gpu": False}])
+def test_failure_is_told_though_the_next_batch_finds_the_scorer_spoiled(plan, gpu_job, how):
+    class Fails(CountCharacters):
+        def __init__(self):
+            super().__init__()
+            self.has_failed = threading.Event()
 
+        def prepare(self, rows):
+            if self.n_rows:
+                assert self.has_failed.wait(WAIT_S)
+            return super().prepare(rows)
 
-@pytest.mark.ray
-def test_worker_on_ray_has_text_processes_beside_a_gpu(plan, gpu_job, make_rows, monkeypatch):
-    from cluster.ray_runner import _Worker
+        def compare(self, prepared):
+            self.has_failed.set()
+            raise RuntimeError("cannot compare")
 
-    made = []
-
-    def make(threads):
-        made.append(ReadsApart(fails_on=None if made else make_rows(60)[25]["candidate"]))
-        return made[-1]
-
-    beside = _Worker(make, gpu_job, None)
-    monkeypatch.setattr(beside._metrics, "count", lambda report: None)
-    beside.ready()
-    assert [beside.score(shard).error is None for shard in plan[:2]] == [True, False]
-    assert beside.score(plan[1]) is None  # it has to be asked whether it is ready
-    beside.ready()
-    assert beside.score(plan[1]).error is None
-    assert os.getpid() not in made[1].seen
-    assert None not in made[1].seen
-    beside._scorer.close()
+    left = iter([Fails() for _ in range(9)])  # without a report a shard would be tried for ever
+    reports = run_local(plan, lambda _: next(left), replace(gpu_job, **how), max_attempts=1)
+    assert ["cannot compare" in report.error for report in reports] == [True] * 3
 
 
 # Nothing waits
@@ -212,32 +192,6 @@ def test_next_shard_is_encoded_before_this_one_is_compared(numbered, gpu_job):
     assert {what for what in scorer.trace if what[0] == "compare"} == {
         ("compare", first) for first in range(0, 60, 10)
     }
-
-
-def test_next_shard_is_encoded_while_this_one_is_written(numbered, gpu_job, monkeypatch):
-    scorer = Traced()
-    write = worker.write_scores
-
-    def held(*given):
-        with scorer._news:
-            last = numbered[-1].index == given[2].index
-            fine = last or scorer._news.wait_for(
-                lambda: ("encoded", 20 * given[2].index + 20) in scorer.trace, WAIT_S
-            )
-        assert fine
-        return write(*given)
-
-    monkeypatch.setattr(worker, "write_scores", held)
-    run_local(numbered, lambda threads: scorer, replace(gpu_job, threads=1))
-
-
-def test_rows_are_gathered_until_they_are_enough():
-    tables = [rows_of(f"{k:010}", f"{k:010}") for k in range(10)]
-    assert [t.num_rows for t in gathered(iter(tables), 30)] == [6, 6, 6, 2]  # a text counts once
-    lists = pa.table({"candidate": ["a"], "references": [["bb", "bb", None]], "sources": [None]})
-    lists = lists.set_column(2, "sources", pa.array([["cccc"]], pa.list_(pa.string())))
-    assert len([*gathered(iter([lists] * 4), 14)]) == 2  # 7 bytes each
-    assert [*gathered(iter([]), 5)] == []
 
 
 class _Texts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import shlex
@@ -81,24 +80,6 @@ def test_metrics_named_in_the_document_are_those_of_the_code():
 
 def test_rayjob_fits_the_schema():
     jsonschema.Draft7Validator(SCHEMA).validate(read("rayjob.yaml"))
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda job: job["spec"].update(backoffLimit="3"),
-        lambda job: job["spec"].update(backofLimit=3),
-        lambda job: job["spec"]["rayClusterSpec"]["authOptions"].update(mode="tokens"),
-        lambda job: head(job)["ports"][0].update(containerPort="6379"),
-        lambda job: head(job).pop("image"),
-        lambda job: head(job)["resources"]["limits"].update(memory="16 GB"),
-    ],
-)
-def test_schema_finds_what_is_wrong(spoil):
-    job = copy.deepcopy(read("rayjob.yaml"))
-    spoil(job)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft7Validator(SCHEMA).validate(job)
 
 
 def head(job):

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from tests.cluster.object_stores import proxy, server  # noqa: F401  (fixtures)
+
 CHROMIUM_ARGUMENTS = [
     "--headless",
     "--no-sandbox",

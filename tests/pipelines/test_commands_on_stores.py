@@ -13,7 +13,11 @@ import pytest
 
 from cluster.store import join, open_input
 from pipelines.cli.app import app
-from tests.cluster.object_stores import direct, s3_environment, s3_server
+from tests.cluster.object_stores import (
+    bucket_of,
+    direct,
+    s3_environment,
+)
 from tests.rare import run
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
@@ -149,20 +153,8 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with s3_server(tmp_path_factory.mktemp("s3")) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
 def bucket(server, files):
-    name = f"bucket-{uuid4().hex[:12]}"
-    store = direct(server)
-    store.create_dir(name)
-    for path in (path for path in files.rglob("*") if path.is_file()):
-        with store.open_output_stream(f"{name}/{path.relative_to(files)}") as stream:
-            stream.write(path.read_bytes())
-    return name
+    return bucket_of(server, files)
 
 
 @pytest.fixture(autouse=True)
@@ -213,7 +205,7 @@ def matches_of(pattern, place, new):
     from cluster.listing import find_files
 
     found, _ = find_files(join(place, re.sub("^new", new, pattern)))
-    return {each.path.partition(new)[2].partition("?")[0]: each.path for each in found}
+    return {path.partition(new)[2].partition("?")[0]: path for path in found}
 
 
 @pytest.mark.usefixtures("without_charts")
@@ -292,20 +284,6 @@ def test_nothing_is_written_over(places, where, capsys):
     with pytest.raises(FileNotFoundError):
         matches_of("new/tables/long/*", places[where], new)
     assert matches_of("new/report.json", places[where], new)
-
-
-@pytest.mark.slow
-def test_report_with_its_charts_is_the_same_on_a_store(places):
-    new = "new-charts"
-    text = "correlate @scores --ratings @ratings.csv --out @new --resamples 20 --explain"
-    assert run(words_of(text, places["path"], new)) == 0
-    assert run(words_of(text, places["s3"], new)) == 0
-    found = matches_of("new/**", places["s3"], new)
-    expected = matches_of("new/**", places["path"], new)
-    assert found.keys() == expected.keys()
-    for file in (file for file in found if file.endswith((".svg", ".tex", ".csv"))):
-        with open_input(found[file]) as stream, open(expected[file], "rb") as local:
-            assert stream.read() == local.read()
 
 
 @pytest.mark.parametrize("where", ["file", "s3"])

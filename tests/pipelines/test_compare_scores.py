@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 from assay import compare
-from pipelines.compare import signature_difference
 from pipelines.reports.compare_page import render_comparison
 from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet
 from pipelines.reports.sheet import MAX_ROWS
@@ -102,24 +101,6 @@ def test_wins_ties_losses_and_means_by_hand(write):
     assert (row.n_documents, row.n_missing) == (4, 0)
 
 
-def test_p_value_counts_the_observed_draw(write):
-    a = write("a.csv", {"s": {"sms": [1.0] * 12}})
-    b = write("b.csv", {"s": {"sms": [0.0] * 12}})
-    row = only(compare(a, b, resamples=999))
-    assert row.p_value == pytest.approx(1 / 1000)
-    assert row.higher == "a"
-    assert (row.low, row.high) == (1.0, 1.0)
-
-
-@pytest.mark.parametrize(("n_documents", "p_value"), [(1, math.nan), (2, 0.5), (5, 0.0625)])
-def test_few_documents_make_no_system_higher(write, n_documents, p_value):
-    a = write("a.csv", {"s": {"sms": [1.0] * n_documents}})
-    b = write("b.csv", {"s": {"sms": [0.0] * n_documents}})
-    row = only(compare(a, b))
-    assert (row.p_value, row.higher) == (pytest.approx(p_value, nan_ok=True), None)
-    assert row.reason == ("needs at least 2 documents, got 1" if n_documents == 1 else None)
-
-
 def test_holm_is_over_all_rows(write):
     rng = np.random.default_rng(0)
     metrics = {f"m{i}": rng.normal(0.3 * i, 1.0, DOCUMENTS) for i in range(4)}
@@ -133,54 +114,6 @@ def test_holm_is_over_all_rows(write):
     assert all((row.higher is not None) == (row.p_holm <= 0.05) for row in rows)
 
 
-def test_a_row_does_not_depend_on_the_others(write):
-    rng = np.random.default_rng(6)
-    a = write("a.csv", {"s": {"m1": rng.normal(size=9), "m2": rng.normal(size=9)}})
-    b = write("b.csv", {"s": {"m1": rng.normal(size=9), "m2": rng.normal(size=9)}})
-    alone, second = only(compare(a, b, metrics=["m2"])), compare(a, b).rows[1]
-    assert (alone.low, alone.high, alone.p_value) == (second.low, second.high, second.p_value)
-
-
-def test_same_systems_are_two_runs_of_each(write):
-    a = write(
-        "a.csv", {"s": {"sms": [1.0, 2.0]}, "t": {"sms": [3.0, 4.0]}, "only_a": {"sms": [0.0, 0.0]}}
-    )
-    b = write("b.csv", {"t": {"sms": [5.0, 7.0]}, "s": {"sms": [1.0, 1.0]}})
-    result = compare(a, b)
-    assert result.kind == RUNS
-    assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == [
-        ("s", "s", 0.5), ("t", "t", -2.5),
-    ]  # fmt: skip
-    assert "Systems that only one side has are left out: only_a" in result.notes[0]
-
-
-def test_different_systems_meet_each_other(write):
-    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
-    b = write("b.csv", {"t": {"sms": [5.0, 7.0]}, "u": {"sms": [1.0, 1.0]}})
-    result = compare(a, b)
-    assert result.kind == SYSTEMS
-    assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == [
-        ("s", "t", -4.5), ("s", "u", 0.5),
-    ]  # fmt: skip
-
-
-def test_two_systems_of_one_file(write):
-    both = write("both.csv", {"s": {"sms": [1.0, 2.0]}, "t": {"sms": [5.0, 7.0]}})
-    row = only(compare(both, both, systems_a=["s"], systems_b=["t"]))
-    assert (row.system_a, row.system_b, row.difference) == ("s", "t", -4.5)
-
-
-def test_only_shared_documents_and_cells_count(write):
-    a = write("a.csv", {"s": {"sms": [9.0, 9.0, 1.0, 2.0, None]}})
-    b = write("b.csv", {"s": {"sms": [0.0, 4.0, 5.0, 7.0]}}, first_document=2)
-    result = compare(a, b)
-    row = only(result)
-    assert (row.n_documents, row.n_missing) == (2, 4)
-    assert (row.mean_a, row.mean_b) == (1.5, 2.0)
-    assert "2 documents are in " in result.notes[0]
-    assert result.notes[0].endswith("a.csv only: d000, d001")
-
-
 def test_metric_without_shared_cells_is_undefined_and_not_in_holm(write):
     a = write("a.csv", {"s": {"sms": [1.0, None], "wms": [1.0, 2.0]}})
     b = write("b.csv", {"s": {"sms": [None, 1.0], "wms": [2.0, 3.0]}})
@@ -191,41 +124,6 @@ def test_metric_without_shared_cells_is_undefined_and_not_in_holm(write):
     assert sms.higher is None
     assert wms.p_holm == wms.p_value == 0.5
     assert result.frame()["p_value"].to_list()[0] is None
-
-
-def test_metrics_of_one_side_are_named(write):
-    a = write("a.csv", {"s": {"sms": [1.0], "wms": [1.0]}})
-    b = write("b.csv", {"s": {"sms": [1.0], "rouge": [1.0]}})
-    notes = compare(a, b).notes
-    assert any(note.endswith("a.csv has are left out: wms") for note in notes)
-    assert any(note.endswith("b.csv has are left out: rouge") for note in notes)
-    assert "A signature is missing, so both sides may not have computed the same: sms" in notes[-1]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ("sms|enc:a|v:1", "sms|enc:b|v:1", "`enc:a` against `enc:b`"),
-        ("sms|enc:a|v:1", "sms|enc:a|v:1|x", "`nothing` against `x`"),
-        ("a|ref:first|v:1", "a|ref:best|v:2", "`ref:first|v:1` against `ref:best|v:2`"),
-    ],
-)
-def test_signature_difference_by_hand(first, second, expected):
-    assert signature_difference(first, second) == expected
-
-
-def test_vectors_of_one_name_and_other_content_rejected(corpus, scored, refused, tmp_path):
-    rows, folders = corpus("rows.csv", "s", 9), []
-    for number, name in enumerate("ab"):
-        vectors = tmp_path / name / "v.txt"
-        vectors.parent.mkdir()
-        vectors.write_text(f"cat 1 {number}\ngrey 3 4\nrain 0 1\n")
-        options = ("--encoder", f"glove:{vectors}", "--metrics", "sms")
-        folders.append(scored(rows, f"scores-{name}", *options))
-    line = refused(*folders)
-    assert line.startswith(
-        "`sms` must be the same metric in both, but its signatures differ: `hash:"
-    )
 
 
 def test_command_compares_two_systems(corpus, scored, tmp_path, capsys):
@@ -285,14 +183,6 @@ def test_text_is_cut_and_says_what_is_undefined(write):
     assert [cell for cells in shown for cell in cells].count("–") == 7
 
 
-def test_page_states_the_level_it_tests_at(write):
-    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
-    b = write("b.csv", {"s": {"sms": [3.0, 4.0]}})
-    page = render_comparison(compare(a, b, confidence=0.975))
-    assert "its 97.5% bootstrap interval" in page
-    assert "significant at 0.025 after" in page
-
-
 def test_what_could_not_be_tested_is_not_called_insignificant(write):
     a = write("a.csv", {"s": {"one": [1.0, None], "two": [1.0, 2.0]}})
     b = write("b.csv", {"s": {"one": [2.0, 1.0], "two": [2.0, 1.0]}})
@@ -336,51 +226,6 @@ def test_a_difference_that_rounds_to_zero_has_no_sign(write):
     assert "-0.00000" not in shown
 
 
-def test_other_signature_is_refused_and_says_what_differs(corpus, scored, refused):
-    summaries = corpus("c.csv", "s", 5)
-    best = scored(summaries, "best")
-    first = scored(summaries, "first", "--multi-reference", "first")
-    line = refused(best, first)
-    assert line == (
-        "`rouge1_f` must be the same metric in both, but its signatures differ: `ref:best` against "
-        "`ref:first`; score both with the same settings, or choose others with `--metrics`"
-    )
-    assert run(["compare", best, first, "--metrics", "length"]) == 0
-
-
-def test_several_other_signatures_are_all_named(corpus, scored, refused):
-    summaries = corpus("c.csv", "s", 5)
-    metrics = ("--metrics", "rouge1_f,rouge2_f")
-    best = scored(summaries, "best", *metrics)
-    first = scored(summaries, "first", *metrics, "--multi-reference", "first")
-    assert "`ref:first` (and so do rouge2_f); score both" in refused(best, first)
-
-
-def test_refusals(write, refused, tmp_path):
-    a = write("a.csv", {"s": {"sms": [1.0, 2.0]}})
-    b = write("b.csv", {"s": {"wms": [1.0, 2.0]}})
-    far = write("far.csv", {"s": {"sms": [1.0, 2.0]}}, first_document=50)
-    text = write("text.csv", {"s": {"sms": ["1.0", "good"]}})
-    empty = tmp_path / "empty.csv"
-    empty.write_text("document_id,system_id,sms\n", encoding="utf-8")
-    assert "the two must share a metric" in refused(a, b)
-    assert "the two must share documents" in refused(a, far)
-    assert "has d000, d001 and " in refused(a, far)
-    assert "twice with s; choose different systems" in refused(a, a)
-    assert "`--metrics` must match something, got `rouge*`" in refused(a, b, "--metrics", "rouge*")
-    assert "`--systems-b` must match something, got `x`" in refused(a, far, "--systems-b", "x")
-    assert "must hold numbers, got 'good'" in refused(a, text)
-    assert "must have rows with `document_id` and `system_id`, got none" in refused(a, empty)
-    assert "no such file" in refused(a, tmp_path / "none.csv").lower()
-    assert "`--out` must end in .csv, .json, .md" in refused(a, far, "--out", "table.xlsx")
-    assert "between 0 and 1" in refused(
-        a, write("c.csv", {"s": {"sms": [1.0]}}), "--confidence", "2"
-    )
-    assert "at least 1, got 0" in refused(
-        a, write("c.csv", {"s": {"sms": [1.0]}}), "--resamples", "0"
-    )
-
-
 def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(corpus, scored, capsys):
     a = scored(corpus("a.csv", "a", 5), "a")
     b = scored(corpus("b.csv", "b", 8), "b")
@@ -399,8 +244,103 @@ def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(corpus, scored, cap
         data[at] ^= 4
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-def test_empty_file_is_named(tmp_path, name):
-    (tmp_path / name).touch()
-    with pytest.raises(ValueError, match=f"{name} must have rows, got an empty file"):
-        compare(tmp_path / name, tmp_path / name)
+@pytest.mark.parametrize(
+    ("n_documents", "p_value", "higher"),
+    [(1, math.nan, None), (2, 0.5, None), (5, 0.0625, None), (12, 1 / 1000, "a")],
+)
+def test_few_documents_make_no_system_higher(write, n_documents, p_value, higher):
+    """Of many documents the observed difference counts as one of the draws."""
+    a = write("a.csv", {"s": {"sms": [1.0] * n_documents}})
+    b = write("b.csv", {"s": {"sms": [0.0] * n_documents}})
+    row = only(compare(a, b, resamples=999))
+    assert (row.p_value, row.higher) == (pytest.approx(p_value, nan_ok=True), higher)
+    assert row.reason == ("needs at least 2 documents, got 1" if n_documents == 1 else None)
+
+
+S, T, U = {"s": {"sms": [1.0, 2.0]}}, {"t": {"sms": [5.0, 7.0]}}, {"u": {"sms": [1.0, 1.0]}}
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "sides", "kind", "rows"),
+    [
+        (S | T | U, T | {"s": U["u"]}, {}, RUNS, [("s", "s", 0.5), ("t", "t", 0.0)]),
+        (S, T | U, {}, SYSTEMS, [("s", "t", -4.5), ("s", "u", 0.5)]),
+        (S | T, None, {"systems_a": ["s"], "systems_b": ["t"]}, SYSTEMS, [("s", "t", -4.5)]),
+    ],
+    ids=["two runs of the same systems", "different systems", "two systems of one file"],
+)
+def test_systems_that_meet(write, of_a, of_b, sides, kind, rows):
+    a = write("a.csv", of_a)
+    result = compare(a, write("b.csv", of_b) if of_b else a, **sides)
+    assert result.kind == kind
+    assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == rows
+    left_out = "Systems that only one side has are left out: u"
+    assert any(left_out in note for note in result.notes) == (kind == RUNS)
+
+
+def test_only_what_both_have_counts_and_the_rest_is_named(write):
+    a = write("a.csv", {"s": {"sms": [9.0, 9.0, 1.0, 2.0, None], "wms": [1.0] * 5}})
+    b = write("b.csv", {"s": {"sms": [0.0, 4.0, 5.0, 7.0], "rouge": [1.0] * 4}}, first_document=2)
+    result = compare(a, b)
+    row = only(result)
+    assert (row.n_documents, row.n_missing) == (2, 4)
+    assert (row.mean_a, row.mean_b) == (1.5, 2.0)
+    for end in (
+        "a.csv only: d000, d001",
+        "a.csv has are left out: wms",
+        "b.csv has are left out: rouge",
+        "A signature is missing, so both sides may not have computed the same: sms",
+    ):
+        assert any(note.endswith(end) for note in result.notes), end
+
+
+def test_other_signatures_are_refused_and_say_what_differs(corpus, scored, refused, tmp_path):
+    summaries, metrics = corpus("c.csv", "s", 5), ("--metrics", "rouge1_f,rouge2_f,length")
+    best = scored(summaries, "best", *metrics)
+    first = scored(summaries, "first", *metrics, "--multi-reference", "first")
+    assert refused(best, first) == (
+        "`rouge1_f` must be the same metric in both, but its signatures differ: `ref:best` against "
+        "`ref:first` (and so do rouge2_f); score both with the same settings, or choose others "
+        "with `--metrics`"
+    )
+    assert run(["compare", best, first, "--metrics", "length"]) == 0
+    folders = []  # of vectors with one name and other content
+    for number, name in enumerate("ab"):
+        vectors = tmp_path / name / "v.txt"
+        vectors.parent.mkdir()
+        vectors.write_text(f"cat 1 {number}\ngrey 3 4\nrain 0 1\n")
+        options = ("--encoder", f"glove:{vectors}", "--metrics", "sms")
+        folders.append(scored(summaries, f"scores-{name}", *options))
+    assert "`sms` must be the same metric in both, but its signatures differ: `hash:" in refused(
+        *folders
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "options", "message"),
+    [
+        (S, {"s": {"wms": [1.0, 2.0]}}, (), "the two must share a metric"),
+        (S, None, (), "twice with s; choose different systems"),
+        (S, T, ("--metrics", "rouge*"), "`--metrics` must match something, got `rouge*`"),
+        (S, T, ("--systems-b", "x"), "`--systems-b` must match something, got `x`"),
+        (S, {"s": {"sms": ["1.0", "good"]}}, (), "must hold numbers, got 'good'"),
+        (S, T, ("--out", "table.xlsx"), "`--out` must end in .csv, .json, .md"),
+        (S, T, ("--confidence", "2"), "between 0 and 1"),
+        (S, T, ("--resamples", "0"), "at least 1, got 0"),
+    ],
+)
+def test_wrong_requests_are_refused(write, refused, of_a, of_b, options, message):
+    a = write("a.csv", of_a)
+    assert message in refused(a, write("b.csv", of_b) if of_b else a, *options)
+
+
+def test_wrong_files_are_refused(write, refused, tmp_path):
+    a, far = write("a.csv", S), write("far.csv", S, first_document=50)
+    assert "the two must share documents, but " in (line := refused(a, far))
+    assert "has d000, d001 and " in line
+    (tmp_path / "empty.csv").write_text("document_id,system_id,sms\n", encoding="utf-8")
+    no_rows = "must have rows with `document_id` and `system_id`, got none"
+    assert no_rows in refused(a, tmp_path / "empty.csv")
+    (tmp_path / "empty.jsonl").touch()
+    assert "must have rows, got an empty file" in refused(a, tmp_path / "empty.jsonl")
+    assert "no such file" in refused(a, tmp_path / "none.csv").lower()

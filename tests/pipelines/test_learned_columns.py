@@ -19,7 +19,7 @@ from reffree.building import build
 from reffree.models import ModelConfig
 from reffree.scorer import LinearPairs, load_scorer
 from reffree.scorer_folder import save_linear, save_scorer
-from sms import languages
+from sms import words
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
@@ -153,14 +153,14 @@ def word_scorer(folder):
 
 
 def test_candidate_that_cannot_be_read_has_a_status(tmp_path, monkeypatch):
-    split = languages.split_words
+    split = words.split_words
 
     def fail(chunk):
         if chunk == "BROKEN":
             raise ValueError("on purpose")
         return split(chunk)
 
-    monkeypatch.setattr(languages, "split_words", fail)
+    monkeypatch.setattr(words, "split_words", fail)
     folder = word_scorer(tmp_path)
     texts = ("A cat.", "Zyx qwv.", "Of the.", "!", "A BROKEN cat.", "A cat sat.")
     rows = [(["The cat sat."], text) for text in texts]

@@ -76,12 +76,6 @@ def test_other_rows_are_the_same(tmp_path, monkeypatch):
     check(tables, 30)
 
 
-def test_strict_run_does_not_accept_the_row(tmp_path, monkeypatch):
-    options = ("--metrics", "length", "--strict")
-    _, statuses = score_both(tmp_path, 4, 8, monkeypatch, *options)
-    assert statuses == [0, 1]
-
-
 @pytest.mark.slow
 def test_two_thousand_other_rows_are_the_same(tmp_path, monkeypatch):
     # minilm knows little Japanese, and is refused for it; what it knows is scored here all the same

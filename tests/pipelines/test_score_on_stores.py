@@ -9,23 +9,19 @@ import subprocess
 import sys
 import threading
 import time
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cluster.store import delete_file, join, list_names, open_input, write_whole
-from pipelines.explain import open_explainer
 from pipelines.fetched import fetched_config
 from pipelines.runs import live
-from pipelines.runs.live import FolderInUse, LiveRun, LockLost
+from pipelines.runs.live import FolderInUse, LiveRun
 from pipelines.score import score_corpus
 from pipelines.tables.scores import find_scores
 from sms.scoring import ScoringConfig
-from tests.cluster.object_stores import FaultyProxy, direct, gcs_server, s3_environment, s3_server
-from tests.pipelines.test_live import elsewhere
-from tests.rare import run
+from tests.cluster.object_stores import bucket_of, gcs_server
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
 boto3 = pytest.importorskip("boto3")
@@ -83,31 +79,10 @@ def table_of(out):
     return pa.concat_tables(tables).drop_columns("input_file")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with s3_server(tmp_path_factory.mktemp("s3")) as address:
-        yield address
-
-
-@pytest.fixture
-def proxy(server, monkeypatch, tmp_path):
-    with FaultyProxy(server) as proxy:
-        for name, value in s3_environment(proxy.address).items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-        yield proxy
-
-
 @pytest.fixture
 def bucket(server, inputs):
     """A bucket with the corpus and the vectors."""
-    name = f"bucket-{uuid4().hex[:12]}"
-    other = direct(server)
-    other.create_dir(name)
-    for path in (path for path in inputs.rglob("*") if path.is_file()):
-        with other.open_output_stream(f"{name}/{path.relative_to(inputs)}") as stream:
-            stream.write(path.read_bytes())
-    return name
+    return bucket_of(server, inputs)
 
 
 def score(url, **options):
@@ -152,17 +127,6 @@ def test_table_is_that_of_a_local_run(proxy, server, bucket, expected, rate):
     assert written["inputs"][0]["path"] == f"s3://{bucket}/in/0.parquet"
 
 
-@pytest.mark.slow
-def test_score_of_a_run_on_a_store_is_explained(proxy, bucket, expected):
-    url = f"s3://{bucket}"
-    score(url)
-    row = expected[0].to_pylist()[0]
-    explainer = open_explainer(metric="wms", scores=f"{url}/out")
-    (found,) = explainer.explain({row["document_id"]: [row["system_id"]]})[row["document_id"]]
-    assert found.explanation.score == pytest.approx(row["wms"], abs=1e-12)
-    assert found.recorded == row["wms"]
-
-
 def test_run_on_a_store_is_read_by_its_committed_parts(proxy, bucket, expected):
     out = f"s3://{bucket}/out"
     score(f"s3://{bucket}")
@@ -189,14 +153,6 @@ def test_options_of_the_url_reach_everything(server, bucket, expected, proxy, mo
     assert table_of(f"s3://{bucket}/out{options}").equals(expected[0])
 
 
-@pytest.mark.slow
-def test_vectors_that_change_refuse_to_go_on(proxy, bucket):
-    score(f"s3://{bucket}")
-    write_whole(f"s3://{bucket}/tiny.txt", b"cats 1.0 2.0\nmats 2.0 3.0\n")
-    with pytest.raises(ValueError, match="the vectors of encoder `tiny` have changed"):
-        score(f"s3://{bucket}")
-
-
 def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
     monkeypatch.setattr(live, "BEAT_EVERY_S", 0.2)
     with (
@@ -204,26 +160,6 @@ def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
         pytest.raises(FolderInUse, match=r"is in use by another run \(process \d+ on"),
     ):
         score(f"s3://{bucket}")
-
-
-@pytest.mark.parametrize("where", ["corpus", "--out", "--encoder", "--metrics"])
-def test_secret_in_a_url_refused_and_printed_nowhere(inputs, tmp_path, capfd, where):
-    secret = "s3://AKIAEXAMPLE:hush/hush@bucket/x"
-    given = {
-        "corpus": f"{inputs}/in",
-        "--out": str(tmp_path / "out"),
-        "--encoder": f"glove:{inputs}/tiny.txt",
-        "--metrics": "wms",
-    }
-    prefix = {"--encoder": "glove:", "--metrics": "reffree@"}.get(where, "")
-    given[where] = f"{prefix}{secret}"
-    corpus = given.pop("corpus")
-    options = [text for pair in given.items() for text in pair]
-    assert run(["score", corpus, *options, "--local"]) == 2
-    told = capfd.readouterr()
-    assert "must not hold a password or key" in told.err
-    assert "hush" not in told.err + told.out
-    assert not (tmp_path / "out").exists()
 
 
 # Rounds in which everything goes wrong
@@ -398,49 +334,6 @@ def test_planted_link_refused(inputs, tmp_path, name):
     with pytest.raises(ValueError, match=f"{name} must not be a link, got one to"):
         score_corpus(f"{inputs}/in", tmp_path / "out", metrics=["length"], fresh=True, **OPTIONS)
     assert not list((tmp_path / "theirs").iterdir())
-
-
-def test_input_that_changes_in_mid_run_fails_its_shards_only(inputs, tmp_path):
-    import shutil
-
-    shutil.copytree(inputs / "in", tmp_path / "in")
-    last = sorted((tmp_path / "in").iterdir())[-1]
-
-    def meddle(progress):
-        if progress.n_done and last.exists():
-            last.unlink()
-
-    options = {"metrics": ["length"], **OPTIONS}
-    done = score_corpus(tmp_path / "in", tmp_path / "out", on_progress=meddle, **options)
-    assert not done.is_complete
-    assert all(
-        "has vanished since the plan was made" in text for text in done.failed_shards.values()
-    )
-    assert done.n_rows == (N_FILES - 1) * N_ROWS
-    shutil.copy(inputs / "in" / last.name, last)
-    again = score_corpus(tmp_path / "in", tmp_path / "out", **options)
-    assert again.is_complete
-    assert (again.n_earlier_rows, again.n_rows) == ((N_FILES - 1) * N_ROWS, N_FILES * N_ROWS)
-
-
-def test_driver_that_was_taken_over_stops_and_leaves_the_files_of_the_other(
-    inputs, tmp_path, monkeypatch
-):
-    out = tmp_path / "out"
-    monkeypatch.setattr(live, "BEAT_EVERY_S", 0.05)
-
-    def take_over(progress):
-        if progress.n_done and (out / "run.json").read_bytes() != b"theirs":
-            (out / "run.json").write_bytes(b"theirs")
-            for _ in range(10):  # a beat may just be writing over the first
-                elsewhere(out)
-                time.sleep(0.05)
-
-    with pytest.raises(LockLost, match=r"was taken over by process 1 on elsewhere"):
-        score_corpus(inputs / "in", out, metrics=["length"], on_progress=take_over, **OPTIONS)
-    assert (out / "run.json").read_bytes() == b"theirs"
-    assert (out / "progress.json").exists()
-    assert not (out / "_SUCCESS").exists()
 
 
 def test_paths_of_encoders_and_scorers_are_fetched_where_they_are_urls():

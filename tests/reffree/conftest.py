@@ -25,10 +25,10 @@ def make_pairs(n, *, n_sentences=3):
     ]
 
 
-def write_buckets(folder, pairs, *, side=0):
-    """Deal pairs, each a group of its own, into the buckets of one side."""
+def write_buckets(folder, pairs, *, side=0, groups=None):
+    """Deal pairs, each a group of its own unless `groups` are given, into buckets of one side."""
     folder.mkdir()
-    keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
+    keys = np.array(groups or [pair.key for pair in pairs], dtype=np.uint64)
     n_characters = sum(len(pair.source) + len(pair.reference) for pair in pairs)
     writer = BucketWriter(folder, len(pairs), n_characters)
     writer.add(as_table(pairs, keys), np.full(len(pairs), side, dtype=np.int8))

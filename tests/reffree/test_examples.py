@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from reffree import buckets
-from reffree.buckets import bucket_of, read_bucket
+from reffree.buckets import read_bucket
 from reffree.examples import Examples
 from reffree.negatives import KINDS, POSITIVE, NegativesConfig
-from reffree.pairs import Pair, as_table
+from reffree.pairs import Pair
 from tests.reffree.conftest import make_pairs, write_buckets
 
 VOCABULARY = ("xylem", "xenon", "xerox")
@@ -45,12 +45,6 @@ def as_set(examples, **options):
     found = listed(examples, **options)
     assert len(set(found)) == len(found)
     return set(found)
-
-
-def test_same_examples_in_any_order_of_the_pairs(examples):
-    pairs = make_pairs(20)
-    kinds = (*OWN_KINDS, "cross-pair", "sentence-replace")
-    assert as_set(examples(pairs, kinds=kinds)) == as_set(examples(pairs[::-1], kinds=kinds))
 
 
 def test_examples_of_a_document_do_not_depend_on_the_others(examples):
@@ -90,13 +84,6 @@ def test_several_buckets_hold_every_pair_once(examples, monkeypatch):
     assert len(found) + made.left_out.total() == 200
 
 
-def test_repeated_pair_is_used_once_and_counted(examples):
-    pairs = make_pairs(4)
-    made = examples([*pairs, pairs[2]], kinds=("add",))
-    assert len(as_set(made)) == 8
-    assert made.n_repeated == 1
-
-
 def test_rows_of_one_name_share_no_random_numbers(examples):
     pairs = make_pairs(40)
     others = [replace(pair, reference=f"{pair.reference} Once more.") for pair in pairs]
@@ -113,9 +100,9 @@ def test_rows_of_one_name_share_no_random_numbers(examples):
     assert {group[0].number for group in alone.epoch(0, in_order=True)} == {0}
 
 
-def test_partners_are_drawn_uniformly():
-    pairs = make_pairs(40)
-    bucket = bucket_of(as_table(pairs, np.array([pair.key for pair in pairs], dtype=np.uint64)))
+def test_partners_are_drawn_uniformly(tmp_path):
+    (path,) = write_buckets(tmp_path / "pairs", make_pairs(40))
+    bucket = read_bucket(path)
     rng = np.random.default_rng(0)
     chosen = Counter(bucket.other_than(0, rng) for _ in range(39_000))
     assert 0 not in chosen
@@ -166,21 +153,15 @@ def test_punctuation_alone_and_unchanged_text_are_no_negatives(examples):
     assert candidates == {"Alone !", "Alone"}
 
 
-def test_document_of_the_same_group_is_no_partner():
-    pairs = make_pairs(3)
-    table = as_table(pairs, np.array([7, 7, 8], dtype=np.uint64))
-    bucket = bucket_of(table)
+def test_document_of_the_same_group_is_no_partner(tmp_path):
+    (path,) = write_buckets(tmp_path / "pairs", make_pairs(3), groups=[7, 7, 8])
+    bucket = read_bucket(path)
     rows = {name: row for row, name in enumerate(bucket.pairs.column("document_id").to_pylist())}
     drawn = {
         name: {bucket.other_than(rows[name], np.random.default_rng(i)) for i in range(30)}
         for name in ("d0", "d2")
     }
     assert drawn == {"d0": {rows["d2"]}, "d2": {rows["d0"], rows["d1"]}}
-
-
-def test_no_words_rejected(examples):
-    with pytest.raises(ValueError, match="`vocabulary` must have words for the kinds add"):
-        examples(make_pairs(2), vocabulary=(), kinds=("add",))
 
 
 def test_hard_cross_pair_is_the_reference_of_a_neighbour(tmp_path):

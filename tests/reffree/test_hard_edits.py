@@ -13,20 +13,9 @@ SOURCE = cut_text(
 )
 
 
-def texts_of(reference, source=SOURCE, rate=Rate(0, 0), n=60):  # noqa: B008  (frozen)
+def texts_of(reference, source):
     text = cut_text(reference)
-    return {exchange(text, source, rate, np.random.default_rng(i)).text for i in range(n)}
-
-
-def test_name_exchanged_for_a_name_and_number_for_a_number():
-    assert texts_of("Anna Bell paid 40 .") == {
-        "Carl Dunn paid 40 .",
-        "Anna Bell paid 75 .",
-    }
-
-
-def test_year_exchanged_for_a_year():
-    assert texts_of("It was in 1999.") == {"It was in 2004."}
+    return {exchange(text, source, Rate(0, 0), np.random.default_rng(i)).text for i in range(60)}
 
 
 def test_label_counts_the_words_of_both_names():
@@ -38,11 +27,6 @@ def test_label_counts_the_words_of_both_names():
 def test_capital_at_the_start_of_a_sentence_is_no_name():
     with pytest.raises(CannotEdit, match="nothing to exchange"):
         exchange(cut_text("Weather was fine."), SOURCE, Rate(), _rng())
-
-
-def test_lower_cased_source_exchanges_repeated_terms():
-    source = cut_text("the kinase binds protein . protein and kinase , protein , once lonely .")
-    assert texts_of("a kinase is found", source) == {"a protein is found"}
 
 
 def test_unimportant_sentences_share_least_with_the_reference():
@@ -70,20 +54,24 @@ TYPED = cut_text(
 )
 
 
+LOWER = cut_text("the kinase binds protein . protein and kinase , protein , once lonely .")
+
+
 @pytest.mark.parametrize(
-    ("reference", "expected"),
+    ("source", "reference", "expected"),
     [
-        ("Dunn sang.", {"Bell sang."}),  # a person for a person
-        ("We saw Paris.", {"We saw London."}),
-        ("It was Monday.", {"It was Friday."}),
-        ("In June we left.", {"In March we left."}),
-        ("All two of us.", {"All ten of us."}),
+        (SOURCE, "Anna Bell paid 40 .", {"Carl Dunn paid 40 .", "Anna Bell paid 75 ."}),
+        (SOURCE, "It was in 1999.", {"It was in 2004."}),
+        (TYPED, "Dunn sang.", {"Bell sang."}),  # a person for a person
+        (TYPED, "We saw Paris.", {"We saw London."}),
+        (TYPED, "It was Monday.", {"It was Friday."}),
+        (TYPED, "In June we left.", {"In March we left."}),
+        (TYPED, "All two of us.", {"All ten of us."}),
+        (LOWER, "a kinase is found", {"a protein is found"}),  # terms that repeat
     ],
 )
-def test_exchanges_are_typed(reference, expected):
-    found = texts_of(reference, TYPED)
-    assert found
-    assert found <= expected
+def test_exchanges_are_typed(source, reference, expected):
+    assert texts_of(reference, source) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from reffree.aspects import (
     ALL_KINDS,
+    COMPOSED_OF_HEAD,
     DIRECTIONS,
     FEATURES_OF_HEAD,
     KINDS_OF_HEAD,
@@ -16,7 +17,14 @@ from reffree.aspects import (
 from reffree.comparisons import comparisons_of, rated_comparisons
 from reffree.examples import Example
 from reffree.features import WORD_FEATURES, FeatureConfig
-from reffree.fitting import LinearRecipe, fit_scorer, judge_heads, texts_of
+from reffree.fitting import (
+    DEFAULT_RECIPE,
+    LinearRecipe,
+    fit_recipe,
+    fit_scorer,
+    judge_heads,
+    texts_of,
+)
 from reffree.linear import PENALTIES, Comparisons, fit_linear, fit_weights
 from reffree.naming import BOUND
 from reffree.negatives import KINDS, NegativesConfig
@@ -138,15 +146,31 @@ def test_composed_feature_spreads_as_much_as_what_is_fitted():
     config = FeatureConfig(names=("length", "density", "order"))
     heads = {"length": 0, "density": 0}
     fitted = np.array(fit_linear(config, values, {"a": compared}, {"a": heads}).heads["a"].weights)
-    model = fit_linear(config, values, {"a": compared}, {"a": heads}, ["order"])
+    model = fit_linear(config, values, {"a": compared}, {"a": heads}, {"a": ["order"]})
     weights = np.array(model.heads["a"].weights)
     np.testing.assert_array_equal(weights[:2], fitted[:2])
     assert fitted[2] == 0
     good = model.scaled(values)[compared.better]
     assert (good[:, 2] * weights[2]).std() == pytest.approx((good @ fitted).std())
     values[:, 2] = 1.0  # tells nothing apart
-    same = fit_linear(config, values, {"a": compared}, {"a": heads}, ["order"])
+    same = fit_linear(config, values, {"a": compared}, {"a": heads}, {"a": ["order"]})
     assert same.heads["a"].weights[2] == 0
+
+
+@pytest.mark.parametrize("metrics", [(), ("sms:source",)])
+def test_coherence_reads_metrics_or_the_copy_model_as_equal_parts(metrics):
+    rng = np.random.default_rng(0)
+    config = FeatureConfig(names=(*WORD_FEATURES, *metrics))
+    rows = [
+        example(kind, float(kind == "positive"), document=str(k), aspect="coherence")
+        for k in range(20)
+        for kind in ("positive", "repeat")
+    ]
+    values = rng.random((40, len(config.names)))
+    model = fit_recipe(DEFAULT_RECIPE, rows, values, config)
+    weights = dict(zip(config.names, model.heads["coherence"].weights, strict=True))
+    read = {name for name in ("copy_mean", *metrics) if weights[name] > 0}
+    assert read == set(metrics or ("copy_mean",))
 
 
 def test_one_document_rejected():
@@ -188,13 +212,13 @@ def test_heads_read_features_that_there_are_and_none_of_length():
     for head, names in FEATURES_OF_HEAD.items():
         assert set(names) <= set(WORD_FEATURES) - {"length", "sentence_length", "compression"}
         assert set(directions_of(head)) == set(names)
+        assert not set(COMPOSED_OF_HEAD.get(head, ())) & set(names)  # fitted or composed
     assert directions_of("mine") is None
     model = load_scorer("news")._pairs.model
     for head, own in model.heads.items():
         for name, weight in zip(model.features.names, own.weights, strict=True):
-            assert weight == 0 or (
-                weight * DIRECTIONS[name] >= 0 and name in FEATURES_OF_HEAD[head]
-            )
+            read = (*FEATURES_OF_HEAD[head], *COMPOSED_OF_HEAD.get(head, ()))
+            assert weight == 0 or (weight * DIRECTIONS[name] >= 0 and name in read)
 
 
 GOOD = "Anna Bell opened the old bridge. It had been closed since May."

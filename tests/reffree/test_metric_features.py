@@ -118,17 +118,10 @@ def test_folder_gives_the_same_scores_wherever_its_models_are(scorer, models, tm
     moved = load_scorer(tmp_path / "mine", cache_folder=tmp_path / "cache", threads=1)
     np.testing.assert_array_equal(moved.score([NEWS] * 3, SUMMARIES).scores, expected.scores)
     assert moved.signature == loaded.signature
-    assert any((tmp_path / "cache").iterdir())
-
-
-def test_signature_has_the_models_and_their_settings(scorer, models, tmp_path):
-    signature = load_scorer(scorer).signature
     judge = PairModel(models["nli"]["path"], JUDGE).signature
-    assert f"|pair@nli|{judge}|" in signature
-    assert "value:difference" in judge
-    assert "|value:low|" in signature
-    other = trained(tmp_path / "s", {"nli": models["nli"] | {"over_summary": "min"}}, ("pair@nli",))
-    assert "|over_summary:min|" in load_scorer(other).signature
+    assert f"|pair@nli|{judge}|" in loaded.signature
+    assert "|value:low|" in loaded.signature
+    assert any((tmp_path / "cache").iterdir())
 
 
 def test_missing_or_changed_model_is_one_line(models, tmp_path):

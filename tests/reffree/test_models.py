@@ -3,11 +3,9 @@
 import pytest
 import torch
 
-from reffree.building import build
 from reffree.heads import FIRST_SCALE, Convolution, Match, make_head
 from reffree.models import HEADS, MODEL_PRESETS
 from tests.reffree.conftest import model_config
-from tests.reffree.tiny_bert import write_tiny_bert
 
 
 def filled(head, value):
@@ -60,20 +58,6 @@ def test_padding_makes_no_difference(head):
     assert logits[1:] == pytest.approx([logits[0]] * 2, abs=1e-5)
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("scorer", ["sentence", "word"])
-def test_head_gives_a_logit_per_pair(scorer, head):
-    torch.manual_seed(0)
-    made = make_head(model_config(scorer=scorer, head=head), (4, 2), width=6)
-    made.eval()
-    vectors = torch.randn(5, 6, 6, generator=torch.Generator().manual_seed(0))
-    lengths = torch.tensor([[4, 2]]).repeat(5, 1)
-    logits = made(vectors, lengths)
-    assert logits.shape == (5,)
-    alone = made(vectors[2:3], lengths[2:3])
-    torch.testing.assert_close(alone[0], logits[2], rtol=1e-5, atol=1e-6)
-
-
 def test_fc_begins_by_comparing_the_means_of_the_texts():
     torch.manual_seed(0)
     head = make_head(model_config(scorer="sentence", n_hidden=7), (4, 2), width=6, norm=0.5)
@@ -110,16 +94,3 @@ def test_fc_leaves_out_inputs_in_training_only():
     torch.testing.assert_close(used, used[:1].expand(8))
     for plain in logits(0.0):
         torch.testing.assert_close(plain, used)
-
-
-def test_attention_of_bert_drops_nothing(tmp_path):
-    # So that the attention is used that never holds the weights of all pairs of pieces.
-    folder = write_tiny_bert(tmp_path / "bert", dropout=0.2)
-    built = build(model_config(encoder=f"hf:{folder}", max_pieces=16), [], seed=0)
-    settings = built.model.transformer.config
-    assert settings.attention_probs_dropout_prob == 0
-    assert settings.hidden_dropout_prob == 0.2
-    layer = built.model.transformer.encoder.layer[0]
-    dropped = {name: module.p for name, module in layer.named_modules() if hasattr(module, "p")}
-    assert dropped["attention.self.dropout"] == 0
-    assert dropped["output.dropout"] == 0.2

@@ -11,7 +11,6 @@ from reffree.cut_text import cut_text
 from reffree.edits import CannotEdit, Draft, Rate
 from reffree.negatives import (
     KINDS,
-    PRESETS,
     Material,
     NegativesConfig,
     make_negative,
@@ -51,13 +50,6 @@ def test_random_numbers_belong_to_one_negative():
     assert config.generator(*names[0]).random() == config.generator(*names[0]).random()
 
 
-def test_bao2020_is_the_papers_recipe():
-    config = NegativesConfig(**PRESETS["bao2020"])
-    assert config.plan("d", 0, 0) == [("cross-pair", 0), ("add", 0), ("delete", 0), ("replace", 0)]
-    assert config.is_balanced
-    assert config.rate == Rate(0, 1)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -87,23 +79,28 @@ def draft_of(text, n_before):
     return Draft(cut_text(text), 1, n_before)
 
 
-def test_too_long_is_cut_at_a_sentence():
-    matched = match_length(draft_of("One two three. Four five six. Seven.", 8), 8, 0.1, [])
-    assert matched.text == "One two three. Four five six."
-    assert matched.label == 8 / 8
+# edited text, words wanted, sentences of the document, the result, words that were there
+MATCHED = [
+    pytest.param(
+        "One two three. Four five six. Seven.", 8, [], "One two three. Four five six.", 8, id="long"
+    ),
+    pytest.param(
+        "One two three.", 8, ["Too short.", "This one fits.", "So does that."],
+        "One two three. This one fits.", 4, id="the first that reaches",
+    ),
+    pytest.param(
+        "One.", 10, ["Cats sleep.", "Dogs bark and run."], "One. Dogs bark and run. Cats sleep.",
+        2, id="two together",
+    ),
+]  # fmt: skip
 
 
-def test_too_short_is_filled_with_the_first_sentence_that_reaches():
-    filler = [*cut_text("Too short."), *cut_text("This one fits."), *cut_text("So does that.")]
-    matched = match_length(draft_of("One two three.", 8), 8, 0.0, filler)
-    assert matched.text == "One two three. This one fits."
-    assert matched.label == 4 / 8
-
-
-def test_two_sentences_fill_what_none_does_alone():
-    filler = [*cut_text("Cats sleep."), *cut_text("Dogs bark and run.")]
-    matched = match_length(draft_of("One.", 10), 10, 0.0, filler)
-    assert matched.text == "One. Dogs bark and run. Cats sleep."
+@pytest.mark.parametrize(("text", "n_words", "filler", "expected", "n_kept"), MATCHED)
+def test_length_is_matched_by_whole_sentences(text, n_words, filler, expected, n_kept):
+    sentences = [cut for one in filler for cut in cut_text(one)]
+    matched = match_length(draft_of(text, n_words), n_words, 0.1 if not filler else 0.0, sentences)
+    assert matched.text == expected
+    assert matched.label == n_kept / n_words
 
 
 def test_length_that_no_sentences_have_is_refused():

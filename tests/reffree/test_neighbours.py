@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from reffree.buckets import neighbours_path, read_bucket
-from reffree.neighbours import find_neighbours, nearest_others
+from reffree.buckets import find_neighbours, nearest_others, neighbours_path, read_bucket
 from tests.reffree.conftest import make_pairs, write_buckets
 
 TEXTS = [

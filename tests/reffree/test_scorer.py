@@ -15,19 +15,13 @@ from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 ATOL = 1e-6
-FIGURES = {"n": 4, "accuracy": 0.75, "auc": 0.8, "mse": 0.1, "pearson": None}
 SOURCES = [group[0].source for group in make_groups(9)]
 CANDIDATES = [group[0].candidate for group in make_groups(9)]
 
 
 def save(built, folder):
     return save_scorer(
-        folder,
-        built,
-        loss="bce",
-        trained_on={"documents": 12},
-        held_out={"cross-pair": FIGURES},
-        versions={"assay": "0"},
+        folder, built, loss="bce", trained_on={}, held_out={}, versions={"assay": "0"}
     )
 
 
@@ -163,44 +157,20 @@ def test_frozen_layers_have_no_gradient_but_types_have(bert):
 
 
 # what is done to a scorer's folder, what is said
-DAMAGES = [
-    pytest.param(lambda f: (f / "scorer.json").unlink(), "must be a scorer's folder", id="none"),
-    pytest.param(lambda f: (f / "scorer.json").write_text("{"), "must be JSON", id="not-json"),
-    pytest.param(lambda f: change(f, format=9), "must have format 2, got 9", id="format"),
-    pytest.param(
-        lambda f: change(f, signature="reffree|other|v:1"),
-        "must have the signature",
-        id="signature",
-    ),
-    pytest.param(
-        lambda f: (f / "weights.safetensors").unlink(), "weights.*got none", id="no-weights"
-    ),
-    pytest.param(
-        lambda f: flip_a_byte(f / "weights.safetensors"), "weights.*got another file", id="weights"
-    ),
-    pytest.param(
-        lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.*another file", id="tokenizer"
-    ),
-    pytest.param(
-        lambda f: change(f, drop="model"), "must have all its keys, got none of model", id="keys"
-    ),
-    pytest.param(
-        lambda f: change_model(f, n_heads=2),
-        "must be as this version of assay writes it, .*n_heads.*load it with",
-        id="newer",
-    ),
-    *[
-        pytest.param(
-            damage, r"scorer\.json` must be as this version of assay writes it, .*copy the", id=name
-        )
-        for name, damage in (
-            ("version", lambda f: change(f, versions={"torch": 2})),
-            ("versions", lambda f: change(f, versions=[])),
-            ("length", lambda f: change_model(f, max_pieces=[])),
-            ("features", lambda f: change_model(f, features=5)),
-        )
-    ],
-]
+OURS = r"scorer\.json` must be as this version of assay writes it, "
+DAMAGES = {
+    "none": (lambda f: (f / "scorer.json").unlink(), "must be a scorer's folder"),
+    "not-json": (lambda f: (f / "scorer.json").write_text("{"), "must be JSON"),
+    "format": (lambda f: change(f, format=9), "must have format 2, got 9"),
+    "signature": (lambda f: change(f, signature="reffree|other|v:1"), "must have the signature"),
+    "no-weights": (lambda f: (f / "weights.safetensors").unlink(), "weights.*got none"),
+    "weights": (lambda f: flip_a_byte(f / "weights.safetensors"), "weights.*got another file"),
+    "tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.*another file"),
+    "keys": (lambda f: change(f, drop="model"), "must have all its keys, got none of model"),
+    "newer": (lambda f: change_model(f, n_heads=2), f"{OURS}.*n_heads.*load it with"),
+    "versions": (lambda f: change(f, versions=[]), f"{OURS}.*copy the"),
+    "length": (lambda f: change_model(f, max_pieces=[]), f"{OURS}.*copy the"),
+}
 
 
 def change(folder, *, drop=None, **values):
@@ -220,8 +190,9 @@ def flip_a_byte(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(("damage", "rule"), DAMAGES)
-def test_damaged_folder_rejected(damage, rule, bert, tmp_path):
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_folder_rejected(name, bert, tmp_path):
+    damage, rule = DAMAGES[name]
     save(build(bert), tmp_path)
     damage(tmp_path)
     with pytest.raises(ValueError, match=rule) as caught:
@@ -252,7 +223,6 @@ def test_other_encoder_rejected(bert, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"scorer": "tree"}, "`scorer` must be one of bert, sentence, word, got 'tree'"),
         ({"head": "cnn"}, "`head` must be fc for the scorer bert"),
         ({"max_pieces": 3}, "`max_pieces` must be at least 5"),
         ({"encoder": "glove:x.txt"}, "`encoder` must be minilm or hf:PATH"),

@@ -20,26 +20,12 @@ def register(tmp_path):
         """Note (text, document, side) in the order given."""
         register = TextRegister(tmp_path / str(len(made)))
         made.append(register)
-        texts, documents, sides = zip(*entries, strict=True)
-        register.add(
-            np.array([hash64(text) for text in texts], dtype=np.uint64),
-            np.array(documents, dtype=np.uint64),
-            np.array(sides, dtype=np.int8),
-        )
+        register.note([(hash64(text), document, side) for text, document, side in entries])
         return register
 
     yield make
     for register in made:
         register.close()
-
-
-def test_documents_that_share_a_text_with_a_third_are_one_group(register):
-    entries = [("a", 5, -1), ("b", 5, -1), ("b", 3, -1), ("c", 3, -1), ("c", 9, -1), ("z", 1, -1)]
-    groups = register(entries).groups()
-    keys = np.array([1, 3, 5, 9, 77], dtype=np.uint64)
-    assert groups.group_of(keys).tolist() == [1, 3, 3, 3, 77]
-    assert groups.sizes.tolist() == [3]
-    assert not groups.has_leak.any()
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40), st.randoms())
@@ -49,11 +35,7 @@ def test_groups_match_a_search_of_the_graph(tmp_path_factory, edges, random):
     found = []
     for listed in (entries, shuffled):
         register = TextRegister(tmp_path_factory.mktemp("register") / "texts")
-        register.add(
-            np.array([hash64(text) for text, _ in listed], dtype=np.uint64),
-            np.array([document for _, document in listed], dtype=np.uint64),
-            np.full(len(listed), NO_SIDE, dtype=np.int8),
-        )
+        register.note([(hash64(text), document, NO_SIDE) for text, document in listed])
         found.append(register.groups().group_of(np.arange(13, dtype=np.uint64)).tolist())
         register.close()
     reached = {document: {document} for document in range(13)}

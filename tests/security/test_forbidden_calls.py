@@ -12,6 +12,7 @@ PACKAGES = ["sms", "reffree", "cluster", "pipelines", "reinforce"]
 
 ALLOWED = {
     # through a pipe to a process that the same user's driver has started
+    ("cluster/children.py", "import pickle"),
     ("cluster/ray_process.py", "import pickle"),
     ("cluster/process_runner.py", "import pickle"),
     ("cluster/process_worker.py", "import pickle"),

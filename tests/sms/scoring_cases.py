@@ -1,6 +1,7 @@
 """Texts of few words, and tables of them, for tests of scoring."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,13 @@ VERBS = ["saw", "bit", "fed", "led", "met"]
 
 GOOD = "The cat met a dog. A hen saw the fox!"
 REFERENCE = "A dog bit the cat. The cow fed an owl."
+
+
+def glove_file(path: Path, vectors: Mapping[str, Sequence[float]]) -> str:
+    """Write a file of vectors; return the encoder that reads it."""
+    rows = (f"{word} {' '.join(map(repr, vector))}\n" for word, vector in vectors.items())
+    path.write_text("".join(rows), encoding="utf-8")
+    return f"glove:{path}"
 
 
 def table_of(

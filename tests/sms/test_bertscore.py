@@ -1,6 +1,5 @@
 """BERTScore against its equations, done for one pair at a time with transformers itself."""
 
-import json
 import math
 from functools import cache
 
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 from sms.encoders.bert import minilm_folder
-from sms.scoring import ScoringConfig, SummaryScorer, score_texts
+from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 
 TEXTS = [
     "The bridge is closed; cars must use the ring road.",
@@ -90,20 +89,6 @@ def test_baseline_rescales(tmp_path):
         scored(layer=2, baseline=str(path))
 
 
-def test_of_several_references_the_largest_of_each_counts():
-    short = "People died."
-    long = "On Friday ten people died in a crash on the road near the town of Bath in the west."
-    alone = [scored_with(text) for text in (short, long)]
-    assert set(np.argmax(alone, axis=0)) == {0, 1}
-    np.testing.assert_allclose(scored_with([short, long]), np.max(alone, axis=0), atol=1e-6)
-
-
-def scored_with(references):
-    candidate = "ten people died in the big crash on the road"
-    (row,) = score_texts([candidate], [references], metrics=("bertscore",)).to_pylist()
-    return [row[f"bertscore_{part}"] for part in "prf"]
-
-
 def test_names_sides_and_the_best_of_several_references():
     several = [[REFERENCES[0], TEXTS[0]], REFERENCES[1], [None, "..."]]
     table = score_texts(
@@ -114,6 +99,24 @@ def test_names_sides_and_the_best_of_several_references():
     assert table["status"].to_pylist() == [None, None, "reference:null"]
     np.testing.assert_allclose(table["bertscore_f:source"], scored()[:, 2], rtol=0, atol=ATOL)
     assert table["cut@bertscore"].to_pylist() == [0, 0, None]
+    # of several, the largest of each
+    candidate = "ten people died in the big crash on the road"
+    long = "On Friday ten people died in a crash on the road near the town of Bath in the west."
+    listed = ["People died.", long, ["People died.", long]]
+    rows = score_texts([candidate] * 3, listed, metrics=("bertscore",)).to_pylist()
+    parts = np.array([[row[f"bertscore_{part}"] for part in "prf"] for row in rows])
+    assert set(np.argmax(parts[:2], axis=0)) == {0, 1}
+    np.testing.assert_allclose(parts[2], np.max(parts[:2], axis=0), atol=1e-6)
+
+
+def test_text_beyond_the_model_is_marked_and_counted():
+    long = " ".join(f"Sentence number {k} is here." for k in range(200))
+    scorer = SummaryScorer(ScoringConfig(metrics=("bertscore_r", "bertscore_f:source")))
+    rows = to_rows([long, TEXTS[1]], [TEXTS[1]] * 2, [TEXTS[1]] * 2)
+    table = scorer.score(rows)
+    assert table["cut@bertscore"].to_pylist() == [1, 0]
+    assert table["bertscore_r"].null_count == 0
+    assert scorer.counters() == {"bertscore_r.cut": 2}  # one model for both
 
 
 # candidate, references, whether there is a score
@@ -133,35 +136,6 @@ def test_texts_that_the_model_cannot_tell_apart_have_a_status(candidate, referen
     names = ("bertscore_p", "bertscore_r", "bertscore_f", "cut@bertscore")
     assert [row[name] is not None for name in names] == [is_scored] * 4
     assert row["status"] == (None if is_scored else "reference:same_to@minilm")
-
-
-def test_text_beyond_the_model_is_marked():
-    long = " ".join(f"Sentence number {k} is here." for k in range(200))
-    table = score_texts([long, TEXTS[1]], [TEXTS[1]] * 2, metrics=("bertscore_r",))
-    assert table["cut@bertscore"].to_pylist() == [1, 0]
-    assert table["bertscore_r"].null_count == 0
-
-
-def test_requests_of_one_model_share_it():
-    scorer = SummaryScorer(ScoringConfig(metrics=("bertscore", "bertscore_f:source")))
-    first, second = scorer._models.values()
-    assert first is second
-    assert set(scorer.counters()) == {"bertscore.cut"}
-
-
-def test_settings_of_one_model_share_its_layer(tmp_path):
-    (tmp_path / "texts.txt").write_text("\n".join(REFERENCES))
-    folder = {"path": str(minilm_folder())}
-    models = {
-        "plain": folder,
-        "idf": folder | {"idf": str(tmp_path / "texts.txt")},
-        "first": folder | {"layer": 1},
-    }
-    config = ScoringConfig(metrics=tuple(f"bertscore@{name}" for name in models), models=models)
-    scorer = SummaryScorer(config)
-    plain, idf, first = (model._tokens for model in scorer._models.values())
-    assert plain is idf
-    assert first is not plain
 
 
 def test_neighbours_change_nothing(monkeypatch):
@@ -189,13 +163,7 @@ def test_byte_level_pieces_have_a_space_before_the_first_word(tmp_path):
     from tests.reinforce.tiny_models import write_tiny_model
 
     folder = write_tiny_model(tmp_path / "bart", "bart", [*TEXTS, *REFERENCES])
-    config = json.loads((folder / "config.json").read_text())
-    assert config["model_type"] == "bart"
     models = {"m": {"path": str(folder), "layer": 1}}
-    found = score_texts(["came"], ["Nobody came"], metrics=("bertscore_p@m",), models=models)[
-        "bertscore_p@m"
-    ]
-    spaced = score_texts([" came"], ["Nobody came"], metrics=("bertscore_p@m",), models=models)[
-        "bertscore_p@m"
-    ]
-    assert found.to_pylist() == spaced.to_pylist()
+    texts = (["came", " came"], ["Nobody came"] * 2)
+    plain, spaced = score_texts(*texts, metrics=("bertscore_p@m",), models=models)["bertscore_p@m"]
+    assert plain == spaced

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from sms import languages, text
+from sms import text, words
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import ChunkTable
 
@@ -37,24 +37,16 @@ def failing(function, error):
     return split
 
 
-def break_sentences(monkeypatch, error):
-    monkeypatch.setattr(text, "split_sentences", failing(text.split_sentences, error))
-
-
-def break_words(monkeypatch, error):
-    monkeypatch.setattr(languages, "split_words", failing(languages.split_words, error))
-
-
 @pytest.fixture(
     params=[
-        pytest.param((break_sentences, ValueError("on purpose")), id="sentences"),
-        pytest.param((break_words, RuntimeError("on purpose")), id="words"),
-        pytest.param((break_words, PanicException("on purpose")), id="panic"),
+        pytest.param((text, "split_sentences", ValueError("on purpose")), id="sentences"),
+        pytest.param((words, "split_words", RuntimeError("on purpose")), id="words"),
+        pytest.param((words, "split_words", PanicException("on purpose")), id="panic"),
     ]
 )
 def broken_splitter(request, monkeypatch):
-    breaks, error = request.param
-    breaks(monkeypatch, error)
+    module, name, error = request.param
+    monkeypatch.setattr(module, name, failing(getattr(module, name), error))
 
 
 def with_row(listed, other):
@@ -80,28 +72,24 @@ def test_candidate_that_cannot_be_split_has_a_status(config):
 
 
 @pytest.mark.usefixtures("broken_splitter")
-def test_reference_that_cannot_be_split_might_be_the_best(config):
-    rows = to_rows(CANDIDATES[:1], [[REFERENCES[0], BAD]], SOURCES[:1])
+@pytest.mark.parametrize(
+    ("references", "source", "status", "blank"),
+    [
+        # it might be the best
+        ([REFERENCES[0], BAD], SOURCES[0], "reference", {"rouge1_f", "wms", "coverage@glove"}),
+        (REFERENCES[0], BAD, "source", {"rougeL_f:source", "compression"}),
+    ],
+)
+def test_text_compared_with_that_cannot_be_split(config, references, source, status, blank):
+    rows = to_rows(CANDIDATES[:1], [references], [source])
     (row,) = SummaryScorer(config).score(rows).to_pylist()
-    assert row["status"] == "reference:cannot_be_split"
-    reads = {"rouge1_f", "wms", "coverage@glove"}
-    assert {name for name in config.columns if row[name] is None} == reads
-
-
-@pytest.mark.usefixtures("broken_splitter")
-def test_source_that_cannot_be_split_has_a_status(config):
-    rows = to_rows(CANDIDATES, REFERENCES, [BAD, *SOURCES[1:]])
-    expected = SummaryScorer(config).score(to_rows(CANDIDATES, REFERENCES, SOURCES)).to_pylist()
-    found = SummaryScorer(config).score(rows).to_pylist()
-    assert found[1:] == expected[1:]
-    assert found[0]["status"] == "source:cannot_be_split"
-    assert found[0]["length"] == expected[0]["length"]
-    assert found[0]["compression"] is found[0]["rougeL_f:source"] is None
+    assert row["status"] == f"{status}:cannot_be_split"
+    assert {name for name in config.columns if row[name] is None} == blank
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_what_no_text_is_to_blame_for_is_raised(config, error, monkeypatch):
-    break_words(monkeypatch, error())
+    monkeypatch.setattr(words, "split_words", failing(words.split_words, error()))
     scorer = SummaryScorer(config)
     with pytest.raises(error):
         scorer.score(to_rows([*CANDIDATES, BAD], [*REFERENCES, BAD], [*SOURCES, BAD]))

@@ -11,57 +11,29 @@ import pytest
 
 from sms import metrics
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
+from tests.sms.cases import cases
 from tests.sms.scoring_cases import (
     ALL_SIDES,
     GOOD,
     REFERENCE,
     random_rows,
-    table_of,
 )
+
+CASES = cases("config")
 
 # What is refused
 
-# options, message
-REFUSED = [
-    ({"multi_reference": "worst"}, "`multi_reference` must be one of best, mean, first, got 'wor"),
-    ({"preset": "clark"}, "`preset` must be one of default, clark2019, got 'clark'"),
-    ({"language": "xx"}, "`language` must be one of en, de, fr, es, ar, zh, ja, got 'xx'"),
-    ({"precision": "fp8"}, "`precision` must be one of auto, fp32, bf16, fp16, got 'fp8'"),
-    ({"source_tokens": 0}, "`source_tokens` must be at least 1, got 0"),
-    ({"metrics": ()}, "`metrics` must name at least one metric"),
-    ({"metrics": ("smss",)}, "unknown metric 'smss'; did you mean `sms`?"),
-    ({"metrics": ("sms@other",)}, "metric 'sms@other' names no encoder of this run; there are min"),
-    ({"metrics": ("sms", "wms", "sms")}, "`metrics` must not give a column twice, got 'sms'"),
-    ({"metrics": ("rougeL", "rougeL_f")}, "must not give a column twice, got 'rougeL_f'"),
-    ({"encoders": {}}, "`encoders` must name at least one encoder"),
-    ({"encoders": {"a b": "minilm"}}, "encoder alias 'a b' must be letters"),
-    ({"encoders": {"x": "minilmm"}}, "unknown encoder 'minilmm'; did you mean `minilm`?"),
-    ({"encoders": {"x": "globe:f.txt"}}, "unknown encoder 'globe'; did you mean `glove:PATH`?"),
-    ({"encoders": {"x": "elephant"}}, "unknown encoder 'elephant'; see `assay encoders`"),
-    ({"encoders": {"x": "glove"}}, "encoder `glove` must be written `glove:PATH`, got no path"),
-    ({"encoders": {"x": "minilm:f"}}, "encoder `minilm` must be written `minilm`, got the path"),
-    ({"encoders": {"x": "glove:f,poling=max"}}, "no option `poling`; did you mean `pooling`?"),
-    ({"encoders": {"all": "minilm"}}, "encoder alias 'all' is taken"),
-]
-# options, message
-WRONG_KIND = [
-    ({"source_tokens": 3.0}, "`source_tokens` must be an integer, got 3.0"),
-    ({"source_tokens": True}, "`source_tokens` must be an integer, got True"),
-    ({"metrics": [3]}, "expected str"),
-    ({"encoders": "minilm"}, "`encoders` must map aliases to specifications, as {'minilm': 'min"),
-    ({"encoders": {"a": None}}, "encoder `a` must be a text such as 'minilm', got None"),
-]
 SENTENCES_ONLY = {"st": "st:org/model", "use": "use:folder", "infersent": "infersent:i,vectors=v"}
 WITH_WORDS = {"minilm": "minilm", "hf": "hf:org/model", "glove": "glove:f", "elmo": "elmo:folder"}
 
 
-@pytest.mark.parametrize(("options", "message"), REFUSED)
+@pytest.mark.parametrize(("options", "message"), CASES["values"])
 def test_wrong_option_rejected(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         ScoringConfig(**options)
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG_KIND)
+@pytest.mark.parametrize(("options", "message"), CASES["kinds"])
 def test_option_of_a_wrong_kind_rejected(options, message):
     with pytest.raises(TypeError, match=re.escape(message)):
         ScoringConfig(**options)
@@ -89,32 +61,22 @@ def test_sentence_encoders_beside_word_encoders_accepted():
     assert config.used_encoders == tuple(SENTENCES_ONLY | WITH_WORDS)
 
 
-@pytest.mark.parametrize("name", ["candidates", "references", "sources"])
-def test_one_text_for_a_list_rejected(name):
-    texts = {"candidates": ["a"], "references": ["a"], "sources": ["a"]} | {name: "a"}
-    with pytest.raises(TypeError, match=f"`{name}` must be a list of texts, got one text"):
-        score_texts(**texts, metrics=("rougeL",))
-
-
-def test_unknown_option_rejected():
-    with pytest.raises(TypeError, match="encoder"):
-        score_texts([GOOD], [REFERENCE], encoder="minilm")
-
-
-@pytest.mark.parametrize("side", ["references", "sources"])
-def test_lengths_that_differ_rejected(side):
-    with pytest.raises(
-        ValueError, match=f"`{side}` and `candidates` must be equally many, got 1 and 2"
-    ):
-        score_texts([GOOD, GOOD], **{side: [REFERENCE]}, metrics=("rougeL",))
-
-
 @pytest.mark.parametrize(
-    ("metric", "side"), [("sms", "references"), ("sms:source", "sources"), ("novelty", "sources")]
+    ("sides", "options", "kind", "message"),
+    [
+        ({}, {"metrics": ("sms",)}, ValueError, "`references` must be given for sms"),
+        ({}, {"metrics": ("sms:source",)}, ValueError, "`sources` must be given for sms:source"),
+        ({}, {"metrics": ("novelty",)}, ValueError, "`sources` must be given for novelty"),
+        ({"references": [REFERENCE] * 2}, {}, ValueError, "must be equally many, got 2 and 1"),
+        ({"sources": [REFERENCE] * 2}, {}, ValueError, "must be equally many, got 2 and 1"),
+        ({"candidates": "a"}, {}, TypeError, "`candidates` must be a list of texts, got one text"),
+        ({"references": "a"}, {}, TypeError, "`references` must be a list of texts, got one text"),
+        ({"references": [REFERENCE]}, {"encoder": "minilm"}, TypeError, "encoder"),
+    ],
 )
-def test_side_that_is_not_given_rejected(metric, side):
-    with pytest.raises(ValueError, match=f"`{side}` must be given for {metric}"):
-        score_texts([GOOD], metrics=(metric,))
+def test_wrong_texts_rejected(sides, options, kind, message):
+    with pytest.raises(kind, match=message):
+        score_texts(**({"candidates": [GOOD]} | sides), **({"metrics": ("rougeL",)} | options))
 
 
 def test_missing_vector_file_rejected(tmp_path: Path):
@@ -141,25 +103,6 @@ def test_columns_and_inputs(glove):
     assert ScoringConfig(metrics=("novelty",)).input_columns == ("candidate", "sources")
 
 
-def test_counters_count_distinct_sentences_once():
-    scorer = SummaryScorer(ScoringConfig(metrics=("sms",)))
-    rows = table_of([GOOD, GOOD], [[REFERENCE], [REFERENCE]])
-    scorer.score(rows)
-    once = scorer.counters()
-    assert (once["minilm.sentences"], once["minilm.cached"]) == (4, 0)
-    scorer.score(rows)
-    again = scorer.counters()
-    assert (again["minilm.tokens"], again["minilm.cached"]) == (once["minilm.tokens"], 4)
-
-
-def test_next_batch_may_be_prepared_first(glove):
-    scorer = SummaryScorer(ScoringConfig(metrics=ALL_SIDES, encoders=glove))
-    batches = [random_rows(10, seed=12), random_rows(10, seed=13)]
-    expected = [scorer.score(batch).to_pylist() for batch in batches]
-    prepared = [scorer.prepare(batch) for batch in batches]
-    assert [scorer.compare(batch).to_pylist() for batch in prepared] == expected
-
-
 def test_emptied_vocabulary_changes_no_bit(glove, monkeypatch):
     config = ScoringConfig(metrics=ALL_SIDES, encoders=glove)
     batches = [random_rows(10, seed=seed) for seed in (14, 15, 14)]
@@ -175,28 +118,18 @@ def test_emptied_vocabulary_changes_no_bit(glove, monkeypatch):
 
 
 def test_configuration_as_values(glove):
-    config = ScoringConfig(metrics=("sms",), encoders=glove)
-    again = ScoringConfig(**config.as_dict())
-    assert again.columns == config.columns
-    assert config.as_dict()["encoders"] == glove
-
-
-def test_configuration_does_not_depend_on_how_a_specification_is_written(glove):
     (spec,) = glove.values()
-    other = ScoringConfig(metrics=("sms",), encoders={"glove": f"{spec},pooling=mean"})
-    assert other.as_dict() == ScoringConfig(metrics=("sms",), encoders=glove).as_dict()
-
-
-def test_precision_is_part_of_the_configuration():
+    config = ScoringConfig(metrics=("sms",), encoders={"glove": f"{spec},pooling=mean"})
+    said = config.as_dict()
+    assert said["encoders"] == glove  # however the specification is written
+    assert ScoringConfig(**said).columns == config.columns
     assert ScoringConfig(precision="bf16").as_dict() != ScoringConfig().as_dict()
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_a_metric_that_divides_by_zero_gives_null_and_a_status(monkeypatch, value):
-    density = replace(metrics.METRICS["density"], of_words=lambda *_: np.array([0.5, value]))
+def test_a_metric_that_divides_by_zero_gives_null_and_a_status(monkeypatch):
+    shares = np.array([0.5, np.inf, -np.inf, np.nan])
+    density = replace(metrics.METRICS["density"], of_words=lambda *_: shares)
     monkeypatch.setitem(metrics.METRICS, "density", density)
-
-    table = score_texts([GOOD, GOOD], sources=[REFERENCE, GOOD], metrics=("density", "length"))
-
-    assert table["density"].to_pylist() == [0.5, None]
-    assert table["status"].to_pylist() == [None, "density:undefined"]
+    table = score_texts([GOOD] * 4, sources=[REFERENCE] * 4, metrics=("density", "length"))
+    assert table["density"].to_pylist() == [0.5, None, None, None]
+    assert table["status"].to_pylist() == [None, *["density:undefined"] * 3]

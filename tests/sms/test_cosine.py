@@ -32,50 +32,32 @@ def encoded(pooled: list[list[float]], weights: list[float]) -> EncodedSentences
     )
 
 
-SENTENCES = encoded([[1, 0], [0, 3], [-1, 2], [5, 5]], [2, 1, 4, 0])
+SENTENCES = encoded([[1, 0], [0, 3], [-1, 2], [5, 5], [1, -1], [-1, 1]], [2, 1, 4, 0, 1, 1])
 
 
-def test_mean_is_weighted_by_hand():
-    vectors, is_defined = text_vectors(SENTENCES, Ragged.from_rows([[0, 1], [2], [1, 1]]), "mean")
-    np.testing.assert_allclose(vectors, [[2 / 3, 1], [-1, 2], [0, 3]], rtol=1e-15)
-    assert is_defined.all()
+# pooling, sentences of each text, vectors worked out by hand; none where no sentence has weight
+POOLED = [
+    ("mean", [[0, 1], [2], [1, 1]], [[2 / 3, 1], [-1, 2], [0, 3]]),
+    ("max", [[0, 1], [2, 0]], [[1, 3], [1, 2]]),
+    *((pooling, [[3, 0], [3], []], [[1, 0], [0, 0], [0, 0]]) for pooling in ("mean", "max")),
+    ("mean", [[4, 5], [4]], [[0, 0], [1, -1]]),
+    ("max", [], np.empty((0, 2))),
+]
 
 
-def test_max_by_hand():
-    vectors, is_defined = text_vectors(SENTENCES, Ragged.from_rows([[0, 1], [2, 0]]), "max")
-    np.testing.assert_array_equal(vectors, [[1, 3], [1, 2]])
-    assert is_defined.all()
-
-
-@pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_sentence_without_weight_is_left_out(pooling):
-    vectors, is_defined = text_vectors(SENTENCES, Ragged.from_rows([[3, 0], [3], []]), pooling)
-    np.testing.assert_array_equal(vectors, [[1, 0], [0, 0], [0, 0]])
-    assert is_defined.tolist() == [True, False, False]
-
-
-@pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_no_texts(pooling):
-    vectors, is_defined = text_vectors(SENTENCES, Ragged.from_rows([]), pooling)
-    assert vectors.shape == (0, 2)
-    assert is_defined.shape == (0,)
-
-
-def test_zero_vector_is_undefined():
-    vectors, is_defined = text_vectors(
-        encoded([[1, -1], [-1, 1]], [1, 1]), Ragged.from_rows([[0, 1], [0]]), "mean"
-    )
-    assert is_defined.tolist() == [False, True]
-    found = cosine_similarities(vectors, is_defined, np.array([0, 1, 0]), np.array([1, 1, 0]))
-    np.testing.assert_array_equal(found, [np.nan, 1.0, np.nan])
+@pytest.mark.parametrize(("pooling", "texts", "expected"), POOLED)
+def test_text_vectors_by_hand(pooling, texts, expected):
+    vectors, is_defined = text_vectors(SENTENCES, Ragged.from_rows(texts), pooling)
+    np.testing.assert_allclose(vectors, expected, rtol=1e-15)
+    assert is_defined.tolist() == np.any(expected, axis=1).tolist()
 
 
 def test_cosine_by_hand():
-    vectors = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0], [-2.0, 0.0], [4.0, 3.0]])
-    found = cosine_similarities(
-        vectors, np.ones(5, dtype=bool), np.array([0, 0, 0, 0]), np.array([1, 2, 3, 4])
-    )
-    np.testing.assert_allclose(found, [0, np.sqrt(0.5), -1, 0.8], rtol=0, atol=1e-15)
+    vectors = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0], [-2.0, 0.0], [4.0, 3.0], [0.0, 0.0]])
+    is_defined = np.arange(6) < 5
+    found = cosine_similarities(vectors, is_defined, np.zeros(6, dtype=int), np.arange(6))
+    np.testing.assert_allclose(found, [1, 0, np.sqrt(0.5), -1, 0.8, np.nan], rtol=0, atol=1e-15)
+    assert np.isnan(cosine_similarities(vectors, is_defined, np.array([5]), np.array([5])))
 
 
 def test_cosine_matches_scipy():
@@ -98,18 +80,7 @@ def test_similarity_is_symmetric_and_bounded():
         found, cosine_similarities(vectors, is_defined, reference, candidate)
     )
     assert np.nanmax(np.abs(found)) <= 1.0
-
-
-def test_same_text_is_exactly_one():
-    vectors = np.random.default_rng(8).normal(size=(100, 384))
-    same = np.arange(100)
-    found = cosine_similarities(vectors, np.ones(100, dtype=bool), same, same)
-    assert (found == 1.0).all()
-
-
-def test_no_pairs():
-    none = np.empty(0, dtype=np.int64)
-    assert cosine_similarities(np.ones((2, 3)), np.ones(2, dtype=bool), none, none).size == 0
+    assert (found[candidate == reference][is_defined] == 1.0).all()
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])

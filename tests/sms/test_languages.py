@@ -16,71 +16,9 @@ from sms import sentences
 from sms.languages import LANGUAGES
 from sms.scoring import ScoringConfig, score_texts
 from sms.text import SegmentedTexts, Segmenter, TextRules, split_sentences, word_spans
+from tests.sms.cases import cases
 
-# language, its sentences: words, "*" before those that do not count
-TEXTS = {
-    "en": [
-        ("Dr. Smith didn't pay $2,000.50.", "Dr *. Smith *didn't pay *$ 2,000.50 *."),
-        ("Why did the team's bus leave?", "*Why *did *the team *'s bus leave *?"),
-    ],
-    "de": [
-        (
-            "Dr. Müller kam am 3. Oktober um 15.30 Uhr an.",
-            "Dr *. Müller kam *am 3 *. Oktober *um 15.30 Uhr *an *.",
-        ),
-        ("Er sagte, dass z.B. nichts fehle!", "*Er sagte *, *dass z.B. *nichts fehle *!"),
-        ("„Wie geht's unseren Gästen?“", "*„ *Wie geht *'s *unseren Gästen *? *“"),
-        ("Die GmbH zahlte 2.000,50 Euro.", "*Die GmbH zahlte 2.000,50 Euro *."),
-    ],
-    "fr": [
-        (
-            "M. Dupont n'est pas venu aujourd'hui.",
-            "*M *. Dupont *n' *est *pas venu aujourd'hui *.",
-        ),
-        (
-            "L’homme qu'il attendait est parti.",
-            "*L’ homme *qu' *il attendait *est parti *.",
-        ),
-        ("Pourquoi ?", "Pourquoi *?"),
-        ("« C'est 3,5 % », dit-il.", "*« *C' *est 3,5 *% *» *, dit *- *il *."),
-    ],
-    "es": [
-        ("El Sr. García llegó ayer.", "*El Sr *. García llegó ayer *."),
-        (
-            "¿Por qué no vino su hermana?",
-            "*¿ *Por *qué *no vino *su hermana *?",
-        ),
-        ("¡Qué lástima!", "*¡ *Qué lástima *!"),
-        ("La niña pagó 2.000,50 euros.", "*La niña pagó 2.000,50 euros *."),
-    ],
-    "ar": [
-        (
-            "وصل د. أحمد إلى القاهرة، وألقى خطابا.",
-            "وصل د *. أحمد *إلى القاهرة *، وألقى خطابا *.",
-        ),
-        ("هل تعرف لماذا؟", "*هل تعرف لماذا *؟"),
-        ("قال: «لا أعرف؛ ربما».", "*قال *: *« *لا أعرف *؛ ربما *» *."),
-        ("ارتفعت الأسعار ٣٫٥٪ وفي المدينة!", "ارتفعت الأسعار ٣٫٥ *٪ *وفي المدينة *!"),
-    ],
-    "zh": [
-        ("北京是中国的首都。", "北京 *是 中国 *的 首都 *。"),
-        ("他说：“我们明天去上海！”", "*他 *说 *： *“ *我们 明天 *去 上海 *！ *”"),
-        ("你知道吗？", "*你 知道 *吗 *？"),
-        ("他2020年买了iPhone 3.5%。", "*他 2020 *年 买 *了 iPhone 3.5 *% *。"),
-    ],
-    "ja": [
-        (
-            "昨日、東京大学で新しい研究が発表されました。",
-            "昨日 *、 東京 大学 *で 新しい 研究 *が 発表 *さ *れ *まし *た *。",
-        ),
-        (
-            "彼は「明日は雨だ。」と言った。",
-            "*彼 *は *「 明日 *は 雨 *だ *。 *」 *と 言っ *た *。",
-        ),
-        ("本当ですか？", "本当 *です *か *？"),
-        ("カメラは3.5%売れませんでした。", "カメラ *は 3.5 *% 売れ *ませ *ん *でし *た *。"),
-    ],
-}  # fmt: skip
+TEXTS = cases("languages")
 
 
 def segment(language: str, *texts: str, words: str = "default") -> SegmentedTexts:
@@ -105,21 +43,6 @@ def test_words_and_which_count_by_hand(language):
             ("" if segmented.is_kept[n] else "*") + segmented.vocabulary.words[n] for n in numbers
         ]
         assert found == marked.split()
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "n_sentences"),
-    [
-        ("fr", "MM. Dupont et Durand sont là. Le Dr. Rey part.", 2),
-        ("fr", "Un | M. | deux. Trois.", 2),
-        ("fr", "Il a dit M. Elle rit.", 1),  # the price of the rule for titles
-        ("ar", "قال د. أحمد إنه سعيد. هل جاء؟ نعم!", 3),
-        ("ja", "「行こう。」彼は言った。「もう遅い。」と彼女は答えた。", 3),
-        ("zh", "“走吧。”他说。她问：“去哪儿？”好！", 4),
-    ],
-)
-def test_titles_and_quotes_do_not_end_a_sentence(language, text, n_sentences):
-    assert len(split_sentences(text, language)) == n_sentences
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -147,18 +70,9 @@ def test_long_run_of_japanese_is_cut_whole():
 def test_stop_list_has_the_size_its_signature_says(language):
     name = LANGUAGES[language].stop_list
     assert name.endswith(str(len(LANGUAGES[language].published_stop_words())))
-    assert f"|stop:{LANGUAGES[language].stop_signature}" in TextRules(language=language).signature
-
-
-def test_arabic_stop_word_stays_one_behind_its_conjunction():
-    rules = TextRules(language="ar")
-    assert not rules.counts("في")
-    assert not rules.counts("وفي")
-    assert rules.counts("وألقى")
-
-
-def test_signatures_of_languages_differ():
-    assert len({TextRules(language=code).signature for code in LANGUAGES}) == len(LANGUAGES)
+    signature = TextRules(language=language).signature
+    assert signature.startswith(f"lang:{language}|split:")
+    assert f"|stop:{LANGUAGES[language].stop_signature}" in signature
 
 
 # Where the words are
@@ -240,17 +154,6 @@ def test_missing_library_names_the_extra(monkeypatch, language, packages):
     monkeypatch.setattr(util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=rf"{packages}.*pip install 'assay\[{language}\]'"):
         ScoringConfig(language=language)
-
-
-def test_clark2019_is_english_only():
-    with pytest.raises(ValueError, match="`words` clark2019 is for English, got language 'de'"):
-        ScoringConfig(language="de", preset="clark2019")
-
-
-@pytest.mark.parametrize("language", ["zh", "ja"])
-def test_source_tokens_need_spaces(language):
-    with pytest.raises(ValueError, match=f"`source_tokens` counts .* language '{language}'"):
-        ScoringConfig(language=language, source_tokens=400)
 
 
 # Rust's panics are no `Exception`, so that whatever guards a shard would let them pass.

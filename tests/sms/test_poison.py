@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sms import text
+from sms.baselines import BASELINES
 from sms.encoders import contextual
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
@@ -24,20 +25,8 @@ def rows_of(n: int) -> pa.Table:
 
 ALL = (
     *("sms", "wms", "s+wms", "cosine", "rouge2_f", "rougeL_f", "rougeLsum_f", "rougeW_f"),
-    *(
-        "bleu",
-        "chrf",
-        "length",
-        "repetition",
-        "compression",
-        "coverage",
-        "density",
-        "novelty",
-        "lead3",
-    ),
+    *("bleu", "chrf", *(baseline.name for baseline in BASELINES)),
 )
-
-
 FEW = ("wms", "rouge1_f", "length")
 
 

@@ -25,42 +25,20 @@ def reward():
     return Reward("sms", encoder="minilm", device="cpu")
 
 
-def glove(folder):
-    path = folder / "words.txt"
-    path.write_text("bridge 1 0\nclosed 0 1\nroad 1 1\n", encoding="utf-8")
-    return f"glove:{path}"
-
-
-@pytest.mark.parametrize("metric", ["sms", "wms", "s+wms"])
-def test_rewards_are_the_mover_similarities(metric):
-    found = Reward(metric, device="cpu")(CANDIDATES, references=SEVERAL)
-    np.testing.assert_array_equal(found, SentenceMover(metric).score(CANDIDATES, SEVERAL))
+@pytest.mark.parametrize("metric", ["s+wms", "cosine", "rougeL_f:source"])
+@pytest.mark.parametrize("batch_rows", [1, 2, 512])
+def test_rewards_are_the_metric(metric, batch_rows):
+    texts = {"references": SEVERAL, "sources": REFERENCES}
+    found = Reward(metric, device="cpu", batch_rows=batch_rows)(CANDIDATES, **texts)
+    expected = score_texts(CANDIDATES, **texts, metrics=(metric,))[metric].to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert all(type(value) is float for value in found)
-
-
-def test_rewards_are_the_metric_for_other_families_and_sides():
-    cosine = Reward("cosine", device="cpu")
-    table = score_texts(
-        CANDIDATES, REFERENCES, sources=REFERENCES, metrics=("cosine", "rougeL_f:source")
-    )
-    assert cosine(CANDIDATES, REFERENCES) == table["cosine"].to_pylist()
-    against_source = Reward("rougeL_f:source")
-    found = against_source(CANDIDATES, sources=REFERENCES)
-    assert found == table["rougeL_f:source"].to_pylist()
 
 
 def test_identical_text_gets_the_upper_bound(reward):
     assert reward(CANDIDATES, references=CANDIDATES) == [1.0, 1.0, 1.0]
-    assert reward.bounds == (0.0, 1.0)
-    assert reward.higher_is == "closer"
-    assert reward.__name__ == "sms"
+    assert (reward.bounds, reward.higher_is, reward.__name__) == ((0.0, 1.0), "closer", "sms")
     assert reward.signature.startswith("sms|enc:all-MiniLM-L6-v2")
-
-
-@pytest.mark.parametrize("batch_rows", [1, 2, 3, 100])
-def test_batches_do_not_change_rewards(batch_rows):
-    whole = Reward("rouge1_f")(CANDIDATES, references=REFERENCES)
-    assert Reward("rouge1_f", batch_rows=batch_rows)(CANDIDATES, references=REFERENCES) == whole
 
 
 NOTHING = [None, "", "  \n", ". . !"]
@@ -79,31 +57,14 @@ def test_reference_without_a_word_gives_a_group_one_value(reward):
         assert len(set(reward(CANDIDATES, references=[nothing] * 3))) == 1
 
 
-@pytest.mark.parametrize("undefined", [math.nan, math.inf])
-def test_undefined_must_be_a_number(undefined):
-    with pytest.raises(ValueError, match="`undefined` must be given, and finite, for rouge1_f"):
-        Reward("rouge1_f", undefined=undefined)
-
-
 def test_references_are_encoded_once():
     """A group of 4 candidates a reference, twice, as a policy is asked again in the next epoch."""
     reward = Reward("sms", device="cpu")
     references = [f"Reference {letter} has one sentence." for letter in "abcd" for _ in range(4)]
-    first = [f"Candidate {i} of the first round." for i in range(16)]
-    second = [f"Candidate {i} of the second round." for i in range(16)]
-
-    reward(first, references=references)
-    after_first = reward.counters()
-    assert after_first["encoder1.sentences"] == 16 + 4
-    assert after_first["encoder1.cached"] == 0
-
-    reward(second, references=references)
-    after_second = reward.counters()
-    assert after_second["encoder1.cached"] == 4  # every reference, no candidate
-    alone = Reward("sms", device="cpu")
-    alone(second, references=[None] * 16)
-    n_new = after_second["encoder1.tokens"] - after_first["encoder1.tokens"]
-    assert n_new == alone.counters()["encoder1.tokens"]
+    for n_cached, which in ((0, "first"), (4, "second")):  # every reference, no candidate
+        reward([f"Candidate {i} of the {which} round." for i in range(16)], references=references)
+        assert reward.counters()["encoder1.cached"] == n_cached
+    assert reward.counters()["encoder1.sentences"] == 16 + 4 + 16 + 4
 
 
 def test_called_as_trl_does(reward):
@@ -193,15 +154,14 @@ def test_sum_is_the_weighted_sum_of_its_metrics():
         assert reward.__name__ == "rouge1_f + 0.5*length - 2*repetition"
     means = {f"reward/{name}": np.nanmean(table[name].to_numpy()) for name in WEIGHTS}
     assert told == pytest.approx(means)
-
-
-def test_undefined_of_a_sum_is_the_least_it_can_be():
-    reward = Reward("rouge1_f - .25*repetition")
-    assert (reward.bounds, reward.undefined) == ((-0.25, 1.0), -0.25)
+    lowest = Reward("rouge1_f - .25*repetition")
+    assert (lowest.bounds, lowest.undefined) == ((-0.25, 1.0), -0.25)
 
 
 WRONG = [
     ({"metric": "smss"}, "unknown metric 'smss'; did you mean `sms`"),
+    ({"metric": "rouge1_f", "undefined": math.nan}, "`undefined` must be given, and finite, for"),
+    ({"metric": "sms", "precision": "fp8"}, "`precision` must be one of"),
     ({"metric": "rougeL"}, "a reward must be one column, got rougeL_p, rougeL_r, rougeL_f"),
     (
         {"metric": "sms - .1*length"},
@@ -225,47 +185,22 @@ def test_wrong_reward_rejected(options, message):
         Reward(**options)
 
 
-def test_wrong_calls_rejected():
-    reward = Reward("rouge1_f")
-    with pytest.raises(ValueError, match="`references` must be given for rouge1_f"):
-        reward(CANDIDATES, sources=REFERENCES)
-    with pytest.raises(
-        ValueError, match="`references` and `candidates` must be equally many, got 2 and 3"
-    ):
-        reward(CANDIDATES, references=REFERENCES[:2])
-    with pytest.raises(ValueError, match="`candidates` or `completions` must be given, got neit"):
-        reward(references=REFERENCES)
-    with pytest.raises(ValueError, match="`candidates` or `completions` must be given, got both"):
-        reward(CANDIDATES, REFERENCES, completions=CANDIDATES)
-    with pytest.raises(TypeError, match="`candidates` must be a list of texts, got one text"):
-        reward("A text.", references=["A text."])
-    with pytest.raises(TypeError, match=r"a text or a list of messages .*, got str in it"):
-        reward(completions=[["A text."]], references=["A text."])
-    with pytest.raises(TypeError, match=r"a text or a list of messages, got a float: nan"):
-        reward(completions=[math.nan], references=["A text."])
-    with pytest.raises(TypeError, match=r"must be a text or a list of texts, got \{'text'"):
-        reward(["A text."], references=[{"text": "A text."}])
+WRONG_CALLS = [
+    ({"sources": REFERENCES}, "`references` must be given for rouge1_f"),
+    ({"references": REFERENCES[:2]}, "`references` and `candidates` must be equally many, got 2"),
+    ({"candidates": None}, "`candidates` or `completions` must be given, got neither"),
+    ({"completions": CANDIDATES}, "`candidates` or `completions` must be given, got both"),
+    ({"candidates": "A text."}, "`candidates` must be a list of texts, got one text"),
+    ({"candidates": [["A text."]]}, r"a text or a list of messages .*, got a list: "),
+    ({"candidates": [math.nan]}, r"a text or a list of messages .*, got a float: nan"),
+    ({"candidates": [[said(["hi"])]]}, "a message's `content` must be a text, got list"),
+    ({"references": [{"text": "A"}] * 3}, r"must be a text or a list of texts, got \{'text'"),
+]
 
 
-def test_wrong_content_of_a_message_rejected():
-    with pytest.raises(TypeError, match="a message's `content` must be a text, got list"):
-        Reward("rouge1_f")(completions=[[said(["hi"])]], references=["A text."])
-
-
-def test_reward_in_bf16_is_nearly_that_in_fp32():
-    texts = ["A cat sat on the mat.", "It rained in the hills all day.", "Nobody came."]
-    against = ["The cat sat on a mat.", "Rain fell in the hills.", "Everybody was there."]
-    fine, coarse = (
-        Reward("sms", device="cpu", precision=precision)(texts, references=against)
-        for precision in ("fp32", "bf16")
-    )
-    assert coarse != fine
-    np.testing.assert_allclose(coarse, fine, rtol=0.1)
-    with pytest.raises(ValueError, match="`precision` must be one of"):
-        Reward("sms", precision="fp8")
-
-
-@pytest.mark.parametrize("scorer", [SentenceMover("wms"), 3], ids=lambda s: type(s).__name__)
-def test_scorer_of_another_kind_is_refused_in_one_line(scorer):
+@pytest.mark.parametrize(("columns", "message"), WRONG_CALLS)
+def test_wrong_call_rejected(columns, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Reward("rouge1_f")(**{"candidates": CANDIDATES, **columns})
     with pytest.raises(TypeError, match=r"`metric` must be the name of a metric, .*no `input_colu"):
-        Reward(scorer)
+        Reward(SentenceMover("wms"))

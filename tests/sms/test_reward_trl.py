@@ -60,27 +60,19 @@ def trained(example, folder, prompts, reward, **changes):
     return [entry for entry in trainer.state.log_history if "reward" in entry]
 
 
-def test_grpo_is_rewarded_with_the_metric(example, tmp_path):
-    reward = Recorded("sms", device="cpu")
+def test_grpo_is_rewarded_with_the_metric_and_logs_each_part(example, tmp_path):
+    reward = Recorded("sms - .5*repetition", device="cpu")
     log = trained(example, tmp_path, example.summarisation_prompts(), reward)
     assert len(log) == len(reward.calls) == 2
     for entry, (completions, references, rewards) in zip(log, reward.calls, strict=True):
         assert len(completions) == 8
         assert references[0] == references[3] != references[4]  # 4 draws of each of 2 documents
-        assert rewards == Reward("sms", device="cpu")(completions, references=references)
-        mean = sum(rewards) / len(rewards)
-        assert entry["rewards/sms/mean"] == pytest.approx(mean, abs=1e-5)
-        assert entry["reward"] == pytest.approx(mean, abs=1e-5)
-
-
-def test_log_of_a_sum_has_the_mean_of_each_part(example, tmp_path):
-    reward = Recorded("rouge1_f - .5*repetition")
-    log = trained(example, tmp_path, example.summarisation_prompts(), reward)
-    for entry, (completions, references, _) in zip(log, reward.calls, strict=True):
+        assert rewards == Reward(reward.weights, device="cpu")(completions, references=references)
+        assert entry["reward"] == pytest.approx(np.mean(rewards), abs=1e-5)
+        assert entry[f"rewards/{reward.__name__}/mean"] == entry["reward"]
         parts = reward.parts(completions, references=references)
-        for name in ("rouge1_f", "repetition"):
+        for name in ("sms", "repetition"):
             assert entry[f"reward/{name}"] == pytest.approx(np.nanmean(parts[name]), abs=1e-5)
-        assert f"rewards/{reward.__name__}/mean" in entry
 
 
 def test_grpo_of_conversations_is_rewarded_with_the_reply(example, tmp_path):

@@ -50,6 +50,8 @@ BY_HAND = [
                  id="not-a-metric"),
     pytest.param([4, 0], [1, 3], [[1.0, 2.0], [0.0, 0.0]], 7.0, id="row-without-mass"),
     pytest.param([0, 0], [0], [[1.0], [2.0]], 0.0, id="no-mass"),
+    pytest.param([1, 1], [1, 1], [[-0.0, 1.0], [1.0, -0.0]], 0.0, id="negative-zeros"),
+    pytest.param([7] * 3, [3] * 7, [[0.1] * 7] * 3, 2.1, id="equal-costs"),
 ]  # fmt: skip
 
 
@@ -76,55 +78,42 @@ class Problem:
     ground_cost: np.ndarray
 
 
-def gaussian(rng):
-    n, m = rng.integers(3, 40, 2)
+def zero_cells(rng, n, m):
+    return rng.random((n, m)) * (rng.random((n, m)) < rng.uniform(0.1, 0.9))
+
+
+def gaussian(rng, n, m):
     d = rng.integers(1, 20)
     return cdist(rng.normal(size=(n, d)), rng.normal(size=(m, d)))
 
 
-def integer_grid(rng):
-    n, m = rng.integers(3, 40, 2)
+def duplicates(rng, n, m):
+    points = rng.normal(size=(rng.integers(2, 8), 3))
+    return cdist(points[rng.integers(0, len(points), n)], points[rng.integers(0, len(points), m)])
+
+
+def integer_grid(rng, n, m):
     return cdist(rng.integers(0, 5, (n, 2)), rng.integers(0, 5, (m, 2)), "cityblock")
 
 
-def duplicates(rng):
-    points = rng.normal(size=(rng.integers(2, 8), 3))
-    return cdist(points[rng.integers(0, len(points), rng.integers(3, 40))],
-                 points[rng.integers(0, len(points), rng.integers(3, 40))])  # fmt: skip
-
-
-def zero_cells(rng):
-    shape = rng.integers(3, 40, 2)
-    return rng.random(shape) * (rng.random(shape) < rng.uniform(0.1, 0.9))
-
-
-def one_or_two(rng):
-    shape = [rng.integers(1, 3), rng.integers(1, 60)]
-    return rng.random(shape if rng.random() < 0.5 else shape[::-1])
-
-
-def large(rng):
-    n, m = int(np.exp(rng.uniform(np.log(40), np.log(451)))), rng.integers(30, 66)
-    if rng.random() < 0.5:
-        n, m = m, n
-    return cdist(rng.normal(size=(n, 10)), rng.normal(size=(m, 10)))
-
-
+# what costs are, and the smallest and largest sizes of one side and the other
 KINDS = {
-    "gaussian": gaussian,
-    "integer-grid": integer_grid,
-    "duplicates": duplicates,
-    "zero-cells": zero_cells,
-    "equal-weights": zero_cells,
-    "one-or-two": one_or_two,
-    "up-to-450x65": large,
-    "any-weights": gaussian,
+    "gaussian": (gaussian, (3, 40), (3, 40)),
+    "integer-grid": (integer_grid, (3, 40), (3, 40)),
+    "duplicates": (duplicates, (3, 40), (3, 40)),
+    "zero-cells": (zero_cells, (3, 40), (3, 40)),
+    "equal-weights": (zero_cells, (3, 40), (3, 40)),
+    "one-or-two": (zero_cells, (1, 3), (1, 60)),
+    "up-to-450x65": (gaussian, (40, 451), (30, 66)),
+    "any-weights": (gaussian, (3, 40), (3, 40)),
 }
 
 
 def draw(rng, kind, integer):
     """A random problem; integer weights go up to 200 before they are given the same sum."""
-    ground_cost = KINDS[kind](rng)
+    costs_of, *sizes = KINDS[kind]
+    n, m = (int(np.exp(rng.uniform(*np.log(size)))) for size in sizes)
+    ground_cost = costs_of(rng, *((n, m) if rng.random() < 0.5 else (m, n)))
     if kind == "equal-weights":
         weights = [np.ones(size, dtype=np.int64) for size in ground_cost.shape]
     elif integer:
@@ -192,7 +181,7 @@ def test_costs_match_pot(kind, dtype, n_problems):
 # Families on which a textbook simplex cycles
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 8, 16, 33, 64, 65, 100, 129, 200])
+@pytest.mark.parametrize("n", [2, 5, 16, 33, 64, 65, 129])
 @pytest.mark.parametrize("levels", [2, 10, 10**9])
 def test_assignment_matches_scipy(n, levels):
     rng = np.random.default_rng([n, levels])
@@ -205,34 +194,8 @@ def test_assignment_matches_scipy(n, levels):
     np.testing.assert_array_equal(np.sort(found.plan, axis=1)[:, -1], 1.0)
 
 
-@pytest.mark.parametrize(("n", "m"), [(2, 2), (2, 7), (7, 2), (12, 12), (30, 45), (64, 128)])
-@pytest.mark.parametrize("value", [0.0, 1.0, 0.1])
-def test_equal_costs_and_weights(n, m, value):
-    a, b = np.full(n, m), np.full(m, n)
-    found = check_one(Problem(a, b, np.full((n, m), value)))
-    assert found.cost == pytest.approx(value * n * m, rel=1e-14)
-
-
-@pytest.mark.parametrize("n", [4, 9, 31, 64, 80])
-def test_points_on_a_line_match_sorting(n):
-    """Equal weights on a line: sorted points are matched in order, and nearly every cell ties."""
-    x, y = np.random.default_rng(n).integers(0, 6, (2, n)).astype(np.float64)
-    ones = np.ones(n, dtype=np.int64)
-    found = check_one(Problem(ones, ones, np.abs(x[:, None] - y)))
-    assert found.cost == np.abs(np.sort(x) - np.sort(y)).sum()
-
-
-def test_shifted_blocks_of_equal_weights():
-    """Every prefix of the rows has the mass of a prefix of the columns: maximal degeneracy."""
-    rng = np.random.default_rng(3)
-    for n in (6, 24, 60):
-        a, b = np.full(n, 6), np.full(2 * n, 3)
-        problem = Problem(a, b, rng.integers(0, 3, (n, 2 * n)).astype(np.float64))
-        assert check_one(problem).cost == pytest.approx(cost_by_pot(problem), rel=1e-12)
-
-
 # many columns and few rows: fewer rows are priced before each pivot
-@pytest.mark.parametrize(("n", "m"), [(700, 900), (5, 1500), (4, 9000), (30, 3100)])
+@pytest.mark.parametrize(("n", "m"), [(400, 500), (5, 1500), (4, 9000)])
 def test_largest_sizes_match_pot(n, m):
     rng = np.random.default_rng([n, m])
     ground_cost = cdist(rng.normal(size=(n, 8)), rng.normal(size=(m, 8)))
@@ -244,7 +207,7 @@ def test_largest_sizes_match_pot(n, m):
 # Zero weights and scales
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(8))
 def test_zero_weights_match_pot(seed):
     rng = np.random.default_rng(seed)
     n, m = rng.integers(2, 20, 2)
@@ -254,8 +217,6 @@ def test_zero_weights_match_pot(seed):
     problem = Problem(a * b.sum(), b * a.sum(), rng.random((n, m)))
     found = check_one(problem)
     assert found.cost == pytest.approx(cost_by_pot(problem), rel=COST_RTOL, abs=1e-12)
-    assert not found.plan[a == 0].any()
-    assert not found.plan[:, b == 0].any()
 
 
 SCALES = [1e-200, 1e-100, 1e-9, 1e9, 1e100, 1e200]
@@ -275,15 +236,6 @@ def test_cost_scales_with_ground_cost_and_mass(scale, of_mass):
     # a denormal cost has few digits itself
     expected = check_one(problem).cost * scale * of_mass
     assert found.cost == pytest.approx(expected, rel=1e-12 if scale >= 1e-300 else 0.01, abs=0)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.bool_, np.float32])
-def test_weights_of_any_number_type(dtype):
-    ground_cost = np.random.default_rng(2).random((4, 4))
-    a = np.array([1, 1, 1, 1] if dtype == np.bool_ else [200, 56, 100, 100], dtype=np.uint8)
-    expected = exact_transport(a.astype(np.int64), a[::-1].astype(np.int64), ground_cost)
-    found = exact_transport(a.astype(dtype), a[::-1].astype(dtype), ground_cost)
-    assert found.cost == pytest.approx(expected.cost, rel=1e-12)
 
 
 def test_integer_sums_that_nearly_agree():
@@ -309,36 +261,20 @@ def test_cost_of_one_row_or_of_a_row_without_mass_is_checked(rows, columns, wron
         exact_transport(np.array(rows), np.array(columns), costs)
 
 
-def test_negative_zero_costs():
-    ground_cost = np.array([[-0.0, 1.0], [1.0, -0.0]])
-    assert exact_transport(np.ones(2), np.ones(2), ground_cost).cost == 0
-
-
 # Batches
 
 
-def test_empty_batch():
+def test_batch_and_threads_change_no_bit():
+    rng = np.random.default_rng(6)
+    problems = [draw(rng, kind, False) for kind in KINDS for _ in range(8)]
+    costs = exact_transport_batch(*pack(problems, np.float64), threads=1)
+    alone = [exact_transport_batch(*pack([problem], np.float64))[0] for problem in problems]
+    np.testing.assert_array_equal(costs, alone)
+    for threads in (2, 3):
+        packed = pack(problems[::-1], np.float64)
+        np.testing.assert_array_equal(exact_transport_batch(*packed, threads=threads), costs[::-1])
     nothing = Ragged.from_rows([])
     assert exact_transport_batch(nothing, nothing, np.empty(0)).shape == (0,)
-
-
-def test_threads_change_no_bit():
-    rng = np.random.default_rng(4)
-    packed = pack([draw(rng, kind, False) for kind in KINDS for _ in range(12)], np.float64)
-    one = exact_transport_batch(*packed, threads=1)
-    for threads in (2, 3):
-        np.testing.assert_array_equal(exact_transport_batch(*packed, threads=threads), one)
-
-
-def test_result_independent_of_the_batch():
-    rng = np.random.default_rng(6)
-    problems = [draw(rng, kind, True) for kind in KINDS for _ in range(5)]
-    costs = exact_transport_batch(*pack(problems, np.int64))
-    alone = [exact_transport_batch(*pack([problem], np.int64))[0] for problem in problems]
-    np.testing.assert_array_equal(costs, alone)
-    order = rng.permutation(len(problems))
-    shuffled = exact_transport_batch(*pack([problems[k] for k in order], np.int64))
-    np.testing.assert_array_equal(shuffled, costs[order])
 
 
 # Matrices that are refused
@@ -366,18 +302,14 @@ def test_problem_of_a_batch_rejected(wrong, message):
     a, b, cost = wrong.get("a", [1, 1]), wrong.get("b", [1, 1]), wrong.get("cost")
     if cost is None:
         cost = np.zeros(len(a) * len(b))
+    with pytest.raises(ValueError, match="equally many problems, got 1 and 3"):
+        exact_transport_batch(Ragged.from_rows([[1]]), Ragged.from_rows([[1]] * 3), np.zeros(1))
     with pytest.raises(ValueError, match=message):
         exact_transport_batch(
             Ragged.from_rows([[1, 1], a, [1, 1]], np.float64),
             Ragged.from_rows([[1, 1], b, [1, 1]], np.float64),
             np.concatenate([np.zeros(4), cost, np.zeros(4)]),
         )
-
-
-def test_batch_of_unequal_lengths_rejected():
-    one, two = Ragged.from_rows([[1]]), Ragged.from_rows([[1], [1]])
-    with pytest.raises(ValueError, match="equally many problems, got 1 and 2"):
-        exact_transport_batch(one, two, np.zeros(1))
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 2), (3, 2), (2, 3, 1)])
@@ -458,13 +390,7 @@ def test_threads_and_batch_change_no_bit_of_clouds():
     np.testing.assert_array_equal(word_costs(clouds, left, right, threads=2), one)
     alone = [word_costs(clouds, left[[k]], right[[k]]) for k in range(200)]
     np.testing.assert_array_equal(one, np.concatenate(alone))
-
-
-def test_no_pairs():
-    points = np.zeros((1, 2), np.float32)
-    clouds = clouds_of(points, Ragged.from_rows([[0]]), np.ones(1, dtype=np.int64))
-    nothing = np.empty(0, dtype=np.int64)
-    assert word_costs(clouds, nothing, nothing).shape == (0,)
+    assert word_costs(clouds, left[:0], right[:0]).shape == (0,)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])

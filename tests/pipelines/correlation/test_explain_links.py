@@ -41,13 +41,3 @@ def test_every_disagreement_links_to_its_page(plain_bench, tmp_path):
         assert (bench.out / "explain" / name).is_file() == (row["metric"] != "good")
         links.discard(name)
     assert not links  # each of them is one of these pages
-
-
-def test_fresh_report_drops_earlier_pages(bench):
-    bench.correlate()
-    earlier = bench.out / "explain" / "d1.s1.sms.html"
-    earlier.parent.mkdir()
-    earlier.write_text("")
-    status, _, _ = bench.correlate("--fresh")
-    assert status == 0
-    assert not earlier.exists()

@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.score import score_corpus
 from pipelines.tables.keyed import number_columns
-from pipelines.tables.ratings import pools_of, read_ratings
+from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
 
 KEYS = ["document_id", "system_id"]
@@ -38,35 +38,28 @@ def run_folder(bench):
     return folder, corpus
 
 
-@pytest.mark.parametrize("name", ["scores.csv", "scores.jsonl"])
-def test_formats_agree_with_parquet(bench, name):
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("scores.csv", str), ("scores.jsonl", str), ("scores.csv", lambda path: Path(path).as_uri())],
+)
+def test_formats_and_urls_agree_with_parquet(bench, name, named):
     bench.correlate()
     expected = bench.table()
-    bench.correlate("--fresh", scores=[bench.scores(name=name)])
+    bench.correlate("--fresh", scores=[named(bench.scores(name=name))])
     assert bench.table().equals(expected)
 
 
-def test_ids_are_compared_as_text(bench):
-    numbers = bench.rows.with_columns(
-        document_id=pl.col("document_id").str.strip_prefix("d").cast(pl.Int32)
-    )
-    text = bench.rows.select(
-        pl.col("document_id").str.strip_prefix("d"), pl.col("system_id"), "overall"
-    )
-    status, _, _ = bench.correlate(
-        scores=[bench.scores(numbers)], ratings=bench.ratings(text, "ratings.csv")
-    )
+@pytest.mark.parametrize("zeros", ["", "00"])
+def test_ids_are_compared_as_text(bench, zeros):
+    number = pl.col("document_id").str.strip_prefix("d")
+    text = bench.rows.with_columns(document_id=pl.format(f"{zeros}{{}}", number))
+    scores = text if zeros else bench.rows.with_columns(document_id=number.cast(pl.Int32))
+    name = "scores.csv" if zeros else "scores.parquet"
+    ratings = bench.ratings(text.select(*KEYS, "overall"), "ratings.csv")
+    status, _, _ = bench.correlate(scores=[bench.scores(scores, name)], ratings=ratings)
     assert status == 0
     assert bench.table()["n_missing"].unique().to_list() == [0]
-
-
-def test_zeros_before_a_number_stay_in_csv(bench):
-    zeros = bench.rows.with_columns(
-        document_id=pl.format("00{}", "document_id").str.replace("d", "")
-    )
-    paths = {"scores": [bench.scores(zeros, "scores.csv")]}
-    bench.correlate(**paths, ratings=bench.ratings(zeros.select(*KEYS, "overall")))
-    assert set(bench.table("disagreements")["document_id"]) <= {f"00{j}" for j in range(8)}
+    assert set(bench.table("disagreements")["document_id"]) <= {f"{zeros}{j}" for j in range(8)}
 
 
 def test_fractional_ids_rejected(bench, refused):
@@ -107,20 +100,6 @@ def test_finished_run_without_a_part_rejected(refused, run_folder, named):
     folder, _ = run_folder
     next((folder / "scores").glob("part-000001-*")).unlink()
     assert "must hold 5 scores files of its run, got 4" in refused(scores=[named(folder)])
-
-
-def test_file_by_url_is_read_like_its_path(bench):
-    path = bench.scores(name="scores.csv")
-    bench.correlate(scores=[path])
-    expected = bench.table()
-    status, _, _ = bench.correlate("--fresh", scores=[Path(path).as_uri()])
-    assert status == 0
-    assert bench.table().equals(expected)
-
-
-def test_name_with_signs_of_a_pattern_names_one_file(bench):
-    bench.scores(name="a1.jsonl", frame=bench.rows.head(0))
-    assert bench.correlate(scores=[bench.scores(name="a[1]*.jsonl")])[0] == 0
 
 
 def test_report_is_kept_where_its_successor_cannot_be_explained(bench, run_folder):
@@ -184,12 +163,6 @@ def test_metric_of_the_same_files_or_with_other_settings_is_named_by_input(bench
     assert set(bench.table()["metric"]) == {"run-a/sms", "run-b/sms", "run-c/sms"}
 
 
-def test_metric_is_chosen_by_column_or_full_name(bench):
-    paths = [bench.scores(name=f"{name}.parquet") for name in ("one", "two")]
-    bench.correlate("--metrics", "good,two/poor", scores=paths)
-    assert set(bench.table()["metric"]) == {"one/good", "two/good", "two/poor"}
-
-
 def test_columns_about_the_rows_are_metrics_if_named_only(bench):
     scores = bench.rows.rename({"good": "coverage@minilm", "poor": "cut@runs/news"})
     bench.correlate(scores=[bench.scores(scores)])
@@ -218,32 +191,6 @@ def test_texts_are_shown_with_disagreements(bench, run_folder):
     assert row["reference"] == f"cats sat on {row['document_id']}"
     assert row["source"] == f"the source of {row['document_id']}"
     assert row["gap"] == pytest.approx(row["score_rank"] - row["rating_rank"])
-
-
-def test_lengths_come_from_the_texts(bench, run_folder):
-    folder, corpus = run_folder
-    bench.correlate(scores=[str(folder)])
-    coefficient = "partial_pearson"
-    wanted = {"metric": "rouge1_r", "level": "global", "coefficient": coefficient}
-    expected = bench.table(**wanted)["value"][0]
-    _, out, _ = bench.correlate(
-        *("--fresh", "--corpus", str(corpus), "--metrics", "rouge1_r"), scores=[str(folder)]
-    )
-    assert bench.table(**wanted)["value"][0] == pytest.approx(expected, abs=1e-12)
-    assert "words of the candidates" in out
-
-
-def test_pools_by_name():
-    assert pools_of(["w1", "w2"]) == {"w": ["w1", "w2"]}
-    assert pools_of(["expert-1", "turker-1"]) == {"expert": ["expert-1"], "turker": ["turker-1"]}
-    assert pools_of(["1", "2", "3"]) == {"": ["1", "2", "3"]}
-
-
-def test_reading_keeps_rated_rows_only(bench):
-    rated = bench.rows.select(KEYS).head(5).sort(KEYS)
-    found = read_scores([find_scores(bench.scores())], rated, columns={})
-    assert found.frame.select(KEYS).equals(rated)
-    assert found.metrics == ["good", "poor", "length"]
 
 
 def test_numbers_in_text_and_gaps():
@@ -309,3 +256,27 @@ def test_files_of_one_input_with_two_separators_rejected(tmp_path):
         frame.write_csv(tmp_path / name, separator=separator)
     with pytest.raises(ValueError, match=r"must have the same separator, but .* have ',', ';'"):
         read_ratings(str(tmp_path / "*.csv"), columns={})
+
+
+def test_name_with_signs_of_a_pattern_names_one_file(bench):
+    bench.scores(name="a1.jsonl", frame=bench.rows.head(0))
+    assert bench.correlate(scores=[bench.scores(name="a[1]*.jsonl")])[0] == 0
+
+
+def test_metric_is_chosen_by_column_or_full_name(bench):
+    paths = [bench.scores(name=f"{name}.parquet") for name in ("one", "two")]
+    bench.correlate("--metrics", "good,two/poor", scores=paths)
+    assert set(bench.table()["metric"]) == {"one/good", "two/good", "two/poor"}
+
+
+def test_lengths_come_from_the_texts(bench, run_folder):
+    folder, corpus = run_folder
+    bench.correlate(scores=[str(folder)])
+    coefficient = "partial_pearson"
+    wanted = {"metric": "rouge1_r", "level": "global", "coefficient": coefficient}
+    expected = bench.table(**wanted)["value"][0]
+    _, out, _ = bench.correlate(
+        *("--fresh", "--corpus", str(corpus), "--metrics", "rouge1_r"), scores=[str(folder)]
+    )
+    assert bench.table(**wanted)["value"][0] == pytest.approx(expected, abs=1e-12)
+    assert "words of the candidates" in out

@@ -1,7 +1,5 @@
-import dataclasses
 import re
 
-import polars as pl
 import pytest
 
 from pipelines.reports.agreement_report import paper_tables
@@ -13,15 +11,6 @@ from tests.pipelines.reports.made_up import ASPECTS, METRICS, UNDEFINED_REASON, 
 @pytest.fixture(scope="module")
 def tables(result):
     return {table.name: table for table in paper_tables(result)}
-
-
-def test_one_table_per_level_and_coefficient(tables):
-    found = {name for name in tables if name.startswith("correlations")}
-    assert found == {
-        f"correlations.{level}.{coefficient}"
-        for level in ("system", "summary", "global")
-        for coefficient in ("pearson", "kendall_b")
-    }
 
 
 @pytest.mark.parametrize("write", [to_markdown, to_latex])
@@ -53,19 +42,6 @@ def test_caption_has_counts(tables):
     caption = tables["correlations.summary.pearson"].caption
     assert "Raters: expert-*; without reference." in caption
     assert "Systems 4, documents 1,234, missing cells 7, skipped documents 3." in caption
-
-
-def test_baseline_stands_last(tables):
-    assert tables["correlations.system.pearson"].frame["metric"].to_list()[-1] == "length"
-
-
-def test_aspects_named_like_our_columns_do_not_collide(result):
-    names = {"relevance": "metric", "fluency & flow": "0"}
-    frames = {"correlations": result.correlations.with_columns(pl.col("aspect").replace(names))}
-    changed = dataclasses.replace(result, aspects=list(names.values()), **frames)
-    markdown = to_markdown(next(paper_tables(changed)))
-    for aspect in ASPECTS:
-        assert number_text(value_of("sms", aspect, "system", "pearson")) in markdown
 
 
 @pytest.mark.parametrize(
@@ -109,4 +85,4 @@ def test_latex_of_hostile_names_is_balanced(tables):
         assert depth == 0
         lines = latex.splitlines()
         rows = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
-        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(table.columns) - 1}
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(table.header) - 1}

@@ -180,20 +180,6 @@ def test_answers_outlive_the_run(folder_of, corpus, tmp_path):
     assert (first.state()["asked"] > 0, second.state()["asked"]) == (True, 0)
 
 
-def test_too_little_memory_makes_batches_smaller(folder_of, corpus, monkeypatch):
-    model = PairModel(str(folder_of("summac-zs")), {"preset": "summac-zs"})
-    whole = PairModel(str(folder_of("summac-zs")), {"preset": "summac-zs"}).score(*corpus)
-    answers = model._answerer.answers
-
-    def short_of_memory(inputs, read):
-        if len(inputs) > 3:
-            raise torch.OutOfMemoryError
-        return answers(inputs, read)
-
-    monkeypatch.setattr(type(model._answerer), "answers", lambda _, *given: short_of_memory(*given))
-    np.testing.assert_allclose(model.score(*corpus).scores, whole.scores, atol=ATOL)
-
-
 # Other settings
 
 
@@ -259,100 +245,6 @@ def test_no_code_beside_a_model_is_run(tmp_path):
     assert not ran.exists()
 
 
-def _without(write, *names):
-    def folder(path):
-        write(path)
-        for name in names:
-            (path / name).unlink()
-        return path
-
-    return folder
-
-
-def _with_text(write, name):
-    def folder(path):
-        write(path)
-        (path / name).write_text("not what it should be")
-        return path
-
-    return folder
-
-
-# preset, folder, message
-LACKING = {
-    "conv": (
-        "summac-conv",
-        tiny.write_classifier,
-        "no file .*_e.bin`; preset summac-conv needs",
-    ),
-    "damaged conv": (
-        "summac-conv",
-        _with_text(tiny.write_summac_conv, "summac_conv_vitc_sent_perc_e.bin"),
-        "must be the state of SummaC-Conv, got",
-    ),
-    "checkpoint": (
-        "alignscore",
-        tiny.write_classifier,
-        r"must hold one AlignScore\*.ckpt, got 0; preset alignscore needs config.json and tok",
-    ),
-    "damaged checkpoint": (
-        "alignscore",
-        _with_text(tiny.write_alignscore, "AlignScore-base.ckpt"),
-        "must be AlignScore's checkpoint, with nothing but numbers, got",
-    ),
-    "foundation": ("hhem", tiny.write_classifier, "foundation` must be there; preset hhem needs"),
-    "weights": (
-        "unieval",
-        _without(tiny.write_t5, "model.safetensors"),
-        "must hold weights .* preset unieval needs MingZhong/unieval-sum",
-    ),
-    "another model": (
-        "trueteacher",
-        tiny.write_classifier,
-        "preset trueteacher needs google",
-    ),
-    "classes": (
-        "summac-zs",
-        lambda folder: tiny.write_classifier(folder, id2label={0: "bad", 1: "good"}),
-        "must have a class 'entailment', got 0 bad, 1 good; give `positive`",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", LACKING)
-def test_what_a_folder_lacks_is_said_in_one_line(tmp_path, name):
-    preset, write, message = LACKING[name]
-    aspects = PRESETS[preset].aspects
-    table = {"preset": preset, **({"aspect": "fluency"} if aspects else {})}
-    with pytest.raises(ValueError, match=message) as caught:
-        PairModel(str(write(tmp_path)), table)
-    assert "\n" not in str(caught.value)
-
-
-WRONG = {
-    "preset": ({"preset": "sumac-zs"}, "did you mean `summac-zs`"),
-    "aspect": ({"preset": "unieval"}, "`aspect` of preset unieval must be one of coherence"),
-    "no aspects": ({"preset": "hhem", "aspect": "x"}, "must be one of none, got 'x'"),
-    "aspect alone": ({"aspect": "fluency"}, "is for a preset"),
-    "key": ({"documents": "whole"}, "unknown key `documents` of a pair; did you mean `document`"),
-    "document": ({"document": "words:0"}, "`document` of a pair must be whole, sentences, words:N"),
-    "choice": ({"over_summary": "sum"}, "`over_summary` of a pair must be one of max, mean, min"),
-    "number": ({"max_tokens": 0}, "`max_tokens` of a pair must be a whole number from 1"),
-    "no negative": ({"value": "share"}, "`negative` of a pair must be given for value `share`"),
-    "answer": ({"positive": []}, r"`positive` of a pair must be an answer, got \(\)"),
-    "no template": ({"model": "generator"}, "`template` of a pair must be given for a generator"),
-    "template": ({"template": "{summary}"}, r"must hold \{summary\} and \{document\} once"),
-    "against": ({"against": "none"}, "`template` of a pair must be given if `against` is none"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_settings_are_refused(name):
-    table, message = WRONG[name]
-    with pytest.raises(ValueError, match=message):
-        settings_of(table)
-
-
 @pytest.mark.parametrize("number", [3, -1])
 def test_a_class_that_is_not_there_is_refused(folder_of, number):
     said = f"must have a class {number}, got 0 CONTRADICTION, 1 NEUTRAL, 2 ENTAILMENT; give"
@@ -377,3 +269,56 @@ def test_signatures_tell_settings_apart():
     signatures = {preset.settings.signature() for preset in PRESETS.values()}
     assert len(signatures) == len(PRESETS) - 1, "TrueTeacher and SEAHORSE are asked alike"
     assert PairSettings().signature() == "document:whole|summary:whole|positive:entailment"
+
+
+# preset, what writes the folder, the file that is damaged, the message
+LACKING = [
+    ("summac-conv", tiny.write_classifier, "", "no file .*_e.bin`; preset summac-conv needs"),
+    (
+        "summac-conv",
+        tiny.write_summac_conv,
+        "summac_conv_vitc_sent_perc_e.bin",
+        "must be the state of SummaC-Conv, got",
+    ),
+    ("alignscore", tiny.write_classifier, "", r"must hold one AlignScore\*.ckpt, got 0; preset al"),
+    (
+        "alignscore",
+        tiny.write_alignscore,
+        "AlignScore-base.ckpt",
+        "must be AlignScore's checkpoint, with nothing but numbers, got",
+    ),
+    ("hhem", tiny.write_classifier, "", "foundation` must be there; preset hhem needs"),
+    ("trueteacher", tiny.write_classifier, "", "preset trueteacher needs google"),
+]
+
+
+@pytest.mark.parametrize(("preset", "write", "damaged", "message"), LACKING)
+def test_what_a_folder_lacks_is_said_in_one_line(tmp_path, preset, write, damaged, message):
+    write(tmp_path)
+    if damaged:
+        (tmp_path / damaged).write_text("not what it should be")
+    with pytest.raises(ValueError, match=message) as caught:
+        PairModel(str(tmp_path), {"preset": preset})
+    assert "\n" not in str(caught.value)
+
+
+WRONG = [
+    ({"preset": "sumac-zs"}, "did you mean `summac-zs`"),
+    ({"preset": "unieval"}, "`aspect` of preset unieval must be one of coherence"),
+    ({"aspect": "fluency"}, "is for a preset"),
+    ({"documents": "whole"}, "unknown key `documents` of a pair; did you mean `document`"),
+    ({"document": "words:0"}, "`document` of a pair must be whole, sentences, words:N"),
+    ({"over_summary": "sum"}, "`over_summary` of a pair must be one of max, mean, min"),
+    ({"max_tokens": 0}, "`max_tokens` of a pair must be a whole number from 1"),
+    ({"value": "share"}, "`negative` of a pair must be given for value `share`"),
+    ({"positive": []}, r"`positive` of a pair must be an answer, got \(\)"),
+    ({"model": "generator"}, "`template` of a pair must be given for a generator"),
+    ({"template": "{summary}"}, r"must hold \{summary\} and \{document\} once"),
+    ({"against": "none"}, "`template` of a pair must be given if `against` is none"),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), WRONG)
+def test_wrong_settings_are_refused(table, message):
+    with pytest.raises(ValueError, match=message):
+        settings_of(table)

@@ -1,4 +1,4 @@
-"""Compiled longest common subsequences of pairs of packed rows: their lengths, union and weighting.
+"""Compiled loops over pairs of packed rows: what they share, and longest common subsequences.
 
 The LCS is bit-parallel (Crochemore et al. 2001; Hyyrö 2004). Let t[i, j] be the length of the LCS
 of the pattern's first i and the text's first j tokens. Column j of t is one bit per i, 0 where
@@ -15,15 +15,15 @@ from sms.compiled import kernel
 
 BLOCK = 64
 """Tokens that one step of the LCS works on."""
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2**64 divided by the golden ratio: Knuth's multiplier for hashing integers."""
 _ONE = np.uint64(1)
 _NO_BITS = np.uint64(0)
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel(inner=True)
-def _next_column(
-    column: np.uint64, mask: np.uint64, carry: np.uint64
-) -> tuple[np.uint64, np.uint64]:
+def _next_column(column, mask, carry):
     matches = column & mask
     partial = column + matches
     total = partial + carry
@@ -32,21 +32,19 @@ def _next_column(
 
 
 @kernel(inner=True)
-def _set_masks(masks: np.ndarray, block: np.ndarray) -> None:
+def _set_masks(masks, block):
     for k in range(block.size):
         masks[block[k]] |= _ONE << np.uint64(k)
 
 
 @kernel(inner=True)
-def _clear(masks: np.ndarray, block: np.ndarray) -> None:
+def _clear(masks, block):
     for k in range(block.size):  # an array as the index takes a second to compile
         masks[block[k]] = _NO_BITS
 
 
 @kernel(inner=True)
-def _lcs_length(
-    pattern: np.ndarray, text: np.ndarray, masks: np.ndarray, carries: np.ndarray
-) -> int:
+def _lcs_length(pattern, text, masks, carries):
     """LCS length of two rows; `masks`, one per token, are 0 before and after."""
     carries[: text.size] = _NO_BITS
     length = 0
@@ -65,14 +63,7 @@ def _lcs_length(
 
 
 @kernel()
-def lcs_lengths(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    candidate: np.ndarray,
-    reference: np.ndarray,
-    n_distinct: int,
-    longest_candidate: int,
-) -> np.ndarray:
+def lcs_lengths(values, offsets, candidate, reference, n_distinct, longest_candidate):
     """Length of the LCS of each pair of rows; `values` are below `n_distinct`."""
     lengths = np.zeros(candidate.size, np.int64)
     masks = np.zeros(n_distinct, np.uint64)
@@ -85,14 +76,7 @@ def lcs_lengths(
 
 
 @kernel(inner=True)
-def _mark_lcs(
-    pattern: np.ndarray,
-    text: np.ndarray,
-    masks: np.ndarray,
-    carries: np.ndarray,
-    columns: np.ndarray,
-    in_union: np.ndarray,
-) -> None:
+def _mark_lcs(pattern, text, masks, carries, columns, in_union):
     """Set `in_union` at the pattern's positions in the LCS that rouge-score reads out."""
     n = text.size
     carries[:n] = _NO_BITS
@@ -120,16 +104,9 @@ def _mark_lcs(
 
 @kernel()
 def union_lcs_hits(
-    values: np.ndarray,
-    sentence_offsets: np.ndarray,
-    text_offsets: np.ndarray,
-    candidate: np.ndarray,
-    reference: np.ndarray,
-    n_distinct: int,
-    n_columns: int,
-    longest_candidate: int,
-    longest_reference: int,
-) -> np.ndarray:
+    values, sentence_offsets, text_offsets, candidate, reference, n_distinct, n_columns,
+    longest_candidate, longest_reference,
+):  # fmt: skip
     """Clipped size of the union LCS of each pair of texts."""
     hits = np.zeros(candidate.size, np.int64)
     masks = np.zeros(n_distinct, np.uint64)
@@ -160,13 +137,7 @@ def union_lcs_hits(
 
 
 @kernel()
-def weighted_lcs(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    candidate: np.ndarray,
-    reference: np.ndarray,
-    f: np.ndarray,
-) -> np.ndarray:
+def weighted_lcs(values, offsets, candidate, reference, f):
     """WLCS of each pair (Lin 2004, section 4); `f[k]` is the worth of k matches in a row.
 
     Where the paper adds f(k + 1) - f(k) at each match, a run here remembers the value it began
@@ -195,3 +166,120 @@ def weighted_lcs(
                 diagonal_best, diagonal_before, diagonal_run = above_best, above_before, above_run
         wlcs[pair] = best[y.size]
     return wlcs
+
+
+@kernel()
+def number(keys):
+    """Give distinct int64 keys numbers from 0, in order of appearance; also return how many."""
+    numbers = np.empty(keys.size, np.int64)
+    distinct = np.empty(keys.size, np.int64)
+    n_distinct = 0
+    n_bits = 10
+    slots = np.full(1 << n_bits, -1, np.int64)
+    for position in range(keys.size):
+        key = keys[position]
+        slot = _find_slot(key, slots, distinct, n_bits)
+        if slots[slot] < 0:
+            slots[slot] = n_distinct
+            distinct[n_distinct] = key
+            n_distinct += 1
+        numbers[position] = slots[slot]
+        if 2 * n_distinct > slots.size:
+            n_bits += 2
+            slots = np.full(1 << n_bits, -1, np.int64)
+            for known in range(n_distinct):
+                slots[_find_slot(distinct[known], slots, distinct, n_bits)] = known
+    return numbers, n_distinct
+
+
+@kernel(inner=True)
+def _find_slot(key, slots, distinct, n_bits):
+    """Slot that holds `key`'s number, or the empty one where it belongs."""
+    slot = np.int64((np.uint64(key) * _GOLDEN) >> np.uint64(64 - n_bits))
+    while slots[slot] >= 0 and distinct[slots[slot]] != key:
+        slot = (slot + 1) & (slots.size - 1)
+    return slot
+
+
+@kernel()
+def counts_of_values_in(values, offsets, first, second, n_distinct):
+    total = 0
+    for row in first:
+        total += offsets[row + 1] - offsets[row]
+    counted = np.zeros(total, np.int64)
+    counts = np.zeros(n_distinct, np.int64)
+    at = 0
+    for pair in range(first.size):
+        begin, end = offsets[second[pair]], offsets[second[pair] + 1]
+        for k in range(begin, end):
+            counts[values[k]] += 1
+        for k in range(offsets[first[pair]], offsets[first[pair] + 1]):
+            counted[at] = counts[values[k]]
+            at += 1
+        for k in range(begin, end):
+            counts[values[k]] = 0
+    return counted
+
+
+@kernel()
+def count_shared(values, offsets, candidate, reference, n_distinct):
+    """Size of the multiset intersection of each pair of rows; `values` are below `n_distinct`."""
+    shared = np.zeros(candidate.size, np.int64)
+    unmatched = np.zeros(n_distinct, np.int32)
+    for pair in range(candidate.size):
+        begin, end = offsets[candidate[pair]], offsets[candidate[pair] + 1]
+        for k in range(begin, end):
+            unmatched[values[k]] += 1
+        for k in range(offsets[reference[pair]], offsets[reference[pair] + 1]):
+            if unmatched[values[k]] > 0:
+                unmatched[values[k]] -= 1
+                shared[pair] += 1
+        for k in range(begin, end):
+            unmatched[values[k]] = 0
+    return shared
+
+
+@kernel()
+def next_occurrences(values, offsets, n_distinct):
+    """Where each value comes next in its row; past the row's end where it does not."""
+    following = np.empty(values.size, np.int64)
+    latest = np.full(n_distinct, values.size, np.int64)
+    # What `latest` has from rows further on is past the end of this one.
+    for position in range(offsets[-1] - 1, -1, -1):
+        following[position] = latest[values[position]]
+        latest[values[position]] = position
+    return following
+
+
+@kernel()
+def sum_fragments(values, offsets, following, candidate, source, n_distinct):
+    """Run the algorithm of Grusky et al. 2018, looking at matching words only."""
+    sum_of_lengths = np.zeros(candidate.size, np.int64)
+    sum_of_squares = np.zeros(candidate.size, np.int64)
+    first = np.full(n_distinct, values.size, np.int64)
+    for pair in range(candidate.size):
+        begin, end = offsets[source[pair]], offsets[source[pair] + 1]
+        for j in range(end - 1, begin - 1, -1):
+            first[values[j]] = j
+        i, i_end = offsets[candidate[pair]], offsets[candidate[pair] + 1]
+        while i < i_end:
+            longest = 0
+            j = first[values[i]]
+            while j < end:
+                n_matched = 1
+                while (
+                    i + n_matched < i_end
+                    and j + n_matched < end
+                    and values[i + n_matched] == values[j + n_matched]
+                ):
+                    n_matched += 1
+                longest = max(longest, n_matched)
+                behind = j + n_matched
+                while j < behind:
+                    j = following[j]
+            sum_of_lengths[pair] += longest
+            sum_of_squares[pair] += longest * longest
+            i += max(longest, 1)
+        for j in range(begin, end):
+            first[values[j]] = values.size
+    return sum_of_lengths, sum_of_squares
