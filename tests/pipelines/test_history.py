@@ -1,6 +1,5 @@
 """What is known of shards when a run goes on."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,20 +99,6 @@ def test_damaged_file_of_the_history_named(finished, damage):
         read_history(out, manifest, manifest)
     path.unlink()
     assert read_history(out, manifest, manifest).n_rows == 10
-
-
-def test_run_json_tells_of_every_shard(finished):
-    out, _ = finished
-    with open(f"{out}/run.json") as file:
-        shards = json.load(file)["result"]["shards"]
-    assert [shard["index"] for shard in shards] == [0, 1, 2, 3, 4]
-    for shard in shards:
-        assert shard["seconds"] > 0
-        assert shard["node"]
-        assert shard["processor"]
-        assert shard["attempts"] == 1
-        assert set(shard["stage_seconds"]) == {"read", "prepare", "compare", "write"}
-    assert shards[4]["n_status"] == {"candidate:null": 1}
 
 
 def test_long_run_writes_less_often(tmp_path, monkeypatch):

@@ -138,8 +138,10 @@ def test_run_json_says_what_was_done(corpus, out):
     assert written["inputs"][0]["path"] == str(corpus)
     assert written["inputs"][0]["size"] == corpus.stat().st_size
     assert [shard["n_rows"] for shard in written["shards"]] == [2] * 5
-    assert [shard["n_rows"] for shard in written["result"]["shards"]] == [2] * 5
-    assert all(shard["seconds"] > 0 for shard in written["result"]["shards"])
+    for index, shard in enumerate(written["result"]["shards"]):
+        assert (shard["index"], shard["n_rows"], shard["attempts"]) == (index, 2, 1)
+        assert all(shard[name] for name in ("seconds", "node", "processor", "seal"))
+        assert set(shard["stage_seconds"]) == {"read", "prepare", "compare", "write"}
     assert written["result"]["means"] == run.means
     metadata = pq.read_schema(next(out.glob("scores/*.parquet"))).metadata
     assert json.loads(metadata[b"assay.signatures"]) == run.signatures

@@ -145,18 +145,14 @@ def test_driver_on_another_machine_is_alive_if_its_progress_moves(out, beginning
     assert 20 <= sum(slept) < 60
 
 
-def test_complete_run(out):
-    commit(out, *range(5))
-    write_success(out, [])
-    found = run_status(out)
-    assert (found.state, found.n_done, found.is_well) == ("complete", 5, True)
-
-
-def test_complete_run_that_has_lost_a_file_is_stopped(out):
+def test_complete_run_is_stopped_if_it_has_lost_a_file(out):
     commit(out, *range(4))
     write_success(out, [])
     found = run_status(out)
     assert (found.state, found.n_done, found.is_well) == ("stopped", 4, False)
+    commit(out, 4)
+    found = run_status(out)
+    assert (found.state, found.n_done, found.is_well) == ("complete", 5, True)
 
 
 def test_folder_without_a_run_is_a_wrong_request(tmp_path, capsys):
